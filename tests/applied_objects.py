@@ -100,7 +100,9 @@ KAI: dict[str, Applied] = {
     "a tree": fine(kai.pod_group(*SERVE, subgroup("router", 1))),
     "a tree whose sets count all": fine(kai.pod_group(subgroup("serve", minSubGroup=2), *SERVE[1:], minSubGroup=1)),
     "a leaf that may stay empty": fine(kai.pod_group(subgroup("decode", 4), subgroup("helper", 0))),
-    "a leaf that nothing is said of": fine(kai.pod_group(subgroup("decode", 4), subgroup("helper"))),
+    "a leaf that nothing is said of": refused(
+        kai.pod_group(subgroup("decode", 4), subgroup("helper")), "kai/group-structure"
+    ),
     "a subgroup below a missing parent": refused(kai.pod_group(subgroup("decode", 4, "serve")), "kai/group-parent"),
     "a subgroup below itself": refused(kai.pod_group(subgroup("router", parent="router"), *PAIR), "kai/group-parent"),
     "three in a cycle": refused(
@@ -127,7 +129,7 @@ KAI: dict[str, Applied] = {
     "pods for a set, once it is there": refused(
         kai.pod_group(subgroup("serve", 6), *SERVE[1:]), "kai/set-minimum", before=kai.pod_group(*SERVE)
     ),
-    "pods for a set, at creation, is for KAI to refuse": fine(kai.pod_group(subgroup("serve", 6), *SERVE[1:])),
+    "pods for a set, at creation": refused(kai.pod_group(subgroup("serve", 6), *SERVE[1:]), "kai/set-minimum"),
     "a name that does not fit a label": refused(kai.pod_group(subgroup("d" * 64, 4)), "kai/subgroup-name"),
     "a minimum that is raised while pods run": refused(
         kai.pod_group(subgroup("decode", 5)),

@@ -37,6 +37,8 @@ def with_names(
     ceiling = settings.ceiling(profile, facts, namespace)
     rules = [bound for subject in subjects for bound in profile.name_rules[subject][ceiling]]
     # These rules ask nothing about the scheduler, so its context need not be made.
-    context: Context[None] = Context(facts, Choice(profile.name, ROOT), {}, None)
+    context: Context[None] = Context(facts, Choice(profile.name, ROOT, settings.available), {}, None)
     outcome = run_each(rules, context, found)
-    return with_findings(verdict, outcome.findings) if outcome.findings else verdict
+    if not (outcome.findings or outcome.unjudged):
+        return verdict
+    return with_findings(verdict, outcome.findings, outcome.unjudged)

@@ -78,6 +78,7 @@ _ALSO = {
 _TITLES = {
     "bound_gangs": "PodGangs with a pod on a node",
     "group_sizes": "Pods of each group in the same files",
+    "file_groups": "PodGroups in the same files",
     "gang_sizes": "Pods of workloads that own a PodGroup in the same files",
     "node_pods": "Pods on nodes",
     "node_reservations": "Reservations of Koordinator",
@@ -88,7 +89,7 @@ _TITLES = {
 _SAID = {
     "bound_gangs": "one pod for each PodGang: its name, `metadata.labels[grove.io/podgang]`, and that it has a node",
     **dict.fromkeys(("node_pods", "node_reservations"), "nothing"),
-    **dict.fromkeys(("group_sizes", "gang_sizes"), "nothing"),
+    **dict.fromkeys(("group_sizes", "file_groups", "gang_sizes"), "nothing"),
     "apis": "a list of APIGroupDiscovery: group, version, kind, plural and scope of the kinds of Grove, the schedulers "
     "and the workloads",
     "spec_fields": "CustomResourceDefinitions with the names of the fields and nothing else",

@@ -20,13 +20,14 @@ from webhook.backends.kube.generation import GROUP as API_GROUP
 from webhook.explain.satisfiability import Branch, Fault, Kind, walk
 from webhook.fit.amounts import sentence_list
 from webhook.model.circles import circles
+from webhook.model.claims import SYSTEM_OF_SCHEDULER
 from webhook.model.disruption import Disruption
 from webhook.model.group_tree import MAX_DEPTH, Group, Groups, Workload
 from webhook.model.keys import ObjectKey
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.stored_object import StoredObject
 from webhook.model.workloads.job import pods_at_once
-from webhook.offline.group_sizes import REPLICATED, replicas_of
+from webhook.model.workloads.shapes.kinds import REPLICATED, replicas_of
 
 # Kinds that have pods: pods, and objects that make pods from a template.
 POD_KINDS = REPLICATED | {("batch", "Job"), ("", "Pod")}
@@ -115,7 +116,9 @@ class GroupForest:
             else:
                 self._where.setdefault((Kind.WORKLOAD, namespace, membership.workload), where)
         gang = gang_groups.gang_of_pod(StoredObject({"metadata": metadata}, "Pod", "v1", namespace))
-        if gang is not None:
+        # Another gang scheduler does not read Koordinator's keys.
+        system = SYSTEM_OF_SCHEDULER.get(text(spec.get("schedulerName")) or "", "Koordinator")
+        if gang is not None and system == "Koordinator":
             name, described = gang
             full = f"{namespace}/{name}"
             self._gang_pods[own] = full, count

@@ -16,7 +16,7 @@ from typing import Any
 from webhook.fit.kai_gpus import whole_gpus
 from webhook.model.amounts import MOST_COUNTED
 from webhook.model.reading import mapping, text
-from webhook.model.workloads.pod_requests import HUGE_PAGES, total_requests
+from webhook.model.workloads.pod_requests import HUGE_PAGES, total_requests, unreadable_request
 from webhook.model.workloads.podtemplate import PodTemplate
 
 # The resource "pods": a slot of a node, of which every pod takes one.
@@ -37,7 +37,6 @@ _MIG = "nvidia.com/mig-"
 # KAI compares parts as memory, on a node without a label as hundredths.
 _PARTS_OF_GPU = 100
 _MOST_DIGITS = 64
-_NO_QUANTITY = "the request for {} is not a quantity"
 _OVERFLOW = "the request for {} is more than schedulers can count"
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
@@ -67,6 +66,13 @@ class RequestRules:
 OF_KUBERNETES = RequestRules()
 
 
+def _uncounted(spec: Mapping[str, Any], resource: str, amount: Fraction | None) -> str:
+    """Return why a request is not judged: it cannot be read, or it overflows."""
+    if amount is None:
+        return f"{unreadable_request(spec, resource)} is not a quantity"
+    return _OVERFLOW.format(resource[:80])
+
+
 def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> tuple[dict[str, int], tuple[str, ...]]:
     """Return the least that a pod requests, with its slot, and why other resources are not judged. Raises `Malformed`.
 
@@ -90,7 +96,7 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
             unjudged.append(f"the resources of a pod above {_MOST_RESOURCES}")
             break
         if amount is None or amount > MOST_COUNTED:
-            unjudged.append((_NO_QUANTITY if amount is None else _OVERFLOW).format(resource[:80]))
+            unjudged.append(_uncounted(template.spec, resource, amount))
         elif resource.startswith(unsure):
             if amount > 0:
                 unjudged.append(f"the scheduler handles {resource[:80]} in its own way")

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from webhook.model import grove
 from webhook.model.admission_request import Kind
-from webhook.model.field_names import KindFields, UnknownField
-from webhook.model.fields import Item, Part
+from webhook.model.field_names import MOST_UNKNOWN, KindFields, Trail, UnknownField, path_of
+from webhook.model.fields import FieldPath, Item, Part
 from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
+from webhook.model.workloads.podtemplate import PodTemplate
 
 _Parts = tuple[Part, ...]
-_ITEMS = "[]"
+_ITEMS, _EACH = "[]", "*"
 _TEMPLATE = ("spec", "template", "metadata")
+_OF_RAY = (("headGroupSpec", "template", "metadata"), ("workerGroupSpecs", _ITEMS, "template", "metadata"))
+_OF_TASKS = ("spec", "tasks", _ITEMS, "template", "metadata")
 _WORKER_TEMPLATES = ("spec", "leaderWorkerTemplate")
 # Where each kind has labels and annotations, besides its own metadata.
 _TEMPLATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
@@ -34,6 +38,13 @@ _TEMPLATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
         (*_WORKER_TEMPLATES, "workerTemplate", "metadata"),
     ),
     (TRAIN_JOBS.api.group, TRAIN_JOBS.api.kind): (("spec",),),
+    **{("apps", kind): (_TEMPLATE,) for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")},
+    ("batch", "CronJob"): (("spec", "jobTemplate", "metadata"), ("spec", "jobTemplate", *_TEMPLATE)),
+    ("batch.volcano.sh", "Job"): (_OF_TASKS,),
+    ("kubeflow.org", "MPIJob"): (("spec", "mpiReplicaSpecs", _EACH, "template", "metadata"),),
+    ("kubeflow.org", "PyTorchJob"): (("spec", "pytorchReplicaSpecs", _EACH, "template", "metadata"),),
+    ("ray.io", "RayCluster"): tuple(("spec", *place) for place in _OF_RAY),
+    ("ray.io", "RayJob"): tuple(("spec", "rayClusterSpec", *place) for place in _OF_RAY),
 }
 
 
@@ -48,11 +59,51 @@ class AnyObject:
     fields: KindFields | None = None
     judged: Collection[tuple[str, str]] = ()
     known: Collection[tuple[str, str]] = ()
+    # Its pod templates, and the fields of a Pod; in the webhook they are not read.
+    templates: tuple[PodTemplate, ...] = ()
+    pod_fields: KindFields | None = None
+    # Whether a WorkloadShape declares its kind in its version.
+    is_declared: bool = False
 
     @cached_property
     def unknown_fields(self) -> tuple[UnknownField, ...]:
-        """The fields that its kind does not have."""
-        return () if self.fields is None else tuple(self.fields.unknown(self.raw))
+        """The fields that its kind does not have. Of a kind whose fields are unknown, those of its pods."""
+        if self.fields is not None:
+            return tuple(self.fields.unknown(self.raw))
+        if self.pod_fields is None or self.kind[::2] not in self.judged:
+            return ()
+        names = self.pod_fields.below("spec")
+        fields = (field.below(path) for path, spec in self._pod_specs() for field in names.unknown(spec))
+        return tuple(islice(fields, MOST_UNKNOWN))
+
+    def _pod_specs(self) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
+        """The pod specs of its templates, also of those that no gang has, such as that of a launcher."""
+        waiting: list[tuple[Any, Trail]] = [(self.raw.get("spec"), ((), "spec"))]
+        while waiting:
+            value, trail = waiting.pop()
+            if isinstance(value, list):
+                waiting += [(item, (trail, index, item)) for index, item in enumerate(value)]
+            elif isinstance(value, dict):
+                spec = value.get("spec")
+                if trail[1] == "template" and isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+                    yield path_of((trail, "spec")), spec
+                else:
+                    waiting += [(inner, (trail, str(key))) for key, inner in value.items()]
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return self._named("namespace") or "default"
+
+    @property
+    def name(self) -> str:
+        """Its name; empty if it has none."""
+        return self._named("name")
+
+    def _named(self, key: str) -> str:
+        metadata = self.raw.get("metadata")
+        named = metadata.get(key) if isinstance(metadata, dict) else None
+        return named if isinstance(named, str) else ""
 
     @property
     def labels(self) -> Mapping[str, Any]:
@@ -94,5 +145,8 @@ def _at(value: Any, place: tuple[str, ...], path: tuple[Part, ...]) -> Iterator[
         for index, item in enumerate(value if isinstance(value, list) else ()):
             name = item.get("name") if isinstance(item, dict) else None
             yield from _at(item, place[1:], (*path, Item(index, name if isinstance(name, str) else None)))
+    elif place[0] == _EACH:
+        for name, item in value.items() if isinstance(value, dict) else ():
+            yield from _at(item, place[1:], (*path, str(name)))
     elif isinstance(value, dict) and place[0] in value:
         yield from _at(value[place[0]], place[1:], (*path, place[0]))

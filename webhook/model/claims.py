@@ -9,7 +9,7 @@ Kubernetes' schedulingGroup and workloadRef).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from webhook.model.fields import FieldPath
@@ -73,6 +73,76 @@ CLAIMS: tuple[tuple[Mark, str], ...] = (
     ),
     *((Mark("spec", key), system) for key, system in _FIELDS.items()),
 )
+# The scheduler of a pod that names none.
+DEFAULT_SCHEDULER = "default-scheduler"
+# Marks of a pod that do not name its group.
+_NO_NAMES = frozenset({"kai.scheduler/subgroup-name", "kai.scheduler/skip-podgrouper"})
+# By key: the system whose group a pod names by it. In 1.35 a pod names a Workload, and no PodGroup.
+NAMES_OF: Mapping[str, str] = {
+    mark.key: system for mark, system in CLAIMS if mark.key not in _NO_NAMES and mark.key != "workloadRef"
+}
+
+
+class System(NamedTuple):
+    """A system of gangs: the scheduler that reads its marks, the API group of its PodGroups, and the mark by which a
+    pod names one. `groups` is the part of the facts with its PodGroups.
+    """
+
+    scheduler: str
+    api_group: str
+    mark: str
+    groups: str | None = None
+
+
+SYSTEMS: Mapping[str, System] = {
+    "KAI": System("kai-scheduler", "scheduling.run.ai", "the annotation pod-group-name", "kai_pod_groups"),
+    "Volcano": System(
+        "volcano", "scheduling.volcano.sh", "the annotation scheduling.k8s.io/group-name", "volcano_pod_groups"
+    ),
+    "Koordinator": System(
+        "koord-scheduler",
+        "scheduling.sigs.k8s.io",
+        "the label pod-group.scheduling.sigs.k8s.io",
+        "koordinator_pod_groups",
+    ),
+    "scheduler-plugins": System(
+        "scheduler-plugins-scheduler", "scheduling.x-k8s.io", "the label scheduling.x-k8s.io/pod-group"
+    ),
+    "the Workload API": System(
+        DEFAULT_SCHEDULER, "scheduling.k8s.io", "the field schedulingGroup.podGroupName", "pod_groups"
+    ),
+}
+SYSTEM_OF_SCHEDULER: Mapping[str, str] = {one.scheduler: system for system, one in SYSTEMS.items()}
+SYSTEM_OF_GROUP: Mapping[str, str] = {one.api_group: system for system, one in SYSTEMS.items()}
+
+
+class GroupName(NamedTuple):
+    """A group that a pod or a pod template names: its system, its name, and the mark."""
+
+    system: str
+    name: str
+    claim: Claim
+
+
+def named_group(key: str, value: object) -> str | None:
+    """The group that a mark names; None if the key is no such mark, or its value no name."""
+    if key == "schedulingGroup" and isinstance(value, Mapping):
+        value = value.get("podGroupName")
+    return value if key in NAMES_OF and isinstance(value, str) and value else None
+
+
+def groups_named_on(pod: PodTemplate) -> Iterator[GroupName]:
+    """The groups that a pod or a pod template names."""
+    for claim in claims_on(pod):
+        name = named_group(claim.key, claim.value)
+        if name is not None:
+            yield GroupName(claim.system, name, claim)
+
+
+def scheduler_of(pod: PodTemplate) -> str:
+    """The scheduler that a pod or a pod template names, or gets."""
+    name = pod.spec.get("schedulerName")
+    return name if isinstance(name, str) and name else DEFAULT_SCHEDULER
 
 
 def claims_on(pod: PodTemplate) -> Iterator[Claim]:

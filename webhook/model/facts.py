@@ -64,6 +64,9 @@ class ClusterFacts:
     # By system (`webhook.model.claims`), namespace and name of a group: how many pods name it in the files that are
     # judged together, None if they do not say. Unknown in a cluster, where pods come after their group.
     group_sizes: Mapping[tuple[str, str, str], int | None] | None = None
+    # By system and namespace: the PodGroups that these files define, and whether no pod names it although pods of its
+    # scheduler beside it name none.
+    file_groups: Mapping[tuple[str, str], Mapping[str, bool]] | None = None
     # The sizes of workloads of declared kinds that own a PodGroup, in the files that are judged together.
     gang_sizes: Mapping[WorkloadKey, GangSize] | None = None
     # Pods on nodes, and what Koordinator's Reservations keep, by name. Admission does not read them.

@@ -60,6 +60,11 @@ class UnknownField(NamedTuple):
     likely: str | None = None
     belongs: str | None = None
 
+    def below(self, path: FieldPath) -> UnknownField:
+        """The same field in an object that has this one at `path`."""
+        belongs = None if self.belongs is None else f"{path}.{self.belongs}"
+        return self._replace(at=FieldPath((*path.parts, *self.at.parts)), belongs=belongs)
+
 
 @dataclass(frozen=True, eq=False)
 class KindFields:
@@ -84,6 +89,16 @@ class KindFields:
                     waiting.append(((*path, name), below))
         return {name: tuple(places) for name, places in found.items()}
 
+    def below(self, name: str) -> KindFields:
+        """The fields below one of its fields."""
+        if name not in self._below:
+            self._below[name] = KindFields(self.names.get(name) or {}, self.origin)
+        return self._below[name]
+
+    @cached_property
+    def _below(self) -> dict[str, KindFields]:
+        return {}
+
     def unknown(self, manifest: Mapping[str, Any]) -> Iterator[UnknownField]:
         """Yield the fields of an object that its kind does not have, with their likely names or places. The time is
         linear in the size of the object.
@@ -92,7 +107,7 @@ class KindFields:
         wrong: list[_Unknown] = []
         _find_unknown(manifest, self.names, (), wrong)
         for trail, value, names in wrong:
-            at = _path(trail)
+            at = path_of(trail)
             name = str(at.parts[-1])
             likely = near.likely(name, names)
             yield UnknownField(at, value, likely, None if likely else self._belongs(at))
@@ -118,11 +133,11 @@ def _common(place: tuple[str, ...], here: tuple[str, ...]) -> int:
 
 # The way to a value: the way to its parent, and its key; for an item of a list its index and itself. A path is made of
 # it only where a field is unknown.
-_Trail = tuple[Any, ...]
-_Unknown = tuple[_Trail, Any, Names]
+Trail = tuple[Any, ...]
+_Unknown = tuple[Trail, Any, Names]
 
 
-def _find_unknown(value: Any, names: Names, trail: _Trail, found: list[_Unknown]) -> None:
+def _find_unknown(value: Any, names: Names, trail: Trail, found: list[_Unknown]) -> None:
     """Add the unknown fields below a value, up to `MOST_UNKNOWN`."""
     if ITEMS in names:
         below = names[ITEMS]
@@ -139,7 +154,8 @@ def _find_unknown(value: Any, names: Names, trail: _Trail, found: list[_Unknown]
                 _find_unknown(one, below, (trail, key), found)
 
 
-def _path(trail: _Trail) -> FieldPath:
+def path_of(trail: Trail) -> FieldPath:
+    """Return the path of a value."""
     parts: list[Part] = []
     while trail:
         above, part, *item = trail

@@ -49,7 +49,7 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     **_keys(
         "grove.io",
         _E,
-        "base-podgang disable-managed-resource-protection epoch external-workload-managed ignore "
+        "base-podgang disable-managed-resource-protection epoch external-workload-managed "
         "pod-template-hash podclique podclique-pod-index podcliquescalinggroup "
         "podcliquescalinggroup-replica-index podcliqueset-generation-hash podcliqueset-replica-index podgang "
         "podgang-pending-creation podgang-podgroup podgang-role reconcile-trigger scheduler-name",
@@ -68,7 +68,7 @@ KNOWN_KEYS: Mapping[str, Holder] = {
         _A,
         "name min-available waiting-time groups mode match-policy total-number network-topology-spec",
     ),
-    **_keys("gang.scheduling.koordinator.sh", _E, "gang-groups networkTopologyAware network-topology-index timeout"),
+    **_keys("gang.scheduling.koordinator.sh", _E, "network-topology-index timeout"),
     **_keys("pod-group.scheduling.sigs.k8s.io", _E, "name min-available match-policy"),
     **_keys(
         "scheduling.koordinator.sh",
@@ -81,7 +81,7 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     **_keys(
         "kai.scheduler",
         _E,
-        "batch-min-member detected-owner ignore-workload-api last-eviction-timestamp last-start-timestamp "
+        "batch-min-member detected-owner last-eviction-timestamp last-start-timestamp "
         "preemptibility preemption-delay queue segment-size segment-topology-preferred-placement "
         "segment-topology-required-placement skip-podgrouper stale-podgroup-timestamp staleness-grace-period "
         "top-owner-metadata topology topology-preferred-placement topology-required-placement",
@@ -145,6 +145,30 @@ KNOWN_KEYS: Mapping[str, Holder] = {
         "template-revision-hash worker-index workload-aware-scheduling",
     ),
     **_keys("trainer.kubeflow.org", _E, "framework resource-in-use-protection trainjob-ancestor-step"),
+}
+# By key that no current release reads: what to write instead, None for nothing. Some were read by earlier releases,
+# others are in documents and never had an effect. Source: the changelogs of these projects; scheduler-plugins before
+# v0.24.
+RETIRED_KEYS: Mapping[str, str | None] = {
+    "runai/queue": "kai.scheduler/queue",
+    "runai/node-pool": "kai.scheduler/node-pool",
+    "scheduling.kai.io/queue": "kai.scheduler/queue",
+    "scheduling.kai.io/pod-group": "the annotation pod-group-name",
+    "kai.scheduler/pod-group": "the annotation pod-group-name",
+    "kai.scheduler/pod-group-name": "the annotation pod-group-name",
+    "kai.scheduler/podgroup-name": "the annotation pod-group-name",
+    "kai.scheduler/ignore-workload-api": None,
+    "grove.io/ignore": "kai.scheduler/skip-podgrouper",
+    "grove.io/podgangset-replica-index": "grove.io/podcliqueset-replica-index",
+    "gang.scheduling.koordinator.sh/gang-groups": "gang.scheduling.koordinator.sh/groups",
+    "gang.scheduling.koordinator.sh/networkTopologyAware": "gang.scheduling.koordinator.sh/network-topology-spec",
+    "pod-group.scheduling.koordinator.sh/index": None,
+    "scheduling.koordinator.sh/qos-class": "koordinator.sh/qosClass",
+    "scheduling.koordinator.sh/gang-timeout": "gang.scheduling.koordinator.sh/waiting-time",
+    "scheduling.koordinator.sh/network-topology-zone": None,
+    "podgroup.scheduling.sigs.k8s.io": "scheduling.x-k8s.io/pod-group",
+    "leaderworkerset.gke.io/exclusive-topology": "leaderworkerset.sigs.k8s.io/exclusive-topology",
+    "leaderworkerset.gke.io/subgroup-size": "leaderworkerset.sigs.k8s.io/subgroup-size",
 }
 DOMAINS: Mapping[str, tuple[str, ...]] = {
     domain: tuple(key.partition("/")[2] for key in KNOWN_KEYS if key.startswith(f"{domain}/"))

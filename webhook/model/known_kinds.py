@@ -1,7 +1,9 @@
 """Kinds that Rollcall does not judge: real ones that resemble a judged kind, and workloads of which it makes no gangs.
+The versions that releases serve of the kinds that it knows, and kinds that no release has any more.
 
-Source: the kinds of Kubernetes 1.36 and the CRDs of KubeRay v1.7, training-operator v1.9, mpi-operator v0.8,
-spark-operator v2.5, Volcano and LeaderWorkerSet (2026-08).
+Source: the kinds of Kubernetes 1.36 to 1.38 and the CRDs of Grove, KAI-Scheduler v0.17, Koordinator v1.8, Volcano
+v1.15, scheduler-plugins v0.34, Kueue v0.20, JobSet v0.12, LeaderWorkerSet v0.10, Trainer v2.3, KubeRay v1.7,
+training-operator v1.9, mpi-operator v0.8 and spark-operator v2.5 (2026-11).
 """
 
 from __future__ import annotations
@@ -109,3 +111,69 @@ UNKNOWN_WORKLOAD = (
 def is_cluster_scoped(kind: str) -> bool:
     """Whether objects of a kind that no rule reads probably have no namespace."""
     return kind in CLUSTER_SCOPED or (kind.startswith(_CLUSTER) and kind != _CLUSTER)
+
+
+def _served(group: str, kinds: str, *versions: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    return {(group, kind): versions for kind in kinds.split()}
+
+
+# Kubernetes 1.36 and 1.37 still serve betas.
+_OF_DEVICES = ("v1", "v1beta2", "v1beta1")
+# By group and kind: the versions that current releases serve, the one to write first.
+SERVED_VERSIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    **_served("", "Node Pod ReplicationController Namespace ResourceQuota LimitRange", "v1"),
+    **_served("apps", "DaemonSet Deployment ReplicaSet StatefulSet", "v1"),
+    **_served("batch", "CronJob Job", "v1"),
+    **_served("scheduling.k8s.io", "PriorityClass", "v1"),
+    # v1 is judged by the profile of default-scheduler.
+    **_served("scheduling.k8s.io", "PodGroup", "v1beta1", "v1alpha3", "v1alpha2", "v1"),
+    **_served("scheduling.k8s.io", "Workload", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1", "v1"),
+    **_served("scheduling.k8s.io", "CompositePodGroup", "v1beta1", "v1alpha3"),
+    **_served("resource.k8s.io", "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice", *_OF_DEVICES),
+    **_served("karpenter.sh", "NodeClaim NodePool", "v1"),
+    **_served("nvidia.com", "DynamoGraphDeployment", "v1beta1", "v1alpha1"),
+    **_served("grove.io", "ClusterTopologyBinding PodClique PodCliqueScalingGroup PodCliqueSet PodGangMap", "v1alpha1"),
+    **_served("scheduler.grove.io", "PodGang", "v1alpha1"),
+    **_served("jobset.x-k8s.io", "JobSet", "v1alpha2"),
+    **_served("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "v1"),
+    **_served("disaggregatedset.x-k8s.io", "DisaggregatedSet", "v1"),
+    **_served("trainer.kubeflow.org", "ClusterTrainingRuntime TrainingRuntime TrainJob", "v1alpha1"),
+    # mpi-operator serves the first one, the training operator the other.
+    **_served("kubeflow.org", "MPIJob", "v2beta1", "v1"),
+    **_served("kubeflow.org", "JAXJob PaddleJob PyTorchJob TFJob XGBoostJob", "v1"),
+    **_served("ray.io", "RayCluster RayJob RayService", "v1", "v1alpha1"),
+    **_served("sparkoperator.k8s.io", "ScheduledSparkApplication SparkApplication", "v1beta2"),
+    **_served("batch.volcano.sh", "Job", "v1alpha1"),
+    **_served("scheduling.volcano.sh", "PodGroup Queue", "v1beta1"),
+    **_served("topology.volcano.sh", "HyperNode", "v1alpha1"),
+    **_served("scheduling.run.ai", "PodGroup", "v2alpha2"),
+    **_served("scheduling.run.ai", "Queue", "v2"),
+    **_served("kai.scheduler", "Topology", "v1alpha1"),
+    **_served("kai.scheduler", "SchedulingShard", "v1"),
+    **_served("scheduling.sigs.k8s.io", "ElasticQuota PodGroup", "v1alpha1"),
+    **_served("scheduling.koordinator.sh", "ClusterNetworkTopology Device Reservation", "v1alpha1"),
+    **_served("quota.koordinator.sh", "ElasticQuotaProfile", "v1alpha1"),
+    **_served("config.koordinator.sh", "ClusterColocationProfile", "v1alpha1"),
+    **_served("scheduling.x-k8s.io", "ElasticQuota PodGroup", "v1alpha1"),
+    **_served(
+        "kueue.x-k8s.io",
+        "AdmissionCheck ClusterQueue Cohort LocalQueue ResourceFlavor Topology Workload WorkloadPriorityClass",
+        "v1beta2",
+    ),
+}
+# By group, kind and version: which releases serve it, where that is known of one that is retired.
+LAST_SERVED: Mapping[tuple[str, str, str], str] = {
+    (group, kind, "v1beta1"): "Kueue v0.19 and earlier serve it"
+    for group, kind in SERVED_VERSIONS
+    if group == "kueue.x-k8s.io"
+}
+# By group and kind: the apiVersion and kind that took its place.
+RETIRED_KINDS: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("grove.io", "PodGangSet"): ("grove.io/v1alpha1", "PodCliqueSet"),
+    **{
+        (group, kind): ("scheduling.volcano.sh/v1beta1", kind)
+        for group in ("scheduling.incubator.k8s.io", "scheduling.sigs.dev")
+        for kind in ("PodGroup", "Queue")
+    },
+    **{("extensions", kind): ("apps/v1", kind) for kind in ("DaemonSet", "Deployment", "ReplicaSet")},
+}

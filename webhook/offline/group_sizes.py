@@ -7,27 +7,31 @@ with an autoscaler, or a kind that is not known here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
-from webhook.model.claims import CLAIMS, claims_on
-from webhook.model.fields import SPEC
+from webhook.model import grove
+from webhook.model.claims import (
+    DEFAULT_SCHEDULER,
+    NAMES_OF,
+    SYSTEM_OF_GROUP,
+    SYSTEM_OF_SCHEDULER,
+    groups_named_on,
+    named_group,
+    scheduler_of,
+)
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.projections import key_of
-from webhook.model.reading import Malformed, Manifest, integer, mapping, text
-from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.shapes.kinds import WorkloadKinds
-from webhook.model.workloads.trainjob import TrainJob
-from webhook.model.workloads.workload import template_at
+from webhook.model.reading import Malformed, Manifest, mapping, text
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.operator_group import KIND as POD_GROUP
+from webhook.model.workloads.shapes.kinds import REPLICATED, WorkloadKinds
 from webhook.offline.judgement import kind_of
 
 # The system of a group as `webhook.model.claims` names it, the group's namespace, and its name.
 Group = tuple[str, str, str]
 Sizes = dict[Group, int | None]
-# Kinds with a pod template, besides the opted-in workloads.
-REPLICATED = frozenset({("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")})
-# Marks of a pod that do not name its group.
-_NO_NAMES = frozenset({"kai.scheduler/subgroup-name", "kai.scheduler/skip-podgrouper"})
-_NAMES = {mark.key: system for mark, system in CLAIMS if mark.part != "spec" and mark.key not in _NO_NAMES}
 
 
 def group_sizes(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> Sizes:
@@ -63,53 +67,76 @@ def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
     group, _, kind = kind_of(manifest)
     namespace = text(mapping(manifest.get("metadata")).get("namespace")) or "default"
     counted: Counter[Group] = Counter()
-    for template, pods in _templates(group, kind, manifest, kinds):
+    # How many gangs a PodCliqueSet makes is not read here.
+    counted_kind = kind != "PodCliqueSet"
+    for template, pods in kinds.templates_in(group, kind, manifest) if counted_kind else ():
         # Two marks of one system may name one group.
-        for named in {_group(namespace, claim.key, claim.value) for claim in claims_on(template)}:
-            if named is not None:
-                counted[named] += pods
+        for system, name in {(one.system, one.name) for one in groups_named_on(template)}:
+            counted[(system, namespace, name)] += pods
     # A name elsewhere in the object, such as in a custom resource: how many pods have it is unknown.
     return {**_mentioned(manifest), **counted}
-
-
-def _templates(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[tuple[PodTemplate, int]]:
-    spec = mapping(manifest.get("spec"))
-    if (group, kind) == ("", "Pod"):
-        yield template_at(manifest, SPEC), 1
-    elif (group, kind) in REPLICATED:
-        yield template_at(mapping(spec.get("template")), SPEC / "template"), replicas_of(spec)
-    elif (view := kinds.views.get((group, kind))) is not None and view is not TrainJob:
-        for part in view(manifest).parts:
-            yield part.template, part.pods
-
-
-def replicas_of(spec: Mapping[str, Any]) -> int:
-    """Return the number of pods that a controller's spec asks for. Raises `Malformed`."""
-    found = integer(spec.get("replicas"))
-    return 1 if found is None else found
-
-
-def _group(namespace: str, key: str, name: object) -> Group | None:
-    return (_NAMES[key], namespace, name) if key in _NAMES and isinstance(name, str) else None
 
 
 def _mentioned(manifest: Manifest) -> Sizes:
     """Return every group that is named anywhere in an object, with an unknown number of pods."""
     found: Sizes = {}
-    metadata = manifest.get("metadata")
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
     waiting: list[Any] = [manifest]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
             for key, inner in value.items():
-                named = _group(namespace if isinstance(namespace, str) else "default", str(key), inner)
-                if named is not None:
-                    found[named] = None
+                name = named_group(str(key), inner)
+                if name is not None:
+                    found[(NAMES_OF[key], _namespace(manifest), name)] = None
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
     return found
+
+
+def _namespace(manifest: Manifest) -> str:
+    metadata = manifest.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return namespace if isinstance(namespace, str) and namespace else "default"
+
+
+def file_groups(
+    manifests: Iterable[Manifest], sizes: Sizes, kinds: WorkloadKinds
+) -> dict[tuple[str, str], dict[str, bool]]:
+    """Return the PodGroups that the objects define, by system and namespace, and whether no pod names it although pods
+    beside it name no group of its system. PodGroups that a controller or Rollcall made are not said to lack pods.
+    """
+    groups: dict[Group, bool] = {}
+    ungrouped: set[tuple[str, str]] = set()
+    for manifest in manifests:
+        group, _, kind = kind_of(manifest)
+        with suppress(Malformed):
+            metadata = mapping(manifest.get("metadata"))
+            labels = mapping(metadata.get("labels"))
+            if kind == POD_GROUP and (system := SYSTEM_OF_GROUP.get(group)) is not None:
+                made = metadata.get("ownerReferences") or labels.get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
+                groups[(system, *key_of(manifest))] = not made
+            elif SCHEDULER_LABEL not in labels and kind != "PodCliqueSet":
+                ungrouped.update(
+                    (system, _namespace(manifest)) for system in _without_group(group, kind, manifest, kinds)
+                )
+    found: dict[tuple[str, str], dict[str, bool]] = {}
+    for key, foreign in groups.items():
+        found.setdefault(key[:2], {})[key[2]] = foreign and key not in sizes and key[:2] in ungrouped
+    return found
+
+
+def _without_group(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[str]:
+    """Yield the system of each pod template of an object that names no group of its own scheduler's system. Raises
+    `Malformed`.
+    """
+    # Every pod that names no scheduler is default-scheduler's, and most objects make no gangs of PodGroups.
+    plain = (group, kind) in REPLICATED | {("", "Pod"), ("batch", "Job")}
+    for template, _ in kinds.templates_in(group, kind, manifest):
+        system = SYSTEM_OF_SCHEDULER.get(scheduler_of(template))
+        may_lack = plain or system != SYSTEM_OF_SCHEDULER[DEFAULT_SCHEDULER]
+        if system is not None and may_lack and all(named.system != system for named in groups_named_on(template)):
+            yield system
 
 
 def _scaled_by(manifest: Manifest) -> Iterator[Hashable]:

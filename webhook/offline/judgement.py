@@ -31,12 +31,13 @@ from webhook.model.findings import Finding, Omission, Reason, shown
 from webhook.model.general import EVERY_GENERAL
 from webhook.model.keys import Api
 from webhook.model.known_kinds import is_cluster_scoped
-from webhook.model.kubernetes_kinds import POD
+from webhook.model.kubernetes_kinds import POD, PODS
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.offline.fact_supply import supplied
 from webhook.offline.omissions import omission_of_object, rendered
 from webhook.offline.overridden import name_scheduler_in_member, overridden
@@ -276,11 +277,25 @@ def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFa
     were judged there.
     """
     kind = kind_of(raw)
-    every = AnyObject(kind, raw, (facts.field_names or {}).get(Api(*kind)), kinds.judged, kinds.known)
+    fields = (facts.field_names or {}).get(Api(*kind))
+    pods = (facts.field_names or {}).get(PODS.api)
+    shape = settings.kinds.declaration_of(kind[::2], raw)
+    declared = shape is not None and kind.version in shape.versions
+    every = AnyObject(kind, raw, fields, kinds.judged, kinds.known, _templates(kind, raw, settings), pods, declared)
     admitted = found.has_rules and kind.kind != "PodGang"
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
     verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)
+    if verdict.unjudged:
+        verdict = replace(verdict, unjudged=supplied(verdict.unjudged, facts))
     return replace(found, verdict=verdict)
+
+
+def _templates(kind: Kind, raw: Manifest, settings: Settings) -> tuple[PodTemplate, ...]:
+    """Return the pod templates of an object; none of one that cannot be read."""
+    try:
+        return tuple(template for template, _ in settings.kinds.templates_in(kind.group, kind.kind, raw))
+    except Malformed:
+        return ()
 
 
 def _with_exceptions(

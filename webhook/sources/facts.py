@@ -30,7 +30,7 @@ from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, l
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
-from webhook.offline.group_sizes import group_sizes
+from webhook.offline.group_sizes import file_groups, group_sizes
 from webhook.offline.judgement import kind_of
 from webhook.offline.operator_groups import operator_groups, sizes_of_owners
 from webhook.offline.stock_runtimes import with_stock_runtimes
@@ -119,7 +119,8 @@ def one_world(known: ClusterFacts, documents: Iterable[Document], kinds: Workloa
     objects = list(_objects(documents))
     if any(kind_of(item.manifest).kind == "PodGroup" for item in objects):
         single = [item.manifest for item in objects if not kind_of(item.manifest).kind.endswith("List")]
-        found["group_sizes"] = group_sizes(single, kinds)
+        sizes = found["group_sizes"] = group_sizes(single, kinds)
+        found["file_groups"] = file_groups(single, sizes, kinds)
         found["gang_sizes"] = sizes_of_owners(operator_groups(single), single, kinds)
     unread = set()
     for item in objects:

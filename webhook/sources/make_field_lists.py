@@ -35,7 +35,8 @@ PRODUCTS = (
 KUBERNETES = "Kubernetes"
 # The pods in those CRDs are of 1.35 and 1.36.
 _KUBERNETES_RELEASE = "1.36, with the scheduling fields of 1.35 to 1.37"
-_SCHEDULING_OF_PODS = ("workloadRef", "schedulingGroup")
+# `evictionResponders` came with 1.37.
+_SCHEDULING_OF_PODS = ("workloadRef", "schedulingGroup", "evictionResponders")
 _SCHEDULING_OF_JOBS = ("scheduling",)
 _JOB = ("spec", "replicatedJobs", ITEMS, "template", "spec")
 _POD = (*_JOB, "template", "spec")

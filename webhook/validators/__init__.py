@@ -9,6 +9,7 @@ from webhook.validators import (
     field_names,
     fit,
     gang_shape,
+    group_members,
     grove_limits,
     key_names,
     kind_names,
@@ -24,6 +25,7 @@ from webhook.validators import (
     opted_in_topology,
     pod_origin,
     podcliqueset,
+    quantities,
     shape,
     startup_order,
     unknown_owner,
@@ -53,5 +55,7 @@ GENERAL_RULES = collect(
     key_names,
     field_names,
     kind_names,
+    group_members,
+    quantities,
     operator_group,
 )

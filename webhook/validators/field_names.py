@@ -48,7 +48,7 @@ def unknown_field(found: AnyObject, _: Context[Any]) -> Results:
     for field in found.unknown_fields:
         if field.belongs is None:
             meant = f"did you mean {field.likely}? rename it" if field.likely else "remove it, or correct its name"
-            yield Finding(at=field.at, found=field.value, why=_why(found.fields), remedy=meant)
+            yield Finding(at=field.at, found=field.value, why=_why(found.fields or found.pod_fields), remedy=meant)
 
 
 @rule(
@@ -67,7 +67,7 @@ def misplaced_field(found: AnyObject, _: Context[Any]) -> Results:
     for field in found.unknown_fields:
         if field.belongs is not None:
             meant = f"did you mean {field.belongs}? move it there"
-            yield Finding(at=field.at, found=field.value, why=_why(found.fields), remedy=meant)
+            yield Finding(at=field.at, found=field.value, why=_why(found.fields or found.pod_fields), remedy=meant)
 
 
 def _why(fields: KindFields | None) -> str:

@@ -8,7 +8,7 @@ from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import QUOTA_ANNOTATION
 from webhook.model.fields import LABELS, FieldPath, Part
 from webhook.model.findings import Action, Finding
-from webhook.model.known_keys import KNOWN_KEYS, OWN_DOMAIN, Holder, MisspeltKeys
+from webhook.model.known_keys import KNOWN_KEYS, OWN_DOMAIN, RETIRED_KEYS, Holder, MisspeltKeys
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.validators.examples import pod_clique_set
 from webhook.validators.registry import Context, Example, Results, Subject, rule
@@ -28,7 +28,8 @@ _OWN = ("metadata", "labels")
 )
 def unknown_key(found: AnyObject, _: Context[Any]) -> Results:
     """A misspelt key of a label or an annotation has no effect: no program reads it, and Kubernetes accepts any key.
-    Reported are keys that resemble a known key of Grove, of a scheduler or of Rollcall.
+    Reported are keys that resemble a known key of Grove, of a scheduler or of Rollcall, and keys that only earlier
+    releases or documents have.
 
     Source: the key constants of these projects; Kubernetes checks only the form of a key
     (k8s.io/apimachinery, pkg/api/validation).
@@ -37,6 +38,12 @@ def unknown_key(found: AnyObject, _: Context[Any]) -> Results:
     for parts, keys in found.holders:
         for key, value in keys.items():
             if key in KNOWN_KEYS:
+                continue
+            if key in RETIRED_KEYS:
+                successor = RETIRED_KEYS[key]
+                why = "no current release reads this key, so it has no effect"
+                remedy = "remove it" if successor is None else f"write {successor} instead"
+                yield Finding(at=FieldPath((*parts, key)), found=value, why=why, remedy=remedy)
                 continue
             if (likely := misspelt.likely(key)) is not None:
                 reader, remedy = "no program reads this", f"did you mean {likely}? write that key"

@@ -9,8 +9,18 @@ from typing import Any
 
 from webhook.model.any_object import AnyObject
 from webhook.model.fields import LABELS, ROOT
-from webhook.model.findings import Action, Finding
-from webhook.model.known_kinds import NO_GANGS, OTHER_WORKLOADS, REAL_KINDS, SHARED_NAMES, UNKNOWN_WORKLOAD
+from webhook.model.findings import Action, Finding, shown
+from webhook.model.keys import Api
+from webhook.model.known_kinds import (
+    LAST_SERVED,
+    NO_GANGS,
+    OTHER_WORKLOADS,
+    REAL_KINDS,
+    RETIRED_KINDS,
+    SERVED_VERSIONS,
+    SHARED_NAMES,
+    UNKNOWN_WORKLOAD,
+)
 from webhook.model.near_names import NearMisses
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
@@ -53,7 +63,7 @@ def unknown_kind(found: AnyObject, _: Context[Any]) -> Results:
 def _meant(found: AnyObject) -> tuple[str, str] | None:
     """Return the group and kind that an unknown kind most likely means, or None."""
     group, _, kind = found.kind
-    if (group, kind) in found.judged or (group, kind) in found.known:
+    if (group, kind) in found.judged or (group, kind) in found.known or (group, kind) in RETIRED_KINDS:
         return None
     groups: dict[str, list[str]] = {}
     for one, name in (*found.judged, *found.known):
@@ -71,6 +81,47 @@ def _meant(found: AnyObject) -> tuple[str, str] | None:
     if likely is None or not (group in groups[likely] or likely.casefold() == kind.casefold()):
         return None
     return (group if group in groups[likely] else groups[likely][0]), likely
+
+
+@rule(
+    "kinds/version",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(pod_clique_set()),
+    fails=Example({**pod_clique_set(), "apiVersion": "grove.io/v1"}),
+)
+def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
+    """An API server refuses an object in a version that it does not serve. A version counts as served if a
+    CustomResourceDefinition in the schemas or the facts has it, if a WorkloadShape declares it, or if a current release
+    of its project has it. Where the facts say what the cluster serves, only that counts.
+
+    Source: the CustomResourceDefinitions of each project, and the API versions of Kubernetes 1.36 to 1.38.
+    """
+    group, version, kind = manifest.kind
+    facts, api = context.facts, Api(group, version, kind)
+    if (successor := RETIRED_KINDS.get((group, kind))) is not None:
+        renamed = successor[1] != kind
+        yield Finding(
+            at=ROOT / ("kind" if renamed else "apiVersion"),
+            found=kind if renamed else manifest.raw.get("apiVersion"),
+            why="no current release serves this kind, so the API server refuses the object",
+            remedy=f"write it as {successor[1]} of {successor[0]}",
+        )
+        return
+    here = sorted(one.version for one in facts.apis or () if (one.group, one.kind) == (group, kind))
+    served = tuple(here) or SERVED_VERSIONS.get((group, kind), ())
+    if not served or version in served or (not here and (manifest.is_declared or api in (facts.field_names or {}))):
+        return
+    reader = "this cluster does not serve" if here else "no current release serves"
+    earlier = "" if here else LAST_SERVED.get((group, kind, version), "")
+    yield Finding(
+        at=ROOT / "apiVersion",
+        found=manifest.raw.get("apiVersion"),
+        why=f"{reader} {kind} in the version {shown(version)}, so the API server refuses the object"
+        + (f" ({earlier})" if earlier else ""),
+        remedy="write apiVersion: " + " or ".join(f"{group}/{one}" if group else one for one in served),
+        instead=tuple(f"{group}/{one}" if group else one for one in served[:1]),
+    )
 
 
 def _other_workload(kind: str, **spec: Any) -> Manifest:
@@ -103,7 +154,7 @@ def no_gangs(found: AnyObject, context: Context[Any]) -> Results:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
             found=found.labels[SCHEDULER_LABEL],
-            why=f"Rollcall makes no gangs of the kind {found.kind.kind}, so the label has no effect",
+            why=f"Rollcall makes no gangs of the kind {found.kind.kind[:63]}, so the label has no effect",
             remedy=remedy,
         )
 
@@ -115,7 +166,7 @@ def _in_namespace(found: AnyObject, context: Context[Any]) -> Results:
     kind = found.kind[::2]
     if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(found.raw) or _meant(found) is not None:
         return
-    chosen = context.facts.namespace_label(_namespace(found.raw), SCHEDULER_LABEL)
+    chosen = context.facts.namespace_label(found.namespace, SCHEDULER_LABEL)
     if chosen is not None:
         yield Finding(
             at=ROOT / "kind",
@@ -123,12 +174,6 @@ def _in_namespace(found: AnyObject, context: Context[Any]) -> Results:
             why=f"its namespace is opted in to {chosen}, but Rollcall makes no gangs of this kind",
             remedy=UNKNOWN_WORKLOAD,
         )
-
-
-def _namespace(raw: Manifest) -> str:
-    metadata = raw.get("metadata")
-    named = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return named if isinstance(named, str) and named else "default"
 
 
 def _has_pods(raw: Manifest) -> bool:

@@ -54,6 +54,7 @@ SUBJECTS = {
     "pod_group_place",
     "pod_group_topology",
     "gang_group",
+    "group_shape",
     "tree",
     "agreement",
     "disruption",

@@ -29,7 +29,7 @@ HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
 KAI_ONLY = {"profiles": [{"name": "kai-scheduler", "config": {"defaultQueue": "default-queue"}}]}
 WORKLOADS = ("PodCliqueSet", "TrainJob", "JobSet", "LeaderWorkerSet", "Job")
 # Judged in files only: an API server refuses an unknown kind, and has dropped unknown fields before it asks a webhook.
-_OF_FILES = ("kinds/", "fields/")
+_OF_FILES = ("kinds/", "fields/", "groups/", "resources/")
 
 
 @cache

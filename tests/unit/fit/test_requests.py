@@ -148,7 +148,7 @@ def test_what_cannot_be_read_is_left_out_and_said() -> None:
     spec = {"containers": [asks({"cpu": "lots", "memory": "1"}), asks({"cpu": "1"})]}
     assert requests_of(template(spec), KUBE.requests, stored=False) == (
         {"memory": 1, "pods": 1},
-        ("the request for cpu is not a quantity",),
+        ('containers[0].resources.requests[cpu] "lots" is not a quantity',),
     )
 
 

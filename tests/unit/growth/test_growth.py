@@ -53,10 +53,18 @@ WAYS: tuple[tuple[Way, Style], ...] = (
 NOT_JUDGED = {
     "fields/misplaced",
     "fields/unknown",
+    "groups/missing",
+    "groups/no-pods",
+    "groups/scheduler-name",
+    "groups/unread-key",
     "grove/foreign-pod",
     "kinds/no-gangs",
     "kinds/unknown",
+    "kinds/version",
+    "kueue/topology-keys",
     "owner/operator-group",
+    "resources/quantity",
+    "resources/request",
 }
 JUDGED_RULES = [rule for rule in EVERY_RULE if rule.id not in NOT_JUDGED]
 # A rule about a PodCliqueSet, about a workload of another kind, and about a gang object.

@@ -138,7 +138,7 @@ _OF_THE_QUEUE = {
     "no queue of KAI": Mistake(_KAI, ("6 error kai/no-queue",)),
     "a queue by KAI's old label": Mistake(
         labelled(_KAI, "runai/queue: team-a"),
-        ("6 error kai/no-queue",),
+        ("6 error kai/no-queue", "7 warning keys/unknown"),
         "https://github.com/kai-scheduler/KAI-Scheduler/issues/44",
     ),
     "a queue of KAI by Volcano's key": Mistake(

@@ -34,10 +34,14 @@ class Tree:
         self.root = _subgroup(spec, "", None, SPEC)
         self.by_name: dict[str, SubGroup] = {}
         self.below: dict[str, list[SubGroup]] = {}
+        # Those whose name an earlier one has.
+        self.twins: list[SubGroup] = []
         for index, raw in enumerate(sequence(spec.get("subGroups"))):
             found = mapping(raw)
             name, parent = text(found.get("name")) or "", text(found.get("parent"))
             group = _subgroup(found, name, parent, SPEC / "subGroups" / Item(index, name))
+            if name in self.by_name:
+                self.twins.append(group)
             self.by_name[name] = group
             self.below.setdefault(parent or "", []).append(group)
 

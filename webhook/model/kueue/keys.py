@@ -47,6 +47,7 @@ REQUIRED_TOPOLOGY = f"{GROUP}/podset-required-topology"
 PREFERRED_TOPOLOGY = f"{GROUP}/podset-preferred-topology"
 UNCONSTRAINED_TOPOLOGY = f"{GROUP}/podset-unconstrained-topology"
 SLICE_REQUIRED_TOPOLOGY = f"{GROUP}/podset-slice-required-topology"
+SLICE_SIZE = f"{GROUP}/podset-slice-size"
 SLICE_CONSTRAINTS = f"{GROUP}/podset-slice-required-topology-constraints"
 # Pod sets with the same name here are placed as one.
 PODSET_GROUP_NAME = f"{GROUP}/podset-group-name"

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from webhook.model.findings import shown
 from webhook.model.quantity import parse_quantity
 from webhook.model.reading import mapping, sequence
 
@@ -61,6 +62,18 @@ def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_lev
         found.update(amounts(stated))
     _add(found, amounts(mapping(spec.get("overhead"))))
     return {**found, **dict.fromkeys(unreadable)}
+
+
+def unreadable_request(spec: Mapping[str, Any], resource: str) -> str:
+    """The first amount of a resource that is not a quantity, in words: its place in the pod and its value."""
+    for part in ("containers", "initContainers"):
+        for index, container in enumerate(sequence(spec.get(part))):
+            resources = mapping(mapping(container).get("resources"))
+            for name in ("requests", "limits"):
+                value = mapping(resources.get(name)).get(resource)
+                if value is not None and parse_quantity(value) is None:
+                    return f"{part}[{index}].resources.{name}[{resource[:80]}] {shown(value)}"
+    return f"the request for {resource[:80]}"
 
 
 def _add(totals: dict[str, Fraction], amounts: Any) -> None:

@@ -1,16 +1,20 @@
-"""Rules about labels and annotations of pod templates that Kueue writes or puts back.
+"""Rules about labels and annotations of pod templates that Kueue reads, writes or puts back.
 
 Source: kubernetes-sigs/kueue v0.19, pkg/podset/podset.go (`Merge`, `RestorePodSpec`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.go_values import int32
 from webhook.model.kueue import keys
 from webhook.model.kueue.holding import Held, HeldBy, PodSet, held
 from webhook.model.kueue.objects import LocalQueue
@@ -23,6 +27,13 @@ from webhook.validators.kueue.readiness import QUEUED
 from webhook.validators.opted_in_examples import job, pod_template
 from webhook.validators.registry import Context, Example, OptedInChange, Results, Subject, rule
 
+# The name of a label, as Kubernetes accepts it.
+_LABEL_KEY = re.compile(
+    r"(?:(?=[^/]{1,253}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+# As Go reads a boolean.
+_BOOLEANS = frozenset({"1", "t", "T", "true", "TRUE", "True", "0", "f", "F", "false", "FALSE", "False"})
 _QUEUES = ClusterFacts(local_queues={("default", "research"): LocalQueue("gpus", active=True)})
 
 
@@ -73,6 +84,103 @@ def _preset(
     if context.kueue.topology_aware and keys.WORKLOAD in template.annotations:
         at = template.annotations_path / keys.WORKLOAD
         yield at, keys.WORKLOAD, template.annotations[keys.WORKLOAD], "the name of its Workload"
+
+
+_RACK = "example.com/rack"
+_ONE_OF = (keys.REQUIRED_TOPOLOGY, keys.PREFERRED_TOPOLOGY, keys.UNCONSTRAINED_TOPOLOGY)
+_LABEL_KEYS = (keys.REQUIRED_TOPOLOGY, keys.PREFERRED_TOPOLOGY, keys.SLICE_REQUIRED_TOPOLOGY)
+_OF_SLICES = (keys.SLICE_REQUIRED_TOPOLOGY, keys.SLICE_SIZE, keys.SLICE_CONSTRAINTS)
+_MOST_LAYERS = 3
+_SO = "so Kueue refuses the workload"
+
+
+def _placed(**annotations: str) -> dict[str, Any]:
+    said = {f"{keys.GROUP}/podset-{name.replace('_', '-')}": value for name, value in annotations.items()}
+    return job(labels=QUEUED, template=pod_template(annotations=said))
+
+
+@rule(
+    "kueue/topology-keys",
+    subject=Subject.MANIFEST,
+    passes=Example(_placed(required_topology=_RACK)),
+    fails=Example(_placed(required_topology=_RACK, preferred_topology="example.com/block")),
+)
+def topology_keys(manifest: AnyObject, _: Context[Any]) -> Results:
+    """Kueue's webhooks refuse a workload in a queue whose templates have more than one topology, a topology that is no
+    label key, slices without their topology or size, slices in several layers beside those in one, or a pod set group
+    with slices or without a topology. No webhook sees a file.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobframework/tas_validation.go (`ValidateTASPodSetRequest`).
+    """
+    for template in manifest.templates:
+        # The API server refuses other values than strings.
+        annotations = {key: value for key, value in template.annotations.items() if isinstance(value, str)}
+        if keys.QUEUE_NAME in manifest.labels or keys.QUEUE_NAME in template.labels:
+            for key, why, remedy in _topology_faults(annotations):
+                at, value = template.annotations_path / key, annotations.get(key)
+                yield Finding(at=at, found=value, why=f"{why}, {_SO}", remedy=remedy)
+
+
+def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """What Kueue refuses in the annotations of one template: the key, why, and what to do."""
+    stated = [key for key in _ONE_OF if key in annotations]
+    for key in stated[1:]:
+        yield key, f"the template has {stated[0].partition('/')[2]} as well, and only one may be there", "keep one"
+    for key in _LABEL_KEYS:
+        value = annotations.get(key)
+        if value is not None and not _LABEL_KEY.fullmatch(value):
+            yield key, "it is no label key of nodes", "write the label key of a level of the Topology"
+    unconstrained = annotations.get(keys.UNCONSTRAINED_TOPOLOGY)
+    if unconstrained is not None and unconstrained not in _BOOLEANS:
+        yield keys.UNCONSTRAINED_TOPOLOGY, "it is neither true nor false", 'write "true", or remove it'
+    yield from _slice_faults(annotations)
+    if (group := annotations.get(keys.PODSET_GROUP_NAME)) is None:
+        return
+    if group.isascii() and group.isdigit():
+        yield keys.PODSET_GROUP_NAME, "the name of a group is no number", "write a name"
+    if not annotations.keys().isdisjoint(_OF_SLICES):
+        yield keys.PODSET_GROUP_NAME, "the template has slices as well", "keep one of the two"
+    if keys.REQUIRED_TOPOLOGY not in annotations and keys.PREFERRED_TOPOLOGY not in annotations:
+        yield keys.PODSET_GROUP_NAME, "the template asks for no topology", f"add {keys.REQUIRED_TOPOLOGY}"
+
+
+def _slice_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """What Kueue refuses in the annotations about slices."""
+    sliced, sized = keys.SLICE_REQUIRED_TOPOLOGY in annotations, keys.SLICE_SIZE in annotations
+    if sized and not (int32(annotations[keys.SLICE_SIZE]) or 0) > 0:
+        yield keys.SLICE_SIZE, "it is no number of pods of at least 1", "write a whole number in quotes"
+    if sliced and not sized:
+        yield keys.SLICE_SIZE, "the template names the topology of slices, and no size", "add it"
+    if sized and not sliced:
+        yield keys.SLICE_SIZE, "the template names no topology of slices", f"add {keys.SLICE_REQUIRED_TOPOLOGY}"
+    layered = keys.SLICE_CONSTRAINTS in annotations
+    if layered and (sliced or sized):
+        yield keys.SLICE_CONSTRAINTS, "the template has slices in one layer as well", "keep one of the two ways"
+    if layered and not _are_layers(annotations[keys.SLICE_CONSTRAINTS]):
+        why = (
+            f"it is no JSON list of one to {_MOST_LAYERS} layers, each with a topology and a size that divides the last"
+        )
+        yield keys.SLICE_CONSTRAINTS, why, "correct it"
+
+
+def _are_layers(written: str) -> bool:
+    """Whether an annotation lists the layers of slices as Kueue takes them."""
+    try:
+        layers = json.loads(written)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(layers, list) or not 0 < len(layers) <= _MOST_LAYERS:
+        return False
+    above, topologies = 0, set[str]()
+    for layer in layers:
+        topology, size = (layer.get("topology"), layer.get("size")) if isinstance(layer, dict) else (None, None)
+        if not isinstance(topology, str) or topology in topologies or not _LABEL_KEY.fullmatch(topology):
+            return False
+        if not isinstance(size, int) or size < 1 or above % size:
+            return False
+        topologies.add(topology)
+        above = size
+    return True
 
 
 def _suspended(**labels: str) -> dict[str, Any]:

@@ -7,10 +7,25 @@ from webhook.backends.coscheduling.capabilities import CAPABILITIES
 from webhook.backends.coscheduling.keys import GROUP_MARK, POD_GROUP, POD_GROUPS
 from webhook.backends.coscheduling.settings import RuleContext
 from webhook.model.capabilities import Capability
+from webhook.model.fields import SPEC
+from webhook.model.findings import Action, Finding
+from webhook.model.reading import Manifest, integer
+from webhook.model.stored_object import StoredObject
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators import membership
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Example, Results, rule
+
+
+def _pod_group(minimum: int) -> Manifest:
+    metadata = {"name": "demo", "namespace": "default"}
+    spec = {"minMember": minimum}
+    return {
+        "apiVersion": f"{POD_GROUP.group}/{POD_GROUP.version}",
+        "kind": "PodGroup",
+        "metadata": metadata,
+        "spec": spec,
+    }
 
 
 @rule(
@@ -82,6 +97,32 @@ foreign_member = families.foreign_member(
     POD_GROUP,
     GROUP_MARK,
 )
+
+
+@rule(
+    "coscheduling/group-minimum",
+    kinds=(POD_GROUPS,),
+    passes=Example(_pod_group(4)),
+    fails=Example(_pod_group(0)),
+)
+def group_minimum(found: StoredObject, _: RuleContext) -> Results:
+    """The API server refuses a PodGroup whose minMember is below 1. Without a minMember the PodGroup holds no pod, and
+    the pods start one by one.
+
+    Source: kubernetes-sigs/scheduler-plugins, the CRD of scheduling.x-k8s.io/v1alpha1 (minimum: 1) and
+    pkg/coscheduling/core/core.go (`Permit`), v0.34.7.
+    """
+    minimum = integer(found.spec.get("minMember"))
+    if (minimum or 0) <= 0:
+        yield Finding(
+            at=SPEC / "minMember",
+            found=minimum,
+            why="coscheduling then waits for no other pod, so the pods start one by one"
+            if minimum is None
+            else "the API server refuses a minimum below 1",
+            remedy="set it to the number of pods that must start together",
+            at_most=Action.WARN if minimum is None else Action.DENY,
+        )
 
 
 group_pods = families.group_pods(

@@ -149,27 +149,67 @@ def group_without_minimum(found: StoredObject, _: RuleContext) -> Results:
 )
 def set_minimum(found: StoredObject, _: RuleContext) -> Results:
     """A subgroup with other subgroups below it counts groups, not pods, so its minMember has no effect. KAI's own
-    webhook only warns about it in an update, but refuses such a PodGroup when it is recreated.
+    webhook only warns about it in an update, but refuses such a PodGroup when it is created. No webhook sees a file.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/apis/scheduling/v2alpha2/podgroup_webhook.go (v0.15 to 2026-08).
     """
-    if found.old is None:
-        # Refused by KAI itself.
-        return
-    before = {group.name for group in _sets_with_pods(found.old)}
+    before = set() if found.old is None else {group.name for group in _sets_with_pods(found.old)}
     for group in _sets_with_pods(found):
-        if group.name not in before:
+        # What 0 means at creation depends on the release.
+        if group.name not in before and (group.pods or found.old is not None):
             yield Finding(
                 at=group.path / "minMember",
                 found=group.pods,
                 why="the subgroup has children, so KAI ignores its minMember, "
-                "and refuses the PodGroup when it is recreated",
+                "and refuses the PodGroup when it is created",
                 remedy="remove it, or set minSubGroup instead",
             )
 
 
 def _sets_with_pods(found: StoredObject) -> list[SubGroup]:
     return [group for group in Tree(found.spec).sets if group.name and group.pods is not None]
+
+
+@pod_group_rule(
+    "kai/group-structure",
+    passes=Example(pod_group(*_TWO, minSubGroup=2)),
+    fails=Example(pod_group(subgroup("prefill", 2), subgroup("decode"))),
+)
+def group_structure(found: StoredObject, _: RuleContext) -> Results:
+    """KAI's own webhook refuses a PodGroup or a subgroup that states both minMember and minSubGroup, two subgroups of
+    one name, and a leaf without minMember or with minSubGroup. No webhook sees a file, and where KAI's does not run,
+    the scheduler reads one of the two and drops the other.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/apis/scheduling/v2alpha2/podgroup_webhook.go (v0.15 to 2026-08).
+    """
+    tree = Tree(found.spec)
+    refused = "so KAI refuses the PodGroup"
+    for group in (tree.root, *tree.by_name.values()):
+        if group.pods and group.groups is not None:
+            yield Finding(
+                at=group.path / "minMember",
+                found=group.pods,
+                why=f"minSubGroup is also set, and only one of the two counts, {refused}",
+                remedy="keep minSubGroup if it counts subgroups, else minMember",
+            )
+    for group in tree.twins:
+        yield Finding(
+            at=group.path / "name",
+            found=group.name,
+            why=f"another subgroup has this name, {refused}",
+            remedy="give each subgroup its own name",
+        )
+    for leaf in tree.leaves:
+        if leaf.groups is not None and not leaf.pods:
+            why = f"no subgroup has this one as parent, so it counts pods and not groups, {refused}"
+            yield Finding(at=leaf.path / "minSubGroup", found=leaf.groups, why=why, remedy="set minMember instead")
+        elif leaf.pods is None:
+            yield Finding(
+                at=leaf.path / "minMember",
+                found=None,
+                why=f"a subgroup without subgroups below it must state how many pods it needs, {refused}",
+                remedy="set it to the number of pods that must start together",
+            )
 
 
 @pod_group_rule(

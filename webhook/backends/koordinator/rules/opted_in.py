@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from webhook.backends.koordinator.keys import NAME, QUOTA_KEYS, QUOTA_KEYS_OF_PODS
 from webhook.backends.koordinator.rules.quota import judge_quota
-from webhook.backends.koordinator.rules.workload import judge_match_policy
+from webhook.backends.koordinator.rules.workload import judge_match_policy, share_faults
 from webhook.backends.koordinator.settings import RuleContext
 from webhook.backends.queue_families import opted_in_disagreement
 from webhook.model.capabilities import QUOTA_LABEL
 from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Action
 from webhook.model.known_objects import Quota
+from webhook.model.reading import Manifest
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated
@@ -17,6 +19,28 @@ from webhook.validators.opted_in_names import named
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all-teams": Quota(is_parent=True)})
+
+
+def _with_share(percent: str) -> Manifest:
+    resources = {"requests": {"koordinator.sh/gpu": percent}}
+    return job(template=pod_template({"containers": [{"name": "main", "image": "a", "resources": resources}]}))
+
+
+@rule(
+    "koordinator/owner-gpu-share",
+    subject=Subject.OPTED_IN,
+    default=Action.WARN,
+    passes=Example(_with_share("50")),
+    fails=Example(_with_share("150")),
+)
+def gpu_share(workload: OptedInWorkload, _: RuleContext) -> Results:
+    """As for `koordinator/gpu-share`: koord-manager refuses pods that state shares of GPUs in other ways, if its gate
+    ValidatePodDeviceResource is on.
+
+    Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/verify_device_resource.go, v1.8.0.
+    """
+    for part in workload.distinct_parts:
+        yield from share_faults(part.template)
 
 
 @rule(

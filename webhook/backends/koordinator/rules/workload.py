@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from itertools import chain
+
 from webhook.backends import families
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.keys import (
@@ -14,9 +18,11 @@ from webhook.backends.koordinator.keys import (
 )
 from webhook.backends.koordinator.settings import RuleContext
 from webhook.model.capabilities import Capability
-from webhook.model.fields import SPEC, FieldPath
+from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding
-from webhook.model.reading import text
+from webhook.model.quantity import parse_quantity
+from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.workloads.pod_requests import requests_of_container
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
@@ -152,6 +158,89 @@ def device_requests(pod: PodTemplate, _: RuleContext) -> Results:
             why="koord-scheduler refuses a pod that requests it together with a vendor's GPU resource",
             remedy="request only one of the two",
         )
+
+
+_GPU, _SHARED, _CORE, _MEMORY, _RATIO = (
+    f"koordinator.sh/{name}" for name in ("gpu", "gpu.shared", "gpu-core", "gpu-memory", "gpu-memory-ratio")
+)
+_NPU_CORE = "huawei.com/npu-core"
+_WHOLE = 100
+
+
+def _shares(**amounts: str) -> Manifest:
+    requests = {f"koordinator.sh/{name.replace('_', '-')}": amount for name, amount in amounts.items()}
+    return pod_clique_set(clique("worker", requests=requests))
+
+
+@rule(
+    "koordinator/gpu-share",
+    subject=Subject.POD,
+    guard=sees(Requests(KOORDINATOR_GPUS)),
+    default=Action.WARN,
+    passes=Example(_shares(gpu="50")),
+    fails=Example(_shares(gpu="150")),
+)
+def gpu_share(pod: PodTemplate, _: RuleContext) -> Results:
+    """A pod states Koordinator's shares of GPUs in one of two ways: as koordinator.sh/gpu in percent, of several GPUs
+    whole ones, or as koordinator.sh/gpu.shared with either gpu-memory or gpu-memory-ratio, each a multiple of the
+    number of GPUs. koord-manager refuses others if its gate ValidatePodDeviceResource is on.
+
+    Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/verify_device_resource.go, v1.8.0.
+    """
+    return share_faults(pod)
+
+
+def share_faults(template: PodTemplate) -> Iterator[Finding]:
+    """One finding for each container with shares of GPUs that Koordinator refuses."""
+    if KOORDINATOR_GPUS.isdisjoint(template.resources):
+        return
+    for index, container in enumerate(sequence(template.spec.get("containers"))):
+        requests = requests_of_container(container, from_limits=True)
+        amounts = {
+            name: parse_quantity(requests[name]) or Fraction(0)
+            for name in (*KOORDINATOR_GPUS, _NPU_CORE)
+            if name in requests
+        }
+        if (fault := _share_fault(amounts)) is not None:
+            resource, why, remedy = fault
+            stated = mapping(mapping(mapping(container).get("resources")).get("requests"))
+            place = ("containers", Item(index, text(mapping(container).get("name"))), "resources")
+            at = FieldPath(
+                (*template.spec_path.parts, *place, "requests" if resource in stated else "limits", resource)
+            )
+            yield Finding(at=at, found=requests[resource], why=why, remedy=remedy)
+
+
+def _share_fault(amounts: Mapping[str, Fraction]) -> tuple[str, str, str] | None:
+    """What is wrong with the shares that a container requests: the resource, why, and what to do."""
+    return next(chain(_whole_faults(amounts), _shared_faults(amounts)), None)
+
+
+def _whole_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, str]]:
+    if _GPU not in amounts:
+        return
+    if _SHARED in amounts:
+        yield _SHARED, "koordinator.sh/gpu is requested as well, and only one of the two may be", "keep one of the two"
+    if amounts[_GPU] <= 0:
+        yield _GPU, "a share of a GPU must be greater than 0", "set the percentage of a GPU"
+    elif amounts[_GPU] > _WHOLE and amounts[_GPU] % _WHOLE:
+        yield _GPU, "above 100 percent it must be whole GPUs", "set a multiple of 100, or at most 100"
+
+
+def _shared_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, str]]:
+    if _SHARED not in amounts or _GPU in amounts or amounts.get(_NPU_CORE):
+        return
+    memory, ratio = amounts.get(_MEMORY), amounts.get(_RATIO)
+    if amounts[_SHARED] <= 0:
+        yield _SHARED, "the number of shared GPUs must be greater than 0", "set the number of GPUs"
+    elif not memory and not ratio:
+        yield _SHARED, "neither gpu-memory nor gpu-memory-ratio says how much of each GPU", f"add {_RATIO}"
+    elif memory and ratio:
+        yield _RATIO, "gpu-memory is requested as well, and only one of the two may be", "keep one of the two"
+    else:
+        for name in (_CORE, _RATIO):
+            if amounts.get(name, 0) % amounts[_SHARED]:
+                yield name, "it is no multiple of the number of GPUs in gpu.shared", "set a multiple of gpu.shared"
 
 
 @rule(

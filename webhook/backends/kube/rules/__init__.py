@@ -5,6 +5,7 @@ from webhook.backends.kube.rules import (
     change,
     claims,
     disruption,
+    group_shape,
     opted_in,
     opted_in_topology,
     pod,
@@ -29,4 +30,5 @@ RULES = collect(
     opted_in,
     opted_in_topology,
     stages,
+    group_shape,
 )

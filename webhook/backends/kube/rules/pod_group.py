@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from webhook.backends.kube.facts import templates_in
+from webhook.backends.kube.generation import GROUP
 from webhook.backends.kube.groups import (
     REFERENCE,
     group_of,
@@ -39,7 +40,7 @@ from webhook.backends.kube.rules.examples import (
 )
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.disruption import Disruption
-from webhook.model.fields import SPEC, FieldPath
+from webhook.model.fields import ROOT, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import Group
 from webhook.model.keys import Needed
@@ -295,3 +296,41 @@ def topology_key(found: StoredObject, context: RuleContext) -> Results:
 
 # Every node has it.
 _HOST = "kubernetes.io/hostname"
+
+
+# By the stated generation: the versions that a cluster of that Kubernetes serves. v1 is not released.
+_VERSIONS_OF = {
+    "v1alpha1": ("v1alpha1",),
+    "v1alpha2": ("v1alpha2",),
+    "v1beta1": ("v1beta1", "v1alpha3"),
+    "v1": ("v1", "v1beta1"),
+    "auto": ("v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
+}
+
+
+@rule(
+    "kube/group-version",
+    kinds=(WORKLOADS, *GROUPS),
+    default=Action.WARN,
+    passes=Example(pod_group(), config={**ON, "apiGeneration": "v1beta1"}),
+    fails=Example(pod_group(), config={**ON, "apiGeneration": "v1alpha2"}),
+)
+def group_version(found: StoredObject, context: RuleContext) -> Results:
+    """Each generation of the Workload API exists in one minor release of Kubernetes, under versions of its own. An API
+    server of another release refuses the object. The profile's apiGeneration says which release the cluster has.
+
+    Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37 and 1.38); no release has
+    a PodGroup in v1 (pkg/registry/scheduling/rest/storage_scheduling.go).
+    """
+    generation, apis = context.settings.apiGeneration, context.facts.apis
+    versions = _VERSIONS_OF[generation]
+    # What a cluster serves is known better than what its profile states.
+    if found.version in versions or any((one.group, one.kind) == (GROUP, found.kind) for one in apis or ()):
+        return
+    where = "no released Kubernetes" if generation == "auto" else f"no cluster of apiGeneration {generation}"
+    yield Finding(
+        at=ROOT / "apiVersion",
+        found=f"{GROUP}/{found.version}",
+        why=f"{where} serves it in this version",
+        remedy=f"write {GROUP}/{versions[0]}, or state the cluster's apiGeneration in the profile",
+    )

@@ -99,14 +99,11 @@ def _never(path: FieldPath, found: object) -> Finding:
 )
 def group_two_tiers(found: StoredObject, _: RuleContext) -> Results:
     """If a tier is given by number and by name, Volcano reads only the number. Its own webhook refuses both together,
-    but only when the PodGroup is created.
+    in any mode, but only when the PodGroup is created, and no webhook sees a file.
 
     Source: volcano-sh/volcano, pkg/scheduler/framework/session.go, pkg/webhooks/admission/podgroups (CREATE only).
     """
-    if found.old is None:
-        # Refused by Volcano itself.
-        return
-    before = Counter((path.anchor, name) for path, name in _with_two(found.old))
+    before = Counter((path.anchor, name) for path, name in _with_two(found.old)) if found.old is not None else Counter()
     for path, name in _with_two(found):
         before[path.anchor, name] -= 1
         if before[path.anchor, name] < 0:
@@ -120,7 +117,7 @@ def group_two_tiers(found: StoredObject, _: RuleContext) -> Results:
 
 def _with_two(found: StoredObject) -> Iterator[tuple[FieldPath, str]]:
     """The tier names, with their paths, that also have a tier number beside them."""
-    for topology, path in _hard(found):
+    for topology, path in _topologies(found):
         name = text(topology.get("highestTierName"))
         if name is not None and integer(topology.get("highestTierAllowed")) is not None:
             yield path / "highestTierName", name
@@ -151,9 +148,12 @@ def group_topology_off(found: StoredObject, context: RuleContext) -> Results:
 
 def _hard(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
     """The hard topologies of a PodGroup and of its subgroups. A soft topology never blocks a gang."""
+    return ((one, path) for one, path in _topologies(found) if text(one.get("mode")) != "soft")
+
+
+def _topologies(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
+    """The topologies of a PodGroup and of its subgroups."""
     holders = [(found.spec, SPEC), *((one.raw, one.path) for one in policies(found))]
     for holder, path in holders:
         if holder.get("networkTopology") is not None:
-            topology = mapping(holder["networkTopology"])
-            if text(topology.get("mode")) != "soft":
-                yield topology, path / "networkTopology"
+            yield mapping(holder["networkTopology"]), path / "networkTopology"

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
+from webhook.model.fields import ROOT, SPEC
+from webhook.model.grove import GROUP as GROVE
 from webhook.model.kept_fields import template_fields
 from webhook.model.keys import SHAPED_WORKLOADS, GroupKind, Needed
 from webhook.model.known_kinds import NO_GANGS
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
-from webhook.model.reading import Manifest, mapping
+from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.facts import PROJECTIONS, VIEWS, KnownWorkload, known_workload
-from webhook.model.workloads.kinds import GANG_KINDS, LEADER_WORKER_SETS, STATEFUL_SETS, is_a
+from webhook.model.workloads.kinds import GANG_KINDS, LEADER_WORKER_SETS, STATEFUL_SETS, TRAIN_JOBS, is_a
 from webhook.model.workloads.place import Place, place_of
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import OwnerReference, controller_in
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.shapes.path import Each, ShapePath
 from webhook.model.workloads.shapes.place import Candidate, place_by_shape, place_in_role
 from webhook.model.workloads.shapes.shape import Over, PartShape, WorkloadShape, form_of
 from webhook.model.workloads.shapes.workload import FLAT_FIELDS, view_of
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.model.workloads.workload import OptedInWorkload, template_at
 
 View = type[OptedInWorkload]
+# Kinds with a pod template, besides the opted-in workloads.
+REPLICATED = frozenset({("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,23 @@ class WorkloadKinds:
 
     def __contains__(self, kind: object) -> bool:
         return kind in self.views
+
+    def templates_in(self, group: str, kind: str, raw: Manifest) -> Iterator[tuple[PodTemplate, int]]:
+        """The pod templates of an object, and how many pods each has: a pod, a controller of pods, or a workload. The
+        cliques of a PodCliqueSet count once. None of a TrainJob, whose templates are in its runtime. Raises
+        `Malformed`.
+        """
+        spec = mapping(raw.get("spec"))
+        if (group, kind) == PODS.api.group_kind:
+            yield template_at(raw, ROOT), 1
+        elif (group, kind) == (GROVE, "PodCliqueSet"):
+            for clique in PodCliqueSet(raw).cliques:
+                yield clique.template, clique.replicas
+        elif (group, kind) in REPLICATED:
+            yield template_at(mapping(spec.get("template")), SPEC / "template"), replicas_of(spec)
+        elif (view := self.views.get((group, kind))) is not None and view.resource != TRAIN_JOBS:
+            for part in view(raw).parts:
+                yield part.template, part.pods
 
     @property
     def admitted(self) -> tuple[Resource, ...]:
@@ -203,6 +227,12 @@ def fact_of(workload: OptedInWorkload) -> Needed:
     if workload.crd:
         return Needed(SHAPED_WORKLOADS, (workload.crd, *workload.key))
     return Needed(_PARTS[workload.kind], workload.key)
+
+
+def replicas_of(spec: Mapping[str, Any]) -> int:
+    """The number of pods that a controller's spec asks for. Raises `Malformed`."""
+    found = integer(spec.get("replicas"))
+    return 1 if found is None else found
 
 
 def _either(known: str | None, selector: str) -> str:

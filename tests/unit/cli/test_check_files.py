@@ -1,0 +1,607 @@
+"""`rollcall check` of what only a file can have: groups that no pod names, versions that no release serves, amounts
+that are none, and objects that a peer's own webhook refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.unit.cli.conftest import Run
+
+_MAIN = {"name": "main", "image": "example.com/main"}
+# The API group and version of each system's PodGroup.
+KAI, VOLCANO = "scheduling.run.ai/v2alpha2", "scheduling.volcano.sh/v1beta1"
+KOORDINATOR, PLUGINS = "scheduling.sigs.k8s.io/v1alpha1", "scheduling.x-k8s.io/v1alpha1"
+KUBERNETES = "scheduling.k8s.io/v1beta1"
+TREE = {"profiles": [{"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}}]}
+
+
+class File(NamedTuple):
+    """Objects of one file, and the findings of the rules about them: rule, field and value."""
+
+    objects: tuple[dict[str, Any], ...]
+    findings: frozenset[tuple[str, str, Any]] = frozenset()
+    unjudged: frozenset[tuple[str, str]] = frozenset()
+    scheduler: dict[str, Any] | None = None
+
+
+def item(api: str, kind: str, name: str = "demo", *, namespace: str = "lab", **fields: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, **fields.pop("metadata", {})}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **fields}
+
+
+def group(api: str, name: str = "train", **spec: Any) -> dict[str, Any]:
+    return item(api, "PodGroup", name, spec={"minMember": 1, **spec})
+
+
+def pod(scheduler: str | None, name: str = "w0", *, namespace: str = "lab", **metadata: Any) -> dict[str, Any]:
+    spec = {"containers": [_MAIN]} | ({"schedulerName": scheduler} if scheduler else {})
+    return item("v1", "Pod", name, namespace=namespace, metadata=metadata, spec=spec)
+
+
+def deployment(scheduler: str, **metadata: Any) -> dict[str, Any]:
+    template = {"metadata": metadata, "spec": {"schedulerName": scheduler, "containers": [_MAIN]}}
+    return item("apps/v1", "Deployment", spec={"replicas": 2, "template": template})
+
+
+def requesting(kind: str = "Pod", requests: Any = None, limits: Any = None, **spec: Any) -> dict[str, Any]:
+    resources = {name: value for name, value in (("requests", requests), ("limits", limits)) if value is not None}
+    body = {"containers": [{**_MAIN, "resources": resources}], **spec}
+    if kind == "Pod":
+        return item("v1", "Pod", spec=body)
+    return item("ray.io/v1", kind, spec={"headGroupSpec": {"template": {"spec": body}}})
+
+
+def placed(**annotations: str) -> dict[str, Any]:
+    """A Job in a queue of Kueue with these annotations on its pods."""
+    said = {f"kueue.x-k8s.io/podset-{name.replace('_', '-')}": value for name, value in annotations.items()}
+    template = {"metadata": {"annotations": said}, "spec": {"restartPolicy": "Never", "containers": [_MAIN]}}
+    labels = {"kueue.x-k8s.io/queue-name": "team"}
+    return item("batch/v1", "Job", metadata={"labels": labels}, spec={"parallelism": 2, "template": template})
+
+
+def workload(*templates: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return item(KUBERNETES, "Workload", spec={**({"podGroupTemplates": list(templates)} if templates else {}), **spec})
+
+
+def leaf(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "schedulingPolicy": {"gang": {"minCount": 2}}, **fields}
+
+
+def branch(name: str, *below: dict[str, Any], levels: int = 1) -> dict[str, Any]:
+    policy = {"gang": {"minGroupCount": 1}}
+    if levels > 1:
+        inner = branch(f"{name}x", *below, levels=levels - 1)
+        return {"name": name, "schedulingPolicy": policy, "compositePodGroupTemplates": [inner]}
+    return {"name": name, "schedulingPolicy": policy, "podGroupTemplates": list(below)}
+
+
+def one(rule: str, field: str, value: Any) -> frozenset[tuple[str, str, Any]]:
+    return frozenset({(rule, field, value)})
+
+
+def _label(key: str) -> str:
+    return f"metadata.labels[{key}]"
+
+
+GROUPS = {
+    "pods beside a group of Volcano name none": File(
+        (group(VOLCANO), pod("volcano")), one("groups/no-pods", "metadata.name", "train")
+    ),
+    "a Deployment beside a group of Koordinator names none": File(
+        (group(KOORDINATOR), deployment("koord-scheduler")), one("groups/no-pods", "metadata.name", "train")
+    ),
+    "pods beside a group of the Workload API name none": File(
+        (
+            item(KUBERNETES, "PodGroup", "train", spec={"schedulingPolicy": {"gang": {"minCount": 2}}}),
+            pod(None),
+        ),
+        one("groups/no-pods", "metadata.name", "train"),
+    ),
+    "a group alone": File((group(KAI),)),
+    "a group beside pods of another scheduler": File((group(KAI), pod("volcano"))),
+    "a group beside pods of another namespace": File((group(KAI), pod("kai-scheduler", namespace="other"))),
+    "a group beside a workload whose gang Rollcall makes": File(
+        (
+            group(PLUGINS),
+            item(
+                "batch/v1",
+                "Job",
+                metadata={"labels": {"rollcall.dev/scheduler": "scheduler-plugins-scheduler"}},
+                spec={"parallelism": 2, "template": {"spec": {"containers": [_MAIN]}}},
+            ),
+        )
+    ),
+    "a group that a controller made": File(
+        (
+            item(
+                VOLCANO,
+                "PodGroup",
+                metadata={"ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "u"}]},
+                spec={"minMember": 2},
+            ),
+            pod("volcano"),
+        )
+    ),
+    "a group of the Workload API that a pod names": File(
+        (
+            item(KUBERNETES, "PodGroup", "train", spec={"schedulingPolicy": {"gang": {"minCount": 1}}}),
+            item("v1", "Pod", spec={"schedulingGroup": {"podGroupName": "train"}, "containers": [_MAIN]}),
+        )
+    ),
+    "a label of scheduler-plugins with Volcano": File(
+        (pod("volcano", labels={"scheduling.x-k8s.io/pod-group": "train"}),),
+        one("groups/unread-key", _label("scheduling.x-k8s.io/pod-group"), "train"),
+    ),
+    "an annotation of KAI without a scheduler": File(
+        (pod(None, annotations={"pod-group-name": "train"}),),
+        one("groups/unread-key", "metadata.annotations.pod-group-name", "train"),
+    ),
+    "a key that nobody reads with the name of a group": File(
+        (group(VOLCANO), pod("volcano", labels={"example.com/group": "train"})),
+        frozenset(
+            {
+                ("groups/no-pods", "metadata.name", "train"),
+                ("groups/unread-key", _label("example.com/group"), "train"),
+            }
+        ),
+    ),
+    "two marks, of which one is read": File(
+        (
+            group(VOLCANO),
+            pod(
+                "volcano",
+                labels={"scheduling.x-k8s.io/pod-group": "train"},
+                annotations={"scheduling.k8s.io/group-name": "train"},
+            ),
+        )
+    ),
+    "a scheduler with a name of its own": File((pod("team-scheduler", annotations={"pod-group-name": "train"}),)),
+    "a misspelt group": File(
+        (group(KAI), pod("kai-scheduler", annotations={"pod-group-name": "trian"})),
+        one("groups/missing", "metadata.annotations.pod-group-name", "trian"),
+    ),
+    "a group of another namespace": File(
+        (
+            group(PLUGINS),
+            item(PLUGINS, "PodGroup", "other", namespace="other", spec={"minMember": 1}),
+            pod("scheduler-plugins-scheduler", labels={"scheduling.x-k8s.io/pod-group": "train"}),
+            pod("scheduler-plugins-scheduler", "w1", labels={"scheduling.x-k8s.io/pod-group": "other"}),
+        ),
+        one("groups/missing", _label("scheduling.x-k8s.io/pod-group"), "other"),
+    ),
+    "a group of which nothing is known": File(
+        (deployment("volcano", annotations={"scheduling.k8s.io/group-name": "train"}),),
+        unjudged=frozenset({("groups/missing", "spec.template.metadata.annotations[scheduling.k8s.io/group-name]")}),
+    ),
+    "pods that describe a gang of Koordinator themselves": File(
+        (
+            deployment(
+                "koord-scheduler",
+                annotations={
+                    "gang.scheduling.koordinator.sh/name": "train",
+                    "gang.scheduling.koordinator.sh/min-available": "2",
+                },
+            ),
+        )
+    ),
+    "a misspelt gang scheduler": File(
+        (pod("koord-schedular"),), one("groups/scheduler-name", "spec.schedulerName", "koord-schedular")
+    ),
+    "a misspelt gang scheduler of a Deployment": File(
+        (deployment("volcnao"),), one("groups/scheduler-name", "spec.template.spec.schedulerName", "volcnao")
+    ),
+    "the name of Volcano's program": File(
+        (pod("volcano-scheduler"),), one("groups/scheduler-name", "spec.schedulerName", "volcano-scheduler")
+    ),
+    "a label of a Deployment instead of its pods": File(
+        (
+            item(
+                "apps/v1",
+                "Deployment",
+                metadata={"labels": {"scheduling.x-k8s.io/pod-group": "train"}},
+                spec={"template": {"spec": {"schedulerName": "scheduler-plugins-scheduler", "containers": [_MAIN]}}},
+            ),
+        ),
+        one("groups/unread-key", _label("scheduling.x-k8s.io/pod-group"), "train"),
+    ),
+    "a group of the scheduler that the pods do not name": File(
+        (group(PLUGINS), pod("koord-scheduler", labels={"pod-group.scheduling.sigs.k8s.io": "train"})),
+        one("groups/missing", _label("pod-group.scheduling.sigs.k8s.io"), "train"),
+    ),
+    "schedulers of other names": File(
+        tuple(
+            pod(name, f"w{index}")
+            for index, name in enumerate(("gpu-scheduler", "volcano-2", "my-scheduler", "koord-scheduler-dev", "v"))
+        )
+    ),
+}
+
+
+def _served(api: str, kind: str, **fields: Any) -> dict[str, Any]:
+    return item(api, kind, **{"spec": {}, **fields})
+
+
+VERSIONS = {
+    "a version that never was": File(
+        (_served("leaderworkerset.x-k8s.io/v2", "LeaderWorkerSet"),),
+        one("kinds/version", "apiVersion", "leaderworkerset.x-k8s.io/v2"),
+    ),
+    "a version of Kueue that is retired": File(
+        (_served("kueue.x-k8s.io/v1beta1", "LocalQueue", spec={"clusterQueue": "a"}),),
+        one("kinds/version", "apiVersion", "kueue.x-k8s.io/v1beta1"),
+    ),
+    "a group that Kubernetes retired": File(
+        (_served("extensions/v1beta1", "Deployment"),), one("kinds/version", "apiVersion", "extensions/v1beta1")
+    ),
+    "a set of Grove in a version to come": File(
+        (
+            item(
+                "grove.io/v1",
+                "PodCliqueSet",
+                spec={
+                    "replicas": 1,
+                    "template": {
+                        "cliques": [
+                            {
+                                "name": "a",
+                                "spec": {
+                                    "roleName": "a",
+                                    "replicas": 1,
+                                    "minAvailable": 1,
+                                    "podSpec": {"containers": [_MAIN]},
+                                },
+                            }
+                        ]
+                    },
+                },
+            ),
+        ),
+        one("kinds/version", "apiVersion", "grove.io/v1"),
+    ),
+    "versions that are served": File(
+        (
+            _served("ray.io/v1alpha1", "RayService"),
+            _served("kubeflow.org/v1", "MPIJob", spec={"mpiReplicaSpecs": {}}),
+            item(KUBERNETES, "PodGroup", spec={"schedulingPolicy": {"basic": {}}}),
+        )
+    ),
+    "a generation that the profile does not have": File(
+        (item("scheduling.k8s.io/v1alpha2", "PodGroup", spec={"schedulingPolicy": {"basic": {}}}),),
+        one("kube/group-version", "apiVersion", "scheduling.k8s.io/v1alpha2"),
+        scheduler=TREE,
+    ),
+}
+_HEAD = "spec.headGroupSpec.template.spec.containers[0].resources"
+_POD = "spec.containers[0].resources"
+AMOUNTS = {
+    "a unit that Kubernetes does not have": File(
+        (requesting("RayCluster", {"memory": "10 GB"}),),
+        one("resources/quantity", f"{_HEAD}.requests.memory", "10 GB"),
+    ),
+    "a negative amount": File(
+        (requesting(requests={"cpu": -1}),), one("resources/quantity", f"{_POD}.requests.cpu", -1)
+    ),
+    "a fraction of a byte": File(
+        (requesting(limits={"memory": "128m"}),), one("resources/quantity", f"{_POD}.limits.memory", "128m")
+    ),
+    "a part of a device": File(
+        (requesting("RayCluster", limits={"nvidia.com/gpu": "500m"}),),
+        one("resources/request", f"{_HEAD}.limits[nvidia.com/gpu]", "500m"),
+    ),
+    "a resource without a prefix": File(
+        (requesting(limits={"gpu": 1}),), one("resources/request", f"{_POD}.limits.gpu", 1)
+    ),
+    "a request above its limit": File(
+        (requesting(requests={"cpu": "2"}, limits={"cpu": "1500m"}),),
+        one("resources/request", f"{_POD}.requests.cpu", "2"),
+    ),
+    "fewer devices than the limit": File(
+        (requesting(requests={"nvidia.com/gpu": 1}, limits={"nvidia.com/gpu": "2"}),),
+        one("resources/request", f"{_POD}.requests[nvidia.com/gpu]", 1),
+    ),
+    "devices of the whole pod": File(
+        (requesting(resources={"limits": {"amd.com/gpu": 1}}),),
+        one("resources/request", "spec.resources.limits[amd.com/gpu]", 1),
+    ),
+    "a queue of Volcano": File(
+        (_served(VOLCANO, "Queue", spec={"capability": {"cpu": "ten", "memory": "4Gib"}}),),
+        frozenset(
+            {
+                ("resources/quantity", "spec.capability.cpu", "ten"),
+                ("resources/quantity", "spec.capability.memory", "4Gib"),
+            }
+        ),
+    ),
+    "an ElasticQuota": File(
+        (_served(KOORDINATOR, "ElasticQuota", spec={"max": {"cpu": "10x"}}),),
+        one("resources/quantity", "spec.max.cpu", "10x"),
+    ),
+    "a TrainJob": File(
+        (
+            item(
+                "trainer.kubeflow.org/v1alpha1",
+                "TrainJob",
+                spec={
+                    "runtimeRef": {"name": "torch-distributed"},
+                    "trainer": {"resourcesPerNode": {"limits": {"nvidia.com/gpu": 0.5, "memory": "1GB"}}},
+                },
+            ),
+        ),
+        frozenset(
+            {
+                ("resources/request", "spec.trainer.resourcesPerNode.limits[nvidia.com/gpu]", 0.5),
+                ("resources/quantity", "spec.trainer.resourcesPerNode.limits.memory", "1GB"),
+            }
+        ),
+    ),
+    "a LimitRange and a ClusterQueue": File(
+        (
+            _served("v1", "LimitRange", spec={"limits": [{"type": "Container", "default": {"cpu": "1 core"}}]}),
+            _served(
+                "kueue.x-k8s.io/v1beta2",
+                "ClusterQueue",
+                spec={
+                    "resourceGroups": [
+                        {
+                            "coveredResources": ["cpu"],
+                            "flavors": [{"name": "a", "resources": [{"name": "cpu", "nominalQuota": "10cores"}]}],
+                        }
+                    ]
+                },
+            ),
+        ),
+        frozenset(
+            {
+                ("resources/quantity", "spec.limits[0].default.cpu", "1 core"),
+                (
+                    "resources/quantity",
+                    "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota",
+                    "10cores",
+                ),
+            }
+        ),
+    ),
+    "amounts as Kubernetes reads them": File(
+        (
+            requesting(
+                requests={"cpu": 0.5, "memory": "1e9", "ephemeral-storage": "1.5Gi", "hugepages-2Mi": "4Mi"},
+                limits={"cpu": "+1", "memory": "1e9", "nvidia.com/gpu": "8", "kubernetes.io/batch-cpu": "500"},
+            ),
+        )
+    ),
+    "amounts of other kinds": File(
+        (_served("nvidia.com/v1beta1", "DynamoGraphDeployment", spec={"resources": {"limits": {"custom": {"a": 1}}}}),)
+    ),
+    "a template that is not rendered": File((requesting(requests={"cpu": "${CPU}", "memory": "{{ .memory }}"}),)),
+}
+
+
+def _subgroups(*subgroups: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return item(KAI, "PodGroup", spec={"queue": "team", "subGroups": list(subgroups), **spec})
+
+
+_ANNOTATION = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-{}]"
+_RACK = "example.com/rack"
+PEERS = {
+    "a minimum of pods and of groups": File(
+        (_subgroups({"name": "a", "minMember": 1}, minMember=4, minSubGroup=1),),
+        one("kai/group-structure", "spec.minMember", 4),
+    ),
+    "two subgroups of one name": File(
+        (_subgroups({"name": "a", "minMember": 1}, {"name": "a", "minMember": 2}),),
+        one("kai/group-structure", "spec.subGroups[1].name", "a"),
+    ),
+    "a leaf without a minimum": File(
+        (_subgroups({"name": "a", "minMember": 1}, {"name": "b"}),),
+        one("kai/group-structure", "spec.subGroups[1].minMember", None),
+    ),
+    "a leaf that counts groups": File(
+        (_subgroups({"name": "a", "minMember": 1}, {"name": "b", "minSubGroup": 1}),),
+        one("kai/group-structure", "spec.subGroups[1].minSubGroup", 1),
+    ),
+    "a set that counts pods": File(
+        (_subgroups({"name": "a", "minMember": 2}, {"name": "b", "parent": "a", "minMember": 1}),),
+        one("kai/set-minimum", "spec.subGroups[0].minMember", 2),
+    ),
+    "a parent that is missing": File(
+        (_subgroups({"name": "b", "parent": "a", "minMember": 1}),),
+        one("kai/group-parent", "spec.subGroups[0].parent", "a"),
+    ),
+    "a tree of KAI": File((_subgroups({"name": "a"}, {"name": "b", "parent": "a", "minMember": 1}),)),
+    "two tiers of a soft topology": File(
+        (group(VOLCANO, networkTopology={"mode": "soft", "highestTierAllowed": 1, "highestTierName": "rack"}),),
+        one("volcano/group-two-tiers", "spec.networkTopology.highestTierName", "rack"),
+    ),
+    "two tiers of a subgroup": File(
+        (
+            group(
+                VOLCANO,
+                subGroupPolicy=[
+                    {
+                        "name": "a",
+                        "minSubGroups": 1,
+                        "subGroupSize": 1,
+                        "matchLabelKeys": ["role"],
+                        "networkTopology": {"mode": "soft", "highestTierAllowed": 1, "highestTierName": "rack"},
+                    }
+                ],
+            ),
+        ),
+        one("volcano/group-two-tiers", "spec.subGroupPolicy[0].networkTopology.highestTierName", "rack"),
+    ),
+    "a minimum of coscheduling below 1": File(
+        (group(PLUGINS, minMember=-1),), one("coscheduling/group-minimum", "spec.minMember", -1)
+    ),
+    "no minimum of coscheduling": File(
+        (item(PLUGINS, "PodGroup", spec={}),), one("coscheduling/group-minimum", "spec.minMember", None)
+    ),
+    "a topology of Kueue that is no label key": File(
+        (placed(required_topology="a b"),), one("kueue/topology-keys", _ANNOTATION.format("required-topology"), "a b")
+    ),
+    "slices of Kueue without a size": File(
+        (placed(slice_required_topology=_RACK),),
+        one("kueue/topology-keys", _ANNOTATION.format("slice-size"), None),
+    ),
+    "layers of Kueue that do not divide": File(
+        (
+            placed(
+                slice_required_topology_constraints='[{"topology": "a", "size": 4}, {"topology": "b", "size": 3}]',
+            ),
+        ),
+        one(
+            "kueue/topology-keys",
+            _ANNOTATION.format("slice-required-topology-constraints"),
+            '[{"topology": "a", "size": 4}, {"topology": "b", "size": 3}]',
+        ),
+    ),
+    "a group of pod sets without a topology": File(
+        (placed(group_name="all"),), one("kueue/topology-keys", _ANNOTATION.format("group-name"), "all")
+    ),
+    "topologies that Kueue takes": File(
+        (
+            placed(required_topology=_RACK, slice_required_topology="kubernetes.io/hostname", slice_size="2"),
+            placed(preferred_topology=_RACK, group_name="all"),
+            placed(unconstrained_topology="true"),
+        )
+    ),
+    "no policy": File(
+        (item(KUBERNETES, "PodGroup", spec={}),), one("kube/group-shape", "spec.schedulingPolicy", None), scheduler=TREE
+    ),
+    "a minimum of 0": File(
+        (workload({**leaf("a"), "schedulingPolicy": {"gang": {"minCount": 0}}}),),
+        one("kube/group-shape", "spec.podGroupTemplates[0].schedulingPolicy.gang.minCount", 0),
+        scheduler=TREE,
+    ),
+    "priorities that differ": File(
+        (workload(leaf("a", priorityClassName="high"), leaf("b", priorityClassName="low")),),
+        one("kube/group-shape", "spec.podGroupTemplates[1].priorityClassName", "low"),
+        scheduler=TREE,
+    ),
+    "nine templates": File(
+        (workload(*(leaf(f"a{number}") for number in range(9))),),
+        one("kube/group-shape", "spec.podGroupTemplates", 9),
+        scheduler=TREE,
+    ),
+    "two templates of one name": File(
+        (workload(leaf("a"), leaf("a")),),
+        one("kube/group-shape", "spec.podGroupTemplates[1].name", "a"),
+        scheduler=TREE,
+    ),
+    "five levels": File(
+        (workload(compositePodGroupTemplates=[branch("a", leaf("b"), levels=4)]),),
+        one(
+            "kube/group-shape",
+            "spec.compositePodGroupTemplates[0].compositePodGroupTemplates[0].compositePodGroupTemplates[0]."
+            "compositePodGroupTemplates[0].podGroupTemplates[0]",
+            "b",
+        ),
+        scheduler=TREE,
+    ),
+    "four levels": File((workload(compositePodGroupTemplates=[branch("a", leaf("b"), levels=3)]),), scheduler=TREE),
+    "no templates": File((workload(),), one("kube/group-shape", "spec.podGroupTemplates", None), scheduler=TREE),
+}
+
+
+def _on_koordinator(**amounts: Any) -> dict[str, Any]:
+    requests = {f"koordinator.sh/{name.replace('_', '-')}": value for name, value in amounts.items()}
+    shared = {key.replace("gpu-shared", "gpu.shared"): value for key, value in requests.items()}
+    template = {
+        "spec": {"schedulerName": "koord-scheduler", "containers": [{**_MAIN, "resources": {"requests": shared}}]}
+    }
+    labels = {"rollcall.dev/scheduler": "koord-scheduler"}
+    return item("batch/v1", "Job", metadata={"labels": labels}, spec={"parallelism": 2, "template": template})
+
+
+_SHARE = "spec.template.spec.containers[0].resources.requests[koordinator.sh/{}]"
+PEERS |= {
+    "one and a half GPUs of Koordinator": File(
+        (_on_koordinator(gpu="150"),), one("koordinator/owner-gpu-share", _SHARE.format("gpu"), "150")
+    ),
+    "shared GPUs without a share": File(
+        (_on_koordinator(gpu_shared="2"),), one("koordinator/owner-gpu-share", _SHARE.format("gpu.shared"), "2")
+    ),
+    "shared GPUs with two shares": File(
+        (_on_koordinator(gpu_shared="1", gpu_memory="8Gi", gpu_memory_ratio="50"),),
+        one("koordinator/owner-gpu-share", _SHARE.format("gpu-memory-ratio"), "50"),
+    ),
+    "a share that no number of GPUs divides": File(
+        (_on_koordinator(gpu_shared="2", gpu_memory_ratio="101"),),
+        one("koordinator/owner-gpu-share", _SHARE.format("gpu-memory-ratio"), "101"),
+    ),
+    "shares that Koordinator takes": File((_on_koordinator(gpu_shared="2", gpu_memory_ratio="100", gpu_core="100"),)),
+}
+KEYS = {
+    "KAI's old label of a queue": File(
+        (pod("kai-scheduler", labels={"runai/queue": "a"}),), one("keys/unknown", _label("runai/queue"), "a")
+    ),
+    "a key of Koordinator's documents on a Deployment": File(
+        (deployment("koord-scheduler", annotations={"gang.scheduling.koordinator.sh/gang-groups": "[]"}),),
+        one(
+            "keys/unknown",
+            "spec.template.metadata.annotations[gang.scheduling.koordinator.sh/gang-groups]",
+            "[]",
+        ),
+    ),
+    "a responder to evictions": File(
+        (item("v1", "Pod", spec={"containers": [_MAIN], "evictionResponders": [{"name": "a"}]}),)
+    ),
+    "a field of a Volcano Job's pods": File(
+        (
+            item(
+                "batch.volcano.sh/v1alpha1",
+                "Job",
+                spec={
+                    "minAvailable": 1,
+                    "tasks": [
+                        {
+                            "name": "a",
+                            "replicas": 1,
+                            "template": {"spec": {"containers": [_MAIN], "priorityClass": "high"}},
+                        }
+                    ],
+                },
+            ),
+        ),
+        one("fields/unknown", "spec.tasks[0].template.spec.priorityClass", "high"),
+    ),
+}
+FILES = {**GROUPS, **VERSIONS, **AMOUNTS, **PEERS, **KEYS}
+# The rules that are tested here.
+TESTED = (
+    "groups/",
+    "kinds/version",
+    "resources/",
+    "fields/",
+    "keys/",
+    "kai/group-structure",
+    "kai/set-minimum",
+    "kai/group-parent",
+    "volcano/group-two-tiers",
+    "coscheduling/group-minimum",
+    "kueue/topology-keys",
+    "kube/group-shape",
+    "kube/group-version",
+    "koordinator/owner-gpu-share",
+)
+
+
+@pytest.mark.parametrize("file", FILES.values(), ids=FILES)
+def test_a_file_has_its_findings(rollcall: Run, tmp_path: Path, file: File) -> None:
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(file.objects))
+    config = "none"
+    if file.scheduler is not None:
+        head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+        config = str(tmp_path / "rollcall.json")
+        Path(config).write_text(json.dumps({**head, "scheduler": file.scheduler}))
+    ran = rollcall("check", "--config", config, "-o", "json", str(tmp_path / "objects.yaml"))
+    report = json.loads(ran.out)
+    found = {(one["rule"], one["field"], one["found"]) for one in report["findings"] if one["rule"].startswith(TESTED)}
+    assert found == file.findings
+    left = {(one["rule"], one["field"]) for one in report["notJudged"] if one["rule"].startswith(TESTED)}
+    assert left == file.unjudged

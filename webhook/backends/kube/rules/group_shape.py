@@ -1,0 +1,126 @@
+"""What the API server refuses in a single Workload, PodGroup or CompositePodGroup by their schemas. In a cluster it
+refuses these before a validating webhook sees them, so the rule is for files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from webhook.backends.kube.facts import Template, templates_in
+from webhook.backends.kube.keys import COMPOSITES, GROUPS, WORKLOADS
+from webhook.backends.kube.rules.examples import BASIC, ON, known, pod_group
+from webhook.backends.kube.settings import RuleContext
+from webhook.model.fields import SPEC, FieldPath
+from webhook.model.findings import Finding
+from webhook.model.group_tree import MAX_DEPTH
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.stored_object import StoredObject
+from webhook.validators.registry import Example, Results, rule
+
+# Of a list of templates, in one Workload or composite (WorkloadMaxPodGroups, WorkloadMaxPodGroupTemplates).
+_MOST_TEMPLATES = 8
+_FIRST = "podGroups"
+_LISTS = (_FIRST, "podGroupTemplates", "compositePodGroupTemplates")
+_POLICIES = ("basic", "gang")
+_BOTH: Manifest = {"schedulingPolicy": {"basic": {}, "gang": {"minCount": 2}}}
+_SO = "so the API server refuses it"
+
+
+@rule(
+    "kube/group-shape",
+    kinds=(WORKLOADS, *GROUPS),
+    passes=Example(pod_group(**BASIC), config=ON, facts=known()),
+    fails=Example(pod_group(**_BOTH), config=ON, facts=known()),
+)
+def group_shape(found: StoredObject, _: RuleContext) -> Results:
+    """The API server refuses a group without exactly one policy, with a minimum below 1, or with more than one
+    topology key; and a Workload without templates, with more than eight in a list, with two of one name, with more than
+    four levels, with an empty composite, or with several priorities. No webhook sees a file.
+
+    Source: kubernetes, pkg/apis/scheduling/validation/validation.go; k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2
+    (1.36), v1beta1 and v1alpha3 (1.37).
+    """
+    if found.kind == WORKLOADS.kind:
+        yield from _of_workload(found)
+        return
+    yield from _of_group(found.spec, SPEC, composite=found.kind == COMPOSITES.kind)
+
+
+def _of_workload(found: StoredObject) -> Iterator[Finding]:
+    spec, names = found.spec, set[str]()
+    templates = list(templates_in(spec))
+    present = [name for name in _LISTS if sequence(spec.get(name))]
+    if not present:
+        at = SPEC / (_FIRST if found.version == "v1alpha1" else "podGroupTemplates")
+        yield _refused(at, None, "a Workload has at least one template", "add the templates of its groups")
+    elif len(present) > 1:
+        why = f"a Workload has either {present[0]} or {present[1]}"
+        yield _refused(SPEC / present[1], len(sequence(spec[present[1]])), why, "put all groups below one list")
+    yield from _too_many(spec, SPEC)
+    for template in templates:
+        yield from _of_group(template.spec, template.path, composite=template.group.composite)
+        if template.group.composite:
+            yield from _too_many(template.spec, template.path)
+            if not any(sequence(template.spec.get(name)) for name in _LISTS[1:]):
+                yield _refused(
+                    template.path, template.name, "a composite has at least one template below it", "add one"
+                )
+        if _levels(template) == MAX_DEPTH + 1:
+            why = f"templates are nested in at most {MAX_DEPTH} levels"
+            yield _refused(template.path, template.name, why, "remove a level of composites")
+        if not template.name:
+            yield _refused(template.path / "name", None, "each template has a name", "name it")
+        elif template.name in names:
+            yield _refused(template.path / "name", template.name, "another template has this name", "rename one")
+        names.add(template.name)
+    # The first generation has no priorities, and the second does not compare them.
+    if found.version not in {"v1alpha1", "v1alpha2"}:
+        yield from _priorities(templates)
+
+
+def _too_many(holder: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
+    for name in _LISTS:
+        if (count := len(sequence(holder.get(name)))) > _MOST_TEMPLATES:
+            yield _refused(path / name, count, f"a list has at most {_MOST_TEMPLATES} templates", "make fewer groups")
+
+
+def _levels(template: Template) -> int:
+    """The level of a template, from 1 for those of the Workload itself."""
+    return sum(part in _LISTS for part in template.path.parts)
+
+
+def _priorities(templates: list[Template]) -> Iterator[Finding]:
+    """One finding for the first template with another priority or priority class than the first one."""
+    for field, read in (("priorityClassName", text), ("priority", integer)):
+        said = [read(template.spec.get(field)) for template in templates]
+        place = next((index for index, one in enumerate(said) if one != said[0]), None)
+        if place is not None:
+            why = "all templates of a Workload have one priority"
+            yield _refused(templates[place].path / field, said[place], why, "write the same in all of them, or none")
+
+
+def _of_group(spec: Mapping[str, Any], path: FieldPath, *, composite: bool) -> Iterator[Finding]:
+    """What is wrong with a group, or with its template."""
+    field = "policy" if "schedulingPolicy" not in spec and "policy" in spec else "schedulingPolicy"
+    policy = mapping(spec.get(field))
+    stated = [name for name in _POLICIES if policy.get(name) is not None]
+    if len(stated) != 1:
+        why = "a group has exactly one policy, basic or gang"
+        yield _refused(
+            path / field, "basic and gang" if stated else None, why, "keep one of them" if stated else "add it"
+        )
+    elif stated == ["gang"]:
+        name = "minGroupCount" if composite else "minCount"
+        minimum = integer(mapping(policy["gang"]).get(name))
+        if minimum is None or minimum < 1:
+            at = path / field / "gang" / name
+            yield _refused(at, minimum, "a gang has a minimum of at least 1", "set it to what must start together")
+    keys = sequence(mapping(spec.get("schedulingConstraints")).get("topology"))
+    if len(keys) > 1:
+        at = path / "schedulingConstraints" / "topology"
+        yield _refused(at, len(keys), "a group has at most one topology key", "keep one of them")
+
+
+def _refused(at: FieldPath, value: object, why: str, remedy: str) -> Finding:
+    return Finding(at=at, found=value, why=f"{why}, {_SO}", remedy=remedy)

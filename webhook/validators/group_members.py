@@ -1,0 +1,318 @@
+"""Rules about groups and pods that do not meet: a PodGroup that no pod names, a pod that names a group by a key that
+its scheduler does not read, or a group that is missing, and a schedulerName that is misspelt. They judge files only: in
+a cluster pods come after their group.
+
+Opted-in workloads and PodCliqueSets are left out. Rollcall writes the membership of their pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+from webhook.model import grove
+from webhook.model.any_object import AnyObject
+from webhook.model.claims import (
+    NAMES_OF,
+    SYSTEM_OF_GROUP,
+    SYSTEM_OF_SCHEDULER,
+    SYSTEMS,
+    GroupName,
+    groups_named_on,
+    named_group,
+    scheduler_of,
+)
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import METADATA, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.keys import Needed
+from webhook.model.known_keys import RETIRED_KEYS
+from webhook.model.known_objects import QueuedGroup, QueuedGroups
+from webhook.model.kubernetes_kinds import POD
+from webhook.model.near_names import MOST_COMPARED, NearMisses
+from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.operator_group import KIND as POD_GROUP
+from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+
+_KAI_GROUPS = QueuedGroups({("default", "train"): QueuedGroup("team-a")})
+_HELD = ClusterFacts(file_groups={("KAI", "default"): {"train": False}})
+_ALONE = ClusterFacts(file_groups={("KAI", "default"): {"train": True}})
+# Koordinator makes a gang of pods that name one by another key, without a PodGroup.
+_KEY_OF_POD_GROUPS = "pod-group.scheduling.sigs.k8s.io"
+# Where KAI's podgrouper does not replace the group that a pod names.
+_SKIPPED = "kai.scheduler/skip-podgrouper"
+_WORD = "group"
+_FOUND_WITHOUT_NAME = frozenset({"Koordinator", "scheduler-plugins"})
+# The labels and annotations of an object itself.
+_OWN = (("metadata", "labels"), ("metadata", "annotations"))
+# What is known by another name than the scheduler that pods name.
+_PROGRAMS = {
+    "volcano-scheduler": "volcano",
+    "vc-scheduler": "volcano",
+    "koordinator": "koord-scheduler",
+    "koordinator-scheduler": "koord-scheduler",
+    "kai": "kai-scheduler",
+    "coscheduling": "scheduler-plugins-scheduler",
+    "scheduler-plugins": "scheduler-plugins-scheduler",
+    "kube-scheduler": "default-scheduler",
+}
+_NOTHING: Mapping[str, bool] = MappingProxyType({})
+# Of more PodGroups in a namespace none is offered for a wrong name.
+_MOST_OFFERED = 100
+_SIMILAR_SCHEDULER = 0.85
+_LONGEST_SCHEDULER = 63
+
+
+def _pod_group(name: str) -> Manifest:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": {}}
+
+
+def _pod(scheduler: str = "kai-scheduler", **metadata: dict[str, str]) -> Manifest:
+    """A pod with these labels and annotations."""
+    spec = {"schedulerName": scheduler, "containers": [{"name": "main", "image": "example.com/main"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "w0", "namespace": "default", **metadata},
+        "spec": spec,
+    }
+
+
+def _in_files(facts: ClusterFacts, system: str, namespace: str) -> Mapping[str, bool]:
+    """The PodGroups that the files define, and whether pods beside them name none."""
+    return (facts.file_groups or {}).get((system, namespace), _NOTHING)
+
+
+def _judged_templates(manifest: AnyObject) -> Iterable[PodTemplate]:
+    is_grouped = SCHEDULER_LABEL in manifest.labels or manifest.kind[::2] == (grove.GROUP, "PodCliqueSet")
+    return () if is_grouped else manifest.templates
+
+
+@rule(
+    "groups/no-pods",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_pod_group("train"), facts=_HELD),
+    fails=Example(_pod_group("train"), facts=_ALONE),
+)
+def no_pods(manifest: AnyObject, context: Context[Any]) -> Results:
+    """A PodGroup holds only the pods that name it. Pods beside it that name no group start one by one, and the PodGroup
+    waits for its minimum for ever. The rule reports nothing if the files have no pods of that scheduler without a group
+    in the namespace.
+
+    Source: the code by which each scheduler finds the group of a pod, as for the marks of pods
+    (webhook/model/claims.py).
+    """
+    system = SYSTEM_OF_GROUP.get(manifest.kind.group) if manifest.kind.kind == POD_GROUP else None
+    if system is not None and _in_files(context.facts, system, manifest.namespace).get(manifest.name):
+        yield Finding(
+            at=METADATA / "name",
+            found=manifest.name,
+            why="in these files no pod names the group, though pods beside it have the same scheduler",
+            remedy=f"name it on its pods by {SYSTEMS[system].mark}",
+        )
+
+
+@rule(
+    "groups/unread-key",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_pod(annotations={"pod-group-name": "train"}), facts=_HELD),
+    fails=Example(_pod(labels={"scheduling.x-k8s.io/pod-group": "train"}), facts=_ALONE),
+)
+def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
+    """Each scheduler reads the group of a pod under keys of its own. A pod that names its group only by the key of
+    another scheduler, or by one that no scheduler reads, is in no group: it starts alone, or its group waits for it.
+
+    Source: koordinator-sh/koordinator, apis/extension/coscheduling.go; volcano-sh/volcano, pkg/controllers/podgroup;
+    kai-scheduler/KAI-Scheduler, pkg/common/constants; kubernetes-sigs/scheduler-plugins, pkg/util/podgroup.go;
+    kubernetes, pkg/scheduler (`spec.schedulingGroup`).
+    """
+    for template in _judged_templates(manifest):
+        scheduler = scheduler_of(template)
+        system = SYSTEM_OF_SCHEDULER.get(scheduler)
+        named = tuple(groups_named_on(template))
+        if system is None or any(one.system == system for one in named):
+            continue
+        for one in named:
+            # A ClusterColocationProfile sets the scheduler of pods, and coscheduling may run in default-scheduler.
+            if template.spec.get("schedulerName") is None and one.system in _FOUND_WITHOUT_NAME:
+                continue
+            # The profile of default-scheduler judges a pod with its own mark.
+            if manifest.kind[::2] == POD and one.system == "the Workload API":
+                continue
+            yield Finding(
+                at=one.claim.path,
+                found=one.name,
+                why=f"{scheduler} does not read this key ({one.system} does), so the pod is in no group",
+                remedy=_remedy(system, template),
+            )
+        yield from _unknown_keys(template, manifest.namespace, system, named, context.facts)
+    yield from _beside_pods(manifest)
+
+
+def _beside_pods(manifest: AnyObject) -> Iterator[Finding]:
+    """The keys that name a group on an object that makes pods, and not on its pods."""
+    templates = tuple(_judged_templates(manifest))
+    if not templates or manifest.kind[::2] == POD:
+        return
+    systems = {one.system for template in templates for one in groups_named_on(template)}
+    for parts, keys in manifest.holders:
+        for key, value in keys.items() if parts in _OWN else ():
+            name = named_group(key, value)
+            if name is not None and NAMES_OF[key] not in systems:
+                yield Finding(
+                    at=FieldPath((*parts, key)),
+                    found=name,
+                    why="it is read only on pods, and the pods of this object name no group",
+                    remedy="move it to the metadata of the pod template",
+                )
+
+
+def _unknown_keys(
+    template: PodTemplate, namespace: str, system: str, named: tuple[GroupName, ...], facts: ClusterFacts
+) -> Iterator[Finding]:
+    """A key that nobody reads, with the name of a PodGroup that no pod names."""
+    known = {one.claim.key for one in named}
+    for path, keys in ((template.labels_path, template.labels), (template.annotations_path, template.annotations)):
+        for key, value in keys.items():
+            if _WORD not in key.casefold() or key in known or key in RETIRED_KEYS or not isinstance(value, str):
+                continue
+            if _in_files(facts, system, namespace).get(value):
+                yield Finding(
+                    at=path / key,
+                    found=value,
+                    why=f"it is the name of a PodGroup, but {SYSTEMS[system].scheduler} does not read this key",
+                    remedy=_remedy(system, template),
+                )
+
+
+def _remedy(system: str, template: PodTemplate) -> str:
+    if template.spec.get("schedulerName") is None:
+        return "set schedulerName to the scheduler of the group; without one default-scheduler places the pod"
+    return f"name the group by {SYSTEMS[system].mark}"
+
+
+@rule(
+    "groups/missing",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_pod(annotations={"pod-group-name": "train"}), facts=ClusterFacts(kai_pod_groups=_KAI_GROUPS)),
+    fails=Example(_pod(annotations={"pod-group-name": "trian"}), facts=ClusterFacts(kai_pod_groups=_KAI_GROUPS)),
+)
+def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
+    """A pod that names a PodGroup that its namespace does not have waits for ever. A PodGroup in another namespace, or
+    of another scheduler, does not count. Where neither the files nor the facts have PodGroups of that scheduler, it is
+    not judged. The rules of Koordinator and of default-scheduler judge Pods themselves.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core; volcano-sh/volcano, pkg/scheduler/cache
+    (a job without PodGroup is left out); kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info;
+    kubernetes-sigs/scheduler-plugins, pkg/coscheduling/core/core.go; kubernetes, pkg/scheduler (gang scheduling).
+    """
+    near = NearMisses()
+    for template in _judged_templates(manifest):
+        system = SYSTEM_OF_SCHEDULER.get(scheduler_of(template))
+        for one in groups_named_on(template):
+            if one.system != system or system is None:
+                continue
+            here = _in_files(context.facts, system, manifest.namespace)
+            if one.name not in here and (other := _of_another(one, manifest.namespace, context.facts)) is not None:
+                yield Finding(
+                    at=one.claim.path,
+                    found=one.name,
+                    why=f"the PodGroup of this name is one of {other}, which {scheduler_of(template)} does not read",
+                    remedy=f"write the PodGroup as one of {SYSTEMS[system].api_group}",
+                )
+            elif _needs_group(one, template, manifest):
+                yield from _missing(one, manifest.namespace, context.facts, near)
+
+
+def _of_another(named: GroupName, namespace: str, facts: ClusterFacts) -> str | None:
+    """The other system that has a PodGroup of that name in the files."""
+    others = (system for system in SYSTEMS if named.name in _in_files(facts, system, namespace))
+    return next((system for system in others if system != named.system), None)
+
+
+def _needs_group(named: GroupName, template: PodTemplate, manifest: AnyObject) -> bool:
+    if named.system == "KAI":
+        return manifest.kind[::2] == POD or template.annotations.get(_SKIPPED) == "true"
+    if named.system in {"Koordinator", "the Workload API"}:
+        return manifest.kind[::2] != POD and (named.system != "Koordinator" or named.claim.key == _KEY_OF_POD_GROUPS)
+    return True
+
+
+def _missing(named: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
+    """What is wrong with one name of a group. A file's group that no pod names is the likely one."""
+    here, sizes = _in_files(facts, named.system, namespace), facts.group_sizes or {}
+    if named.name in here:
+        return
+    part = SYSTEMS[named.system].groups
+    known = None if part is None else getattr(facts, part)
+    if known is not None and (namespace, named.name) in known:
+        return
+    alone = here if len(here) <= _MOST_OFFERED else ()
+    likely = near.likely(named.name, [name for name in alone if (named.system, namespace, name) not in sizes])
+    if not here and known is None:
+        yield Unjudged(
+            named.claim.path,
+            f"whether there is a PodGroup {shown(named.name)} is",
+            part=part or "",
+            remedy="" if part else "add the PodGroup to the files",
+        )
+        return
+    yield Finding(
+        at=named.claim.path,
+        found=named.name,
+        why=f"there is no such PodGroup of {named.system} in the namespace {namespace[:63]}, so the pod waits for ever",
+        remedy=f"did you mean {likely}? write that name" if likely else "name a PodGroup of the namespace, or add it",
+        absent=None if likely or part is None else Needed(part, (namespace, named.name)),
+    )
+
+
+@rule(
+    "groups/scheduler-name",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_pod("koord-scheduler")),
+    fails=Example(_pod("koord-schedular")),
+)
+def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
+    """A pod that names a scheduler that does not run stays pending, without an event. Reported are names that resemble
+    the name of an enabled scheduler, or of a gang scheduler. Those of workloads that choose their scheduler are judged
+    by other rules.
+
+    Source: kubernetes, pkg/scheduler/eventhandlers.go (`responsibleForPod`): a scheduler leaves pods of other names
+    alone.
+    """
+    known = (*context.choice.available, *SYSTEM_OF_SCHEDULER)
+    paths: dict[FieldPath, str] = {
+        template.spec_path / "schedulerName": scheduler_of(template) for template in _judged_templates(manifest)
+    }
+    meant = {name: _likely_scheduler(name, known) for name in islice(dict.fromkeys(paths.values()), MOST_COMPARED)}
+    for path, name in paths.items():
+        if (likely := meant.get(name)) is not None:
+            yield Finding(
+                at=path,
+                found=name,
+                why="no gang scheduler has this name, and no other scheduler places the pod",
+                remedy=f"did you mean {likely}? write that name",
+            )
+
+
+def _likely_scheduler(name: str, known: Iterable[str]) -> str | None:
+    """The scheduler that a misspelt name means. With a suffix, such as volcano-2, it may be that of a second one."""
+    if name in known or len(name) > _LONGEST_SCHEDULER:
+        return None
+    if name in _PROGRAMS:
+        return _PROGRAMS[name]
+    for likely in known:
+        alike = SequenceMatcher(None, name.casefold(), likely).ratio() >= _SIMILAR_SCHEDULER
+        if alike and name[0].casefold() == likely[0] and not name.startswith(likely):
+            return likely
+    return None
