@@ -237,7 +237,7 @@ class _OfSet:
         if binding is not None:
             key = binding.keys.get(topology.required)
             return _Domain() if key is None else _Domain(key, topology.required_path)
-        if bindings is None or "topology_bindings" in (self._facts.partial or ()):
+        if not self._facts.is_whole("topology_bindings"):
             self._left_out[f"the ClusterTopologyBinding {self._binding or 'of the set'}"] = None
         return _Domain()
 

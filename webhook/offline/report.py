@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from webhook.errors import InputError
+from webhook.model.admission_request import Verdict
 from webhook.model.changes import value_at
 from webhook.model.fields import ANNOTATIONS, ROOT, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
@@ -49,6 +50,26 @@ class Source(Protocol):
 
     def end(self, path: FieldPath) -> tuple[int, int]:
         """Return line and column behind the key of a field."""
+
+
+class Remark(Protocol):
+    """What is to be said of an object that counts as a fact."""
+
+    @property
+    def message(self) -> str:
+        """What is to be said."""
+
+    @property
+    def document(self) -> Source:
+        """The document that has the object."""
+
+    @property
+    def at(self) -> FieldPath:
+        """The place of the object in the document."""
+
+    @property
+    def subject(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
 
 
 class FailOn(StrEnum):
@@ -214,6 +235,13 @@ class Report:
             self.notes += [(note, whole) for note in verdict.notes]
         if len(self.judged) == before:
             self.ignored.append(document)
+
+    def remark(self, remarks: Iterable[Remark]) -> None:
+        """Add what is to be said of objects that count as facts."""
+        for one in remarks:
+            kind, namespace, name = one.subject
+            judgement = Judgement(kind, namespace, name, one.at, Verdict(), judged=False)
+            self.notes.append((one.message, Place(one.document, judgement)))
 
     def _add_findings(self, whole: Place, findings: Iterable[Finding]) -> None:
         document, judgement = whole.document, whole.judgement
