@@ -12,14 +12,17 @@ from typing import Any, NamedTuple
 
 from webhook.fit.controller_changes import NO_CHANGES, ControllerChanges, changes_of
 from webhook.fit.shape import GangShape, MemberShape, SubsetShape
+from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration, PodGangNames, generation_of
 from webhook.model.kueue.keys import QUEUE_NAME
+from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import mapping
 from webhook.model.record import record_of
 from webhook.model.workloads.gang import OptedInGang, gangs_of, no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.place import NAME_LABELS
 from webhook.model.workloads.podcliqueset import Clique, GroupCliques, PodCliqueSet, Topology
 from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
@@ -110,8 +113,18 @@ def _of_part(
 ) -> MemberShape:
     role = part.name or gang.workload.name
     needed = pods if minimum is None else minimum
+    workload = gang.workload
+    label = NAME_LABELS.get(workload.kind)
+    written = {label: workload.name} if label is not None and len(workload.name) <= LABEL_VALUE_LIMIT else {}
     return MemberShape(
-        f"{gang.name}-{role}", part.place, changes.made(part.template), needed, pods, role=role, part=member
+        f"{gang.name}-{role}",
+        part.place,
+        changes.made(part.template),
+        needed,
+        pods,
+        role=role,
+        part=member,
+        written=written,
     )
 
 
@@ -221,7 +234,31 @@ class _OfSet:
         domain = self._domain(clique.topology) if times == 1 else _Domain()
         minimum, pods = max(clique.min_available, 0) * times, max(clique.replicas, 0) * times
         full = f"{self._base}-{name}"
-        return MemberShape(full, clique.path, clique.template, minimum, pods, domain.key, domain.at, clique.name, full)
+        return MemberShape(
+            full,
+            clique.path,
+            clique.template,
+            minimum,
+            pods,
+            domain.key,
+            domain.at,
+            clique.name,
+            full,
+            self._written(clique, {grove.LABEL_PODCLIQUE: full} if times == 1 else {}),
+        )
+
+    def _written(self, clique: Clique, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the labels that Grove's operator writes into the pods of a clique. The gang's own name may have a
+        number that the operator chooses.
+        """
+        group = {} if clique.group is None else {grove.LABEL_SCALING_GROUP: f"{self._base}-{clique.group.name}"}
+        return {
+            grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
+            grove.LABEL_PART_OF: self._workload.name,
+            grove.LABEL_REPLICA: "0",
+            **group,
+            **labels,
+        }
 
     def _has_domains(self, one: GroupCliques) -> bool:
         """Return whether the replicas of a group must be told apart."""

@@ -28,6 +28,8 @@ class MemberShape(NamedTuple):
     required_at: FieldPath | None = None
     role: str = ""
     part: str = ""
+    # Labels that its controllers are known to write into all of these pods.
+    written: Mapping[str, str] = {}
 
     @property
     def called(self) -> str:
