@@ -27,6 +27,7 @@ from webhook.fit.parts import roles_of
 from webhook.fit.room import Room
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape, MemberShape
+from webhook.fit.taints import with_taints
 from webhook.fit.verdict import Answer, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.kueue import keys
@@ -52,6 +53,8 @@ _MOST_ROLES = 24
 _MOST_CONTAINERS, _MOST_AMOUNTS = 512, 4096
 _LONG = "the pods of the gang have more containers, or name more resources, than are judged"
 _MANY_PARTS = f"the workload has more than {_MOST_ROLES} parts"
+_MOST_PODS = 2**31 - 1
+_NO_COUNT = "a number of pods is negative, or more than schedulers can count"
 _TOLERATES_ALL = {"operator": "Exists"}
 # What a verdict on a template relies on. One on stored pods does not.
 _OF_TEMPLATES = (
@@ -79,6 +82,8 @@ def gang_fit_of(
     """Return a gang with the verdict on it under the scheduler of `backend`, and what was judged. Raises
     `Malformed`.
     """
+    if _overflows(shape):
+        return GangFit(shape, Verdict(Answer.UNKNOWN, causes=(_NO_COUNT,)))
     judged = bounded(shape)
     if judged is None:
         return GangFit(shape, Verdict(Answer.UNKNOWN, causes=(_MANY_PARTS,)))
@@ -88,7 +93,13 @@ def gang_fit_of(
     if packing.unknown:
         return GangFit(shape, Verdict(Answer.UNKNOWN, causes=packing.unknown))
     room = room_for(packing, backend, facts, settings)
-    return GangFit(shape, judge(packing, room, steps), packing, room)
+    return GangFit(shape, with_taints(judge(packing, room, steps), packing, facts), packing, room)
+
+
+def _overflows(shape: GangShape) -> bool:
+    """Return whether a number of pods is negative, or more than a scheduler can count in 32 bits."""
+    counts = [count for member in shape.members for count in (member.minimum, member.pods)]
+    return min(counts, default=0) < 0 or sum(max(one.minimum, one.pods) for one in shape.members) > _MOST_PODS
 
 
 def _pairs(found: GangFit) -> int:

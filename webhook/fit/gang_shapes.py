@@ -163,7 +163,11 @@ class _OfSet:
         self._base = f"{workload.name}-0"
         self._facts = facts
         self._binding = workload.topology_name()
-        self._left_out: dict[str, None] = {}
+        self._left_out = {
+            f"the pods of {clique.name}, whose number is negative": None
+            for clique in workload.cliques
+            if min(clique.replicas, clique.min_available) < 0
+        }
 
     def shapes(self) -> Iterator[GangShape]:
         """Yield them, up to a limit."""

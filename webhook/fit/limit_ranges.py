@@ -170,7 +170,11 @@ def _stated(at: FieldPath, called: str, resources: Mapping[str, Any]) -> _Stated
 def _amounts(stated: object) -> dict[str, Fraction]:
     read = {name: parse_quantity(amount) for name, amount in mapping(stated).items()}
     # The API server rounds every quantity of a pod up to thousandths.
-    return {name: Fraction(math.ceil(amount * _MILLI), _MILLI) for name, amount in read.items() if amount is not None}
+    return {
+        name: Fraction(math.ceil(amount * _MILLI), _MILLI)
+        for name, amount in read.items()
+        if (amount or 0) >= 0 and amount is not None
+    }
 
 
 def _pod(template: PodTemplate) -> _Stated:

@@ -26,6 +26,7 @@ from webhook.fit.now import Now, Usage, counted_by, free_room, now_of
 from webhook.fit.packing import Packing
 from webhook.fit.room import Room
 from webhook.fit.stored_shapes import shape_of_gang
+from webhook.fit.taints import added_tolerations
 from webhook.fit.verdict import Answer, Witness
 from webhook.model import grove
 from webhook.model.admission_request import Kind, Request
@@ -260,6 +261,7 @@ def _entry(
     )
     if found.packing is None or found.room is None:
         return entry
+    entry = replace(entry, relies_on=added_tolerations(found.verdict, found.shape, found.packing, facts))
     return _with_nodes(entry, found, found.packing, found.room, profile, facts, settings, steps)
 
 
