@@ -52,7 +52,9 @@ def allows(ceiling: Ceiling, shape: GangShape, roles: Mapping[str, Role]) -> boo
 
 
 def exact_requests(template: PodTemplate, *, overhead: bool = True) -> dict[str, Fraction]:
-    """Return what a pod requests as the API server adds it up. Leaves out what cannot be read or overflows. Raises `Malformed`."""
+    """Return what a pod requests as the API server adds it up, without what cannot be read or overflows. Raises
+    `Malformed`.
+    """
     spec: Mapping[str, Any] = template.spec if overhead else {**template.spec, "overhead": None}
     return _readable(total_requests(_without_limits(spec)))
 

@@ -169,12 +169,9 @@ def _stated(at: FieldPath, called: str, resources: Mapping[str, Any]) -> _Stated
 
 def _amounts(stated: object) -> dict[str, Fraction]:
     read = {name: parse_quantity(amount) for name, amount in mapping(stated).items()}
+    known = {name: amount for name, amount in read.items() if amount is not None and amount >= 0}
     # The API server rounds every quantity of a pod up to thousandths.
-    return {
-        name: Fraction(math.ceil(amount * _MILLI), _MILLI)
-        for name, amount in read.items()
-        if (amount or 0) >= 0 and amount is not None
-    }
+    return {name: Fraction(math.ceil(amount * _MILLI), _MILLI) for name, amount in known.items()}
 
 
 def _pod(template: PodTemplate) -> _Stated:

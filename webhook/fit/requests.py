@@ -37,7 +37,7 @@ _MIG = "nvidia.com/mig-"
 # KAI compares parts as memory, on a node without a label as hundredths.
 _PARTS_OF_GPU = 100
 _MOST_DIGITS = 64
-_NO_QUANTITY = "the request for {} is not a quantity, or is negative"
+_NO_QUANTITY = "the request for {} is not a quantity"
 _OVERFLOW = "the request for {} is more than schedulers can count"
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
@@ -84,10 +84,8 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
     unjudged: list[str] = []
     unsure = (*rules.unsure, BY_CLASS)
     for resource, amount in totals.items():
-        if not is_compared(resource) or rules.ignores(resource):
-            continue
-        if rules.kai_gpus and is_gpu_name(resource):
-            unjudged += [_NO_QUANTITY.format(resource[:80])] if amount is None else []
+        pooled = rules.kai_gpus and is_gpu_name(resource) and amount is not None
+        if pooled or not is_compared(resource) or rules.ignores(resource):
             continue
         if len(found) == _MOST_RESOURCES:
             unjudged.append(f"the resources of a pod above {_MOST_RESOURCES}")
