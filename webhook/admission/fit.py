@@ -19,6 +19,7 @@ from webhook.fit.devices import device_refusals, devices_by_node
 from webhook.fit.gang_fit import GangFit
 from webhook.fit.gang_shapes import shapes_of_set, shapes_of_workload
 from webhook.fit.judgement import judge
+from webhook.fit.kueue_quotas import KueueLimits, kueue_limits
 from webhook.fit.limit_ranges import refusals_of
 from webhook.fit.namespace_quotas import namespace_ceilings
 from webhook.fit.node_classes import room_of
@@ -31,7 +32,7 @@ from webhook.fit.taints import with_taints
 from webhook.fit.verdict import Answer, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.kueue import keys
-from webhook.model.kueue.holding import Held, HeldBy, held, held_clique
+from webhook.model.kueue.holding import Held, HeldBy, framework_of, held, held_by_label, held_clique
 from webhook.model.kueue.settings import KueueSettings
 from webhook.model.reading import Malformed, integer, mapping, sequence
 from webhook.model.workloads.applied_pods import with_pods
@@ -39,6 +40,7 @@ from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.membership import has_gangs
@@ -61,6 +63,7 @@ _OF_TEMPLATES = (
     "no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use",
 )
 # A LimitRange may demand more than a pod requests, so a webhook that raises requests cures that.
+_IF_HELD = "Kueue holds {}s: its integrations.frameworks have {}"
 _OF_RANGES = ("no other webhook brings the pods within the LimitRange",)
 # Devices are counted, and no more.
 _OF_DEVICES = "which devices the claims may use, by selectors, constraints and taints"
@@ -84,6 +87,10 @@ def gang_fit_of(
     """
     if _overflows(shape):
         return GangFit(shape, Verdict(Answer.UNKNOWN, causes=(_NO_COUNT,)))
+    if shape.refusals:
+        return GangFit(
+            shape, Verdict(Answer.NEVER, shape.refusals[0], assumptions=(*_OF_TEMPLATES, *shape.assumptions))
+        )
     judged = bounded(shape)
     if judged is None:
         return GangFit(shape, Verdict(Answer.UNKNOWN, causes=(_MANY_PARTS,)))
@@ -174,6 +181,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
         witnesses=(*packing.witnesses, *refusals, *devices),
         unjudged=(
             *packing.unjudged,
+            *shape.unjudged,
             *(why for found in known for why in found.unknown),
             *unknown,
             *((_OF_DEVICES,) if any(role.pods.devices for role in roles.values()) else ()),
@@ -287,6 +295,7 @@ _PARTS = (
     "limit_ranges",
     "resource_claims",
     "resource_claim_templates",
+    "cluster_queues",
 )
 
 
@@ -311,10 +320,23 @@ def _shapes(
         return
     shapes = shapes_of_workload(made)
     by_kueue = held(made, facts, settings.kueue)
+    assumed: tuple[str, ...] = ()
+    if by_kueue is None and isinstance(made, ShapedWorkload) and keys.QUEUE_NAME in made.labels:
+        # Kueue may add tolerations to a workload of any kind that names a queue.
+        by_kueue = held_by_label(made, facts, settings.kueue)
+        if by_kueue is None:
+            return
+        if (framework := framework_of(made)) not in settings.kueue.frameworks:
+            assumed = (_IF_HELD.format(made.kind, framework),)
     if by_kueue is None:
         yield from shapes
     elif not _may_run_elsewhere(by_kueue, made.namespace, facts):
-        yield from (_held_by_kueue(shape, by_kueue) for shape in shapes)
+        limits = kueue_limits(by_kueue, made.namespace, facts) if shapes else KueueLimits()
+        for shape in shapes:
+            found = _held_by_kueue(shape, by_kueue)
+            yield found._replace(
+                refusals=limits.refusals, assumptions=(*limits.assumptions, *assumed), unjudged=limits.unknown
+            )
 
 
 def _held_cliques(workload: PodCliqueSet, facts: ClusterFacts, kueue: KueueSettings) -> frozenset[str]:

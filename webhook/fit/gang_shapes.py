@@ -16,7 +16,7 @@ from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration, PodGangNames, generation_of
-from webhook.model.kueue.keys import QUEUE_NAME
+from webhook.model.kueue.keys import ELASTIC_JOB
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import mapping
 from webhook.model.record import record_of
@@ -76,10 +76,12 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
 
 
 def _is_whole(workload: ShapedWorkload) -> bool:
-    """Return whether the templates of a workload say what its pods need. Kueue may add tolerations to those that it
-    queues, and an object with some fields of a template says nothing of resources.
+    """Return whether the templates of a workload say what its pods need: an object with some fields of a template says
+    nothing of resources. Kueue may start an elastic workload in parts.
     """
-    return QUEUE_NAME not in workload.labels and not any(part.flat for part in workload.shape.parts)
+    return ELASTIC_JOB not in {**workload.labels, **workload.annotations} and not any(
+        part.flat for part in workload.shape.parts
+    )
 
 
 def _deleted(raw: Mapping[str, Any]) -> bool:

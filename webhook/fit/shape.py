@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from webhook.fit.verdict import Witness
 from webhook.model.fields import FieldPath
 from webhook.model.keys import Record
 from webhook.model.workloads.gang import OptedInGang
@@ -56,6 +57,9 @@ class GangShape(NamedTuple):
 
     `left_out` says in words what restricts the gang and is not in the shape: it is unknown, or there is too much of
     it. *Never* holds without it; *fits* is not claimed.
+
+    `refusals` are proofs that what holds its workload never lets it start, whatever the gang is. `assumptions` are
+    what they rely on, and `unjudged` says what is not known of that.
     """
 
     name: str
@@ -72,6 +76,9 @@ class GangShape(NamedTuple):
     more: int = 0
     opted_in: OptedInGang | None = None
     left_out: tuple[str, ...] = ()
+    refusals: tuple[Witness, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
 
     @property
     def needed(self) -> tuple[MemberShape, ...]:
