@@ -30,6 +30,7 @@ from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape, MemberShape
 from webhook.fit.taints import with_taints
 from webhook.fit.verdict import Answer, Verdict
+from webhook.fit.volcano_jobs import is_volcano_job, shape_of_volcano_job
 from webhook.model.facts import ClusterFacts
 from webhook.model.kueue import keys
 from webhook.model.kueue.holding import Held, HeldBy, framework_of, held, held_by_label, held_clique
@@ -319,6 +320,8 @@ def _shapes(
     if made is None:
         return
     shapes = shapes_of_workload(made)
+    if is_volcano_job(made) and not made.finished and (of_job := shape_of_volcano_job(made, scheduler)) is not None:
+        shapes = [of_job]
     by_kueue = held(made, facts, settings.kueue)
     assumed: tuple[str, ...] = ()
     if by_kueue is None and isinstance(made, ShapedWorkload) and keys.QUEUE_NAME in made.labels:

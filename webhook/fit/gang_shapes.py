@@ -25,7 +25,7 @@ from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import NAME_LABELS
 from webhook.model.workloads.podcliqueset import Clique, GroupCliques, PodCliqueSet, Topology
 from webhook.model.workloads.shapes.workload import ShapedWorkload
-from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
 # The most replicas of scaling groups that a shape lists one by one, because each has a domain of its own. Of further
@@ -57,7 +57,7 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
     if workload.together is not None:
         # Its LeaderWorkerSets, which have the template of the leader too, are judged when they are made.
         return []
-    if isinstance(workload, MadeJobSet) and _is_out_of_date(workload.train_job):
+    if isinstance(workload, MadeJobSet) and _is_out_of_date(workload):
         return []
     if isinstance(workload, LeaderWorkerSet):
         return [] if workload.replicas <= 0 else [_of_group(workload)]
@@ -88,9 +88,10 @@ def _deleted(raw: Mapping[str, Any]) -> bool:
     return mapping(raw.get("metadata")).get("deletionTimestamp") is not None
 
 
-def _is_out_of_date(train_job: TrainJob) -> bool:
+def _is_out_of_date(workload: MadeJobSet) -> bool:
     """Return whether the runtime's pods are not the TrainJob's: it is over, or may change what they need."""
-    return train_job.finished or _deleted(train_job.raw) or changes_pods(train_job.spec)
+    train_job = workload.train_job
+    return train_job.finished or _deleted(train_job.raw) or changes_pods(workload)
 
 
 def _of_group(workload: LeaderWorkerSet) -> GangShape:
@@ -285,14 +286,12 @@ class _OfSet:
         return _Domain()
 
 
-# The fields of a TrainJob that may replace what its runtime says about pods, besides labels and annotations.
-_OF_TRAINER = ("resourcesPerNode",)
-
-
-def changes_pods(spec: Mapping[str, Any]) -> bool:
-    """Return whether a TrainJob may change the resources, the nodes or the tolerations of its runtime's pods."""
-    trainer = spec.get("trainer")
-    if isinstance(trainer, Mapping) and any(trainer.get(field) is not None for field in _OF_TRAINER):
+def changes_pods(workload: MadeJobSet) -> bool:
+    """Return whether a TrainJob may change the resources, the nodes or the tolerations of its runtime's pods, in a way
+    that the JobSet which is made here lacks.
+    """
+    spec = workload.train_job.spec
+    if not workload.resources_known:
         return True
     if spec.get("podTemplateOverrides") or spec.get("initializer"):
         return True

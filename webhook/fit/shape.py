@@ -58,6 +58,8 @@ class GangShape(NamedTuple):
     `left_out` says in words what restricts the gang and is not in the shape: it is unknown, or there is too much of
     it. *Never* holds without it; *fits* is not claimed.
 
+    `queue` is that of the group which the workload's own controller makes, if it does.
+
     `refusals` are proofs that what holds its workload never lets it start, whatever the gang is. `assumptions` are
     what they rely on, and `unjudged` says what is not known of that.
     """
@@ -76,6 +78,7 @@ class GangShape(NamedTuple):
     more: int = 0
     opted_in: OptedInGang | None = None
     left_out: tuple[str, ...] = ()
+    queue: str | None = None
     refusals: tuple[Witness, ...] = ()
     assumptions: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()

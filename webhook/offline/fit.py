@@ -40,7 +40,7 @@ from webhook.model.workloads.gang import is_claimed, no_gang
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.trainjob import TrainJob
+from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fit_report import FitEntry, Surplus
 from webhook.offline.judgement import requests_in, workload_kinds
@@ -143,7 +143,7 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts) 
         return f"no gang is judged: {found.why}"
     if not any(part.pods > 0 for part in made.parts):
         return _NO_REPLICAS
-    if isinstance(workload, TrainJob) and changes_pods(workload.spec):
+    if isinstance(made, MadeJobSet) and changes_pods(made):
         return _CHANGED_RUNTIME
     return _NO_GANG
 

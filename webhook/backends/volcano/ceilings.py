@@ -24,7 +24,7 @@ from webhook.fit.verdict import Family, Scope
 from webhook.model.amounts import Amounts
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import ANNOTATIONS
+from webhook.model.fields import ANNOTATIONS, SPEC
 from webhook.model.findings import shown
 from webhook.model.known_objects import VolcanoQueue
 
@@ -48,7 +48,7 @@ def ceilings_of(
     known = facts.volcano_queues
     if known is None:
         return Ceilings(unknown=(_UNKNOWN_QUEUES,))
-    if queue is None and name == DEFAULT_QUEUE:
+    if queue == shape.queue and name == DEFAULT_QUEUE:
         return Ceilings(unknown=(_DEFAULT,))
     path = [(one, found) for one, found in path_of(name, known) if one != ROOT_QUEUE]
     unknown = []
@@ -57,7 +57,8 @@ def ceilings_of(
             unknown.append(_PARENTS.format(shown(name)))
         path = path[:1]
     unknown += [_UNREADABLE.format(shown(one)) for one, found in path if _limit(found) is None]
-    found = [_ceiling(name, one, _limit(queue) or {}) for one, queue in path]
+    at = ANNOTATIONS / VOLCANO_QUEUE if shape.queue is None else SPEC / "queue"
+    found = [_ceiling(name, one, _limit(queue) or {})._replace(at=at) for one, queue in path]
     if all(allows(one, shape, roles) for one in found):
         return Ceilings(tuple(found), tuple(unknown))
     cure = _cure(name, shape, roles, known)
