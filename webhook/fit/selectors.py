@@ -57,8 +57,9 @@ def is_sure(key: str) -> bool:
     """Return whether a pod surely has what its template has for a label key."""
     if key in _WRITTEN_KEYS:
         return False
-    domain, slash, _ = key.rpartition("/")
-    return not slash or domain == _OF_PEOPLE or not _is_below(domain, _WRITTEN_DOMAINS)
+    domain, slash, name = key.rpartition("/")
+    # Koordinator's label for the group of a pod has no slash.
+    return domain == _OF_PEOPLE or not _is_below(domain if slash else name, _WRITTEN_DOMAINS)
 
 
 def _is_below(domain: str, domains: tuple[str, ...]) -> bool:

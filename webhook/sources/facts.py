@@ -454,7 +454,7 @@ class Worlds:
                 yield (1, *entry.item.order), message, entry.item, one.subject
 
     def _repetitions(self) -> Iterator[_Told]:
-        twice = [one for one in self._identities.values() if len(one.entries) > len(one.variants)]
+        twice = [one for one in self._identities.values() if len(one.variants) == 1 < len(one.entries)]
         if twice:
             one = min(twice, key=lambda one: min(entry.item.order for entry in one.entries))
             first, second = sorted((entry.item for entry in one.entries), key=lambda item: item.order)[:2]
