@@ -10,8 +10,10 @@ from tests.unit.worlds import settings_of
 from webhook.fit.verdict import Verdict
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.offline.fit import FitEntry, entries_of
+from webhook.offline.fit import entries_of
+from webhook.offline.fit_report import FitEntry
 from webhook.offline.judgement import kind_of
 from webhook.sources.facts import one_world
 from webhook.sources.manifests import read_text
@@ -23,8 +25,9 @@ def entry(text: str, scheduler: str = "coscheduling", config: Manifest | None = 
     documents = read_text(text, "all.yaml")
     facts = replace(one_world(NOTHING_KNOWN, documents, settings.kinds), partial=None)
     raw: Any = documents[-1].manifest
-    workload = settings.kinds.views[kind_of(raw)[::2]](raw)
-    assert isinstance(workload, OptedInWorkload)
+    views = {**settings.kinds.views, ("grove.io", "PodCliqueSet"): PodCliqueSet}
+    workload = views[kind_of(raw)[::2]](raw)
+    assert isinstance(workload, OptedInWorkload | PodCliqueSet)
     return next(entries_of(workload, settings.profiles[settings.default], facts, settings), None)
 
 
