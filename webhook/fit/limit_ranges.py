@@ -71,6 +71,7 @@ def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, .
         return (), ("the LimitRanges of the namespace are unknown",)
     ranges = in_namespace(facts.limit_ranges, shape.namespace)
     unknown = (_MANY_RANGES,) if len(ranges) > _MOST_RANGES else ()
+    unknown += () if facts.is_whole("limit_ranges") else ("whether the namespace has other LimitRanges",)
     strictest = _strictest(ranges[:_MOST_RANGES])
     members = {member.called: member for member in shape.needed} if strictest else {}
     found = (next(_refusals(member, strictest), None) for member in members.values())

@@ -29,6 +29,7 @@ from webhook.model.findings import shown
 from webhook.model.known_objects import VolcanoQueue
 
 _UNKNOWN_QUEUES = "the Volcano Queues are unknown"
+_UNKNOWN_QUEUE = "the Volcano Queue {} is unknown"
 _UNREADABLE = "an amount of the Volcano Queue {} cannot be read"
 _DEFAULT = f"Volcano's webhook may put a gang in the queue {DEFAULT_QUEUE} into the queue of its namespace"
 _PARENTS = "a Volcano Queue above {} may limit the gang; the profile's enableHierarchy says whether it does"
@@ -51,7 +52,7 @@ def ceilings_of(
     if queue == shape.queue and name == DEFAULT_QUEUE:
         return Ceilings(unknown=(_DEFAULT,))
     path = [(one, found) for one, found in path_of(name, known) if one != ROOT_QUEUE]
-    unknown = []
+    unknown = [] if name in known else [_UNKNOWN_QUEUE.format(shown(name))]
     if not settings.enableHierarchy:
         if settings.enableHierarchy is None and any(found.limited for _, found in path[1:]):
             unknown.append(_PARENTS.format(shown(name)))
