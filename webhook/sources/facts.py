@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -185,39 +185,38 @@ class _Entry(NamedTuple):
 
 @dataclass(slots=True)
 class _Identity:
-    """The objects of one kind, namespace and name. `variants` are their different contents; the last of very many
-    stands for all others, which nobody can choose.
-    """
+    """The objects of one kind, namespace and name. `variants` are their different contents."""
 
     part: str
     subject: tuple[str, str, str]
-    entries: list[_Entry]
-    variants: list[list[_Entry]]
+    entries: list[_Entry] = field(default_factory=list)
+    variants: list[list[_Entry]] = field(default_factory=list)
+    # The variants by their text, as very many must not be compared with each other.
+    _by_text: dict[str, list[_Entry]] = field(default_factory=dict)
 
     def add(self, entry: _Entry) -> None:
         """Add an object."""
         self.entries.append(entry)
-        for variant in self.variants:
-            if variant[0].value == entry.value and variant[0].key == entry.key:
-                variant.append(entry)
-                return
-        if len(self.variants) <= _MOST_VARIANTS:
-            self.variants.append([entry])
-        else:
-            self.variants[-1].append(entry)
+        written = repr(entry.value)
+        variant = self._by_text.get(written)
+        if variant is None:
+            equal = [one for one in self.variants[:_MOST_COMPARED] if one[0].value == entry.value]
+            if not equal:
+                self.variants.append([])
+            variant = self._by_text[written] = equal[0] if equal else self.variants[-1]
+        variant.append(entry)
 
-    def places(self) -> dict[str, set[int]]:
-        """Return the variants that stand in each file, and below each folder."""
+    def places(self, scopes: Mapping[str, Sequence[str]]) -> dict[str, set[int]]:
+        """Return the variants that stand in each file, and below each folder. `scopes` are those of each file."""
         found: dict[str, set[int]] = {}
         for index, variant in enumerate(self.variants):
-            several = {index, -1} if index == _MOST_VARIANTS else {index}
             for source in {entry.item.document.source for entry in variant}:
-                for scope in _scopes(source):
-                    found.setdefault(scope, set()).update(several)
+                for scope in scopes[source]:
+                    found.setdefault(scope, set()).add(index)
         return found
 
 
-_MOST_VARIANTS = 64
+_MOST_COMPARED = 64
 # What stands for every file.
 _EVERYWHERE = "/"
 
@@ -273,7 +272,8 @@ class Worlds:
         )
         self._collect()
         self._differing = [one for one in self._identities.values() if len(one.variants) > 1]
-        self._choices = [(one, one.places()) for one in self._differing]
+        self._scopes = {source: _scopes(source) for source in {item.document.source for item in self._objects}}
+        self._choices = [(one, one.places(self._scopes)) for one in self._differing]
         self._settled = self._settle()
         self._by_choice: dict[tuple[int | None, ...], ClusterFacts] = {}
         self._by_source: dict[str, ClusterFacts] = {}
@@ -283,10 +283,12 @@ class Worlds:
         """Return the facts for the objects of a document."""
         found = self._by_source.get(document.source)
         if found is None:
-            scopes = _scopes(document.source) if self._choices else ()
-            choice = tuple(_nearest(places, scopes) for _, places in self._choices)
+            choice = tuple(_nearest(places, self._scopes_of(document.source)) for _, places in self._choices)
             found = self._by_source[document.source] = self._chosen(choice)
         return found
+
+    def _scopes_of(self, source: str) -> Sequence[str]:
+        return self._scopes.get(source) or _scopes(source)
 
     @property
     def common(self) -> ClusterFacts:
@@ -342,12 +344,7 @@ class Worlds:
             return
         if entry is None:
             return
-        key = (part, *subject)
-        known = self._identities.get(key)
-        if known is None:
-            self._identities[key] = _Identity(part, subject, [entry], [[entry]])
-        else:
-            known.add(entry)
+        self._identities.setdefault((part, *subject), _Identity(part, subject)).add(entry)
 
     def _leave_out(self, projection: Projection, item: _Object, why: str) -> None:
         if projection.named is not None and _name_of(item.manifest) != projection.named:
