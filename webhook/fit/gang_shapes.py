@@ -84,6 +84,11 @@ def _is_whole(workload: ShapedWorkload) -> bool:
     )
 
 
+def _is_named(raw: Mapping[str, Any]) -> bool:
+    """Return whether an object has its name already, and does not get one at creation."""
+    return bool(mapping(raw.get("metadata")).get("name"))
+
+
 def _deleted(raw: Mapping[str, Any]) -> bool:
     return mapping(raw.get("metadata")).get("deletionTimestamp") is not None
 
@@ -118,7 +123,8 @@ def _of_part(
     needed = pods if minimum is None else minimum
     workload = gang.workload
     label = NAME_LABELS.get(workload.kind)
-    written = {label: workload.name} if label is not None and len(workload.name) <= LABEL_VALUE_LIMIT else {}
+    named = _is_named(workload.raw) and len(workload.name) <= LABEL_VALUE_LIMIT
+    written = {label: workload.name} if label is not None and named else {}
     return MemberShape(
         f"{gang.name}-{role}",
         part.place,
@@ -258,6 +264,8 @@ class _OfSet:
         """Return the labels that Grove's operator writes into the pods of a clique. The gang's own name may have a
         number that the operator chooses.
         """
+        if not _is_named(self._workload.raw):
+            return {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE}
         group = {} if clique.group is None else {grove.LABEL_SCALING_GROUP: f"{self._base}-{clique.group.name}"}
         return {
             grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,

@@ -70,12 +70,13 @@ def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, .
     if facts.limit_ranges is None:
         return (), ("the LimitRanges of the namespace are unknown",)
     ranges = in_namespace(facts.limit_ranges, shape.namespace)
-    unknown = (_MANY_RANGES,) if len(ranges) > _MOST_RANGES else ()
-    unknown += () if facts.is_whole("limit_ranges") else ("whether the namespace has other LimitRanges",)
+    unknown = [_MANY_RANGES] if len(ranges) > _MOST_RANGES else []
+    if not facts.is_whole("limit_ranges"):
+        unknown.append("whether the namespace has other LimitRanges")
     strictest = _strictest(ranges[:_MOST_RANGES])
     members = {member.called: member for member in shape.needed} if strictest else {}
     found = (next(_refusals(member, strictest), None) for member in members.values())
-    return tuple(one for one in found if one is not None), unknown
+    return tuple(one for one in found if one is not None), tuple(unknown)
 
 
 def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator[Witness]:

@@ -109,3 +109,14 @@ def test_unknown_namespaces_of_a_term_are_not_known() -> None:
     pod = apart(labelSelector={}, namespaceSelector={"matchLabels": {"team": "a"}})
     workload = PodCliqueSet(pod_clique_set(clique("worker", replicas=2, pod=pod)))
     assert answer(workload) is UNKNOWN
+
+
+def test_a_workload_that_gets_its_name_at_creation_has_labels_of_an_unknown_value() -> None:
+    manifest = job(template=pod_template(by("batch.kubernetes.io/job-name", "In", "demo-")))
+    manifest["metadata"] = {**manifest["metadata"], "generateName": "demo-"}
+    del manifest["metadata"]["name"]
+    assert answer(Job(manifest)) is UNKNOWN
+    of_set = pod_clique_set(clique("worker", replicas=2, pod=by("app.kubernetes.io/part-of", "In", "demo-")))
+    of_set["metadata"] = {**of_set["metadata"], "generateName": "demo-"}
+    del of_set["metadata"]["name"]
+    assert answer(PodCliqueSet(of_set)) is UNKNOWN
