@@ -19,6 +19,7 @@ from webhook.fit.devices import device_refusals, devices_by_node
 from webhook.fit.gang_fit import GangFit
 from webhook.fit.gang_shapes import shapes_of_set, shapes_of_workload
 from webhook.fit.judgement import judge
+from webhook.fit.kueue_quotas import KueueLimits, kueue_limits
 from webhook.fit.limit_ranges import refusals_of
 from webhook.fit.namespace_quotas import namespace_ceilings
 from webhook.fit.node_classes import room_of
@@ -27,10 +28,12 @@ from webhook.fit.parts import roles_of
 from webhook.fit.room import Room
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape, MemberShape
+from webhook.fit.taints import with_taints
 from webhook.fit.verdict import Answer, Verdict
+from webhook.fit.volcano_jobs import is_volcano_job, shape_of_volcano_job
 from webhook.model.facts import ClusterFacts
 from webhook.model.kueue import keys
-from webhook.model.kueue.holding import Held, HeldBy, held, held_clique
+from webhook.model.kueue.holding import Held, HeldBy, framework_of, held, held_by_label, held_clique
 from webhook.model.kueue.settings import KueueSettings
 from webhook.model.reading import Malformed, integer, mapping, sequence
 from webhook.model.workloads.applied_pods import with_pods
@@ -38,6 +41,7 @@ from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.membership import has_gangs
@@ -52,12 +56,15 @@ _MOST_ROLES = 24
 _MOST_CONTAINERS, _MOST_AMOUNTS = 512, 4096
 _LONG = "the pods of the gang have more containers, or name more resources, than are judged"
 _MANY_PARTS = f"the workload has more than {_MOST_ROLES} parts"
+_MOST_PODS = 2**31 - 1
+_NO_COUNT = "a number of pods is negative, or more than schedulers can count"
 _TOLERATES_ALL = {"operator": "Exists"}
 # What a verdict on a template relies on. One on stored pods does not.
 _OF_TEMPLATES = (
     "no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use",
 )
 # A LimitRange may demand more than a pod requests, so a webhook that raises requests cures that.
+_IF_HELD = "Kueue holds {}s: its integrations.frameworks have {}"
 _OF_RANGES = ("no other webhook brings the pods within the LimitRange",)
 # Devices are counted, and no more.
 _OF_DEVICES = "which devices the claims may use, by selectors, constraints and taints"
@@ -79,6 +86,12 @@ def gang_fit_of(
     """Return a gang with the verdict on it under the scheduler of `backend`, and what was judged. Raises
     `Malformed`.
     """
+    if _overflows(shape):
+        return GangFit(shape, Verdict(Answer.UNKNOWN, causes=(_NO_COUNT,)))
+    if shape.refusals:
+        return GangFit(
+            shape, Verdict(Answer.NEVER, shape.refusals[0], assumptions=(*_OF_TEMPLATES, *shape.assumptions))
+        )
     judged = bounded(shape)
     if judged is None:
         return GangFit(shape, Verdict(Answer.UNKNOWN, causes=(_MANY_PARTS,)))
@@ -88,7 +101,13 @@ def gang_fit_of(
     if packing.unknown:
         return GangFit(shape, Verdict(Answer.UNKNOWN, causes=packing.unknown))
     room = room_for(packing, backend, facts, settings)
-    return GangFit(shape, judge(packing, room, steps), packing, room)
+    return GangFit(shape, with_taints(judge(packing, room, steps), packing, facts), packing, room)
+
+
+def _overflows(shape: GangShape) -> bool:
+    """Return whether a number of pods is negative, or more than a scheduler can count in 32 bits."""
+    counts = [count for member in shape.members for count in (member.minimum, member.pods)]
+    return min(counts, default=0) < 0 or sum(max(one.minimum, one.pods) for one in shape.members) > _MOST_PODS
 
 
 def _pairs(found: GangFit) -> int:
@@ -163,6 +182,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
         witnesses=(*packing.witnesses, *refusals, *devices),
         unjudged=(
             *packing.unjudged,
+            *shape.unjudged,
             *(why for found in known for why in found.unknown),
             *unknown,
             *((_OF_DEVICES,) if any(role.pods.devices for role in roles.values()) else ()),
@@ -276,6 +296,7 @@ _PARTS = (
     "limit_ranges",
     "resource_claims",
     "resource_claim_templates",
+    "cluster_queues",
 )
 
 
@@ -299,11 +320,26 @@ def _shapes(
     if made is None:
         return
     shapes = shapes_of_workload(made)
+    if is_volcano_job(made) and not made.finished and (of_job := shape_of_volcano_job(made, scheduler)) is not None:
+        shapes = [of_job]
     by_kueue = held(made, facts, settings.kueue)
+    assumed: tuple[str, ...] = ()
+    if by_kueue is None and isinstance(made, ShapedWorkload) and keys.QUEUE_NAME in made.labels:
+        # Kueue may add tolerations to a workload of any kind that names a queue.
+        by_kueue = held_by_label(made, facts, settings.kueue)
+        if by_kueue is None:
+            return
+        if (framework := framework_of(made)) not in settings.kueue.frameworks:
+            assumed = (_IF_HELD.format(made.kind, framework),)
     if by_kueue is None:
         yield from shapes
     elif not _may_run_elsewhere(by_kueue, made.namespace, facts):
-        yield from (_held_by_kueue(shape, by_kueue) for shape in shapes)
+        limits = kueue_limits(by_kueue, made.namespace, facts) if shapes else KueueLimits()
+        for shape in shapes:
+            found = _held_by_kueue(shape, by_kueue)
+            yield found._replace(
+                refusals=limits.refusals, assumptions=(*limits.assumptions, *assumed), unjudged=limits.unknown
+            )
 
 
 def _held_cliques(workload: PodCliqueSet, facts: ClusterFacts, kueue: KueueSettings) -> frozenset[str]:

@@ -46,7 +46,7 @@ from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.model.facts import ClusterFacts
 from webhook.offline.judgement import judge
 from webhook.offline.report import Report
-from webhook.sources.facts import one_world, with_field_names
+from webhook.sources.facts import Worlds, with_field_names
 
 
 def check(  # noqa: PLR0913 - one parameter for each option
@@ -120,24 +120,24 @@ def check(  # noqa: PLR0913 - one parameter for each option
     known = with_field_names(known, schemas or ())
     inputs = without(paths, exclude)
 
-    def judged() -> tuple[Report, ClusterFacts]:
+    def judged() -> tuple[Report, Worlds]:
         report = Report(selection, suppress=not no_suppress, baseline=accepted, rules=rules_by_id())
         return report, judge_inputs(inputs, report, known, settings)
 
-    report, together = judged()
+    report, worlds = judged()
     options = ReportOptions(failing(fail_on, strict=strict), quiet, statistics, list_ignored)
     if diff:
-        add_fixes(report, together, settings, most=None)
+        add_fixes(report, worlds.of, settings, most=None)
         print_diff(report)
     elif fix and not report.unreadable:
-        add_fixes(report, together, settings, most=None)
+        add_fixes(report, worlds.of, settings, most=None)
         if write_fixes(report):
-            report, together = judged()
+            report, worlds = judged()
     if write_to is not None:
         write_baseline(write_to, report)
     if not diff:
         if output in WITH_FIXES:
-            add_fixes(report, together, settings)
+            add_fixes(report, worlds.of, settings)
         print_report(report, options, output)
     for reason in report.unreadable:
         tell(str(reason))
@@ -149,15 +149,16 @@ def check(  # noqa: PLR0913 - one parameter for each option
     raise typer.Exit(REFUSED if report.failed(options.fail_on) else CLEAN)
 
 
-def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, settings: Settings) -> ClusterFacts:
+def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, settings: Settings) -> Worlds:
     """Read and judge the inputs into `report`, and return the facts with those of the inputs. Raises `InputError`."""
     documents, report.unreadable = read_inputs(inputs)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
-    together = one_world(known, documents, settings.kinds)
+    worlds = Worlds(known, documents, settings.kinds)
+    report.remark(worlds.remarks)
     now = MACHINE_CLOCK.now()
     for document in documents:
         try:
-            report.add(document, judge(document.manifest, together, settings, now))
+            report.add(document, judge(document.manifest, worlds.of(document), settings, now))
         except (ReviewError, TooLarge) as error:
             report.unreadable.append(InputError(document.source, str(error), document.line, 1))
-    return together
+    return worlds

@@ -38,7 +38,7 @@ from webhook.offline.report import finding_as_json
 from webhook.pictures.folding import gang_picture, group_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
-from webhook.sources.facts import one_world, with_field_names
+from webhook.sources.facts import Worlds, with_field_names
 from webhook.sources.manifests import Document
 
 _ASSUMED = "no --config: every scheduler is shown with its defaults, default-scheduler without gangScheduling"
@@ -153,10 +153,13 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     settings = settings_of(config, scheduler, grove)
     known = known_facts(facts, settings, kubeconfig, context, live=live)
     documents = documents_of(paths)
-    known = one_world(with_field_names(known, schemas or ()), documents, settings.kinds)
+    worlds = Worlds(with_field_names(known, schemas or ()), documents, settings.kinds)
+    for remark in worlds.remarks:
+        tell(str(remark))
     found: list[Found] = []
     others: list[Named] = []
     for document in documents:
+        known = worlds.of(document)
         try:
             explained = list(explain_document(document.manifest, known, settings, MACHINE_CLOCK.now()))
         except (ReviewError, TooLarge) as error:

@@ -27,7 +27,6 @@ from webhook.cli.options import (
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
-from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.kubernetes_kinds import POD
 from webhook.offline.fit import Found, fits_in, pods_of_gangs
@@ -37,7 +36,7 @@ from webhook.pictures.fit import fit_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
 from webhook.reports.fit_schema import FIT_VERSION
-from webhook.sources.facts import one_world, with_nodes
+from webhook.sources.facts import Remark, Worlds
 from webhook.sources.manifests import Document
 
 
@@ -117,8 +116,9 @@ def fit(  # noqa: PLR0913 - one parameter for each option
         documents = documents_of(paths)
         if live:
             known = with_occupied(known, connected(kubeconfig, context))
-    found = judged(documents, known, settings, effort)
-    _print(found, output)
+    worlds = Worlds(known, documents, settings.kinds)
+    found = judged(documents, worlds, settings, effort)
+    _print(found, worlds.remarks, output)
     if not found:
         tell("nothing to judge: no workload")
         raise typer.Exit(UNREADABLE)
@@ -126,15 +126,14 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     raise typer.Exit(REFUSED if never else CLEAN)
 
 
-def judged(documents: list[Document], known: ClusterFacts, settings: Settings, effort: int) -> list[Judged]:
+def judged(documents: list[Document], worlds: Worlds, settings: Settings, effort: int) -> list[Judged]:
     """Return what is found in each document. Raises `InputError`."""
-    known = one_world(with_nodes(known, documents), documents, settings.kinds)
     found: list[Judged] = []
     every = (raw for document in documents for raw, _ in objects_in(document.manifest))
     pods = pods_of_gangs(raw for raw in every if kind_of(raw)[::2] == POD)
     for document in documents:
         try:
-            for one in fits_in(document.manifest, known, settings, effort, pods):
+            for one in fits_in(document.manifest, worlds.of(document), settings, effort, pods):
                 if one.broken is not None:
                     path, why = one.broken
                     place = document.position(FieldPath((*one.at.parts, *path.parts)))
@@ -145,8 +144,11 @@ def judged(documents: list[Document], known: ClusterFacts, settings: Settings, e
     return found
 
 
-def _print(found: list[Judged], output: Picture) -> None:
+def _print(found: list[Judged], remarks: list[Remark], output: Picture) -> None:
     entries = [one.found.entry for one in found if one.found.entry is not None]
+    if output is not Picture.JSON:
+        for remark in remarks:
+            tell(str(remark))
     if output in {Picture.MERMAID, Picture.SVG}:
         # A picture shows gangs alone.
         for one in found:
@@ -155,7 +157,10 @@ def _print(found: list[Judged], output: Picture) -> None:
     match output:
         case Picture.JSON:
             gangs = [one.found.entry.as_json() | one.place.as_json() for one in found if one.found.entry is not None]
-            notes = [one.place.as_json() | {"message": one.found.note} for one in found if one.found.note]
+            notes = [
+                position_in(remark.document, remark.at).as_json() | {"message": remark.message} for remark in remarks
+            ]
+            notes += [one.place.as_json() | {"message": one.found.note} for one in found if one.found.note]
             typer.echo(as_json_text({"fitVersion": FIT_VERSION, "gangs": gangs, "notes": notes}))
         case Picture.MERMAID:
             typer.echo(flowchart([fit_picture(one) for one in entries]), nl=False)

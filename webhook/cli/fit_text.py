@@ -51,7 +51,7 @@ def _fields(entry: FitEntry) -> Iterator[tuple[str, str]]:
         yield ("but", f"not judged: {cause}") if verdict.answer is Answer.FITS else ("why", cause)
     if entry.surplus is not None and not entry.never:
         yield "but", surplus_words(entry.surplus, entry.scheduler)
-    for assumption in verdict.assumptions if witness is not None else ():
+    for assumption in verdict.assumptions if witness is not None else entry.relies_on:
         yield "if", assumption
     if entry.without_growth is not None:
         yield "now", f"does not fit the nodes that there are: {entry.without_growth.why}; the cluster may grow"

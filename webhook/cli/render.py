@@ -38,7 +38,7 @@ from webhook.offline.judgement import judge, kind_of, profile_of
 from webhook.offline.overridden import name_scheduler_in_member
 from webhook.offline.pod_clique_set_gangs import pods_of_set
 from webhook.offline.translation import gang_objects, shown_record, translated
-from webhook.sources.facts import one_world
+from webhook.sources.facts import Worlds
 from webhook.sources.manifests import Document
 from webhook.validators.opted_in_agreement import runtime, train_job_alone
 
@@ -114,10 +114,13 @@ def render(
     settings = settings_of(config, scheduler, grove)
     known = facts_of(facts, settings)
     documents = documents_of(paths)
-    known = one_world(known, documents, settings.kinds)
+    worlds = Worlds(known, documents, settings.kinds)
+    for remark in worlds.remarks:
+        tell(str(remark))
     found: list[Rendered] = []
     code = CLEAN
     for item in (item for document in documents for item in _items(document)):
+        known = worlds.of(item.document)
         try:
             for rendered in _render(item, known, settings):
                 if isinstance(rendered, Rendered):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from webhook.fit.packing import Ceiling, Role
 from webhook.fit.requests import SLOTS
 from webhook.fit.shape import GangShape
-from webhook.model.amounts import rounded_down
+from webhook.model.amounts import MOST_COUNTED, rounded_down
 from webhook.model.reading import EMPTY, mapping, sequence
 from webhook.model.workloads.pod_requests import total_requests
 from webhook.model.workloads.podtemplate import PodTemplate
@@ -52,9 +52,11 @@ def allows(ceiling: Ceiling, shape: GangShape, roles: Mapping[str, Role]) -> boo
 
 
 def exact_requests(template: PodTemplate, *, overhead: bool = True) -> dict[str, Fraction]:
-    """Return what a pod requests as the API server adds it up. Leaves out what cannot be read. Raises `Malformed`."""
+    """Return what a pod requests as the API server adds it up, without what cannot be read or overflows. Raises
+    `Malformed`.
+    """
     spec: Mapping[str, Any] = template.spec if overhead else {**template.spec, "overhead": None}
-    return {name: amount for name, amount in total_requests(_without_limits(spec)).items() if amount is not None}
+    return _readable(total_requests(_without_limits(spec)))
 
 
 def exact_limits(template: PodTemplate) -> dict[str, Fraction]:
@@ -68,7 +70,12 @@ def exact_limits(template: PodTemplate) -> dict[str, Fraction]:
     }
     own = mapping(spec.get("resources"))
     found = total_requests({**limits, "resources": {"requests": own.get("limits")}}, from_limits=False)
-    return {name: amount for name, amount in found.items() if amount is not None}
+    return _readable(found)
+
+
+def _readable(totals: Mapping[str, Fraction | None]) -> dict[str, Fraction]:
+    """Return the amounts that can be read and do not overflow."""
+    return {name: amount for name, amount in totals.items() if amount is not None and amount <= MOST_COUNTED}
 
 
 def floors(exact: Mapping[str, Fraction]) -> dict[str, int]:

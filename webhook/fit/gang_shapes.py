@@ -12,17 +12,20 @@ from typing import Any, NamedTuple
 
 from webhook.fit.controller_changes import NO_CHANGES, ControllerChanges, changes_of
 from webhook.fit.shape import GangShape, MemberShape, SubsetShape
+from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration, PodGangNames, generation_of
-from webhook.model.kueue.keys import QUEUE_NAME
+from webhook.model.kueue.keys import ELASTIC_JOB
+from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import mapping
 from webhook.model.record import record_of
 from webhook.model.workloads.gang import OptedInGang, gangs_of, no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.place import NAME_LABELS
 from webhook.model.workloads.podcliqueset import Clique, GroupCliques, PodCliqueSet, Topology
 from webhook.model.workloads.shapes.workload import ShapedWorkload
-from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
 # The most replicas of scaling groups that a shape lists one by one, because each has a domain of its own. Of further
@@ -54,7 +57,7 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
     if workload.together is not None:
         # Its LeaderWorkerSets, which have the template of the leader too, are judged when they are made.
         return []
-    if isinstance(workload, MadeJobSet) and _is_out_of_date(workload.train_job):
+    if isinstance(workload, MadeJobSet) and _is_out_of_date(workload):
         return []
     if isinstance(workload, LeaderWorkerSet):
         return [] if workload.replicas <= 0 else [_of_group(workload)]
@@ -73,19 +76,27 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
 
 
 def _is_whole(workload: ShapedWorkload) -> bool:
-    """Return whether the templates of a workload say what its pods need. Kueue may add tolerations to those that it
-    queues, and an object with some fields of a template says nothing of resources.
+    """Return whether the templates of a workload say what its pods need: an object with some fields of a template says
+    nothing of resources. Kueue may start an elastic workload in parts.
     """
-    return QUEUE_NAME not in workload.labels and not any(part.flat for part in workload.shape.parts)
+    return ELASTIC_JOB not in {**workload.labels, **workload.annotations} and not any(
+        part.flat for part in workload.shape.parts
+    )
+
+
+def _is_named(raw: Mapping[str, Any]) -> bool:
+    """Return whether an object has its name already, and does not get one at creation."""
+    return bool(mapping(raw.get("metadata")).get("name"))
 
 
 def _deleted(raw: Mapping[str, Any]) -> bool:
     return mapping(raw.get("metadata")).get("deletionTimestamp") is not None
 
 
-def _is_out_of_date(train_job: TrainJob) -> bool:
+def _is_out_of_date(workload: MadeJobSet) -> bool:
     """Return whether the runtime's pods are not the TrainJob's: it is over, or may change what they need."""
-    return train_job.finished or _deleted(train_job.raw) or changes_pods(train_job.spec)
+    train_job = workload.train_job
+    return train_job.finished or _deleted(train_job.raw) or changes_pods(workload)
 
 
 def _of_group(workload: LeaderWorkerSet) -> GangShape:
@@ -110,8 +121,19 @@ def _of_part(
 ) -> MemberShape:
     role = part.name or gang.workload.name
     needed = pods if minimum is None else minimum
+    workload = gang.workload
+    label = NAME_LABELS.get(workload.kind)
+    named = _is_named(workload.raw) and len(workload.name) <= LABEL_VALUE_LIMIT
+    written = {label: workload.name} if label is not None and named else {}
     return MemberShape(
-        f"{gang.name}-{role}", part.place, changes.made(part.template), needed, pods, role=role, part=member
+        f"{gang.name}-{role}",
+        part.place,
+        changes.made(part.template),
+        needed,
+        pods,
+        role=role,
+        part=member,
+        written=written,
     )
 
 
@@ -150,7 +172,11 @@ class _OfSet:
         self._base = f"{workload.name}-0"
         self._facts = facts
         self._binding = workload.topology_name()
-        self._left_out: dict[str, None] = {}
+        self._left_out = {
+            f"the pods of {clique.name}, whose number is negative": None
+            for clique in workload.cliques
+            if min(clique.replicas, clique.min_available) < 0
+        }
 
     def shapes(self) -> Iterator[GangShape]:
         """Yield them, up to a limit."""
@@ -221,7 +247,33 @@ class _OfSet:
         domain = self._domain(clique.topology) if times == 1 else _Domain()
         minimum, pods = max(clique.min_available, 0) * times, max(clique.replicas, 0) * times
         full = f"{self._base}-{name}"
-        return MemberShape(full, clique.path, clique.template, minimum, pods, domain.key, domain.at, clique.name, full)
+        return MemberShape(
+            full,
+            clique.path,
+            clique.template,
+            minimum,
+            pods,
+            domain.key,
+            domain.at,
+            clique.name,
+            full,
+            self._written(clique, {grove.LABEL_PODCLIQUE: full} if times == 1 else {}),
+        )
+
+    def _written(self, clique: Clique, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the labels that Grove's operator writes into the pods of a clique. The gang's own name may have a
+        number that the operator chooses.
+        """
+        if not _is_named(self._workload.raw):
+            return {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE}
+        group = {} if clique.group is None else {grove.LABEL_SCALING_GROUP: f"{self._base}-{clique.group.name}"}
+        return {
+            grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
+            grove.LABEL_PART_OF: self._workload.name,
+            grove.LABEL_REPLICA: "0",
+            **group,
+            **labels,
+        }
 
     def _has_domains(self, one: GroupCliques) -> bool:
         """Return whether the replicas of a group must be told apart."""
@@ -237,19 +289,17 @@ class _OfSet:
         if binding is not None:
             key = binding.keys.get(topology.required)
             return _Domain() if key is None else _Domain(key, topology.required_path)
-        if bindings is None or "topology_bindings" in (self._facts.partial or ()):
+        if not self._facts.is_whole("topology_bindings"):
             self._left_out[f"the ClusterTopologyBinding {self._binding or 'of the set'}"] = None
         return _Domain()
 
 
-# The fields of a TrainJob that may replace what its runtime says about pods, besides labels and annotations.
-_OF_TRAINER = ("resourcesPerNode",)
-
-
-def changes_pods(spec: Mapping[str, Any]) -> bool:
-    """Return whether a TrainJob may change the resources, the nodes or the tolerations of its runtime's pods."""
-    trainer = spec.get("trainer")
-    if isinstance(trainer, Mapping) and any(trainer.get(field) is not None for field in _OF_TRAINER):
+def changes_pods(workload: MadeJobSet) -> bool:
+    """Return whether a TrainJob may change the resources, the nodes or the tolerations of its runtime's pods, in a way
+    that the JobSet which is made here lacks.
+    """
+    spec = workload.train_job.spec
+    if not workload.resources_known:
         return True
     if spec.get("podTemplateOverrides") or spec.get("initializer"):
         return True

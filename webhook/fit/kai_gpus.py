@@ -74,7 +74,7 @@ def _counted(requests: Iterable[Mapping[str, Any]]) -> _Counted:
     for request in requests:
         for name in request.keys() & set(WHOLE_GPUS):
             amount = parse_quantity(request[name])
-            if amount is None or amount.denominator != 1:
+            if amount is None or amount < 0 or amount.denominator != 1:
                 raise _Unsure
             sums[name] = sums.get(name, 0) + int(amount)
     if not sums:

@@ -70,11 +70,13 @@ def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, .
     if facts.limit_ranges is None:
         return (), ("the LimitRanges of the namespace are unknown",)
     ranges = in_namespace(facts.limit_ranges, shape.namespace)
-    unknown = (_MANY_RANGES,) if len(ranges) > _MOST_RANGES else ()
+    unknown = [_MANY_RANGES] if len(ranges) > _MOST_RANGES else []
+    if not facts.is_whole("limit_ranges"):
+        unknown.append("whether the namespace has other LimitRanges")
     strictest = _strictest(ranges[:_MOST_RANGES])
     members = {member.called: member for member in shape.needed} if strictest else {}
     found = (next(_refusals(member, strictest), None) for member in members.values())
-    return tuple(one for one in found if one is not None), unknown
+    return tuple(one for one in found if one is not None), tuple(unknown)
 
 
 def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator[Witness]:
@@ -169,8 +171,9 @@ def _stated(at: FieldPath, called: str, resources: Mapping[str, Any]) -> _Stated
 
 def _amounts(stated: object) -> dict[str, Fraction]:
     read = {name: parse_quantity(amount) for name, amount in mapping(stated).items()}
+    known = {name: amount for name, amount in read.items() if amount is not None and amount >= 0}
     # The API server rounds every quantity of a pod up to thousandths.
-    return {name: Fraction(math.ceil(amount * _MILLI), _MILLI) for name, amount in read.items() if amount is not None}
+    return {name: Fraction(math.ceil(amount * _MILLI), _MILLI) for name, amount in known.items()}
 
 
 def _pod(template: PodTemplate) -> _Stated:

@@ -28,6 +28,7 @@ from webhook.model.workloads.pod_requests import HUGE_PAGES
 from webhook.model.workloads.podtemplate import PodTemplate
 
 _UNKNOWN_QUOTAS = "the ResourceQuotas of the namespace are unknown"
+_OTHERS = "whether the namespace has other ResourceQuotas"
 _UNREADABLE = "the ResourceQuota {} cannot be read"
 _NOT_IN_FORCE = "the ResourceQuota {} is not in force yet"
 # Further quotas of a namespace are not read: without them more is allowed.
@@ -49,12 +50,13 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
     if facts.resource_quotas is None:
         return Ceilings(unknown=(_UNKNOWN_QUOTAS,))
     quotas = in_namespace(facts.resource_quotas, shape.namespace)
+    others = () if facts.is_whole("resource_quotas") else (_OTHERS,)
     if not quotas:
-        return Ceilings()
+        return Ceilings(unknown=others)
     templates = {member.called: member.template for member in shape.needed}
     charged = {name: charge_of(template, shape, facts) for name, template in templates.items()}
     requesting = {role: _requests_compute(template) for role, template in templates.items()}
-    found, unknown = [], [_MANY_QUOTAS] if len(quotas) > _MOST_QUOTAS else []
+    found, unknown = [], [*others, *((_MANY_QUOTAS,) if len(quotas) > _MOST_QUOTAS else ())]
     for name, quota in quotas[:_MOST_QUOTAS]:
         if quota.hard is None:
             unknown.append(_UNREADABLE.format(shown(name)))

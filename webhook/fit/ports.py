@@ -13,6 +13,7 @@ from webhook.model.reading import flag, integer, mapping, sequence, text
 
 # More are not judged. A pod has a handful.
 _MOST_PORTS = 256
+_LAST_PORT = 65_535
 
 
 def ports_of(spec: Mapping[str, Any], *, stored: bool) -> tuple[Port, ...]:
@@ -27,7 +28,7 @@ def ports_of(spec: Mapping[str, Any], *, stored: bool) -> tuple[Port, ...]:
             number = integer(one.get("hostPort")) or 0
             if number <= 0 and on_host:
                 number = integer(one.get("containerPort")) or 0
-            if number > 0:
+            if 0 < number <= _LAST_PORT:
                 found[Port(number, text(one.get("protocol")) or "TCP", text(one.get("hostIP")) or "")] = None
             if len(found) == _MOST_PORTS:
                 return tuple(found)

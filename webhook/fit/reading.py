@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from webhook.fit.apart import apart_of
+from webhook.fit.apart import NONE_WRITTEN, apart_left_out, apart_of
 from webhook.fit.eligibility import Eligibility
 from webhook.fit.left_out import affinity_left_out, overhead_left_out, spread_left_out
 from webhook.fit.pods import PodNeeds
@@ -86,11 +86,18 @@ VOLCANO = PodReading(
 
 
 def needs_of(
-    template: PodTemplate, reading: PodReading, others: Mapping[str, PodTemplate], *, stored: bool, namespace: str
+    template: PodTemplate,
+    reading: PodReading,
+    others: Mapping[str, PodTemplate],
+    *,
+    stored: bool,
+    namespace: str,
+    written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
 ) -> PodNeeds:
     """Return what a scheduler must find for each pod of a template. Raises `Malformed`.
 
-    `others` has the templates of all roles of the gang by name, this one among them. `stored` templates are those of
+    `others` has the templates of all roles of the gang by name, this one among them, and `written` what is known of the
+    labels that controllers write into their pods. `stored` templates are those of
     stored pods: the API server has defaulted them, and admission can add nothing.
     """
     if text(template.spec.get("nodeName")) is not None:
@@ -102,6 +109,11 @@ def needs_of(
     spread = spread_of(template) if reading.spread else ()
     left_out = (
         *(affinity_left_out(template) if reading.apart else ()),
+        *(
+            apart_left_out(template, others, stored=stored, namespace=namespace, written=written)
+            if reading.apart
+            else ()
+        ),
         *(spread_left_out(template, spread) if reading.spread else ()),
         *(() if stored else overhead_left_out(template)),
     )
@@ -109,7 +121,7 @@ def needs_of(
         request,
         eligibility.without(affinity=not reading.affinity, taints=not reading.taints),
         ports_of(template.spec, stored=stored) if reading.ports else (),
-        apart_of(template, others, stored=stored, namespace=namespace) if reading.apart else (),
+        apart_of(template, others, stored=stored, namespace=namespace, written=written) if reading.apart else (),
         spread,
         unjudged=unjudged,
         left_out=left_out,

@@ -90,7 +90,8 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
     unjudged: list[str] = []
     unsure = (*rules.unsure, BY_CLASS)
     for resource, amount in totals.items():
-        if not is_compared(resource) or rules.ignores(resource) or (rules.kai_gpus and is_gpu_name(resource)):
+        pooled = rules.kai_gpus and is_gpu_name(resource) and amount is not None
+        if pooled or not is_compared(resource) or rules.ignores(resource):
             continue
         if len(found) == _MOST_RESOURCES:
             unjudged.append(f"the resources of a pod above {_MOST_RESOURCES}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from webhook.fit.apart import MOST_ROLES, mutual
+from webhook.fit.apart import mutual
 from webhook.fit.devices import with_devices
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed, Role
 from webhook.fit.pods import PodNeeds
@@ -34,15 +34,23 @@ def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None
     for member in shape.needed:
         needed.setdefault(member.called, member)
     templates = {name: member.template for name, member in needed.items()}
+    written = {name: _written(name, shape) for name in templates}
     found: dict[str, PodNeeds] = {}
     for name, member in needed.items():
-        # In a gang of many roles anti-affinity is held against the own role only.
-        others = templates if len(templates) <= MOST_ROLES else {name: member.template}
-        pods = needs_of(member.template, reading, others, stored=shape.stored, namespace=shape.namespace)
+        pods = needs_of(
+            member.template, reading, templates, stored=shape.stored, namespace=shape.namespace, written=written
+        )
         found[name] = pods if claimed is None else with_devices(pods, member, shape, claimed)
     if not reading.both_ways:
         found = mutual(found)
     return Roles({name: Role(name, needed[name].at, pods) for name, pods in found.items()})
+
+
+def _written(role: str, shape: GangShape) -> Mapping[str, str]:
+    """Return the labels that controllers write into all pods of a role."""
+    members = [member.written for member in shape.members if member.called == role]
+    first = members[0] if members else {}
+    return {key: value for key, value in first.items() if all(one.get(key) == value for one in members)}
 
 
 def pods_one_by_one(shape: GangShape, roles: Roles) -> Packing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from webhook.fit.verdict import Witness
 from webhook.model.fields import FieldPath
 from webhook.model.keys import Record
 from webhook.model.workloads.gang import OptedInGang
@@ -28,6 +29,8 @@ class MemberShape(NamedTuple):
     required_at: FieldPath | None = None
     role: str = ""
     part: str = ""
+    # Labels that its controllers are known to write into all of these pods.
+    written: Mapping[str, str] = {}
 
     @property
     def called(self) -> str:
@@ -54,6 +57,11 @@ class GangShape(NamedTuple):
 
     `left_out` says in words what restricts the gang and is not in the shape: it is unknown, or there is too much of
     it. *Never* holds without it; *fits* is not claimed.
+
+    `queue` is that of the group which the workload's own controller makes, if it does.
+
+    `refusals` are proofs that what holds its workload never lets it start, whatever the gang is. `assumptions` are
+    what they rely on, and `unjudged` says what is not known of that.
     """
 
     name: str
@@ -70,6 +78,10 @@ class GangShape(NamedTuple):
     more: int = 0
     opted_in: OptedInGang | None = None
     left_out: tuple[str, ...] = ()
+    queue: str | None = None
+    refusals: tuple[Witness, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
 
     @property
     def needed(self) -> tuple[MemberShape, ...]:

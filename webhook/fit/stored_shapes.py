@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from webhook.fit.selectors import OF_ONE_POD
 from webhook.fit.shape import GangShape, MemberShape, SubsetShape
 from webhook.model import grove
 from webhook.model.keys import Record
@@ -38,16 +39,6 @@ _OF_PODS = (
 _OF_CONTAINERS = ("resources", "ports", "restartPolicy")
 # KAI reads requests for GPUs from annotations whose keys begin with these.
 _OF_REQUESTS = ("gpu-fraction", "gpu-memory", "nvidia.com/mig-")
-# Those that Kubernetes gives each pod of a Job another value of, or that name the pod.
-_OF_ONE_POD = (
-    "apps.kubernetes.io/pod-index",
-    "batch.kubernetes.io/job-completion-index",
-    "grove.io/podclique-pod-index",
-    "jobset.sigs.k8s.io/job-global-index",
-    "jobset.sigs.k8s.io/job-index",
-    "jobset.sigs.k8s.io/job-key",
-    "leaderworkerset.sigs.k8s.io/worker-index",
-)
 
 
 def shape_of_gang(podgang: PodGang, pods: Mapping[str, Iterable[Pod]], record: Record) -> GangShape | None:
@@ -127,7 +118,7 @@ def kept(template: PodTemplate) -> str:
         found[field] = [
             [mapping(one).get(of_container) for of_container in _OF_CONTAINERS] for one in sequence(spec.get(field))
         ]
-    found["labels"] = {key: value for key, value in template.labels.items() if key not in _OF_ONE_POD}
+    found["labels"] = {key: value for key, value in template.labels.items() if key not in OF_ONE_POD}
     found["annotations"] = {key: value for key, value in template.annotations.items() if key.startswith(_OF_REQUESTS)}
     return json.dumps(found, sort_keys=True, default=str)
 

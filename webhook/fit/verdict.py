@@ -72,6 +72,8 @@ class Witness:
     domain: str | None = None
     shortfalls: tuple[Shortfall, ...] = ()
     own_change: bool = False
+    # Whether the pods may use no node at all, whatever they request.
+    closed: bool = False
 
 
 class Placed(NamedTuple):

@@ -36,6 +36,7 @@ def witness_of(refusal: Refusal, ground: Ground) -> Witness:
         members=tuple(role.name for role in members),
         domain=domain,
         shortfalls=_shortfalls(inner, ground),
+        closed=no_node_admits(refusal, ground),
     )
 
 

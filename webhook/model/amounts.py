@@ -22,6 +22,8 @@ _MILLI = 1000
 # Kubernetes counts cpu in thousandths, and some schedulers other resources, in 64 bits that overflow: 10E of memory is
 # 0, and 1e16 cores are 0 or less (apimachinery 0.37, pkg/api/resource). Above this a request may count as nothing.
 MOST_COUNTED = (2**63 - 1) // _MILLI
+# The largest amount that Kubernetes keeps, in thousandths of cpu and in units of everything else.
+LARGEST_AMOUNT = 2**63 - 1
 
 Amounts = Mapping[str, int]
 _NOTHING: Amounts = MappingProxyType({})
@@ -48,8 +50,8 @@ def rounded_down(resource: str, amount: Fraction) -> int:
 
 
 def exact_amounts(stated: object) -> Mapping[str, Fraction] | None:
-    """The quantities of an object by resource; None if there are too many, or one cannot be read. Raises
-    `Malformed`.
+    """The quantities of an object by resource; None if there are too many, or if one cannot be read, is negative or
+    overflows. Raises `Malformed`.
     """
     named: Mapping[str, Any] = mapping(stated)
     if len(named) > MOST_RESOURCES or any(len(name) > _LONGEST_RESOURCE for name in named):
@@ -57,7 +59,7 @@ def exact_amounts(stated: object) -> Mapping[str, Fraction] | None:
     found: dict[str, Fraction] = {}
     for name, said in named.items():
         amount = parse_quantity(said)
-        if amount is None:
+        if amount is None or amount < 0 or rounded_up(name, amount) > LARGEST_AMOUNT:
             return None
         found[sys.intern(name)] = amount
     return found

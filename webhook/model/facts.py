@@ -7,7 +7,7 @@ it neither passes nor refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -141,6 +141,12 @@ class ClusterFacts:
     unread: Mapping[str, str] | None = None
     # Parts that contain only the objects of one folder. An object missing there may still exist.
     partial: frozenset[str] | None = None
+    # By part, kind, namespace and name: where an object stands, in words. Only known of files of facts.
+    origins: Mapping[tuple[str, str, str, str], str] | None = field(default=None, compare=False)
+
+    def is_whole(self, part: str) -> bool:
+        """Whether every object of a part is known: one that is missing there does not exist."""
+        return getattr(self, part) is not None and part not in (self.partial or ())
 
     def lacks_field(self, wanted: SpecField) -> bool:
         """Whether the cluster is known not to have this field. An unknown field is not missing."""

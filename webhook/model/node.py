@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from webhook.model.amounts import LARGEST_AMOUNT
 from webhook.model.bounds import name_text
 from webhook.model.projections import name_of
 from webhook.model.quantity import parse_quantity
@@ -165,8 +166,10 @@ def _amount_of_text(resource: str, said: str) -> int | None:
 
 
 def _amount(resource: str, said: object) -> int | None:
+    """An amount in the units of schedulers; None for one that the API server does not keep."""
     number = parse_quantity(said)
-    return None if number is None else math.ceil(number * 1000 if resource == "cpu" else number)
+    amount = None if number is None else math.ceil(number * 1000 if resource == "cpu" else number)
+    return amount if amount is not None and 0 <= amount <= LARGEST_AMOUNT else None
 
 
 def _row_of(known: Mapping[str, int], more: Mapping[str, int]) -> Row[int]:

@@ -26,6 +26,7 @@ from webhook.fit.now import Now, Usage, counted_by, free_room, now_of
 from webhook.fit.packing import Packing
 from webhook.fit.room import Room
 from webhook.fit.stored_shapes import shape_of_gang
+from webhook.fit.taints import added_tolerations
 from webhook.fit.verdict import Answer, Witness
 from webhook.model import grove
 from webhook.model.admission_request import Kind, Request
@@ -39,7 +40,7 @@ from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.trainjob import TrainJob
+from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fit_report import FitEntry, Surplus
 from webhook.offline.judgement import requests_in, workload_kinds
@@ -147,7 +148,7 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts) 
         return f"no gang is judged: {found.why}"
     if not any(part.pods > 0 for part in made.parts):
         return _NO_REPLICAS
-    if isinstance(workload, TrainJob) and changes_pods(workload.spec):
+    if isinstance(made, MadeJobSet) and changes_pods(made):
         return _CHANGED_RUNTIME
     return _NO_GANG
 
@@ -263,6 +264,7 @@ def _entry(
     )
     if found.packing is None or found.room is None:
         return entry
+    entry = replace(entry, relies_on=added_tolerations(found.verdict, found.shape, found.packing, facts))
     return _with_nodes(entry, found, found.packing, found.room, profile, facts, settings, steps)
 
 

@@ -48,6 +48,8 @@ class FitEntry:
     now: Now | None = None
     without_growth: Witness | None = None
     surplus: Surplus | None = None
+    # What a placement relies on besides the nodes: tolerations that something adds.
+    relies_on: tuple[str, ...] = ()
 
     @property
     def never(self) -> bool:
@@ -67,6 +69,7 @@ class FitEntry:
             "pods": dict(self.pods or {}),
             "surplus": None if self.surplus is None else self.surplus.as_json(),
             **self.verdict.as_json(),
+            "assumptions": [*self.verdict.assumptions, *self.relies_on],
             "withoutGrowth": None if self.without_growth is None else self.without_growth.why,
             "now": None if self.now is None else self.now.as_json(),
             "domains": [_domain(one) for one in self.domains],
@@ -102,6 +105,7 @@ def fit_sentence(entry: FitEntry) -> str:
     why = "; ".join(verdict.causes) if witness is None else witness.why
     if why and verdict.answer is Answer.FITS:
         why = f"not judged: {why}"
+    why += f"; if {'; if '.join(entry.relies_on)}" if entry.relies_on else ""
     now = f"; now {now_words(entry.now)} (an estimate)" if entry.now is not None and witness is None else ""
     return f"gang {entry.gang}: {verdict_words(verdict)}{f': {why}' if why else ''}{now}"
 

@@ -155,10 +155,10 @@ def _constraint(workload: PodCliqueSet, topology: Topology | None, facts: Cluste
     """
     if topology is None or not (topology.required or topology.preferred):
         return None
-    if facts.topology_bindings is None:
+    binding = (facts.topology_bindings or {}).get(workload.topology_name() or "")
+    if binding is None and not facts.is_whole("topology_bindings"):
         name = workload.topology_name()
         raise FactsUnavailable(f"{topology.path} needs the ClusterTopologyBinding {name or 'that it names'}")
-    binding = facts.topology_bindings.get(workload.topology_name() or "")
     keys = binding.keys if binding is not None else {}
     wanted = {"required": keys.get(topology.required or ""), "preferred": keys.get(topology.preferred or "")}
     pack = {field: key for field, key in wanted.items() if key is not None}

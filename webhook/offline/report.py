@@ -52,6 +52,26 @@ class Source(Protocol):
         """Return line and column behind the key of a field."""
 
 
+class Remark(Protocol):
+    """What is to be said of an object that counts as a fact."""
+
+    @property
+    def message(self) -> str:
+        """What is to be said."""
+
+    @property
+    def document(self) -> Source:
+        """The document that has the object."""
+
+    @property
+    def at(self) -> FieldPath:
+        """The place of the object in the document."""
+
+    @property
+    def subject(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
+
+
 class FailOn(StrEnum):
     """What fails a check."""
 
@@ -228,6 +248,13 @@ class Report:
             self._ordinary.append((_EMPTY, Place(document, nothing)))
         if is_ignored:
             self.ignored.append(document)
+
+    def remark(self, remarks: Iterable[Remark]) -> None:
+        """Add what is to be said of objects that count as facts."""
+        for one in remarks:
+            kind, namespace, name = one.subject
+            judgement = Judgement(kind, namespace, name, one.at, Verdict(), has_rules=False)
+            self.notes.append((one.message, Place(one.document, judgement)))
 
     def _add_findings(self, whole: Place, findings: Iterable[Finding]) -> None:
         document, judgement = whole.document, whole.judgement

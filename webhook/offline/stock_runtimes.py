@@ -26,7 +26,7 @@ _PART = "cluster_training_runtimes"
 def _replicated(name: str, step: str | None = None, after: Mapping[str, str] | None = None) -> Manifest:
     """A replicated Job with one pod, for a step of the TrainJob, which starts after others reach a status."""
     metadata = {} if step is None else {"metadata": {"labels": {ANCESTOR: step}}}
-    pod = {"spec": {"containers": [{"name": step or name}]}}
+    pod = {"spec": {"containers": [{"name": "node" if step in {None, "trainer"} else step}]}}
     waits = {} if not after else {"dependsOn": [{"name": one, "status": status} for one, status in after.items()]}
     return {"name": name, **waits, "template": {**metadata, "spec": {"template": pod}}}
 

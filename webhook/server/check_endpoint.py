@@ -39,7 +39,7 @@ from webhook.server.lane import Turn
 from webhook.server.lane_metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
 from webhook.server.web_page import check_page
-from webhook.sources.facts import one_world, with_field_names, with_nodes
+from webhook.sources.facts import Worlds, with_field_names
 from webhook.sources.fixes import add_fixes
 from webhook.sources.limits import SERVER
 from webhook.sources.manifests import NO_MANIFEST, Document, read_text
@@ -82,11 +82,12 @@ class ManifestEndpoint:
 
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
             report = Report()
-            known = one_world(with_nodes(with_field_names(facts), documents), documents, settings.kinds)
+            worlds = Worlds(with_field_names(facts), documents, settings.kinds)
+            report.remark(worlds.remarks)
             for document in documents:
-                report.add(document, judge(document.manifest, known, settings, self._clock.now()))
+                report.add(document, judge(document.manifest, worlds.of(document), settings, self._clock.now()))
             if fixes:
-                add_fixes(report, known, settings, MAX_EXPLAINED)
+                add_fixes(report, worlds.of, settings, MAX_EXPLAINED)
             return 422 if report.failed(options.fail_on) else 200, report_as_json(report, options)
 
         return await self._answer(request, judged)
@@ -207,9 +208,9 @@ def _explained(
     documents: list[Document], facts: ClusterFacts, settings: Settings, now: datetime, *, drawn: bool
 ) -> dict[str, Any]:
     workloads: list[dict[str, Any]] = []
-    facts = one_world(with_nodes(with_field_names(facts), documents), documents, settings.kinds)
+    worlds = Worlds(with_field_names(facts), documents, settings.kinds)
     for document in documents:
-        for found in explain_document(document.manifest, facts, settings, now):
+        for found in explain_document(document.manifest, worlds.of(document), settings, now):
             if len(workloads) == MAX_EXPLAINED:
                 raise InputError(SOURCE, f"has more than {MAX_EXPLAINED} workloads; rollcall explain takes any number")
             line, column = document.position(found.at)
@@ -217,7 +218,8 @@ def _explained(
             tree = found.explanation.tree
             pictures = {"pictures": pictures_as_json(gang_picture(tree))} if drawn and tree is not None else {}
             workloads.append(found.explanation.as_json() | place | pictures | _fits(found.explanation, drawn=drawn))
-    return {"workloads": workloads, **_trees(documents, drawn=drawn), "assumed": []}
+    assumed = [str(remark) for remark in worlds.remarks]
+    return {"workloads": workloads, **_trees(documents, drawn=drawn), "assumed": assumed}
 
 
 def _fits(found: Explanation, *, drawn: bool) -> dict[str, Any]:

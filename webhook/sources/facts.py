@@ -7,11 +7,13 @@ A part of the facts is known once there is a document of its kind, or an empty t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from webhook.backends.registry import installed_backends
 from webhook.backends.volcano.keys import OPEN
@@ -20,10 +22,13 @@ from webhook.model import grove, served_kinds
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.field_names import KindFields
 from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.findings import shown
 from webhook.model.general import EVERY_GENERAL
 from webhook.model.keys import SHAPED_WORKLOADS, Api
 from webhook.model.known_objects import VolcanoQueue
+from webhook.model.kubernetes_kinds import POD
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS
+from webhook.model.node_growth import GROWTH
 from webhook.model.node_pods import NODE_PODS, RESERVATIONS, read_node_pod
 from webhook.model.nodes import NODES
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
@@ -52,13 +57,50 @@ class _Object:
         line, column = self.document.position(FieldPath((*self.at.parts, *path.parts)))
         return InputError(self.document.source, why, line, column)
 
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """The file, line and column."""
+        return (self.document.source, *self.document.position(self.at))
+
+    @property
+    def order(self) -> tuple[str, int, tuple[str, ...]]:
+        """The order of objects by place, without a search for the column."""
+        return self.document.source, self.document.line, tuple(map(str, self.at.parts))
+
+    @property
+    def origin(self) -> str:
+        """Where it stands, in words that are made without a search: in a long list, its index."""
+        inside = f" ({self.at})" if self.at.parts else ""
+        return f"{self.document.source}:{self.document.line}{inside}"
+
+
+def _text_of(place: tuple[str, int, int]) -> str:
+    return ":".join(map(str, place))
+
+
+class _Origin(NamedTuple):
+    """Where an object of the facts stands, and what it says."""
+
+    order: tuple[str, int, tuple[str, ...]]
+    text: str
+    version: str
+    value: Any
+
+
+# By part of the facts, kind, namespace and name.
+_Origins = dict[tuple[str, str, str, str], _Origin]
+# What is to be said, with its place in the order.
+_Told = tuple[tuple[Any, ...], str, _Object, tuple[str, str, str]]
+# More remarks are counted.
+_MOST_REMARKS = 20
+
 
 def load_facts(paths: Sequence[Path], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
     """Return the facts in files and folders. Raises `InputError`, also for an empty file: the command that was to write
     it has failed, and what is missing would only be unknown.
     """
     documents = (document for path in files_of(paths) for document in read_file(path, may_be_empty=False))
-    return facts_from(documents, kinds=kinds)
+    return _facts_of(_objects(documents), kinds=kinds, origins={})
 
 
 def facts_from(
@@ -71,8 +113,14 @@ def facts_from(
 
 
 def _facts_of(
-    items: Iterable[_Object], known: ClusterFacts = NOTHING_KNOWN, kinds: WorkloadKinds = PYTHON_KINDS
+    items: Iterable[_Object],
+    known: ClusterFacts = NOTHING_KNOWN,
+    kinds: WorkloadKinds = PYTHON_KINDS,
+    origins: _Origins | None = None,
 ) -> ClusterFacts:
+    """Return the facts in objects. With `origins`, which is filled, an object may stand twice only if both are
+    equal.
+    """
     found: dict[str, Any] = {}
     cut: set[str] = set()
     for item in items:
@@ -84,7 +132,7 @@ def _facts_of(
                 if (is_list and _goes_on(item.manifest)) or _is_unread(group, version, kind, kinds):
                     cut.add(part)
                 if not is_list and not _nameless(part, item.manifest):
-                    _add(part, item, known_part, kinds)
+                    _add(part, item, known_part, kinds, origins)
         except Missing as error:
             raise item.error(error.path, str(error)) from None
         except Malformed as error:
@@ -96,6 +144,8 @@ def _facts_of(
         del found[NODE_PODS.part]
     if cut:
         found["partial"] = _both(known.partial, frozenset(cut))
+    if origins:
+        found["origins"] = MappingProxyType({key: origin.text for key, origin in origins.items()})
     return replace(known, **found)
 
 
@@ -111,61 +161,317 @@ def facts_in(manifests: Iterable[Manifest], kinds: WorkloadKinds = PYTHON_KINDS)
     return facts_from(documents, kinds=kinds)
 
 
-def one_world(known: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
-    """Return `known` with facts from `documents` that are judged together: labels of namespaces, and objects that gang
-    objects refer to. Where nothing tells the runtimes of TrainJobs, Trainer's own are added. Raises `InputError`.
+class Remark(NamedTuple):
+    """What is to be said of an object among the files, and where it stands."""
+
+    message: str
+    document: Document
+    at: FieldPath
+    # Kind, namespace (empty if it has none) and name.
+    subject: tuple[str, str, str]
+
+    def __str__(self) -> str:
+        line, column = self.document.position(self.at)
+        return f"{self.document.source}:{line}:{column}: {self.message}"
+
+
+class _Entry(NamedTuple):
+    """What one object says to a part of the facts."""
+
+    item: _Object
+    key: Any
+    value: Any
+
+
+@dataclass(slots=True)
+class _Identity:
+    """The objects of one kind, namespace and name. `variants` are their different contents."""
+
+    part: str
+    subject: tuple[str, str, str]
+    entries: list[_Entry] = field(default_factory=list)
+    variants: list[list[_Entry]] = field(default_factory=list)
+    # The variants by their text, as very many must not be compared with each other.
+    _by_text: dict[str, list[_Entry]] = field(default_factory=dict)
+
+    def add(self, entry: _Entry) -> None:
+        """Add an object."""
+        self.entries.append(entry)
+        written = repr(entry.value)
+        variant = self._by_text.get(written)
+        if variant is None:
+            equal = [one for one in self.variants[:_MOST_COMPARED] if one[0].value == entry.value]
+            if not equal:
+                self.variants.append([])
+            variant = self._by_text[written] = equal[0] if equal else self.variants[-1]
+        variant.append(entry)
+
+    def places(self, scopes: Mapping[str, Sequence[str]]) -> dict[str, set[int]]:
+        """Return the variants that stand in each file, and below each folder. `scopes` are those of each file."""
+        found: dict[str, set[int]] = {}
+        for index, variant in enumerate(self.variants):
+            for source in {entry.item.document.source for entry in variant}:
+                for scope in scopes[source]:
+                    found.setdefault(scope, set()).add(index)
+        return found
+
+
+_MOST_COMPARED = 64
+# What stands for every file.
+_EVERYWHERE = "/"
+
+
+def _scopes(source: str) -> list[str]:
+    """Return a file and the folders that it is in, the nearest first."""
+    path = PurePath(os.path.abspath(source))  # noqa: PTH100 - links are not followed, as the user named the files
+    return list(dict.fromkeys((str(path), *map(str, path.parents), _EVERYWHERE)))
+
+
+def _nearest(places: Mapping[str, set[int]], scopes: Iterable[str]) -> int | None:
+    """Return the variant that is nearest to a file; None if two are equally near."""
+    found = next((here for scope in scopes if (here := places.get(scope))), set[int]())
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _choose(identity: _Identity, index: int | None, part: dict[Any, Any]) -> None:
+    """Put one variant of an object into its part of the facts; none if it is unknown."""
+    for entry in identity.entries:
+        if entry.key in part:
+            del part[entry.key]
+    if index is not None:
+        entry = identity.variants[index][0]
+        part[entry.key] = entry.value
+
+
+def _agree(old: Any, new: Any) -> bool:
+    """Return whether an object in a file says what is known of it. A Queue has its state only in a cluster."""
+    if isinstance(old, VolcanoQueue) and isinstance(new, VolcanoQueue) and new.state is None:
+        new = replace(new, state=old.state)
+    return bool(old == new)
+
+
+class Worlds:
+    """The facts that each document is judged with: those that are known, and what stands among the documents, which
+    counts more. An object of which the documents have different ones is the nearest one: of the same file, else of the
+    same folder, else of the one above. If two are equally near it is unknown.
+
+    Nothing depends on the order of the documents. `remarks` says which objects differ.
     """
-    found: dict[str, Any] = {}
-    objects = list(_objects(documents))
-    if any(kind_of(item.manifest).kind == "PodGroup" for item in objects):
-        single = [item.manifest for item in objects if not kind_of(item.manifest).kind.endswith("List")]
-        sizes = found["group_sizes"] = group_sizes(single, kinds)
-        found["file_groups"] = file_groups(single, sizes, kinds)
-        found["gang_sizes"] = sizes_of_owners(operator_groups(single), single, kinds)
-    unread = set()
-    for item in objects:
-        group, version, kind = kind_of(item.manifest)
-        for part in _parts(group, kind, kinds):
-            if part not in _TOGETHER or _nameless(part, item.manifest):
-                continue
-            if _is_unread(group, version, kind, kinds):
-                unread.add(part)
-            try:
-                _add(part, item, found.setdefault(part, _start(known, part)), kinds)
-            except Missing as error:
+
+    def __init__(self, known: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS) -> None:
+        """Read the documents. Raises `InputError`."""
+        self._known = known
+        self._objects = list(_objects(documents))
+        self._kinds = kinds
+        self._whole: dict[str, _Object] = {}
+        self._unread: set[str] = set()
+        self._identities: dict[tuple[str, str, str, str], _Identity] = {}
+        self.remarks: list[Remark] = []
+        # Nodes among the documents are a cluster: they are all of its nodes.
+        self._has_nodes = any(
+            kind_of(item.manifest)[::2] in {("", _NODE), ("", f"{_NODE}List")} for item in self._objects
+        )
+        self._collect()
+        self._differing = [one for one in self._identities.values() if len(one.variants) > 1]
+        self._scopes = {source: _scopes(source) for source in {item.document.source for item in self._objects}}
+        self._choices = [(one, one.places(self._scopes)) for one in self._differing]
+        self._settled = self._settle()
+        self._by_choice: dict[tuple[int | None, ...], ClusterFacts] = {}
+        self._by_source: dict[str, ClusterFacts] = {}
+        self._remark()
+
+    def of(self, document: Document) -> ClusterFacts:
+        """Return the facts for the objects of a document."""
+        found = self._by_source.get(document.source)
+        if found is None:
+            choice = tuple(_nearest(places, self._scopes_of(document.source)) for _, places in self._choices)
+            found = self._by_source[document.source] = self._chosen(choice)
+        return found
+
+    def _scopes_of(self, source: str) -> Sequence[str]:
+        return self._scopes.get(source) or _scopes(source)
+
+    @property
+    def common(self) -> ClusterFacts:
+        """The facts without the objects that differ."""
+        return self._chosen((None,) * len(self._choices))
+
+    def _collect(self) -> None:
+        """Read what each object says."""
+        for item in self._objects:
+            group, version, kind = kind_of(item.manifest)
+            is_list = kind.endswith("List")
+            for part in _parts(group, kind.removesuffix("List"), self._kinds):
+                if part not in _TOGETHER or (part in _OF_NODES and not self._has_nodes):
+                    continue
+                if is_list and part in _OF_CLUSTER:
+                    self._list(part, item)
+                elif not (is_list or _nameless(part, item.manifest)):
+                    if _is_unread(group, version, kind, self._kinds):
+                        self._unread.add(part)
+                    else:
+                        self._read(part, item)
+
+    def _list(self, part: str, item: _Object) -> None:
+        """Take a typed list as all objects of its kind, unless it is one page of several."""
+        try:
+            goes_on = _goes_on(item.manifest)
+        except Malformed:
+            goes_on = True
+        if goes_on:
+            self._unread.add(part)
+        else:
+            self._whole.setdefault(part, item)
+
+    def _read(self, part: str, item: _Object) -> None:
+        group, _, kind = kind_of(item.manifest)
+        projection = _projection(group, kind, self._kinds)
+        if projection is None or projection.part != part:
+            return
+        try:
+            entry = _entry_of(item, projection)
+            subject = ("", "", "") if entry is None else _subject_of(item.manifest, projection)
+        except Missing as error:
+            if part not in _SOFT:
                 raise item.error(error.path, str(error)) from None
-            except Malformed as error:
-                if part in _NOT_JUDGED:
-                    raise item.error(FieldPath(), f"{kind}: {error}") from None
-                # The object is judged itself, and that reports more.
-    if queues := found.get("volcano_queues"):
-        found["volcano_queues"] = _opened(queues, known.volcano_queues or {})
-    partial = frozenset(part for part in (_IN_PART | _LIMITS) & found.keys() if getattr(known, part) is None)
-    return with_stock_runtimes(replace(known, **found, partial=_both(known.partial, partial | unread)))
+            self._leave_out(projection, item, str(error))
+            return
+        except Malformed as error:
+            if part in _NOT_JUDGED:
+                raise item.error(FieldPath(), f"{kind}: {error}") from None
+            # Other objects are judged themselves, and that reports more.
+            if part in _SOFT:
+                self._leave_out(projection, item, str(error))
+            return
+        if entry is None:
+            return
+        self._identities.setdefault((part, *subject), _Identity(part, subject)).add(entry)
+
+    def _leave_out(self, projection: Projection, item: _Object, why: str) -> None:
+        if projection.named is not None and _name_of(item.manifest) != projection.named:
+            return
+        self._unread.add(projection.part)
+        kind, name = kind_of(item.manifest).kind, _name_of(item.manifest)
+        message = f"this {kind} is left out of the facts: {why}"
+        self.remarks.append(Remark(message, item.document, item.at, (kind, "", name)))
+
+    def _settle(self) -> dict[str, Any]:
+        """Return the parts with all objects that do not differ."""
+        found: dict[str, Any] = {}
+        singles = [item.manifest for item in self._objects if not kind_of(item.manifest).kind.endswith("List")]
+        if any(kind_of(raw).kind == "PodGroup" for raw in singles):
+            sizes = found["group_sizes"] = group_sizes(singles, self._kinds)
+            found["file_groups"] = file_groups(singles, sizes, self._kinds)
+            found["gang_sizes"] = sizes_of_owners(operator_groups(singles), singles, self._kinds)
+        if self._has_nodes:
+            own = (item for item in self._objects if kind_of(item.manifest)[::2] in {("", "Pod"), ("", "PodList")})
+            found[NODE_PODS.part] = _facts_of(own).node_pods or (
+                self._known.node_pods if self._known.nodes is None else None
+            )
+        for part in self._whole:
+            found.setdefault(part, self._begun(part))
+        for one in self._identities.values():
+            mapping_of_part = found.setdefault(one.part, self._begun(one.part))
+            if len(one.variants) == 1:
+                mapping_of_part[one.entries[0].key] = one.entries[0].value
+        return found
+
+    def _begun(self, part: str) -> Any:
+        """Return a part with what is known and not replaced as a whole."""
+        return _start(NOTHING_KNOWN if part in self._whole or part == NODES.part else self._known, part)
+
+    def _chosen(self, choice: tuple[int | None, ...]) -> ClusterFacts:
+        """Return the facts with one variant of each object that differs; None if it is unknown."""
+        found = self._by_choice.get(choice)
+        if found is None:
+            parts = dict(self._settled)
+            for part in {one.part for one in self._differing}:
+                parts[part] = type(parts[part])(parts[part])
+            unknown = set(self._unread)
+            for one, index in zip(self._differing, choice, strict=True):
+                _choose(one, index, parts[one.part])
+                if index is None:
+                    unknown.add(one.part)
+            found = self._by_choice[choice] = self._completed(parts, unknown)
+        return found
+
+    def _completed(self, parts: dict[str, Any], unknown: set[str]) -> ClusterFacts:
+        known = self._known
+        if queues := parts.get("volcano_queues"):
+            parts["volcano_queues"] = _opened(queues, known.volcano_queues or {})
+        whole = {*self._whole, *(_WITH_NODES if self._has_nodes else ())}
+        some = {part for part in _OF_CLUSTER & parts.keys() if getattr(known, part) is None} - whole
+        partial = ((known.partial or frozenset()) - whole) | some | unknown
+        return with_stock_runtimes(replace(known, **parts, partial=partial or None))
+
+    def _remark(self) -> None:
+        """Say which objects differ, and which replace others."""
+        told = [
+            *sorted(self._differences(), key=lambda one: one[0]),
+            *sorted(self._replacements(), key=lambda one: one[0]),
+            *self._repetitions(),
+        ]
+        for _, message, item, subject in told[:_MOST_REMARKS]:
+            self.remarks.append(Remark(message, item.document, item.at, subject))
+        if len(told) > _MOST_REMARKS:
+            last = self.remarks[-1]
+            more = f"{last.message}; and {len(told) - _MOST_REMARKS:,} more objects that differ or stand twice"
+            self.remarks[-1] = last._replace(message=more)
+
+    def _differences(self) -> Iterator[_Told]:
+        for one in self._differing:
+            first, second = sorted((variant[0].item for variant in one.variants), key=lambda item: item.order)[:2]
+            more = len(one.variants) - 2
+            others = f" and {more:,} more places" if more else ""
+            yield (
+                (0, *first.order),
+                f"{_called(one.subject)} differs in {_text_of(first.place)} and {_text_of(second.place)}{others}: each "
+                "file is judged with the nearest one, and without it where two are equally near",
+                first,
+                one.subject,
+            )
+
+    def _replacements(self) -> Iterator[_Told]:
+        origins = self._known.origins or {}
+        for part, item in self._whole.items():
+            if part != NODES.part and (before := getattr(self._known, part)) and before != self._settled[part]:
+                kind = kind_of(item.manifest).kind
+                yield (1, *item.order), f"this {kind} replaces what else is known of its kind", item, (kind, "", "")
+        nodes = [one for one in self._identities.values() if one.part == NODES.part]
+        if nodes and self._known.nodes and self._known.nodes != self._settled[NODES.part]:
+            item = min((one.entries[0].item for one in nodes), key=lambda item: item.order)
+            message = "the nodes of these files are judged, and not the other known nodes"
+            yield (1, *item.order), message, item, nodes[0].subject
+        for key, one in self._identities.items():
+            before = None if one.part in self._whole or one.part == NODES.part else getattr(self._known, one.part)
+            if not before or one.part not in _OF_CLUSTER:
+                continue
+            entry = one.entries[0]
+            if (old := before.get(entry.key)) is not None and not _agree(old, entry.value):
+                other = origins.get(key, "the other facts")
+                message = f"{_called(one.subject)} differs from the one in {other}; this one is judged"
+                yield (1, *entry.item.order), message, entry.item, one.subject
+
+    def _repetitions(self) -> Iterator[_Told]:
+        twice = [one for one in self._identities.values() if len(one.variants) == 1 < len(one.entries)]
+        if twice:
+            one = min(twice, key=lambda one: min(entry.item.order for entry in one.entries))
+            first, second = sorted((entry.item for entry in one.entries), key=lambda item: item.order)[:2]
+            many = f", as {len(twice) - 1:,} more objects do" if len(twice) > 1 else ""
+            message = f"{_called(one.subject)} stands in {_text_of(first.place)} and {_text_of(second.place)}{many}"
+            yield (2, *first.order), message, first, one.subject
+
+
+def one_world(known: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
+    """Return `known` with facts from `documents` that are judged together. An object of which they have different ones
+    is unknown. Raises `InputError`.
+    """
+    return Worlds(known, documents, kinds).common
 
 
 def _both(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
     """Return the parts of which only some objects are known, by either; None if there are none."""
     return (some or frozenset()) | (others or frozenset()) or None
-
-
-def with_nodes(known: ClusterFacts, documents: Sequence[Document]) -> ClusterFacts:
-    """Return `known` with the nodes, and the pods on them, that stand among manifests. These nodes are taken to be all
-    of them. Nodes that are known already count alone. Raises `InputError`.
-    """
-    if known.nodes is not None:
-        return known
-    items = [item for item in _objects(documents) if _is_on_nodes(*kind_of(item.manifest)[::2])]
-    if not any(kind_of(item.manifest).kind == NODES.resource.api.kind for item in items):
-        return known
-    told = _facts_of(items)
-    partial = _both(known.partial, told.partial)
-    return replace(known, nodes=told.nodes, node_pods=known.node_pods or told.node_pods, partial=partial)
-
-
-def _is_on_nodes(group: str, kind: str) -> bool:
-    """Return whether it is a node or a pod, or a list of them: that says whether it is one page of several."""
-    return (group, kind.removesuffix("List")) in _ON_NODES
 
 
 def _opened(queues: Mapping[str, VolcanoQueue], known: Mapping[str, VolcanoQueue]) -> dict[str, VolcanoQueue]:
@@ -183,7 +489,6 @@ def with_field_names(known: ClusterFacts, schemas: Sequence[Path] = ()) -> Clust
     return replace(known, field_names={**known_fields(), **(known.field_names or {}), **load_schemas(schemas)})
 
 
-_ON_NODES = frozenset({("", NODES.resource.api.kind), ("", "Pod")})
 _OF_KUEUE = frozenset(projection.part for projection in KUEUE_PROJECTIONS)
 # Objects that belong to a cluster rather than to its users: a folder may have some, and seldom has all.
 _IN_PART = frozenset(
@@ -205,23 +510,36 @@ _LIMITS = frozenset(
 _OPTED_IN = frozenset({SHAPED_WORKLOADS, *(projection.part for projection in OF_OPTED_IN_KINDS)})
 # These objects are only read here and never judged.
 _NOT_JUDGED = frozenset({NAMESPACES.part, "training_runtimes", "cluster_training_runtimes", *_OF_KUEUE})
-# Parts of the facts that are also taken from the documents being judged.
-_TOGETHER = (
-    _IN_PART
-    | _LIMITS
-    | {
-        NAMESPACES.part,
-        "workloads",
-        "pod_groups",
-        "composite_pod_groups",
-        "group_pods",
-        "koordinator_pod_groups",
-        "kai_pod_groups",
-        "volcano_pod_groups",
-        # The TrainJob of a JobSet, and the workload of a pod.
-        *_OPTED_IN,
+# Nor are these, and one that cannot be read is left out of the facts.
+_SOFT = frozenset(
+    {
+        "elastic_quotas",
+        "network_topologies",
+        "topology_bindings",
+        "priority_classes",
+        "kai_shards",
+        "resource_slices",
+        *(projection.part for projection in GROWTH),
     }
 )
+_NODE = NODES.resource.api.kind
+# What counts only with nodes, and what is whole where there are nodes.
+_OF_NODES = frozenset({NODES.part, RESERVATIONS.part})
+_WITH_NODES = _OF_NODES | {"resource_slices", "hyper_nodes"}
+_OF_CLUSTER = _IN_PART | _LIMITS | _SOFT | _OF_NODES
+# Parts of the facts that are also taken from the documents being judged.
+_TOGETHER = _OF_CLUSTER | {
+    NAMESPACES.part,
+    "workloads",
+    "pod_groups",
+    "composite_pod_groups",
+    "group_pods",
+    "koordinator_pod_groups",
+    "kai_pod_groups",
+    "volcano_pod_groups",
+    # The TrainJob of a JobSet, and the workload of a pod.
+    *_OPTED_IN,
+}
 
 
 def _nameless(part: str, raw: Manifest) -> bool:
@@ -309,7 +627,7 @@ def _parts(group: str, kind: str, kinds: WorkloadKinds) -> Iterator[str]:
         yield "field_names"
 
 
-def _add(part: str, item: _Object, known: Any, kinds: WorkloadKinds) -> None:
+def _add(part: str, item: _Object, known: Any, kinds: WorkloadKinds, origins: _Origins | None = None) -> None:
     """Add what one object says to its part of the facts."""
     raw = item.manifest
     if part == "apis":
@@ -331,13 +649,54 @@ def _add(part: str, item: _Object, known: Any, kinds: WorkloadKinds) -> None:
         projection = _projection(group, kind, kinds)
         if projection is None or _is_unread(group, version, kind, kinds):
             return
-        read = projection.read(raw)
-        if read is None:
+        entry = _entry_of(item, projection)
+        if entry is None:
             return
-        known[read[0]] = read[1]
-        # A cluster has no such Node: the API server refuses it.
-        if part == NODES.part and read[1].problem and (unreadable := unreadable_field(raw)) is not None:
-            raise item.error(*unreadable)
+        known[entry.key] = entry.value
+        if origins is not None and (group, kind) != POD:
+            _note_origin(part, entry, projection, origins)
+
+
+def _entry_of(item: _Object, projection: Projection) -> _Entry | None:
+    """Return what one object says; None if no rule needs it. Raises `Malformed`, `InputError`."""
+    read = projection.read(item.manifest)
+    if read is None:
+        return None
+    # A cluster has no such Node: the API server refuses it.
+    problem = projection.part == NODES.part and read[1].problem
+    if problem and (unreadable := unreadable_field(item.manifest)) is not None:
+        raise item.error(*unreadable)
+    return _Entry(item, *read)
+
+
+def _note_origin(part: str, entry: _Entry, projection: Projection, origins: _Origins) -> None:
+    """Keep where an object stands. Raises `InputError` if it stands elsewhere with other contents: facts are those of
+    one cluster.
+    """
+    subject, item = _subject_of(entry.item.manifest, projection), entry.item
+    origin = _Origin(item.order, item.origin, kind_of(item.manifest).version, entry.value)
+    before = origins.setdefault((part, *subject), origin)
+    if before.version == origin.version and before.value != origin.value:
+        first, second = sorted((before, origin), key=lambda one: one.order)
+        why = f"{_called(subject)} differs from the one in {second.text}: keep the one that the cluster has"
+        raise InputError(first.order[0], why, first.order[1], 1)
+
+
+def _subject_of(raw: Manifest, projection: Projection) -> tuple[str, str, str]:
+    """Return kind, namespace and name of an object; the namespace is empty for one of a cluster."""
+    namespaced = projection.resource.namespaced
+    return projection.resource.api.kind, key_of(raw)[0] if namespaced else "", _name_of(raw)
+
+
+def _name_of(raw: Manifest) -> str:
+    metadata = raw.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _called(subject: tuple[str, str, str]) -> str:
+    kind, namespace, name = subject
+    return f"{kind} {shown(f'{namespace}/{name}' if namespace else name)}"
 
 
 def _served(raw: Manifest) -> Iterator[tuple[Api, frozenset[str] | None]]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from webhook.config.settings import Settings
@@ -37,7 +38,9 @@ def fix_of(document: Document, judgement: Judgement, facts: ClusterFacts, settin
     return Fix(document.source, judgement.verdict.scheduler or "", changes, edits)
 
 
-def add_fixes(report: Report, facts: ClusterFacts, settings: Settings, most: int | None = MAX_SEARCHED) -> None:
+def add_fixes(
+    report: Report, facts_for: Callable[[Document], ClusterFacts], settings: Settings, most: int | None = MAX_SEARCHED
+) -> None:
     """Add to each refusal of the report the edit that removes it, for the first refused objects, or for all. An
     object with a suppressed refusal has none: its edit would remove what its author accepts.
     """
@@ -55,7 +58,7 @@ def add_fixes(report: Report, facts: ClusterFacts, settings: Settings, most: int
             if len(found) == most:
                 report.all_searched = False
                 break
-            found[id(judgement)] = fix_of(document, judgement, facts, settings)
+            found[id(judgement)] = fix_of(document, judgement, facts_for(document), settings)
         report.findings[index] = replace(entry, fix=found[id(judgement)])
     if last is not None:
         last.forget()

@@ -13,6 +13,7 @@ from tests.e2e.fit.families import FAMILIES, families_for
 from tests.e2e.fit.placement import GroupDraft, NodeDraft, RoleDraft, at_the_limit, placed, roles_of
 from tests.e2e.fit.sketch import Offers, Sketch
 from tests.e2e.fit.spelling import CPU, DEVICES, DONGLE, GPU, MEMORY, SLOTS, containers, spelled
+from webhook.model import grove
 
 # More pods cost time and prove no more.
 _MOST_PODS = 11
@@ -161,6 +162,12 @@ def _anti_affinity(rng: Random, key: str, value: str) -> Manifest:
     selector: Manifest = {"matchLabels": {"apart": value}}
     if rng.random() < 0.4:
         selector = {"matchExpressions": [{"key": "apart", "operator": "In", "values": [value, "other"]}]}
+    if rng.random() < 0.25:
+        # A label that Grove adds to each pod: it changes nothing, and a template does not show it.
+        selector["matchExpressions"] = [
+            *selector.get("matchExpressions", []),
+            {"key": grove.LABEL_PODCLIQUE, "operator": "Exists"},
+        ]
     # Of one batch all pods are in few namespaces, and on the nodes of a case are only its own.
     everywhere: Manifest = {"namespaceSelector": {}} if rng.random() < 0.15 else {}
     term = {"topologyKey": key, "labelSelector": selector, **everywhere}

@@ -58,8 +58,9 @@ LIMITS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "memory counts millions of bytes and not mebibytes": ({"memory": {"limit": 3999}}, ["team-a"]),
     "0 is nothing": ({"gpu": {"limit": 0}}, ["team-a"]),
     "-1 is no limit": ({"gpu": {"limit": -1}}, []),
-    "another negative number of GPUs is nothing": ({"gpu": {"limit": -2}}, ["team-a"]),
-    "another negative number of cores is nothing": ({"cpu": {"limit": -0.5}}, ["team-a"]),
+    "another negative number of GPUs proves nothing": ({"gpu": {"limit": -2}}, []),
+    "another negative number of cores proves nothing": ({"cpu": {"limit": -0.5}}, []),
+    "a number that overflows proves nothing": ({"gpu": {"limit": "99E"}}, []),
     "any negative memory is no limit": ({"memory": {"limit": -2}}, []),
     "a missing limit is nothing": ({"gpu": {}}, ["team-a"]),
 }

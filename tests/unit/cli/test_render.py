@@ -203,7 +203,7 @@ def test_a_gang_that_cannot_be_expressed_is_reported_with_its_place(rollcall: Ru
     assert (unknown.code, unknown.out) == (3, "")
     assert "ClusterNetworkTopology unknown" in unknown.err
     ran = rollcall("check", *KOORD, "-", stdin=f"{gang}---\n{facts}")
-    assert ran.code == 0
+    assert (ran.code, ": error koordinator/topology-unavailable\n" in ran.out) == (1, True)
 
 
 def test_missing_facts_give_no_verdict(rollcall: Run) -> None:

@@ -31,23 +31,6 @@ PROFILES: dict[str, dict[str, Any]] = {
     "default-scheduler 1.35": {"config": {"gangScheduling": True, "apiGeneration": "v1alpha1"}},
     "scheduler-plugins-scheduler": {},
 }
-# The queue that KAI's chart makes, on top of what an example cluster has.
-QUEUES = """\
-apiVersion: scheduling.run.ai/v2
-kind: Queue
-metadata: {name: default-parent-queue}
-spec: {}
----
-apiVersion: scheduling.run.ai/v2
-kind: Queue
-metadata: {name: default-queue}
-spec: {parentQueue: default-parent-queue}
----
-apiVersion: kai.scheduler/v1
-kind: SchedulingShard
-metadata: {name: default}
-spec: {}
-"""
 STAND_INS = {
     "set.yaml": FINE,
     "job.yaml": """\
@@ -75,8 +58,7 @@ def test_rendered_objects_pass_every_rule_under_any_user(rollcall: Run, tmp_path
     profile = {"name": scheduler, **PROFILES[named]}
     head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
     configuration.write_text(json.dumps({**head, "scheduler": {"profiles": [profile]}}))
-    (tmp_path / "queues.yaml").write_text(QUEUES)
-    cluster = [Path("manifests/facts/cluster.yaml"), tmp_path / "queues.yaml"]
+    cluster = [Path("manifests/facts/cluster.yaml")]
     files = samples()
     if files is None:
         files = [tmp_path / name for name in STAND_INS]

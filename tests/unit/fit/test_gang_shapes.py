@@ -14,7 +14,8 @@ from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
 from webhook.model.workloads.leaderworkerset import SUBGROUP_EXCLUSIVE, LeaderWorkerSet
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.trainjob import TrainJob
+from webhook.model.workloads.trainjob import ANCESTOR, TrainJob
+from webhook.offline.stock_runtimes import STOCK_RUNTIMES
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated, runtimes, train_job
 
@@ -178,11 +179,24 @@ def test_a_workload_that_is_over_or_that_another_cluster_runs_has_no_gang() -> N
     assert shapes_of_workload(Job(job(managedBy="kueue.x-k8s.io/multikueue"))) == []
 
 
-def test_a_train_job_that_states_resources_is_not_judged_by_its_runtime_s() -> None:
+def test_a_train_job_that_states_resources_is_judged_by_these() -> None:
     facts = runtimes(replicated("node", 2))
     ((_, runtime),) = (facts.cluster_training_runtimes or {}).items()
     plain = TrainJob(train_job())
     assert len(shapes_of_workload(plain.job_set_of(runtime))) == 1
     stated = train_job()
     stated["spec"]["trainer"] = {"resourcesPerNode": {"requests": {"nvidia.com/gpu": "1"}}}
-    assert shapes_of_workload(TrainJob(stated).job_set_of(runtime)) == []
+    (shape,) = shapes_of_workload(TrainJob(stated).job_set_of(STOCK_RUNTIMES["torch-distributed"]))
+    assert [one.template.resources for one in shape.members] == [{"nvidia.com/gpu"}]
+    # Releases of Trainer differ in what MPI's launcher gets.
+    assert shapes_of_workload(TrainJob(stated).job_set_of(STOCK_RUNTIMES["mlx-distributed"])) == []
+    # Trainer gives them to no container of another name.
+    (other,) = shapes_of_workload(TrainJob(stated).job_set_of(_named("main")))
+    assert [one.template.resources for one in other.members] == [set()]
+
+
+def _named(container: str) -> dict[str, Any]:
+    pod = {"spec": {"containers": [{"name": container}]}}
+    template = {"metadata": {"labels": {ANCESTOR: "trainer"}}, "spec": {"template": pod}}
+    jobs = [{"name": "node", "template": template}]
+    return {"metadata": {"name": "x"}, "spec": {"mlPolicy": {}, "template": {"spec": {"replicatedJobs": jobs}}}}

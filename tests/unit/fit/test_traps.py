@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.fit import traps_of_limits, traps_of_nodes, traps_of_pods
+from tests.unit.fit import traps_of_controllers, traps_of_limits, traps_of_nodes, traps_of_pods
 from tests.unit.fit.trap_world import TRAPS, Mutant, Trap
 
-_NUMBERS = range(1, 50)
-_MODULES = (traps_of_pods, traps_of_nodes, traps_of_limits)
+_NUMBERS = range(1, 55)
+_MODULES = (traps_of_pods, traps_of_nodes, traps_of_limits, traps_of_controllers)
 
 
 def _named(value: object) -> str:

@@ -376,13 +376,13 @@ def kai_joins_the_values_of_a_domain_with_dots() -> None:
     is_never(shape, *split, _LEVELS, _BINDING, scheduler="kai")
 
 
-@trap(3, instead("webhook.fit.gang_shapes.changes_pods", lambda spec: False))
+@trap(3, instead("webhook.fit.gang_shapes.changes_pods", lambda workload: False))
 def a_train_job_may_replace_what_its_runtime_says_about_pods() -> None:
     facts = runtimes(replicated("node", 2))
     ((_, runtime),) = (facts.cluster_training_runtimes or {}).items()
     changes: tuple[dict[str, Any], ...] = (
-        {"trainer": {"resourcesPerNode": {"requests": {"cpu": "1"}}}},
         {"podTemplateOverrides": [{}]},
+        {"initializer": {"dataset": {}}},
     )
     for changed in changes:
         stated = train_job()

@@ -72,7 +72,7 @@ def report_on(text: str, file: str = "deploy/a b.yaml", *, suppress: bool = True
     for document in read_text(text, file):
         report.add(document, judge(document.manifest, NOTHING_KNOWN, settings))
     if fixes:
-        add_fixes(report, NOTHING_KNOWN, settings)
+        add_fixes(report, lambda _: NOTHING_KNOWN, settings)
     return report
 
 

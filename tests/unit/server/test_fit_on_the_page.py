@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
+
+from tests.unit.server.test_capabilities import ask
+from webhook.config.file import default_settings
+from webhook.server.state import ServerState
+from webhook.sources.facts import load_facts
 
 JOB = """\
 apiVersion: batch/v1
@@ -59,3 +66,14 @@ def test_without_nodes_nothing_is_said_about_fit(client: httpx.Client) -> None:
     [found] = client.post("/capabilities", content=JOB).json()["workloads"]
     assert "fits" not in found
     assert all("fits" not in view for view in found["schedulers"])
+
+
+def test_what_is_pasted_beats_the_facts_of_the_server() -> None:
+    facts = load_facts([Path("manifests/facts")])
+    body = "---\n".join(Path("manifests/fit", name).read_text() for name in ("large.yaml", "cluster.yaml"))
+    state = ServerState(default_settings(), facts, None)
+    (explained,) = ask(state, "POST", "/capabilities", body)
+    assert [fit["verdict"] for fit in explained.json()["workloads"][0]["fits"]] == ["never"]
+    assert any("manifests/facts/cluster.yaml" in one for one in explained.json()["assumed"])
+    (checked,) = ask(state, "POST", "/check", body)
+    assert [one["rule"] for one in checked.json()["findings"]] == ["fit/topology"]

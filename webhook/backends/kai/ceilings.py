@@ -6,13 +6,13 @@ annotations: parts of a GPU by their part, MIG instances by their number of slic
 here, as nothing.
 
 Source: kai-scheduler/KAI-Scheduler v0.16.8, pkg/scheduler/plugins/proportion/{proportion.go,capacity_policy},
-pkg/scheduler/api/resource_info/gpu_resource_requirment.go (`GetGpusQuota`).
+pkg/scheduler/api/resource_info/gpu_resource_requirment.go (`GetGpusQuota`), pkg/podgrouper (defaultgrouper).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, NON_PREEMPTIBLE
 from webhook.backends.kai.settings import KaiSettings
@@ -27,6 +27,9 @@ from webhook.model.fields import LABELS
 from webhook.model.findings import shown
 from webhook.model.known_objects import KaiQueue
 from webhook.model.reading import text
+from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.trainjob import MadeJobSet
+from webhook.model.workloads.workload import OptedInWorkload
 
 _UNKNOWN_QUEUES = "the KAI Queues are unknown"
 _NO_QUEUE = "the KAI Queue of the gang is unknown"
@@ -34,6 +37,8 @@ _UNKNOWN_LIMITS = "the limits of the KAI Queue {} are unknown"
 _MISSING = "the KAI Queue {} above {} is unknown"
 _MIG = re.compile(r"nvidia\.com/mig-(\d{1,2})g\.", re.ASCII)
 _MILLI = 1000
+# The name of a PriorityClass, on a workload or a pod.
+_CLASS_LABEL = "priorityClassName"
 # Under these names a Queue states what it gives. GPUs are kept in thousandths.
 _GPU, _PLAIN = "gpu", ("cpu", "memory")
 # The amounts of a Queue, with None for no limit.
@@ -116,10 +121,48 @@ def _gpus(role: Role) -> int:
 def _is_never_preempted(shape: GangShape, facts: ClusterFacts) -> bool:
     """Return whether a gang is surely never preempted: it says so, or says nothing and has such a PriorityClass."""
     stated = text(shape.labels.get(LABEL_PREEMPTIBILITY))
-    if stated is not None or shape.opted_in is not None:
+    if stated is not None:
         return stated == "non-preemptible"
+    if shape.opted_in is not None:
+        return _has_such_class(shape, shape.opted_in.workload, facts)
     found = (facts.priority_classes or {}).get(shape.record.priority_class or "")
     return found is not None and found.value >= NON_PREEMPTIBLE
+
+
+def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterFacts) -> bool:
+    """Return whether podgrouper surely finds a class with which a gang is never preempted, whichever pod it reads. It
+    takes the first name that is a class: in the label of the workload, in that of the pod, in the pod's spec.
+    """
+    above = (workload, workload.train_job) if isinstance(workload, MadeJobSet) else (workload,)
+    templates = [member.template for member in shape.members]
+    if any(LABEL_PREEMPTIBILITY in one.labels for one in (*above, *templates)) or not templates:
+        return False
+    of_owner = [name for one in above if (name := text(one.labels.get(_CLASS_LABEL)))]
+    return all(
+        (value := _value_of((*of_owner, text(one.labels.get(_CLASS_LABEL)), _class_in(one)), facts)) is not None
+        and value >= NON_PREEMPTIBLE
+        for one in templates
+    )
+
+
+def _class_in(template: PodTemplate) -> str | None:
+    return text(template.spec.get("priorityClassName"))
+
+
+def _value_of(names: Iterable[str | None], facts: ClusterFacts) -> int | None:
+    """Return the value of the first class that exists; of the cluster's default class, which the API server writes into
+    pods that name none. None if it is not known.
+    """
+    known, whole = facts.priority_classes or {}, facts.is_whole("priority_classes")
+    *labels, own = names
+    for name in (*labels, own):
+        if name is not None and (found := known.get(name)) is not None:
+            return found.value
+        if name is not None and not whole:
+            return None
+    if own is not None or not whole:
+        return None
+    return min((found.value for found in known.values() if found.is_default), default=None)
 
 
 def _cure(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from webhook.backends.kai import keys
+from webhook.model.amounts import LARGEST_AMOUNT
 from webhook.model.bounds import labels_kept, name_text
 from webhook.model.fields import SPEC, Item
 from webhook.model.keys import ObjectKey
@@ -37,8 +38,9 @@ def _queue(raw: Manifest) -> tuple[str, KaiQueue]:
     )
 
 
-def _stated(spec: Mapping[str, Any], kind: str) -> dict[str, int | None]:
+def _stated(spec: Mapping[str, Any], kind: str) -> dict[str, int | None] | None:
     """What a Queue states of each resource, with None for no limit: exactly -1, and for memory any negative number.
+    None as a whole if another number is negative or overflows: what KAI makes of that is not known.
     Source: pkg/scheduler/plugins/proportion (`createQueueResourceAttrs`), v0.16.8.
     """
     found: dict[str, int | None] = {}
@@ -50,7 +52,9 @@ def _stated(spec: Mapping[str, Any], kind: str) -> dict[str, int | None]:
             amount = parse_quantity(said)
             # A number that cannot be read limits nothing.
             unlimited = amount is None or amount == _UNLIMITED or (amount < 0 and resource == "memory")
-            found[resource] = None if unlimited or amount is None else max(math.ceil(amount * unit), 0)
+            if amount is not None and not unlimited and not 0 <= amount * unit <= LARGEST_AMOUNT:
+                return None
+            found[resource] = None if unlimited or amount is None else math.ceil(amount * unit)
     return found
 
 

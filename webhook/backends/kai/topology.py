@@ -47,7 +47,7 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
             raise _missing(name, problem)
     if facts.kai_topologies is None:
         raise UnknownTopology("the KAI Topologies", "kai_topologies")
-    if facts.topology_bindings is None:
+    if not facts.is_whole("topology_bindings"):
         raise UnknownTopology("the ClusterTopologyBinding", "topology_bindings")
     raise _missing(name)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 
+from webhook.backends.koordinator.facts import quotas_of_namespace
 from webhook.backends.koordinator.keys import BUILT_IN_QUOTAS, LABEL_PREEMPTIBLE, ROOT_QUOTA
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.fit.demand import MOST_TRIED, allows, demand_of, exact_requests, floors, requested, templates_of
@@ -29,6 +30,8 @@ from webhook.model.reading import text
 
 _NO_QUOTAS = ElasticQuotas()
 _UNKNOWN_QUOTAS = "the ElasticQuotas are unknown"
+_UNKNOWN_QUOTA = "the ElasticQuota {} is unknown"
+_PARENT = "the ElasticQuota {} is a parent, and Koordinator refuses pods that are charged to it"
 _UNREADABLE = "an amount of the ElasticQuota {} cannot be read"
 _DISPUTED = "another namespace has an ElasticQuota {} as well, and which one counts is not known"
 _ABOVE = "the ElasticQuota above"
@@ -62,6 +65,7 @@ class _Quotas:
         if not (quotas is None or isinstance(quotas, ElasticQuotas)):
             quotas = ElasticQuotas(quotas)
         self._known = quotas
+        self._partial = not facts.is_whole("elastic_quotas")
         self._templates = templates_of(shape)
         self._members: dict[str, list[MemberShape]] = {}
         for member in shape.needed:
@@ -93,9 +97,10 @@ class _Quotas:
         namespace, known = self._shape.namespace, self._known
         if known is None or self._settings.disableDefaultQuota is True:
             return None
-        own = known.get(namespace)
-        found = [namespace] if own is not None and own.namespace == namespace else known.takers(namespace)
+        found = quotas_of_namespace(namespace, known)
         if not found:
+            if self._partial:
+                self._unknown[_UNKNOWN_QUOTAS] = None
             return None
         # Of several quotas the scheduler takes any.
         if self._settings.disableDefaultQuota is None or len(found) > 1 or known[found[0]].namespaces is None:
@@ -108,8 +113,14 @@ class _Quotas:
             self._unknown[_UNKNOWN_QUOTAS] = None
             return
         quota = self._known.get(name)
-        # The pods of an unknown quota are charged to the default one. A parent takes no pods.
-        if quota is None or quota.is_parent:
+        if quota is None and self._partial:
+            self._unknown[_UNKNOWN_QUOTA.format(shown(name))] = None
+            return
+        # The pods of an unknown quota are charged to the default one.
+        if quota is None:
+            return
+        if quota.is_parent:
+            self._unknown[_PARENT.format(shown(name))] = None
             return
         if self._is_disputed(name):
             self._unknown[_DISPUTED.format(shown(name))] = None

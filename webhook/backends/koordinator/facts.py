@@ -7,6 +7,7 @@ Source: koordinator-sh/koordinator, apis/thirdparty/scheduler-plugins (ElasticQu
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from webhook.backends.koordinator.gang_settings import pod_group_facts
@@ -62,6 +63,18 @@ def _namespaces(written: object) -> frozenset[str] | None:
     stated = _json(written)
     listed = stated if isinstance(stated, list) and all(isinstance(one, str) for one in stated) else []
     return names_kept(frozenset(listed))
+
+
+def quotas_of_namespace(namespace: str, quotas: Mapping[str, Quota]) -> list[str]:
+    """The quotas that may take the pods of a namespace that name none: the one with its name there, else those that
+    list it, or whose list is too long to be known. Of several the scheduler takes any.
+
+    Source: pkg/scheduler/plugins/elasticquota/plugin_helper.go (`getPodAssociateQuotaName`), v1.8.0.
+    """
+    own = quotas.get(namespace)
+    if own is not None and own.namespace == namespace:
+        return [namespace]
+    return (quotas if isinstance(quotas, ElasticQuotas) else ElasticQuotas(quotas)).takers(namespace)
 
 
 def _json(written: object) -> Any:

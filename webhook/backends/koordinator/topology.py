@@ -22,13 +22,18 @@ FIRST_VERSION = Version(1, 7)
 THE_TOPOLOGY = Needed("network_topologies", NETWORK_TOPOLOGY)
 
 
+def is_unknown(facts: ClusterFacts) -> bool:
+    """Whether the ClusterNetworkTopology may exist and is not known."""
+    return NETWORK_TOPOLOGY not in (facts.network_topologies or {}) and not facts.is_whole("network_topologies")
+
+
 def unavailable(settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts) -> str | None:
     """Why this Koordinator does not support topology at all, or None. Unknown facts are not a reason."""
     if not settings.awareNetworkTopology:
         return "the scheduler runs without awareNetworkTopology, so a gang with topology never completes"
     if version is not None and version < FIRST_VERSION:
         return f"koord-scheduler {version} has no network topology, which was added in {FIRST_VERSION}"
-    if facts.network_topologies is None:
+    if facts.network_topologies is None or is_unknown(facts):
         return None
     layers = facts.network_topologies.get(NETWORK_TOPOLOGY)
     if layers is None:
@@ -55,7 +60,7 @@ def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> st
     """The layer for a node label key, or None if there is none. Raises `UnknownTopology`."""
     if key == HOSTNAME:
         return NODE_LAYER
-    if facts.network_topologies is None:
+    if facts.network_topologies is None or is_unknown(facts):
         raise UnknownTopology("the ClusterNetworkTopology", "network_topologies")
     layers = facts.network_topologies.get(NETWORK_TOPOLOGY, ())
     mapped = settings.topologyKeyMappings.get(key)

@@ -192,7 +192,7 @@ def _shared(
     name, classes = record.priority_class, facts.priority_classes
     # In 1.36 a gang whose class the API server would refuse starts while the gate is off, so it is left out there.
     named = name is not None and may_carry_class(spoken, settings)
-    named = named and (classes is None or class_problem(classes.get(name or "")) is None)
+    named = named and (_may_exist(name, facts) or class_problem((classes or {}).get(name or "")) is None)
     priority = {"priorityClassName": name} if named else {}
     return {**priority, **disruption.written(disruption.mode_of(podgang, record, settings), spoken)}
 
@@ -313,12 +313,17 @@ def _refuse_preferred(podgang: PodGang) -> None:
             raise inexpressible("kube/preferred-topology", path / "preferred", preferred, why)
 
 
+def _may_exist(name: str | None, facts: ClusterFacts) -> bool:
+    """Whether a PriorityClass may exist and is not known."""
+    return name not in (facts.priority_classes or {}) and not facts.is_whole("priority_classes")
+
+
 def _refuse_class(record: Record, spoken: Generation, facts: ClusterFacts) -> None:
     """Refuses a missing priority class if the classes are known. An unknown class may exist."""
-    name, known = record.priority_class, facts.priority_classes
-    if name is None or known is None or spoken not in CARRIES_CLASS:
+    name = record.priority_class
+    if name is None or _may_exist(name, facts) or spoken not in CARRIES_CLASS:
         return
-    if (why := class_problem(known.get(name))) is not None:
+    if (why := class_problem((facts.priority_classes or {}).get(name))) is not None:
         raise inexpressible("kube/priority-class", SPEC / "priorityClassName", name, why)
 
 

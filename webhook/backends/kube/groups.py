@@ -124,6 +124,8 @@ def resolved(priority: int | None, name: str | None, facts: ClusterFacts) -> int
     if name is not None:
         found = classes.get(name)
         return None if found is None else found.value
+    if not facts.is_whole("priority_classes"):
+        return None
     # If there are several, the API server uses the lowest.
     return min((found.value for found in classes.values() if found.is_default), default=0)
 
@@ -141,6 +143,8 @@ def policy_named(name: str | None, facts: ClusterFacts) -> str | None:
     if name is not None:
         found = classes.get(name)
         return None if found is None else found.preemption_policy
+    if not facts.is_whole("priority_classes"):
+        return None
     default = min((found for found in classes.values() if found.is_default), key=lambda one: one.value, default=None)
     return PREEMPTS if default is None else default.preemption_policy
 

@@ -96,7 +96,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:
-        return ceilings_of(shape, roles, facts, self.settings)
+        return ceilings_of(shape, roles, facts, self.settings, shape.queue)
 
     @property
     def capabilities(self) -> CapabilityTable:

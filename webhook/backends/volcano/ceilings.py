@@ -24,11 +24,12 @@ from webhook.fit.verdict import Family, Scope
 from webhook.model.amounts import Amounts
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import ANNOTATIONS
+from webhook.model.fields import ANNOTATIONS, SPEC
 from webhook.model.findings import shown
 from webhook.model.known_objects import VolcanoQueue
 
 _UNKNOWN_QUEUES = "the Volcano Queues are unknown"
+_UNKNOWN_QUEUE = "the Volcano Queue {} is unknown"
 _UNREADABLE = "an amount of the Volcano Queue {} cannot be read"
 _DEFAULT = f"Volcano's webhook may put a gang in the queue {DEFAULT_QUEUE} into the queue of its namespace"
 _PARENTS = "a Volcano Queue above {} may limit the gang; the profile's enableHierarchy says whether it does"
@@ -48,16 +49,17 @@ def ceilings_of(
     known = facts.volcano_queues
     if known is None:
         return Ceilings(unknown=(_UNKNOWN_QUEUES,))
-    if queue is None and name == DEFAULT_QUEUE:
+    if queue == shape.queue and name == DEFAULT_QUEUE:
         return Ceilings(unknown=(_DEFAULT,))
     path = [(one, found) for one, found in path_of(name, known) if one != ROOT_QUEUE]
-    unknown = []
+    unknown = [] if name in known else [_UNKNOWN_QUEUE.format(shown(name))]
     if not settings.enableHierarchy:
         if settings.enableHierarchy is None and any(found.limited for _, found in path[1:]):
             unknown.append(_PARENTS.format(shown(name)))
         path = path[:1]
     unknown += [_UNREADABLE.format(shown(one)) for one, found in path if _limit(found) is None]
-    found = [_ceiling(name, one, _limit(queue) or {}) for one, queue in path]
+    at = ANNOTATIONS / VOLCANO_QUEUE if shape.queue is None else SPEC / "queue"
+    found = [_ceiling(name, one, _limit(queue) or {})._replace(at=at) for one, queue in path]
     if all(allows(one, shape, roles) for one in found):
         return Ceilings(tuple(found), tuple(unknown))
     cure = _cure(name, shape, roles, known)

@@ -69,7 +69,7 @@ def indexed(known: Mapping[str, HyperNode]) -> HyperNodes:
 
 def _domains(key: str, topology: str | None, facts: ClusterFacts) -> set[str]:
     bindings = facts.topology_bindings
-    if bindings is None:
+    if bindings is None or (topology not in bindings and not facts.is_whole("topology_bindings")):
         raise UnknownTopology("the ClusterTopologyBinding", "topology_bindings")
     asked = bindings.values() if topology is None else [bindings[topology]] if topology in bindings else []
     return {domain for binding in asked for domain, found in binding.keys.items() if found == key}

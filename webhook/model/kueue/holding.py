@@ -91,6 +91,24 @@ def held(workload: OptedInWorkload, facts: ClusterFacts, settings: KueueSettings
     return Held(queue.name, path, by, Unit.WORKLOAD, tuple(_of_workload(workload)))
 
 
+def framework_of(workload: OptedInWorkload) -> str | None:
+    """What Kueue calls a kind of an operator that it can hold."""
+    api = workload.resource.api
+    return keys.OPERATOR_FRAMEWORKS.get((api.group, api.kind))
+
+
+def held_by_label(workload: OptedInWorkload, facts: ClusterFacts, settings: KueueSettings) -> Held | None:
+    """How Kueue holds a workload of an operator that names a queue, if Kueue is set up to hold its kind; None if it
+    names none, or if Kueue can hold no such kind.
+    """
+    if framework_of(workload) is None or keys.QUEUE_NAME not in workload.labels or _through_owner(workload):
+        return None
+    queue = _queue(workload.labels, workload.namespace, facts, settings)
+    if queue is None:
+        return None
+    return Held(queue.name, LABELS / keys.QUEUE_NAME, HeldBy.SUSPEND, Unit.WORKLOAD, tuple(_of_workload(workload)))
+
+
 def held_clique(clique: Clique, workload: PodCliqueSet, facts: ClusterFacts, settings: KueueSettings) -> Held | None:
     """How Kueue holds the pods of a clique; None if it does not. To Kueue, Grove's pods are plain pods."""
     if _queue(mapping(clique.raw.get("labels")), workload.namespace, facts, settings) is None:

@@ -76,6 +76,18 @@ FRAMEWORKS = {
     "Pod": "pod",
 }
 
+# Kinds of operators that Kueue can hold, by group and kind.
+OPERATOR_FRAMEWORKS = {
+    ("kubeflow.org", "JAXJob"): "kubeflow.org/jaxjob",
+    ("kubeflow.org", "MPIJob"): "kubeflow.org/mpijob",
+    ("kubeflow.org", "PaddleJob"): "kubeflow.org/paddlejob",
+    ("kubeflow.org", "PyTorchJob"): "kubeflow.org/pytorchjob",
+    ("kubeflow.org", "TFJob"): "kubeflow.org/tfjob",
+    ("kubeflow.org", "XGBoostJob"): "kubeflow.org/xgboostjob",
+    ("ray.io", "RayCluster"): "ray.io/raycluster",
+    ("ray.io", "RayJob"): "ray.io/rayjob",
+}
+
 # The kinds that make Jobs, JobSets or LeaderWorkerSets of their own and are held instead of these, by group and kind.
 HOLDING_OWNERS = frozenset(
     {

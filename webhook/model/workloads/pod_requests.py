@@ -22,7 +22,8 @@ HUGE_PAGES = "hugepages-"
 
 def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_level: bool = True) -> dict[str, Any]:
     """The whole pod's request by resource, as a `Fraction`: the sum of its containers and sidecars, or its largest init
-    container with the sidecars before it, whichever is more, and its overhead. None where a quantity cannot be read.
+    container with the sidecars before it, whichever is more, and its overhead. None where a quantity cannot be read, or
+    is negative.
 
     `from_limits`: a missing request is the limit, as the API server defaults it on pods. `pod_level`: a request of the
     pod itself replaces those of its containers (pod-level resources, on since Kubernetes 1.34). Raises
@@ -36,7 +37,7 @@ def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_lev
     def amounts(holder: Mapping[str, Any]) -> Iterator[tuple[str, Fraction]]:
         for resource, said in holder.items():
             amount = parse_quantity(said)
-            if amount is None:
+            if amount is None or amount < 0:
                 unreadable.add(resource)
             else:
                 yield resource, amount

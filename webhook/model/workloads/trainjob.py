@@ -23,6 +23,9 @@ from webhook.model.workloads.workload import OptedInWorkload, Part
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ANNOTATION = "scheduling.k8s.io/group-name"
+# The containers that get what a TrainJob says about its trainer.
+_NODE = "node"
+_CONTAINERS = frozenset({_NODE, "launcher"})
 
 
 class Mark(NamedTuple):
@@ -138,7 +141,8 @@ class TrainJob(OptedInWorkload):
     def job_set(self, runtime: Runtime) -> MadeJobSet:
         """The JobSet that Trainer makes from it, with its name, its counts and the marks of the plugins that are on.
 
-        The containers are the runtime's: a TrainJob's changes to them do not affect its gang.
+        The containers are the runtime's, with the resources that the TrainJob states. Its other changes to them do not
+        affect its gang.
         """
         labelled = mapping(runtime.template.get("metadata"))
         metadata: Manifest = {
@@ -157,6 +161,7 @@ class TrainJob(OptedInWorkload):
             _patch(_Patched(metadata, jobs, brought), template, path)
         for _, raw in jobs:
             self._count(raw, runtime)
+        resources_known = self._give_resources([raw for _, raw in jobs], runtime)
         if self.spec.get("suspend") is not None:
             spec["suspend"] = self.spec["suspend"]
         marks = [*(plugin.mark(self.name) for plugin in runtime.plugins), *runtime.kai_marks]
@@ -166,7 +171,31 @@ class TrainJob(OptedInWorkload):
                 brought[_pod_metadata(index, raw) / mark.field / mark.key] = mark.path
         api = JOB_SETS.api
         made = {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
-        return MadeJobSet(made, self, runtime, brought)
+        return MadeJobSet(made, self, runtime, brought, resources_known=resources_known)
+
+    def _give_resources(self, jobs: list[Manifest], runtime: Runtime) -> bool:
+        """Gives the containers of the trainer the resources that the TrainJob states, in place of the runtime's.
+        Returns whether these are surely those that Trainer gives them: releases differ in what they do with MPI's
+        launcher, and with other Jobs that have a container of that name.
+
+        Source: pkg/runtime/framework/plugins/jobset/builder.go (`Trainer`).
+        """
+        stated = mapping(mapping(self.spec.get("trainer")).get("resourcesPerNode"))
+        given = {field: stated[field] for field in ("limits", "requests") if stated.get(field) is not None}
+        if not given:
+            return True
+        if mapping(runtime.spec.get("mlPolicy")).get("mpi") is not None:
+            return False
+        known = True
+        for raw in jobs:
+            labels = mapping(mapping(mapping(raw.get("template")).get("metadata")).get("labels"))
+            for container in sequence(_below(raw, "template", "spec", "template", "spec").get("containers")):
+                if isinstance(container, dict) and container.get("name") in _CONTAINERS:
+                    if labels.get(ANCESTOR) == "trainer" and container["name"] == _NODE:
+                        container["resources"] = deepcopy(given)
+                    elif labels:
+                        known = False
+        return known
 
     def _count(self, replicated: Manifest, runtime: Runtime) -> None:
         """Sets parallelism and completions of a replicated Job, as Trainer does."""
@@ -192,9 +221,16 @@ class MadeJobSet(JobSet):
     """The JobSet that Trainer makes from a TrainJob. The origin of each field is known."""
 
     def __init__(
-        self, raw: Manifest, train_job: TrainJob, runtime: Runtime, brought: Mapping[FieldPath, FieldPath]
+        self,
+        raw: Manifest,
+        train_job: TrainJob,
+        runtime: Runtime,
+        brought: Mapping[FieldPath, FieldPath],
+        *,
+        resources_known: bool = True,
     ) -> None:
         super().__init__(raw)
+        self.resources_known = resources_known
         self.train_job = train_job
         self.runtime = runtime
         self._brought = brought

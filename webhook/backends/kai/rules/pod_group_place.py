@@ -173,7 +173,7 @@ def group_priority_class(found: StoredObject, context: RuleContext) -> Results:
     known = context.facts.priority_classes
     if name is None or text(found.spec.get("preemptibility")) is not None:
         return
-    if known is None:
+    if known is None or (name not in known and not context.facts.is_whole("priority_classes")):
         yield Unjudged(path, "the PriorityClasses", part="priority_classes")
     elif name not in known:
         default = max((one.value for one in known.values() if one.is_default), default=0)

@@ -66,7 +66,7 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
     binding = (facts.topology_bindings or {}).get(name)
     if binding is None:
         # Grove itself refuses a missing binding or domain, with its own message.
-        if facts.topology_bindings is None:
+        if not facts.is_whole("topology_bindings"):
             yield Unjudged(topology.path, "the ClusterTopologyBinding", part="topology_bindings")
         return
     places: dict[str, int] = {}

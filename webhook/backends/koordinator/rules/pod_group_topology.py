@@ -11,7 +11,7 @@ from webhook.backends.koordinator.keys import ANNOTATION_TOPOLOGY, STRATEGIES
 from webhook.backends.koordinator.rules.examples import SPINE_LAYERS, gather, known, pod_group
 from webhook.backends.koordinator.rules.gang_group import BOTH, members_of, most_action, nearest
 from webhook.backends.koordinator.settings import RuleContext
-from webhook.backends.koordinator.topology import THE_TOPOLOGY, declared_layers, unavailable, undeclared
+from webhook.backends.koordinator.topology import THE_TOPOLOGY, declared_layers, is_unknown, unavailable, undeclared
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.gang_groups import gang_id
@@ -104,7 +104,7 @@ def topology_unavailable(found: StoredObject, context: RuleContext) -> Results:
             remedy="remove the annotation, or set up the scheduler's topology",
             absent=THE_TOPOLOGY if context.facts.network_topologies is not None else None,
         )
-    elif context.facts.network_topologies is None:
+    elif is_unknown(context.facts):
         yield Unjudged(AT, "the ClusterNetworkTopology", part="network_topologies")
 
 

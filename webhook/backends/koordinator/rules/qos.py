@@ -200,6 +200,8 @@ def _band(pod: PodTemplate, context: RuleContext) -> str | None:
         if classes is None:
             return None
         if name is None:
+            if not context.facts.is_whole("priority_classes"):
+                return None
             value = next((found.value for found in classes.values() if found.is_default), 0)
         elif name in classes:
             value = classes[name].value

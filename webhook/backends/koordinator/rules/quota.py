@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import re
 
-from webhook.backends.koordinator.keys import BUILT_IN_QUOTAS, ROOT_QUOTA
+from webhook.backends.koordinator.facts import quotas_of_namespace
+from webhook.backends.koordinator.keys import BUILT_IN_QUOTAS, QUOTA_KEYS, QUOTA_KEYS_OF_PODS, ROOT_QUOTA
 from webhook.backends.koordinator.settings import RuleContext
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, Capability, Use
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import ANNOTATIONS, FieldPath
-from webhook.model.findings import Finding, Unjudged
+from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
 from webhook.model.known_objects import PodGangFacts, Quota
 from webhook.model.record import recorded_quota
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import moved
+from webhook.validators.opted_in_names import first_named
 from webhook.validators.pod_guard import HasLabel, sees
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
@@ -111,6 +114,55 @@ def quota_disagree(workload: PodCliqueSet, context: RuleContext) -> Results:
                 why=f"all pods of a set need one quota, and {uses[0].path} is {uses[0].value}",
                 remedy=f"name one quota, preferably in the annotation {QUOTA_ANNOTATION} of the set",
             )
+
+
+_OWN = ClusterFacts(elastic_quotas={"default": Quota(is_parent=False, namespace="default")})
+_OWN_PARENT = ClusterFacts(elastic_quotas={"default": Quota(is_parent=True, namespace="default")})
+_BY_NAMESPACE = {"disableDefaultQuota": False}
+
+
+@rule(
+    "koordinator/namespace-quota",
+    subject=Subject.ANY_WORKLOAD,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(), config=_BY_NAMESPACE, facts=_OWN),
+    fails=Example(pod_clique_set(), config=_BY_NAMESPACE, facts=_OWN_PARENT),
+)
+def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> Results:
+    """Pods that name no quota get the ElasticQuota with the name of their namespace, or one that lists the namespace.
+    Koordinator refuses the creation of their pods if that is a parent. The feature gate DisableDefaultQuota, which the
+    profile's disableDefaultQuota states, turns this off.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go,
+    pkg/webhook/elasticquota/pod_check.go, v1.8.0.
+    """
+    quotas, disabled = context.facts.elastic_quotas, context.settings.disableDefaultQuota
+    if not quotas or disabled is True or _names_quota(workload, context):
+        return
+    found = quotas_of_namespace(workload.namespace, quotas)
+    if not found or not all(quotas[name].is_parent for name in found):
+        return
+    of_set = isinstance(workload, PodCliqueSet)
+    at = ANNOTATIONS / QUOTA_ANNOTATION if of_set else LABELS / QUOTA_LABEL
+    if disabled is None:
+        yield Unjudged(
+            at,
+            f"the gate DisableDefaultQuota, by which pods get the parent quota {shown(min(found))} of their namespace,",
+            remedy="state disableDefaultQuota in the profile's config, or name a quota",
+        )
+        return
+    yield Finding(
+        at=at,
+        found=None,
+        why=f"the namespace gives its pods the quota {shown(min(found))}, which is a parent and takes none",
+        remedy="name one of its children",
+    )
+
+
+def _names_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> bool:
+    if isinstance(workload, PodCliqueSet):
+        return bool(context.uses.get(Capability.QUOTA))
+    return first_named(workload, QUOTA_KEYS, QUOTA_KEYS_OF_PODS) is not None
 
 
 _LIVING = ClusterFacts(

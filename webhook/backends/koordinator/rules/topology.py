@@ -10,7 +10,7 @@ from webhook.backends.inexpressible import UnknownTopology
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.keys import HOSTNAME
 from webhook.backends.koordinator.settings import RuleContext
-from webhook.backends.koordinator.topology import THE_TOPOLOGY, layer_of, unavailable
+from webhook.backends.koordinator.topology import THE_TOPOLOGY, is_unknown, layer_of, unavailable
 from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
@@ -215,16 +215,15 @@ def _without_layer(topology: str | None, context: RuleContext, use: Use, consequ
     """A finding if the domain at `use`, of the ClusterTopologyBinding `topology`, has no layer; Unjudged if a fact that
     this needs is unknown.
     """
-    bindings = context.facts.topology_bindings
-    if bindings is None:
+    binding = (context.facts.topology_bindings or {}).get(topology or "")
+    if binding is None and not context.facts.is_whole("topology_bindings"):
         yield Unjudged(use.path, "the ClusterTopologyBinding", part="topology_bindings")
         return
     # Grove itself refuses a missing binding or domain, with its own message.
-    binding = bindings.get(topology or "")
     key = None if binding is None else binding.keys.get(use.value)
     if key is None:
         return
-    if key == HOSTNAME and context.facts.network_topologies is None:
+    if key == HOSTNAME and is_unknown(context.facts):
         # Its layer is built in, but without a valid ClusterNetworkTopology every pod still fails.
         yield Unjudged(use.path, "the ClusterNetworkTopology", part="network_topologies")
         return

@@ -71,7 +71,7 @@ def group_priority(found: StoredObject, context: RuleContext) -> Results:
         theirs = priority_of(other, context.facts)
         at = SPEC / "priorityClassName"
         if own is None or theirs is None:
-            if group.priority_class != other.priority_class and context.facts.priority_classes is None:
+            if group.priority_class != other.priority_class and not context.facts.is_whole("priority_classes"):
                 yield Unjudged(at, "the PriorityClasses", part="priority_classes")
                 return
         elif own != theirs:
@@ -168,7 +168,7 @@ def topology_order(found: StoredObject, context: RuleContext) -> Results:
         nearest = next(((needed, one.topology) for needed, one in chain if one.topology), None)
         if group.topology is None or nearest is None or group.topology == nearest[1]:
             continue
-        if bindings is None:
+        if bindings is None or not (bindings or context.facts.is_whole("topology_bindings")):
             yield Unjudged(topology_path(place), "the ClusterTopologyBindings", part="topology_bindings")
         elif is_wider(group.topology, nearest[1] or "", bindings):
             yield _swapped(place, group.topology, nearest[1] or "", nearest[0])

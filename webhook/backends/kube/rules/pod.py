@@ -203,7 +203,7 @@ def pod_priority(found: StoredObject, context: RuleContext) -> Results:
     name, at = text(found.spec.get("priorityClassName")), SPEC / "priorityClassName"
     own, wanted = resolved(integer(found.spec.get("priority")), name, facts), priority_of(group, facts)
     if own is None or wanted is None:
-        if facts.priority_classes is None and name != group.priority_class:
+        if not facts.is_whole("priority_classes") and name != group.priority_class:
             yield Unjudged(at, "the PriorityClasses", part="priority_classes")
     elif own != wanted:
         yield Finding(

@@ -277,7 +277,7 @@ def topology_key(found: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes/enhancements, KEP-5732 (one required key a group, no fallback).
     """
     bindings = context.facts.topology_bindings
-    if not bindings:
+    if not bindings or not context.facts.is_whole("topology_bindings"):
         return
     keys = {_HOST, *(key for binding in bindings.values() for key in binding.keys.values())}
     if found.kind == WORKLOADS.kind:

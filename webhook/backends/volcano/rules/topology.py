@@ -127,17 +127,17 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
     """
     if _off(context):
         return
-    bindings, facts = context.facts.topology_bindings, context.facts
+    facts = context.facts
     name = workload.topology_name()
     for asked in workload.constraints():
         place, domain = asked.topology.required_path, asked.topology.required
         if domain is None:
             continue
-        if bindings is None:
+        binding = (facts.topology_bindings or {}).get(name or "")
+        if binding is None and not facts.is_whole("topology_bindings"):
             yield Unjudged(place, "the ClusterTopologyBinding", part="topology_bindings")
             continue
         # Grove itself refuses a missing binding or domain, with its own message.
-        binding = bindings.get(name or "")
         key = None if binding is None else binding.keys.get(domain)
         if key is None:
             continue

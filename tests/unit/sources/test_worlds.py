@@ -1,0 +1,172 @@
+"""Worlds: what stands among the files counts as facts, whatever the order of the files."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.sources.fact_files import facts
+from webhook.errors import InputError
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.sources.facts import Worlds, load_facts
+from webhook.sources.manifests import Document, read_text
+
+BINDING = """\
+apiVersion: grove.io/v1alpha1
+kind: ClusterTopologyBinding
+metadata: {name: dc}
+spec: {levels: [{domain: rack, key: KEY}]}
+"""
+QUOTA = """\
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: ElasticQuota
+metadata: {name: team, namespace: team}
+spec: {max: {cpu: MOST}}
+"""
+QUEUE = """\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: etl}
+spec: {capability: {cpu: "MOST"}}
+"""
+CLASS = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: build}, value: VALUE}\n"
+NODE = "{apiVersion: v1, kind: Node, metadata: {name: NAME}, status: {allocatable: {cpu: '8', pods: '110'}}}\n"
+EMPTY = "{apiVersion: KIND_API, kind: KINDList, items: []}\n"
+
+
+def documents(**files: str) -> list[Document]:
+    """The documents of files; `a__q` is a/q.yaml."""
+    return [one for name, text in files.items() for one in read_text(text, f"{name.replace('__', '/')}.yaml")]
+
+
+def only(text: str, known: ClusterFacts = NOTHING_KNOWN) -> tuple[ClusterFacts, list[str]]:
+    worlds = Worlds(known, documents(all=text))
+    return worlds.common, [one.message for one in worlds.remarks]
+
+
+COUNTED: dict[str, tuple[str, str, Any]] = {
+    "a binding": (BINDING.replace("KEY", "example.com/rack"), "topology_bindings", "dc"),
+    "an ElasticQuota": (QUOTA.replace("MOST", "4"), "elastic_quotas", "team"),
+    "a PriorityClass": (CLASS.replace("VALUE", "100"), "priority_classes", "build"),
+    "a Volcano Queue": (QUEUE.replace("MOST", "8"), "volcano_queues", "etl"),
+    "a node": (NODE.replace("NAME", "n1"), "nodes", "n1"),
+    "a node in a List": (f"apiVersion: v1\nkind: List\nitems:\n- {NODE.replace('NAME', 'n1')}", "nodes", "n1"),
+}
+
+
+@pytest.mark.parametrize(("text", "part", "key"), COUNTED.values(), ids=COUNTED)
+def test_an_object_among_the_files_counts_and_others_of_its_kind_may_exist(text: str, part: str, key: Any) -> None:
+    found, remarks = only(text)
+    assert list(getattr(found, part)) == [key]
+    # Nodes among files are all nodes.
+    assert found.is_whole(part) is (part == "nodes")
+    assert remarks == []
+
+
+EMPTIED: dict[str, tuple[str, str, str]] = {
+    "ElasticQuotas": ("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", "elastic_quotas"),
+    "ResourceQuotas": ("v1", "ResourceQuota", "resource_quotas"),
+    "LimitRanges": ("v1", "LimitRange", "limit_ranges"),
+    "ClusterTopologyBindings": ("grove.io/v1alpha1", "ClusterTopologyBinding", "topology_bindings"),
+    "LocalQueues": ("kueue.x-k8s.io/v1beta2", "LocalQueue", "local_queues"),
+    "nodes": ("v1", "Node", "nodes"),
+}
+
+
+@pytest.mark.parametrize(("api", "kind", "part"), EMPTIED.values(), ids=EMPTIED)
+def test_an_empty_list_says_that_there_are_none_whatever_else_is_known(api: str, kind: str, part: str) -> None:
+    known = facts(QUOTA.replace("MOST", "4") + "---\n" + NODE.replace("NAME", "n1"))
+    found, _ = only(EMPTY.replace("KIND_API", api).replace("KIND", kind), known)
+    assert (dict(getattr(found, part)), found.is_whole(part)) == ({}, True)
+
+
+def test_an_object_among_the_files_beats_the_other_facts_and_both_places_are_said(tmp_path: Path) -> None:
+    (tmp_path / "facts.yaml").write_text(QUOTA.replace("MOST", "4"))
+    known = load_facts([tmp_path])
+    found, (remark,) = only(QUOTA.replace("MOST", "8"), known)
+    assert (found.elastic_quotas or {})["team"].max == {"cpu": 8000}
+    assert f"{tmp_path}/facts.yaml:1" in remark
+    # What says the same needs no word.
+    assert only(QUOTA.replace("MOST", "4"), known)[1] == []
+    # A file has no state of a queue.
+    queue = QUEUE.replace("MOST", "8")
+    assert only(queue, facts(f"{queue}status: {{state: Open}}\n"))[1] == []
+
+
+def test_the_nodes_among_the_files_are_all_nodes() -> None:
+    found, (remark,) = only(NODE.replace("NAME", "n1"), facts(NODE.replace("NAME", "n2")))
+    assert list(found.nodes or ()) == ["n1"]
+    assert "nodes" in remark
+
+
+NEAREST: dict[str, tuple[dict[str, str], str, Any]] = {
+    "of its own file": ({"a__q": "1", "b__q": "2"}, "a/q.yaml", 1),
+    "of its own folder": ({"a__q": "1", "b__q": "2"}, "b/job.yaml", 2),
+    "of the folder above": ({"a__queues__q": "1", "b__queues__q": "2"}, "a/jobs/job.yaml", 1),
+    "of an overlay rather than of the base": ({"q": "1", "prod__q": "2"}, "prod/jobs/job.yaml", 2),
+    "of none where two are equally near": ({"a__q": "1", "b__q": "2"}, "job.yaml", None),
+    "of none where a folder has two": ({"a__q": "1", "a__r": "2"}, "a/job.yaml", None),
+    "of none for standard input": ({"a__q": "1", "b__q": "2"}, "<stdin>", None),
+}
+
+
+@pytest.mark.parametrize(("files", "of", "expected"), NEAREST.values(), ids=NEAREST)
+def test_the_nearest_of_different_objects_counts_in_any_order(files: dict[str, str], of: str, expected: Any) -> None:
+    (judged,) = read_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}", of)
+    said = set()
+    for order in permutations(files.items()):
+        texts = {name: QUOTA.replace("MOST", most) for name, most in order}
+        worlds = Worlds(NOTHING_KNOWN, documents(**texts))
+        quota = (worlds.of(judged).elastic_quotas or {}).get("team")
+        assert (None if quota is None else quota.max) == (None if expected is None else {"cpu": 1000 * expected})
+        assert not worlds.of(judged).is_whole("elastic_quotas")
+        said.add(tuple(one.message for one in worlds.remarks))
+    ((remark,),) = said
+    assert all(f"{name.replace('__', '/')}.yaml:1:1" in remark for name in files)
+
+
+def test_equal_objects_are_said_in_one_line_and_count() -> None:
+    worlds = Worlds(NOTHING_KNOWN, documents(a=QUOTA.replace("MOST", "4"), b=QUOTA.replace("MOST", "4000m")))
+    assert (worlds.common.elastic_quotas or {}).keys() == {"team"}
+    (remark,) = worlds.remarks
+    assert "a.yaml:1:1" in remark.message
+    assert "b.yaml:1:1" in remark.message
+
+
+def test_facts_that_contradict_each_other_are_an_error_with_both_places(tmp_path: Path) -> None:
+    errors = set()
+    for first, second in (("a", "b"), ("b", "a")):
+        for name, most in (("a", "4"), ("b", "8")):
+            (tmp_path / f"{name}.yaml").write_text(QUOTA.replace("MOST", most))
+        with pytest.raises(InputError) as error:
+            load_facts([tmp_path / f"{first}.yaml", tmp_path / f"{second}.yaml"])
+        errors.add(str(error.value))
+    (said,) = errors
+    assert all(f"{tmp_path}/{name}.yaml:1" in said for name in "ab")
+    (tmp_path / "b.yaml").write_text(QUOTA.replace("MOST", "4000m"))
+    assert (load_facts([tmp_path]).elastic_quotas or {}).keys() == {"team"}
+
+
+def test_an_object_that_cannot_be_read_is_left_out_with_a_word() -> None:
+    broken = "{apiVersion: grove.io/v1alpha1, kind: ClusterTopologyBinding, metadata: {name: dc}, spec: [1]}"
+    found, (remark,) = only(broken)
+    assert not found.is_whole("topology_bindings")
+    assert "ClusterTopologyBinding" in remark
+    # Another ConfigMap than that of the Cluster Autoscaler is none of the facts.
+    assert only("{apiVersion: v1, kind: ConfigMap, metadata: []}")[1] == []
+
+
+def test_very_many_different_objects_take_little_time_and_few_words() -> None:
+    many = "---\n".join(QUOTA.replace("MOST", str(most)) for most in range(1, 400))
+    found, (remark,) = only(many)
+    assert found.elastic_quotas == {}
+    assert "more places" in remark
+    others = "---\n".join(
+        QUOTA.replace("MOST", str(most)).replace("name: team,", f"name: team-{index},")
+        for index in range(100)
+        for most in (1, 2)
+    )
+    assert len(only(others)[1]) == 20
