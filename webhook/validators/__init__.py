@@ -10,6 +10,8 @@ from webhook.validators import (
     fit,
     gang_shape,
     grove_limits,
+    grove_templates,
+    grove_topology,
     key_names,
     kind_names,
     kueue,
@@ -38,6 +40,8 @@ CHOICE_RULES = collect(choice, opted_in_choice)
 GENERAL_RULES = collect(
     podcliqueset,
     grove_limits,
+    grove_templates,
+    grove_topology,
     startup_order,
     gang_shape,
     pod_origin,

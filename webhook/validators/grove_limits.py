@@ -79,18 +79,18 @@ def _as_role(role: str, name: str) -> Manifest:
     fails=Example(pod_clique_set(_as_role("work", "leader"), _as_role("work", "worker"))),
 )
 def role_name(workload: PodCliqueSet, _: Context[Any]) -> Results:
-    """Grove refuses two cliques with the same role.
+    """Grove refuses two cliques with the same role, or two without one.
 
     Source: Grove's own validation of cliques[].spec.roleName.
     """
-    seen: set[str] = set()
+    seen: set[str | None] = set()
     for member in workload.cliques:
         role = text(member.spec.get("roleName"))
-        if role is not None and role in seen:
-            why = "another clique has the same roleName, and Grove refuses the set"
+        if role in seen:
+            same = "no roleName either" if role is None else "the same roleName"
+            why = f"another clique has {same}, and Grove refuses the set"
             yield Finding(member.path / "spec" / "roleName", role, why, "give each clique its own roleName")
-        elif role is not None:
-            seen.add(role)
+        seen.add(role)
 
 
 @rule(
