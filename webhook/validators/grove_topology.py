@@ -16,9 +16,10 @@ from webhook.model import grove
 from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
+from webhook.model.field_names import KindFields
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding, Unjudged, shown
-from webhook.model.keys import Needed
+from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.near_names import NearMisses
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
@@ -108,6 +109,7 @@ def topology_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
                     found=topology.name,
                     why=f"{named_first.path} names {shown(named_first.name)}, and Grove allows one name in a set",
                     remedy="name the same ClusterTopologyBinding in all constraints, with a domain that it has",
+                    instead=(named_first.name,),
                 )
 
 
@@ -131,33 +133,33 @@ def topology_domain(workload: PodCliqueSet, context: Context[Any]) -> Results:
 
     Source: Grove's own validation of topologyConstraint; operator/internal/controller/podcliqueset/components/podgang.
     """
-    bindings = context.facts.topology_bindings
-    missing: set[str] = set()
-    near = NearMisses()
-    for topology, name, _ in _places(workload):
-        if name is None or name in missing:
-            continue
-        if bindings is None:
-            yield Unjudged(topology.path / "topologyName", "the ClusterTopologyBinding", part="topology_bindings")
-            return
-        absent = Needed("topology_bindings", name)
-        if (binding := bindings.get(name)) is None:
-            missing.add(name)
-            likely = near.likely(name, bindings)
-            yield Finding(
-                at=topology.path / "topologyName",
-                found=name,
-                why="no ClusterTopologyBinding has that name, and Grove refuses a new set that names it",
-                remedy=f"{_did_you_mean(likely)}name one that exists, or create it",
-                absent=absent,
-                instead=() if likely is None else (likely,),
-            )
-            continue
-        for domain, at in ((topology.required, topology.required_path), (topology.preferred, topology.preferred_path)):
+    bindings, name = context.facts.topology_bindings, workload.topology_name()
+    if name is None:
+        return
+    # If the names differ, `grove/topology-name` says so.
+    constraints = [place.topology for place in _places(workload) if place.binding == name]
+    at = constraints[0].path / "topologyName"
+    if bindings is None:
+        yield Unjudged(at, "the ClusterTopologyBinding", part="topology_bindings")
+        return
+    absent, near = Needed("topology_bindings", name), NearMisses()
+    if (binding := bindings.get(name)) is None:
+        likely = near.likely(name, bindings)
+        yield Finding(
+            at=at,
+            found=name,
+            why="no ClusterTopologyBinding has that name, and Grove refuses a new set that names it",
+            remedy=f"{_did_you_mean(likely)}name one that exists, or create it",
+            absent=absent,
+            instead=() if likely is None else (likely,),
+        )
+        return
+    for one in constraints:
+        for domain, path in ((one.required, one.required_path), (one.preferred, one.preferred_path)):
             if domain is not None and domain not in binding.keys:
                 likely = near.likely(domain, binding.keys)
                 yield Finding(
-                    at=at,
+                    at=path,
                     found=domain,
                     why=f"the ClusterTopologyBinding {shown(name)} has no such domain, and Grove refuses a new set",
                     remedy=f"{_did_you_mean(likely)}use one of {_offered(binding.keys)}",
@@ -193,27 +195,19 @@ def topology_hierarchy(workload: PodCliqueSet, context: Context[Any]) -> Results
     Source: Grove's own validation of topologyConstraint (hierarchy), which compares required with required and
     preferred with preferred.
     """
-    levels: dict[str, dict[str, int]] = {}
-    for topology, name, above in _places(workload):
-        binding = (context.facts.topology_bindings or {}).get(name or "")
-        if binding is None or name is None or not above:
-            continue
-        if name not in levels:
-            levels[name] = {domain: index for index, domain in enumerate(binding.keys)}
-        # The name of a binding is part of what a domain means. If the names differ, `grove/topology-name` says so.
-        parents = [parent for parent in above if parent.name in {None, name}]
-        yield from _wider(
-            [(parent.required, parent.required_path) for parent in parents],
-            (topology.required, topology.required_path),
-            levels[name],
-            Needed("topology_bindings", name),
-        )
-        yield from _wider(
-            [(parent.preferred, parent.preferred_path) for parent in parents],
-            (topology.preferred, topology.preferred_path),
-            levels[name],
-            Needed("topology_bindings", name),
-        )
+    name = workload.topology_name()
+    binding = (context.facts.topology_bindings or {}).get(name or "")
+    if binding is None or name is None:
+        return
+    levels = {domain: level for level, domain in enumerate(binding.keys)}
+    needed = Needed("topology_bindings", name)
+    for topology, own, above in _places(workload):
+        # If the names differ, `grove/topology-name` says so.
+        parents = [parent for parent in above if own == name and parent.name in {None, name}]
+        needs = [(parent.required, parent.required_path) for parent in parents]
+        yield from _wider(needs, (topology.required, topology.required_path), levels, needed)
+        wishes = [(parent.preferred, parent.preferred_path) for parent in parents]
+        yield from _wider(wishes, (topology.preferred, topology.preferred_path), levels, needed)
 
 
 _Domain = tuple[str | None, FieldPath]
@@ -230,6 +224,7 @@ def _wider(parents: Iterable[_Domain], child: _Domain, levels: Mapping[str, int]
                 why=f"it is wider than {above}, which {place} says for all below it, and Grove refuses the set",
                 remedy=f"use {above} or a narrower domain here, or {domain} or a wider one there",
                 absent=binding,
+                instead=(above,),
             )
             return
 
@@ -275,33 +270,31 @@ def topology_pack(workload: PodCliqueSet, _: Context[Any]) -> Results:
                 yield Finding(at, value, why, "name a domain of the ClusterTopologyBinding")
 
 
+_SET = Api(grove.GROUP, "v1alpha1", PodCliqueSet.kind)
+_FIELDS = ClusterFacts(field_names={_SET: KindFields({"pack": None, "packDomain": None}, "Grove v0.1.0-alpha.12-rc1")})
+
+
 @rule(
     "grove/pack-domain",
-    subject=Subject.MANIFEST,
-    passes=Example(pod_clique_set(topologyConstraint=required("rack"))),
-    fails=Example(pod_clique_set(topologyConstraint={"topologyName": "dc", "packDomain": "rack"})),
+    capability=_TOPOLOGY,
+    passes=Example(pod_clique_set(topologyConstraint=required("rack")), facts=_FIELDS),
+    fails=Example(pod_clique_set(topologyConstraint={"topologyName": "dc", "packDomain": "rack"}), facts=_FIELDS),
 )
-def pack_domain(manifest: AnyObject, _: Context[Any]) -> Results:
+def pack_domain(workload: PodCliqueSet, context: Context[Any]) -> Results:
     """The API server refuses `packDomain` in a new set. A set that has been stored keeps it, and in releases before
-    v0.1.0-alpha.10, whose CRD has no `pack`, it is right.
+    v0.1.0-alpha.10, whose CRD has no `pack`, it is right. Judged only in files, where the fields of the CRD are known:
+    what an API server sends to a webhook has passed its CRD.
 
     Source: the CRD of grove.io/v1alpha1 (validations of PodCliqueSet).
     """
-    fields = manifest.fields
-    if manifest.kind[::2] != (grove.GROUP, PodCliqueSet.kind) or (fields and "pack" not in fields.places):
+    fields = (context.facts.field_names or {}).get(_SET)
+    stored = context.is_update or mapping(workload.raw.get("metadata")).get("uid") is not None
+    if fields is None or "pack" not in fields.places or stored:
         return
-    try:
-        workload = PodCliqueSet(manifest.raw)
-        constraints = list(_constraints(workload))
-        stored = text(mapping(manifest.raw.get("metadata")).get("uid")) is not None
-        for constraint, path in () if stored else constraints:
-            domain = text(constraint.get("packDomain"))
-            if domain is not None and mapping(constraint.get("pack")).get("required") is None:
-                why = "the API server refuses this older spelling of pack.required in a new set"
-                yield Finding(path / "packDomain", domain, why, "move the domain to pack.required")
-    except Malformed:
-        # Reported by `grove/shape`.
-        return
+    for topology, _, _ in _places(workload):
+        if topology.required_path.parts[-1] == "packDomain":
+            why = "the API server refuses this older spelling of pack.required in a new set"
+            yield Finding(topology.required_path, topology.required, why, "move the domain to pack.required")
 
 
 def _binding(*levels: tuple[str, str]) -> Manifest:

@@ -49,6 +49,10 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
+    bindings = facts.topology_bindings
+    if bindings is not None and name not in bindings and "topology_bindings" not in (facts.partial or ()):
+        # `grove/topology-domain` refuses it.
+        return
     try:
         levels = levels_of(name, facts)
     except UnknownTopology as unknown:
@@ -63,15 +67,14 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
             absent=missing.absent,
         )
         return
-    binding = (facts.topology_bindings or {}).get(name)
+    binding = (bindings or {}).get(name)
     if binding is None:
-        # Grove itself refuses a missing binding or domain, with its own message.
-        if facts.topology_bindings is None:
-            yield Unjudged(topology.path, "the ClusterTopologyBinding", part="topology_bindings")
+        yield Unjudged(topology.path, "the ClusterTopologyBinding", part="topology_bindings")
         return
     places: dict[str, int] = {}
     lacks_one = False
     for domain, path in ((topology.required, topology.required_path), (topology.preferred, topology.preferred_path)):
+        # `grove/topology-domain` refuses a domain without a key.
         key = binding.keys.get(domain or "")
         if key is None:
             continue

@@ -219,7 +219,7 @@ def _without_layer(topology: str | None, context: RuleContext, use: Use, consequ
     if bindings is None:
         yield Unjudged(use.path, "the ClusterTopologyBinding", part="topology_bindings")
         return
-    # Grove itself refuses a missing binding or domain, with its own message.
+    # `grove/topology-domain` refuses a missing binding or domain.
     binding = bindings.get(topology or "")
     key = None if binding is None else binding.keys.get(use.value)
     if key is None:

@@ -136,7 +136,7 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
         if bindings is None:
             yield Unjudged(place, "the ClusterTopologyBinding", part="topology_bindings")
             continue
-        # Grove itself refuses a missing binding or domain, with its own message.
+        # `grove/topology-domain` refuses a missing binding or domain.
         binding = bindings.get(name or "")
         key = None if binding is None else binding.keys.get(domain)
         if key is None:
