@@ -164,16 +164,19 @@ def scaling_limits(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
 
 def _limits(scaled: Clique | ScalingGroup, config: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
-    least = integer(config.get("minReplicas"))
-    if least is not None and least < scaled.min_available:
-        why = f"minAvailable is {scaled.min_available}, and Grove refuses a lower minReplicas"
-        minimum = scaled.min_available
-        yield Finding(path / "minReplicas", least, why, f"set {minimum} or more", instead=(minimum,))
+    minimum, written = scaled.min_available, integer(config.get("minReplicas"))
+    # Grove's defaulting: the replicas as they are written, for a clique 0 if they are missing.
+    missing = scaled.replicas if isinstance(scaled, ScalingGroup) else integer(scaled.spec.get("replicas")) or 0
+    if (missing if written is None else written) < minimum:
+        why = f"minAvailable is {minimum}, and Grove refuses a lower minReplicas"
+        if written is None:
+            why = f"{why}; it is {missing}, as replicas are written"
+        yield Finding(path / "minReplicas", written, why, f"set {minimum} or more", instead=(minimum,))
 
 
 def _maximum(member: Clique, config: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
     most, least = integer(config.get("maxReplicas")), integer(config.get("minReplicas"))
     wanted = max(member.replicas, least or 0)
-    if most is not None and most < wanted:
-        why = "Grove refuses a maxReplicas below replicas or minReplicas"
+    if (most or 0) < wanted:
+        why = "Grove refuses a maxReplicas that is missing or below replicas or minReplicas"
         yield Finding(path / "maxReplicas", most, why, f"set {wanted} or more", instead=(wanted,))
