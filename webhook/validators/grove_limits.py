@@ -151,16 +151,18 @@ def scaling_limits(workload: PodCliqueSet, _: Context[Any]) -> Results:
     Source: Grove's own validation of autoScalingConfig and scaleConfig.
     """
     for member in workload.cliques:
-        config = mapping(member.spec.get("autoScalingConfig"))
-        path = member.path / "spec" / "autoScalingConfig"
-        if config and member.group is not None:
+        if (written := member.spec.get("autoScalingConfig")) is None:
+            continue
+        config, path = mapping(written), member.path / "spec" / "autoScalingConfig"
+        if member.group is not None:
             why = "the clique is in a scaling group, and Grove scales only the whole group"
             yield Finding(path, config, why, "remove it, and set scaleConfig of the scaling group")
-        elif config:
+        else:
             yield from _limits(member, config, path)
             yield from _maximum(member, config, path)
     for group in workload.scaling_groups:
-        yield from _limits(group, mapping(group.raw.get("scaleConfig")), group.path / "scaleConfig")
+        if (written := group.raw.get("scaleConfig")) is not None:
+            yield from _limits(group, mapping(written), group.path / "scaleConfig")
 
 
 def _limits(scaled: Clique | ScalingGroup, config: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:

@@ -1,5 +1,5 @@
-"""What the templates of a PodCliqueSet must not have, because Grove's own webhook refuses it: a file on the command line
-has no such check.
+"""What the templates of a PodCliqueSet must not have, because Grove's own webhook refuses it: a file on the command
+line has no such check.
 
 Source of all: ai-dynamo/grove, operator/internal/webhook/admission/pcs/validation (v0.1.0-alpha.8 to 2026-08).
 """

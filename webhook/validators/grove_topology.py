@@ -39,8 +39,8 @@ _TOPOLOGY = (
 _FACTS = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"block": "example.com/block", "rack": "example.com/rack"})}
 )
-# Names that a message offers.
-_OFFERED = 8
+# Names that a message offers, and names that a wrong one is compared with.
+_OFFERED, _COMPARED = 8, 64
 _DOMAIN = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
 
@@ -144,7 +144,7 @@ def topology_domain(workload: PodCliqueSet, context: Context[Any]) -> Results:
         return
     absent, near = Needed("topology_bindings", name), NearMisses()
     if (binding := bindings.get(name)) is None:
-        likely = near.likely(name, bindings)
+        likely = near.likely(name, islice(bindings, _COMPARED))
         yield Finding(
             at=at,
             found=name,
@@ -157,7 +157,7 @@ def topology_domain(workload: PodCliqueSet, context: Context[Any]) -> Results:
     for one in constraints:
         for domain, path in ((one.required, one.required_path), (one.preferred, one.preferred_path)):
             if domain is not None and domain not in binding.keys:
-                likely = near.likely(domain, binding.keys)
+                likely = near.likely(domain, islice(binding.keys, _COMPARED))
                 yield Finding(
                     at=path,
                     found=domain,

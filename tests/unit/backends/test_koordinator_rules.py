@@ -104,7 +104,9 @@ CLAIMS = {
         "spec.template.cliques[0].spec.podSpec.resourceClaims",
     ),
     "templates of the set": (
-        pod_clique_set(resourceClaimTemplates=[{"name": "gpu", "templateSpec": {"spec": {"devices": {"requests": [{}]}}}}]),
+        pod_clique_set(
+            resourceClaimTemplates=[{"name": "gpu", "templateSpec": {"spec": {"devices": {"requests": [{}]}}}}]
+        ),
         "spec.template.resourceClaimTemplates",
     ),
     "sharing over the set": (pod_clique_set(resourceSharing=[SHARED]), "spec.template.resourceSharing"),

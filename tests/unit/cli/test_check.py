@@ -12,10 +12,13 @@ from tests.unit.cli.conftest import Run, without_prose
 from webhook import __version__
 
 GROUP = FINE.replace(
-    "cliqueNames: [worker]\n", "cliqueNames: [worker]\n      topologyConstraint: {topologyName: dc, pack: {required: rack}}\n"
+    "cliqueNames: [worker]\n",
+    "cliqueNames: [worker]\n      topologyConstraint: {topologyName: dc, pack: {required: rack}}\n",
 )
 DIVERGENT = FINE.replace(
-    "    - name: worker\n", "    - name: worker\n      topologyConstraint: {topologyName: dc, pack: {required: rack}}\n", 1
+    "    - name: worker\n",
+    "    - name: worker\n      topologyConstraint: {topologyName: dc, pack: {required: rack}}\n",
+    1,
 )
 
 

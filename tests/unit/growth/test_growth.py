@@ -54,6 +54,7 @@ NOT_JUDGED = {
     "fields/misplaced",
     "fields/unknown",
     "grove/foreign-pod",
+    "grove/topology-levels",
     "kinds/no-gangs",
     "kinds/unknown",
     "owner/operator-group",

@@ -161,7 +161,7 @@ def test_without_bindings_nothing_is_refused_and_it_is_said() -> None:
 
 def test_a_binding_that_may_exist_is_not_judged() -> None:
     asked = pod_clique_set(topologyConstraint=constraint("rack", name="moon"))
-    verdict = validate(asked, facts=replace(FACTS, partial={"topology_bindings"}), settings=koordinator())
+    verdict = validate(asked, facts=replace(FACTS, partial=frozenset({"topology_bindings"})), settings=koordinator())
     assert DOMAIN in [missing.rule for missing in verdict.unjudged]
     assert verdict.allowed
 
@@ -177,7 +177,8 @@ def test_a_refusal_for_a_binding_reads_it_again(domain: str) -> None:
 
 def test_a_stored_set_whose_binding_changed_may_still_be_updated() -> None:
     old = pod_clique_set(
-        clique("worker", topologyConstraint=constraint("row", name="dc")), labels={"rollcall.dev/scheduler": "koord-scheduler"}
+        clique("worker", topologyConstraint=constraint("row", name="dc")),
+        labels={"rollcall.dev/scheduler": "koord-scheduler"},
     )
     new = deepcopy(old)
     new["spec"]["replicas"] = 2
@@ -237,9 +238,7 @@ BINDINGS: dict[str, tuple[Manifest, list[str]]] = {
 
 @pytest.mark.parametrize(("manifest", "expected"), BINDINGS.values(), ids=BINDINGS)
 def test_a_binding_that_grove_refuses_is_an_error(manifest: Manifest, expected: list[str]) -> None:
-    found = [
-        one for judgement in judge(manifest, ClusterFacts(), koordinator()) for one in judgement.verdict.findings
-    ]
+    found = [one for judgement in judge(manifest, ClusterFacts(), koordinator()) for one in judgement.verdict.findings]
     assert [str(one.at) for one in found if one.rule == "grove/topology-levels"] == expected
     assert all(one.action is Action.DENY for one in found)
     assert AnyObject(Kind("grove.io", "v1alpha1", "ClusterTopologyBinding"), manifest).unknown_fields == ()

@@ -35,8 +35,12 @@ CASES = [
             }
         ),
     ),
-    Case("peers", f"{KAI} topo-binding-missing.yaml", frozenset({("grove/topology-domain", f"{TOPOLOGY}.topologyName")})),
-    Case("peers", f"{KAI} topo-domain-missing.yaml", frozenset({("grove/topology-domain", f"{TOPOLOGY}.pack.required")})),
+    Case(
+        "peers", f"{KAI} topo-binding-missing.yaml", frozenset({("grove/topology-domain", f"{TOPOLOGY}.topologyName")})
+    ),
+    Case(
+        "peers", f"{KAI} topo-domain-missing.yaml", frozenset({("grove/topology-domain", f"{TOPOLOGY}.pack.required")})
+    ),
     Case("peers", f"{KAI} topo-name-missing.yaml", frozenset({("grove/topology-name", f"{TOPOLOGY}.topologyName")})),
     Case(
         "peers",
@@ -77,7 +81,9 @@ REFUSED = {
 
 @needs_cases
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_what_grove_refuses_is_an_error_at_its_field(rollcall: Run, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+def test_what_grove_refuses_is_an_error_at_its_field(
+    rollcall: Run, monkeypatch: pytest.MonkeyPatch, case: Case
+) -> None:
     parsed = report(rollcall, monkeypatch, case)
     assert case.findings <= findings(parsed)
     assert parsed["passed"] is not bool(case.findings)
