@@ -258,7 +258,7 @@ def topology_pack(workload: PodCliqueSet, _: Context[Any]) -> Results:
             pack is not None and domains.get("required") is None and domains.get("preferred") is None
         ):
             why = "the API server refuses a topologyConstraint that names no domain"
-            yield Finding(path / "pack", pack, why, "set pack.required or pack.preferred, or remove the constraint")
+            yield Finding(path / "pack", pack, why, "set pack.required or pack.preferred")
         if legacy is not None and domains.get("required") is not None:
             why = "the API server refuses pack.required beside packDomain, its older spelling"
             yield Finding(path / "packDomain", legacy, why, "remove packDomain")

@@ -87,7 +87,7 @@ EXPLAINED = """\
         topology.scalingGroup: no
             at   spec.template.podCliqueScalingGroups[0].topologyConstraint: "rack"
             why  lpx-scheduler does not support topology and would place the pods on any node
-            do   remove the topologyConstraint, or choose another scheduler
+            do   choose another scheduler, or give up the topology: remove the topologyConstraint
         not known to act on scaleGang, cliqueMinimum
         smallest edit, after which it is admitted, but not as written
             remove  spec.template.podCliqueScalingGroups[0].topologyConstraint \

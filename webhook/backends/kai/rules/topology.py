@@ -63,7 +63,7 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
             at=topology.path,
             found=name,
             why=f"{missing.why}, so kai-scheduler would never start the gang",
-            remedy="create the Topology, or remove the topologyConstraint",
+            remedy="create the Topology, or give up the topology: remove the topologyConstraint",
             absent=missing.absent,
         )
         return

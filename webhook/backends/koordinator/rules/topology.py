@@ -107,7 +107,7 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
             at=asked.path,
             found=asked.value,
             why=reason,
-            remedy="remove the topologyConstraint, or set up the scheduler's topology",
+            remedy="set up the scheduler's topology, or give up the topology: remove the topologyConstraint",
             absent=THE_TOPOLOGY,
         )
 

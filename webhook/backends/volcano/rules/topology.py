@@ -181,7 +181,8 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
                 found=member.min_available,
                 why="with a required topology volcano waits for room for all replicas in one domain, "
                 "not only the minimum",
-                remedy="set minAvailable to replicas and remove autoScalingConfig, or remove the topologyConstraint",
+                remedy="set minAvailable to replicas and remove autoScalingConfig, "
+                "or give up the topology: remove the topologyConstraint",
             )
 
 
