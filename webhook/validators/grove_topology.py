@@ -97,8 +97,8 @@ def topology_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
             yield Finding(
                 at=at,
                 found=None,
-                why="Grove refuses a constraint that neither names a ClusterTopologyBinding nor inherits one",
-                remedy=f"name the ClusterTopologyBinding{examples} whose domain it is, here or for the whole set",
+                why="it names no ClusterTopologyBinding and inherits none, and Grove refuses the set",
+                remedy=f"name the one whose domain it is{examples}, here or for the whole set",
                 instead=offered if len(offered) == 1 else (),
             )
         elif binding is not None and topology.name is not None:
@@ -108,7 +108,7 @@ def topology_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
                     at=at,
                     found=topology.name,
                     why=f"{named_first.path} names {shown(named_first.name)}, and Grove allows one name in a set",
-                    remedy="name the same ClusterTopologyBinding in all constraints, with a domain that it has",
+                    remedy="name one ClusterTopologyBinding in all, with a domain that it has",
                     instead=(named_first.name,),
                 )
 
@@ -221,8 +221,8 @@ def _wider(parents: Iterable[_Domain], child: _Domain, levels: Mapping[str, int]
             yield Finding(
                 at=at,
                 found=domain,
-                why=f"it is wider than {above}, which {place} says for all below it, and Grove refuses the set",
-                remedy=f"use {above} or a narrower domain here, or {domain} or a wider one there",
+                why=f"it is wider than {above} at {place}, and Grove refuses the set",
+                remedy=f"use {above} or a narrower domain",
                 absent=binding,
                 instead=(above,),
             )

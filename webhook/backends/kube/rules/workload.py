@@ -39,7 +39,7 @@ _CLIQUES = SPEC / "template" / "cliques"
 # Why a topology has no effect, and what to do.
 TOPOLOGY_GATE_OFF = (
     "schedulerGates lacks TopologyAwareWorkloadScheduling, so the scheduler ignores the constraint",
-    "enable the gate and add it to schedulerGates, or give up the topology: remove the constraint",
+    "enable and list the gate, or give up the topology: remove it",
 )
 _TWO = (clique("leader", replicas=1), clique("worker"))
 
