@@ -14,6 +14,7 @@ from webhook.model.capabilities import Capability
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.go_values import nanoseconds
+from webhook.model.naming import is_key, is_label_value
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
@@ -50,6 +51,30 @@ def pod_template(workload: PodCliqueSet, context: Context[Any]) -> Results:
                 remedy="remove them; podAntiAffinity keeps pods apart, a topologyConstraint of the clique keeps them "
                 "close",
             )
+
+
+@rule(
+    "grove/clique-labels",
+    passes=Example(pod_clique_set(clique("worker", labels={"example.com/role": "worker"}))),
+    fails=Example(pod_clique_set(clique("worker", labels={"role": "a worker"}))),
+)
+def clique_labels(workload: PodCliqueSet, _: Context[Any]) -> Results:
+    """Grove refuses labels and annotations of a clique that its pods could not have.
+
+    Source: Grove's own validation of cliques[].labels and cliques[].annotations; k8s.io/apimachinery, metav1 and api
+    validation.
+    """
+    for member in workload.cliques:
+        for key, value in mapping(member.raw.get("labels")).items():
+            if not is_key(key):
+                yield Finding(member.path / "labels" / key, key, "no label can have this key", "correct the key")
+            elif not is_label_value(text(value) or ""):
+                why = "a label's value has letters, digits, -, _ and . between letters or digits, at most 63 in all"
+                yield Finding(member.path / "labels" / key, value, why, "correct it, or make it an annotation")
+        for key in member.annotations:
+            if not is_key(key.lower()):
+                at = member.path / "annotations" / key
+                yield Finding(at, key, "no annotation can have this key", "correct the key")
 
 
 def _environment(*names: str) -> Manifest:

@@ -70,6 +70,26 @@ CASES: dict[str, tuple[Manifest, list[tuple[str, str]]]] = {
         pod_clique_set(clique("worker", pod={"containers": [container(None)]})),
         [("grove/environment", f"{POD}.containers[0].env[0].name")],
     ),
+    "labels and annotations of any form": (
+        pod_clique_set(clique("worker", labels={"a": "", "b.c/D_e": "F.g-1"}, annotations={"B.C/D": "any value!"})),
+        [],
+    ),
+    "a label's value with a space": (
+        pod_clique_set(clique("worker", labels={"role": "a worker"})),
+        [("grove/clique-labels", f"{CLIQUE}.labels.role")],
+    ),
+    "a label's value of 64 characters": (
+        pod_clique_set(clique("worker", labels={"role": "a" * 64})),
+        [("grove/clique-labels", f"{CLIQUE}.labels.role")],
+    ),
+    "keys that begin with a slash, end with one, or have two": (
+        pod_clique_set(clique("worker", labels={"/a": "b", "a/": "b"}, annotations={"a/b/c": "d"})),
+        [
+            ("grove/clique-labels", f"{CLIQUE}.labels[/a]"),
+            ("grove/clique-labels", f"{CLIQUE}.labels[a/]"),
+            ("grove/clique-labels", f"{CLIQUE}.annotations[a/b/c]"),
+        ],
+    ),
     "a delay of zero": (
         pod_clique_set(terminationDelay="0"),
         [("grove/termination-delay", "spec.template.terminationDelay")],
