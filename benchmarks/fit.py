@@ -89,7 +89,8 @@ def review(gpus: int, within: str = "", shape: str = "") -> bytes:
 def _clique(name: str, replicas: int, gpus: int, pod: dict[str, Any]) -> dict[str, Any]:
     requests = {"cpu": "8", "memory": "64Gi", **({_GPU: str(gpus)} if gpus else {})}
     container = {"name": "main", "image": "example.com/main", "resources": {"requests": requests, "limits": requests}}
-    return {"name": name, "spec": {"replicas": replicas, "podSpec": {"containers": [container], **pod}}}
+    spec = {"roleName": name, "replicas": replicas, "podSpec": {"containers": [container], **pod}}
+    return {"name": name, "spec": spec}
 
 
 def _decide(body: bytes, facts: ClusterFacts, used: Settings) -> Verdict:

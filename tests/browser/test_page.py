@@ -36,8 +36,8 @@ FIXED = REFUSED.replace('    grove.io/auto-mnnvl: "enabled"\n', "")
 
 
 def clique(name: str, replicas: int) -> str:
-    containers = "[{name: main, image: x}]"
-    return f"    - {{name: {name}, spec: {{replicas: {replicas}, podSpec: {{containers: {containers}}}}}}}\n"
+    pod = "podSpec: {containers: [{name: main, image: x}]}"
+    return f"    - {{name: {name}, spec: {{roleName: {name}, replicas: {replicas}, {pod}}}}}\n"
 
 
 def four_hundred_pods() -> str:

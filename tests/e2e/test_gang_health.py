@@ -130,7 +130,10 @@ def bypassing_sets(gangs: Gangs) -> dict[str, str]:
     gangs.create("escaped", cpu=_TOO_MUCH, labels=RECORDED)
     batch = clique("worker", 2, cpu=_TOO_MUCH, labels={"scheduling.koordinator.sh/scheduler-name": "batch"})
     gangs.store(pod_clique_set("unhonoured", namespace, batch, labels=RECORDED)).create()
-    topology = {"topologyName": "nowhere", "pack": {"required": "rack"}}
+    api = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding"}
+    levels = [{"domain": "host", "key": "kubernetes.io/hostname"}]
+    gangs.plane.apply({**api, "metadata": {"name": "hosts"}, "spec": {"levels": levels}}, check=True)
+    topology = {"topologyName": "hosts", "pack": {"required": "host"}}
     layer = gangs.create("layer", labels=RECORDED, gates=True, topologyConstraint=topology)
     for played in (layer, gangs.create("inexpressible", labels=RECORDED, gates=True)):
         constrain(gangs.plane, played, "example.com/rack")

@@ -74,8 +74,9 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
     ) -> Outcome:
         """Run the rules of one profile on a set and on the pods of each clique."""
         context = gang_context(profile, facts, choice, capabilities_used(workload), settings, workload)
-        if old is not None and not makes_new_gangs(workload, old, facts):
-            context = replace(context, fits=no_fits)
+        if old is not None:
+            fits = context.fits if makes_new_gangs(workload, old, facts) else no_fits
+            context = replace(context, fits=fits, is_update=True)
         return run(profile.set_rules[ceiling], context, tuple(workload.pod_templates()), old)
 
     def compared(

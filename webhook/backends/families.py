@@ -44,7 +44,7 @@ def without_topology(scheduler: str) -> Support:
     """The entry of a scheduler without topology."""
     return unsupported(
         why=f"{scheduler} does not support topology and would place the pods on any node",
-        remedy="remove the topologyConstraint, or choose another scheduler",
+        remedy="choose another scheduler, or give up the topology: remove the topologyConstraint",
     )
 
 

@@ -38,7 +38,7 @@ from webhook.offline.judgement import judge, kind_of, profile_of
 from webhook.offline.overridden import name_scheduler_in_member
 from webhook.offline.pod_clique_set_gangs import pods_of_set
 from webhook.offline.translation import gang_objects, shown_record, translated
-from webhook.sources.facts import Worlds
+from webhook.sources.facts import Worlds, with_field_names
 from webhook.sources.manifests import Document
 from webhook.validators.opted_in_agreement import runtime, train_job_alone
 
@@ -112,7 +112,7 @@ def render(
     - `kubectl get podgang demo-0 -o yaml | rollcall render --facts cluster/ - | kubectl apply -f -`
     """
     settings = settings_of(config, scheduler, grove)
-    known = facts_of(facts, settings)
+    known = with_field_names(facts_of(facts, settings))
     documents = documents_of(paths)
     worlds = Worlds(known, documents, settings.kinds)
     for remark in worlds.remarks:

@@ -156,6 +156,11 @@ def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
     if not at.parts:
         return
     last = at.parts[-1]
+    if last == "packDomain" and there:
+        yield Change("remove", at, was, None), _addition(FieldPath((*at.parts[:-1], "pack", "required")), was, workload)
+    if finding.rule.startswith("grove/") and _constraint_above(at) is not None:
+        # A slip of the pen. Without the constraint, the gang that asked for one domain would run in any.
+        return
     if last == grove.MNNVL_GROUP:
         yield (Change("replace", at, was, grove.MNNVL_NONE),)
         return

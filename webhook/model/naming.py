@@ -18,6 +18,8 @@ _LABEL_HASH_CHARACTERS = 20
 # RFC 1123 subdomain: the form of most object names.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 NAME_LIMIT = 253
+# The name of a key of labels or annotations, and the value of a label.
+_KEY_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
 
 
 def pod_group_name(podgang: str, podgroup: str, limit: int = LABEL_VALUE_LIMIT) -> str:
@@ -47,6 +49,17 @@ def is_subdomain(name: str) -> bool:
 def is_label(name: str) -> bool:
     """Whether it is a DNS label."""
     return _LABEL.fullmatch(name) is not None
+
+
+def is_key(key: str) -> bool:
+    """Whether it can be the key of a label or an annotation: a name, with or without a DNS subdomain before it."""
+    prefix, slash, name = key.rpartition("/")
+    return _KEY_NAME.fullmatch(name) is not None and (not slash or is_subdomain(prefix))
+
+
+def is_label_value(value: str) -> bool:
+    """Whether it can be the value of a label."""
+    return not value or _KEY_NAME.fullmatch(value) is not None
 
 
 def label_name(name: str, kind: str, taken: Container[str] = ()) -> str:

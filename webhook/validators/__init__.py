@@ -11,6 +11,8 @@ from webhook.validators import (
     gang_shape,
     group_members,
     grove_limits,
+    grove_templates,
+    grove_topology,
     key_names,
     kind_names,
     kueue,
@@ -40,6 +42,8 @@ CHOICE_RULES = collect(choice, opted_in_choice)
 GENERAL_RULES = collect(
     podcliqueset,
     grove_limits,
+    grove_templates,
+    grove_topology,
     startup_order,
     gang_shape,
     pod_origin,

@@ -44,7 +44,11 @@ def clique(
     container: Manifest = {"name": "main", "image": "example.com/main"}
     if requests:
         container["resources"] = {"requests": dict(requests)}
-    spec: Manifest = {"replicas": replicas, "podSpec": {"containers": [container], **(pod or {})}}
+    spec: Manifest = {
+        "roleName": name,
+        "replicas": replicas,
+        "podSpec": {"containers": [container], **(pod or {})},
+    }
     if minimum is not None:
         spec["minAvailable"] = minimum
     return {"name": name, "spec": spec, **fields}

@@ -16,7 +16,7 @@ from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 _POD_SPEC = {"containers": None, "schedulerName": None}
-_CLIQUE = {"name": None, "spec": {"replicas": None, "minAvailable": None, "podSpec": _POD_SPEC}}
+_CLIQUE = {"name": None, "spec": {"roleName": None, "replicas": None, "minAvailable": None, "podSpec": _POD_SPEC}}
 _SET = {"replicas": None, "template": {"cliques": {ITEMS: _CLIQUE}}}
 _NAMES = {"apiVersion": None, "kind": None, "metadata": OBJECT_META, "spec": _SET}
 # Part of the fields of a PodCliqueSet.

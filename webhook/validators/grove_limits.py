@@ -79,18 +79,18 @@ def _as_role(role: str, name: str) -> Manifest:
     fails=Example(pod_clique_set(_as_role("work", "leader"), _as_role("work", "worker"))),
 )
 def role_name(workload: PodCliqueSet, _: Context[Any]) -> Results:
-    """Grove refuses two cliques with the same role.
+    """Grove refuses two cliques with the same role, or two without one.
 
     Source: Grove's own validation of cliques[].spec.roleName.
     """
-    seen: set[str] = set()
+    seen: set[str | None] = set()
     for member in workload.cliques:
         role = text(member.spec.get("roleName"))
-        if role is not None and role in seen:
-            why = "another clique has the same roleName, and Grove refuses the set"
+        if role in seen:
+            same = "no roleName either" if role is None else "the same roleName"
+            why = f"another clique has {same}, and Grove refuses the set"
             yield Finding(member.path / "spec" / "roleName", role, why, "give each clique its own roleName")
-        elif role is not None:
-            seen.add(role)
+        seen.add(role)
 
 
 @rule(
@@ -151,29 +151,34 @@ def scaling_limits(workload: PodCliqueSet, _: Context[Any]) -> Results:
     Source: Grove's own validation of autoScalingConfig and scaleConfig.
     """
     for member in workload.cliques:
-        config = mapping(member.spec.get("autoScalingConfig"))
-        path = member.path / "spec" / "autoScalingConfig"
-        if config and member.group is not None:
+        if (written := member.spec.get("autoScalingConfig")) is None:
+            continue
+        config, path = mapping(written), member.path / "spec" / "autoScalingConfig"
+        if member.group is not None:
             why = "the clique is in a scaling group, and Grove scales only the whole group"
             yield Finding(path, config, why, "remove it, and set scaleConfig of the scaling group")
-        elif config:
+        else:
             yield from _limits(member, config, path)
             yield from _maximum(member, config, path)
     for group in workload.scaling_groups:
-        yield from _limits(group, mapping(group.raw.get("scaleConfig")), group.path / "scaleConfig")
+        if (written := group.raw.get("scaleConfig")) is not None:
+            yield from _limits(group, mapping(written), group.path / "scaleConfig")
 
 
 def _limits(scaled: Clique | ScalingGroup, config: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
-    least = integer(config.get("minReplicas"))
-    if least is not None and least < scaled.min_available:
-        why = f"minAvailable is {scaled.min_available}, and Grove refuses a lower minReplicas"
-        minimum = scaled.min_available
-        yield Finding(path / "minReplicas", least, why, f"set {minimum} or more", instead=(minimum,))
+    minimum, written = scaled.min_available, integer(config.get("minReplicas"))
+    # Grove's defaulting: the replicas as they are written, for a clique 0 if they are missing.
+    missing = scaled.replicas if isinstance(scaled, ScalingGroup) else integer(scaled.spec.get("replicas")) or 0
+    if (missing if written is None else written) < minimum:
+        why = f"minAvailable is {minimum}, and Grove refuses a lower minReplicas"
+        if written is None:
+            why = f"{why}; it is {missing}, as replicas are written"
+        yield Finding(path / "minReplicas", written, why, f"set {minimum} or more", instead=(minimum,))
 
 
 def _maximum(member: Clique, config: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
     most, least = integer(config.get("maxReplicas")), integer(config.get("minReplicas"))
     wanted = max(member.replicas, least or 0)
-    if most is not None and most < wanted:
-        why = "Grove refuses a maxReplicas below replicas or minReplicas"
+    if (most or 0) < wanted:
+        why = "Grove refuses a maxReplicas that is missing or below replicas or minReplicas"
         yield Finding(path / "maxReplicas", most, why, f"set {wanted} or more", instead=(wanted,))

@@ -60,7 +60,9 @@ def min_available(workload: PodCliqueSet, _: Context[Any]) -> Results:
 def _minimum(minimum: int, replicas: int, spec: Mapping[str, Any], path: FieldPath, holder: str) -> Finding:
     if spec.get("minAvailable") is None:
         why = f"a gang needs at least one pod of every {holder}"
-        return Finding(at=path / "replicas", found=replicas, why=why, remedy="set replicas to 1 or more")
+        if spec.get("replicas") is None:
+            why = "without replicas Grove sets minAvailable to 0, and then refuses the set"
+        return Finding(at=path / "replicas", found=spec.get("replicas"), why=why, remedy="set replicas to 1 or more")
     path /= "minAvailable"
     if minimum < 1:
         why = f"a gang needs at least one pod of every {holder}"

@@ -158,6 +158,8 @@ class Context(Generic[S]):
     proceed: Proceed = go_on
     # Whether the gangs of the judged workload can ever start. All rules of one decision share the answer.
     fits: FitsOf = no_fits
+    # Whether a stored PodCliqueSet is changed.
+    is_update: bool = False
 
 
 Results = Iterator[Finding | Unjudged]

@@ -21,6 +21,12 @@ _CONSTRAINT: dict[str, Any] = {
     "packDomain": str,
     "pack": {"required": str, "preferred": str},
 }
+_SHARING: dict[str, Any] = {
+    "name": str,
+    "namespace": str,
+    "scope": str,
+    "filter": {"childCliqueNames": [str], "childScalingGroupNames": [str]},
+}
 _LIMITS: dict[str, Any] = {"minReplicas": int, "maxReplicas": int}
 _PACK: dict[str, Any] = {"packConstraint": {"required": str, "preferred": str}}
 _POD_CLIQUE_SET: dict[str, Any] = {
@@ -31,15 +37,16 @@ _POD_CLIQUE_SET: dict[str, Any] = {
             "priorityClassName": str,
             "cliqueStartupType": str,
             "topologyConstraint": _CONSTRAINT,
-            "resourceClaimTemplates": [{}],
-            "resourceSharing": [{}],
+            "terminationDelay": str,
+            "resourceClaimTemplates": [{"name": str, "templateSpec": {"spec": {"devices": {"requests": [{}]}}}}],
+            "resourceSharing": [_SHARING],
             "cliques": [
                 {
                     "name": str,
                     "labels": WORDS,
                     "annotations": WORDS,
                     "topologyConstraint": _CONSTRAINT,
-                    "resourceSharing": [{}],
+                    "resourceSharing": [_SHARING],
                     "spec": {
                         "roleName": str,
                         "replicas": int,
@@ -59,7 +66,7 @@ _POD_CLIQUE_SET: dict[str, Any] = {
                     "minAvailable": int,
                     "scaleConfig": _LIMITS,
                     "topologyConstraint": _CONSTRAINT,
-                    "resourceSharing": [{}],
+                    "resourceSharing": [_SHARING],
                 }
             ],
         },

@@ -34,6 +34,7 @@ METADATA: dict[str, Any] = {
 }
 _CONTAINER: dict[str, Any] = {
     "name": str,
+    "env": [{"name": str}],
     "resources": {"requests": {}, "limits": {}},
     "ports": [{"containerPort": int, "hostPort": int, "protocol": str, "hostIP": str}],
 }

@@ -82,6 +82,11 @@ def claiming(*names: str) -> Manifest:
     return pod_clique_set(clique("worker", pod={"resourceClaims": claims}), labels=KOORD)
 
 
+def claim_template(template: Manifest) -> Manifest:
+    requests = {"spec": {"devices": {"requests": [{"name": "gpu"}]}}}
+    return pod_clique_set(labels=KOORD, resourceClaimTemplates=[{**template, "templateSpec": requests}])
+
+
 def grouped(name: str) -> Manifest:
     return pod_clique_set(GPU, labels=KOORD, annotations={"grove.io/mnnvl-group": name})
 
@@ -94,13 +99,13 @@ VALUES: dict[str, tuple[Manifest, Manifest, bool]] = {
     "the second claim replaced": (claiming("gpu", "nic"), claiming("gpu", "rdma"), False),
     "a claim more": (claiming("gpu"), claiming("gpu", "nic"), False),
     "the same template, with its fields in another order": (
-        pod_clique_set(labels=KOORD, resourceClaimTemplates=[{"name": "gpu", "spec": {"count": 1}}]),
-        pod_clique_set(labels=KOORD, resourceClaimTemplates=[{"spec": {"count": 1}, "name": "gpu"}]),
+        claim_template({"name": "gpu", "note": 1}),
+        claim_template({"note": 1, "name": "gpu"}),
         True,
     ),
     "another template under the old one's name": (
-        pod_clique_set(labels=KOORD, resourceClaimTemplates=[{"name": "gpu", "spec": {"count": 1}}]),
-        pod_clique_set(labels=KOORD, resourceClaimTemplates=[{"name": "gpu", "spec": {"count": 2}}]),
+        claim_template({"name": "gpu", "note": 1}),
+        claim_template({"name": "gpu", "note": 2}),
         False,
     ),
     "the same long name": (grouped(f"{LONG}-train"), grouped(f"{LONG}-train"), True),

@@ -27,6 +27,7 @@ from webhook.gangs.plan import Plan, plan
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
+from webhook.model.known_objects import TopologyBinding
 from webhook.model.living_gang import GangObjects, living_gang
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, key_of
@@ -43,14 +44,15 @@ SCHEDULERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "kai-scheduler": ({"defaultQueue": "team-a"}, ("metadata", "annotations", "pod-group-name")),
     "volcano": ({}, ("metadata", "annotations", "scheduling.k8s.io/group-name")),
 }
+LEVELS = ("topology.kubernetes.io/zone", "rack", "kubernetes.io/hostname")
 EMPTY = ClusterFacts(
     namespaces={},
     priority_classes={},
-    topology_bindings={},
+    topology_bindings={"dc": TopologyBinding(dict(zip(("zone", "rack", "host"), LEVELS, strict=True)))},
     elastic_quotas={},
     network_topologies={},
     kai_shards={},
-    kai_topologies={"dc": ("topology.kubernetes.io/zone", "rack", "kubernetes.io/hostname")},
+    kai_topologies={"dc": LEVELS},
     hyper_nodes={},
 )
 

@@ -97,22 +97,25 @@ def test_multi_node_nvlink_is_refused_in_every_field_that_grove_reads(manifest: 
     assert verdict.allowed is not bool(places)
 
 
+SHARED = {"name": "gpu", "scope": "AllReplicas"}
 CLAIMS = {
     "claims of the pod spec": (
         pod_clique_set(clique("worker", pod={"resourceClaims": [{"name": "gpu"}]})),
         "spec.template.cliques[0].spec.podSpec.resourceClaims",
     ),
     "templates of the set": (
-        pod_clique_set(resourceClaimTemplates=[{"name": "gpu"}]),
+        pod_clique_set(
+            resourceClaimTemplates=[{"name": "gpu", "templateSpec": {"spec": {"devices": {"requests": [{}]}}}}]
+        ),
         "spec.template.resourceClaimTemplates",
     ),
-    "sharing over the set": (pod_clique_set(resourceSharing=[{"name": "gpu"}]), "spec.template.resourceSharing"),
+    "sharing over the set": (pod_clique_set(resourceSharing=[SHARED]), "spec.template.resourceSharing"),
     "sharing over a clique": (
-        pod_clique_set(clique("worker", resourceSharing=[{"name": "gpu"}])),
+        pod_clique_set(clique("worker", resourceSharing=[SHARED])),
         "spec.template.cliques[0].resourceSharing",
     ),
     "sharing over a scaling group": (
-        pod_clique_set(groups=[scaling_group("decode", "worker", resourceSharing=[{"name": "gpu"}])]),
+        pod_clique_set(groups=[scaling_group("decode", "worker", resourceSharing=[SHARED])]),
         "spec.template.podCliqueScalingGroups[0].resourceSharing",
     ),
 }

@@ -26,6 +26,7 @@ spec:
           containers:
           - name: main
             image: example.com/main
+        roleName: worker
     podCliqueScalingGroups:
     - name: pool
       cliqueNames: [worker]
@@ -34,6 +35,13 @@ spec:
 
 KOORD = ("--scheduler", "koord-scheduler")
 
+# Its domains are those of the sets that ask for a topology.
+BINDING = """\
+apiVersion: grove.io/v1alpha1
+kind: ClusterTopologyBinding
+metadata: {name: dc}
+spec: {levels: [{domain: rack, key: example.com/rack}]}
+"""
 # Refused by koordinator/mnnvl.
 NVLINK = FINE.replace("  name: demo\n", "  name: demo\n  annotations:\n    grove.io/mnnvl-group: train\n").replace(
     "            image: example.com/main\n",

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.checked_manifests import FINE, KOORD, NVLINK
+from tests.unit.cli.checked_manifests import BINDING, FINE, KOORD, NVLINK
 from tests.unit.cli.conftest import Run, without_prose
 from webhook import __version__
 
 GROUP = FINE.replace(
-    "cliqueNames: [worker]\n", "cliqueNames: [worker]\n      topologyConstraint: {pack: {required: rack}}\n"
+    "cliqueNames: [worker]\n",
+    "cliqueNames: [worker]\n      topologyConstraint: {topologyName: dc, pack: {required: rack}}\n",
 )
 DIVERGENT = FINE.replace(
-    "    - name: worker\n", "    - name: worker\n      topologyConstraint: {pack: {required: rack}}\n", 1
+    "    - name: worker\n",
+    "    - name: worker\n      topologyConstraint: {topologyName: dc, pack: {required: rack}}\n",
+    1,
 )
 
 
@@ -54,8 +57,8 @@ def test_a_refused_set_exits_with_1_and_shows_place_value_reason_and_remedy(roll
     ("content", "place"),
     [
         (NVLINK, "7:5: error koordinator/mnnvl"),
-        (GROUP, "27:7: error koordinator/scaling-group-topology"),
-        (DIVERGENT, "18:35: error koordinator/divergent-topology"),
+        (GROUP, "28:7: error koordinator/scaling-group-topology"),
+        (DIVERGENT, "18:53: error koordinator/divergent-topology"),
     ],
     ids=["multi-node NVLink", "scaling-group topology", "divergent cliques"],
 )
@@ -137,12 +140,12 @@ def test_the_report_as_json_is_one_document(rollcall: Run, file: Path) -> None:
                     "patch": [
                         {"op": "replace", "path": "/metadata/annotations/grove.io~1mnnvl-group", "value": "none"}
                     ],
-                    "edits": [{"line": 34, "column": 27, "endLine": 34, "endColumn": 32, "text": "none"}],
+                    "edits": [{"line": 35, "column": 27, "endLine": 35, "endColumn": 32, "text": "none"}],
                 },
                 "file": str(file),
-                "line": 34,
+                "line": 35,
                 "column": 5,
-                "endLine": 34,
+                "endLine": 35,
                 "endColumn": 25,
                 "object": {
                     "kind": "PodCliqueSet",
@@ -352,7 +355,9 @@ def test_a_refusal_names_other_schedulers_that_could_run_it(rollcall: Run, file:
         "scheduler:\n  defaultProfileName: koord-scheduler\n  profiles:\n  - name: koord-scheduler\n"
         "  - {name: default-scheduler, config: {gangScheduling: true, apiGeneration: v1beta1}}\n"
     )
-    ran = rollcall("check", "--config", str(config), str(file))
+    facts = tmp_path / "binding.yaml"
+    facts.write_text(BINDING)
+    ran = rollcall("check", "--config", str(config), "--facts", str(facts), str(file))
     assert ran.code == 1
     note = f"{file}:2:1: note: PodCliqueSet default/demo: default-scheduler could run it as written\n"
     told = f"1 PodCliqueSet judged for koord-scheduler (default): 1 error, 1 fixable; rollcall explain {file}"

@@ -108,10 +108,12 @@ def test_objects_of_one_file_are_fixed_together_even_if_it_is_named_twice(rollca
 
 def test_an_object_with_an_accepted_error_is_left_as_it_is(rollcall: Run, file: Path) -> None:
     pool = "cliqueNames: [worker]\n"
-    wrong = SUPPRESSED.replace(pool, f"{pool}      topologyConstraint: {{pack: {{required: rack}}}}\n")
+    wrong = SUPPRESSED.replace(
+        pool, f"{pool}      topologyConstraint: {{topologyName: dc, pack: {{required: rack}}}}\n"
+    )
     file.write_text(wrong)
     ran = rollcall("check", *KOORD, "--fix", str(file))
-    assert (ran.code, "1 error, 1 suppressed" in ran.out, ran.err) == (1, True, "")
+    assert (ran.code, ": 1 error, " in ran.out, ", 1 suppressed" in ran.out, ran.err) == (1, True, True, "")
     assert file.read_text() == wrong
 
 

@@ -40,12 +40,12 @@ def test_koordinator_accepts_grove_s_samples(rollcall: Run, tmp_path: Path) -> N
         ),
         (
             "    podCliqueScalingGroups:\n    - ",
-            "    podCliqueScalingGroups:\n    - topologyConstraint: {pack: {required: rack}}\n      ",
+            "    podCliqueScalingGroups:\n    - topologyConstraint: {topologyName: dc, pack: {required: rack}}\n      ",
             "koordinator/scaling-group-topology",
         ),
         (
             "    cliques:\n    - ",
-            "    cliques:\n    - topologyConstraint: {pack: {required: rack}}\n      ",
+            "    cliques:\n    - topologyConstraint: {topologyName: dc, pack: {required: rack}}\n      ",
             "koordinator/divergent-topology",
         ),
     ],

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.cli.checked_manifests import BINDING
 from tests.unit.cli.conftest import Run, without_prose
 from tests.unit.cli.test_commands import CHECKOUT
 from webhook.explain.gang_tree import Level, Node, gang_tree
@@ -80,12 +81,13 @@ EXPLAINED = """\
 (it is {"topologyName": "dc", "pack": {"required": "rack"}})
 
     default-scheduler: runs as written
+        disruption mode single: preemption may take single pods of a running gang
 
     lpx-scheduler: refused
         topology.scalingGroup: no
             at   spec.template.podCliqueScalingGroups[0].topologyConstraint: "rack"
             why  lpx-scheduler does not support topology and would place the pods on any node
-            do   remove the topologyConstraint, or choose another scheduler
+            do   choose another scheduler, or give up the topology: remove the topologyConstraint
         not known to act on scaleGang, cliqueMinimum
         smallest edit, after which it is admitted, but not as written
             remove  spec.template.podCliqueScalingGroups[0].topologyConstraint \
@@ -109,8 +111,15 @@ def config(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_an_explanation_shows_possible_schedulers_obstacles_and_edits(rollcall: Run, config: str) -> None:
-    assert rollcall("explain", "--config", config, "-", stdin=SET) == (1, EXPLAINED, "")
+@pytest.fixture
+def facts(tmp_path: Path) -> str:
+    path = tmp_path / "binding.yaml"
+    path.write_text(BINDING)
+    return str(path)
+
+
+def test_an_explanation_shows_possible_schedulers_obstacles_and_edits(rollcall: Run, config: str, facts: str) -> None:
+    assert rollcall("explain", "--config", config, "--facts", facts, "-", stdin=SET) == (1, EXPLAINED, "")
 
 
 @pytest.mark.parametrize(
@@ -139,9 +148,9 @@ def test_an_explanation_shows_possible_schedulers_obstacles_and_edits(rollcall: 
     ],
 )
 def test_the_exit_code_is_the_verdict_of_the_chosen_scheduler(
-    rollcall: Run, config: str, scheduler: str, content: str, code: int
+    rollcall: Run, config: str, facts: str, scheduler: str, content: str, code: int
 ) -> None:
-    ran = rollcall("explain", "--config", config, "--scheduler", scheduler, "-", stdin=content)
+    ran = rollcall("explain", "--config", config, "--facts", facts, "--scheduler", scheduler, "-", stdin=content)
     assert ran.code == code
     assert (ran.out == "") is (code == 2)
 
@@ -170,8 +179,8 @@ def test_the_table_of_schedulers_fits_eighty_columns(rollcall: Run) -> None:
     assert [line for line in table if len(line) > 80] == []
 
 
-def test_json_contains_the_edit_as_changes_and_as_a_patch(rollcall: Run, config: str) -> None:
-    ran = rollcall("explain", "--config", config, "-o", "json", "-", stdin=SET)
+def test_json_contains_the_edit_as_changes_and_as_a_patch(rollcall: Run, config: str, facts: str) -> None:
+    ran = rollcall("explain", "--config", config, "--facts", facts, "-o", "json", "-", stdin=SET)
     assert ran.code == 1
     document = json.loads(ran.out)
     assert document["assumed"] == []
@@ -275,10 +284,11 @@ def test_a_field_of_the_wrong_type_is_reported_instead_of_everything_else(rollca
     assert "        do   write a whole number\n" in ran.out
 
 
-def test_ten_thousand_replicas_are_counted_and_not_listed(rollcall: Run, config: str) -> None:
+def test_ten_thousand_replicas_are_counted_and_not_listed(rollcall: Run, config: str, facts: str) -> None:
     many = SET.replace("replicas: 1\n", "replicas: 10000\n").replace("replicas: 2\n", "replicas: 500\n")
     for output in ("text", "json", "mermaid"):
-        assert len(rollcall("explain", "--config", config, "-o", output, "-", stdin=many).out.splitlines()) < 320
+        ran = rollcall("explain", "--config", config, "--facts", facts, "-o", output, "-", stdin=many)
+        assert len(ran.out.splitlines()) < 320
     text = rollcall("explain", "--config", config, "-", stdin=many).out
     more = "and 9,999 more like it, up to demo-9999-<epoch>"
     assert f"    ├── PodGang demo-0-<epoch>: 4 pods, starts with 3, {more}\n" in text

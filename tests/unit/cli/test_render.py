@@ -190,7 +190,9 @@ spec: {containers: []}
 
 
 def test_a_refused_set_prints_no_objects(rollcall: Run) -> None:
-    refused = SET.replace("minAvailable: 1", "minAvailable: 1, topologyConstraint: {pack: {required: rack}}")
+    refused = SET.replace(
+        "minAvailable: 1", "minAvailable: 1, topologyConstraint: {topologyName: dc, pack: {required: rack}}"
+    )
     ran = rollcall("render", *KOORD, "-", stdin=refused)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("rollcall: <stdin>:11:73: koordinator/scaling-group-topology at ")

@@ -58,6 +58,7 @@ NOT_JUDGED = {
     "groups/scheduler-name",
     "groups/unread-key",
     "grove/foreign-pod",
+    "grove/topology-levels",
     "kinds/no-gangs",
     "kinds/unknown",
     "kinds/version",

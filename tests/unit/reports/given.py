@@ -46,6 +46,7 @@ spec:
         podSpec:
           containers:
           - {name: main, image: example.com/main}
+        roleName: worker
 """
 FINE = """\
 ---
@@ -62,6 +63,7 @@ spec:
         podSpec:
           containers:
           - {name: main, image: example.com/main}
+        roleName: worker
 """
 
 

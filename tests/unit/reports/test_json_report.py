@@ -16,7 +16,7 @@ from webhook.reports.schema import report_schema
 SUPPRESSED = REFUSED.replace("train\n", "train # rollcall:ignore koordinator/mnnvl: one rack\n")
 
 # The pods of a clique.
-CLIQUE = FINE.split("    - name: worker\n")[1]
+CLIQUE = FINE.split("    - name: worker\n")[1].replace("roleName: worker", "roleName: er")
 
 
 def closed(schema: Any) -> Any:

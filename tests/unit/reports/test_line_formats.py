@@ -126,7 +126,7 @@ def test_statistics_count_findings_by_rule_and_ignored_documents_are_listed() ->
         for line in text_lines(report_on(REFUSED + service), ReportOptions(statistics=True, list_ignored=True))
     ]
     assert "     1  koordinator/mnnvl" in found
-    assert "deploy/a b.yaml:29:1: ignored: Service" in found
+    assert "deploy/a b.yaml:30:1: ignored: Service" in found
 
 
 def test_every_format_has_the_suppressed_finding() -> None:

@@ -155,8 +155,9 @@ def test_a_body_over_the_limit_is_413_even_without_a_content_length(client: http
 
 def test_many_and_long_findings_stay_within_the_size_limits(client: httpx.Client) -> None:
     names = [f"work-{index:03}" for index in range(40)]
-    cliques = [clique(name, labels={"koordinator.sh/qosClass": "ж" * 300}) for name in names]
-    groups = [scaling_group("ring", *names, topologyConstraint={"pack": {"required": "ж" * 400}})]
+    cliques = [clique(name, labels={"koordinator.sh/qosClass": "q" * 63}) for name in names]
+    near = {"topologyName": "ж" * 400, "pack": {"required": "r" * 63}}
+    groups = [scaling_group("ring", *names, topologyConstraint=near)]
     response = answer(client, "/validate", review(pod_clique_set(*cliques, groups=groups)))["response"]
     message = response["status"]["message"]
     assert len(message.encode()) <= 1024

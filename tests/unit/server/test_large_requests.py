@@ -156,7 +156,7 @@ def test_a_check_over_a_mebibyte_is_413(asking: httpx.Client) -> None:
 
 def test_a_check_ends_when_its_client_disconnects(serving: ServingProcess, asking: httpx.Client) -> None:
     documents: list[Any] = [
-        pod_clique_set(*(clique(f"c{number}") for number in range(400)), name=f"s{index}") for index in range(20)
+        pod_clique_set(*(clique(f"c{number}") for number in range(400)), name=f"s{index}") for index in range(16)
     ]
     content = "\n---\n".join(map(json.dumps, documents))
     with pytest.raises(httpx.ReadTimeout):

@@ -8,7 +8,7 @@ from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, d
 
 TOPOLOGY_OFF = unsupported(
     why="the profile's topology is off, so volcano would not keep the pods of the gang together",
-    remedy="remove the topologyConstraint, or set the profile's topology to hypernode",
+    remedy="set the profile's topology to hypernode, or give up the topology: remove the topologyConstraint",
 )
 PREFERRED = unsupported(
     why="only a required domain is written for volcano, so a preferred one would be dropped",

@@ -91,11 +91,11 @@ class Clique:
         self.group = groups.get(self.name)
         self.spec = mapping(raw.get("spec"))
         self.pod_spec = mapping(self.spec.get("podSpec"))
-        # Grove's defaulting: missing replicas become 1; a missing minAvailable becomes the written replicas, even if
-        # that is 0.
+        # Grove's defaulting: replicas that are 0 or missing become 1; a missing minAvailable becomes the written
+        # replicas, which are 0 if missing.
         replicas, minimum = integer(self.spec.get("replicas")), integer(self.spec.get("minAvailable"))
         self.replicas = replicas or 1
-        self.min_available = (1 if replicas is None else replicas) if minimum is None else minimum
+        self.min_available = (replicas or 0) if minimum is None else minimum
 
     @property
     def path(self) -> FieldPath:

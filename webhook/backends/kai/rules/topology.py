@@ -49,6 +49,10 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
+    bindings = facts.topology_bindings or {}
+    if name not in bindings and facts.is_whole("topology_bindings"):
+        # `grove/topology-domain` refuses it.
+        return
     try:
         levels = levels_of(name, facts)
     except UnknownTopology as unknown:
@@ -59,19 +63,18 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
             at=topology.path,
             found=name,
             why=f"{missing.why}, so kai-scheduler would never start the gang",
-            remedy="create the Topology, or remove the topologyConstraint",
+            remedy="create the Topology, or give up the topology: remove the topologyConstraint",
             absent=missing.absent,
         )
         return
-    binding = (facts.topology_bindings or {}).get(name)
+    binding = bindings.get(name)
     if binding is None:
-        # Grove itself refuses a missing binding or domain, with its own message.
-        if not facts.is_whole("topology_bindings"):
-            yield Unjudged(topology.path, "the ClusterTopologyBinding", part="topology_bindings")
+        yield Unjudged(topology.path, "the ClusterTopologyBinding", part="topology_bindings")
         return
     places: dict[str, int] = {}
     lacks_one = False
     for domain, path in ((topology.required, topology.required_path), (topology.preferred, topology.preferred_path)):
+        # `grove/topology-domain` refuses a domain without a key.
         key = binding.keys.get(domain or "")
         if key is None:
             continue

@@ -107,7 +107,7 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
             at=asked.path,
             found=asked.value,
             why=reason,
-            remedy="remove the topologyConstraint, or set up the scheduler's topology",
+            remedy="set up the scheduler's topology, or give up the topology: remove the topologyConstraint",
             absent=THE_TOPOLOGY,
         )
 
@@ -219,7 +219,7 @@ def _without_layer(topology: str | None, context: RuleContext, use: Use, consequ
     if binding is None and not context.facts.is_whole("topology_bindings"):
         yield Unjudged(use.path, "the ClusterTopologyBinding", part="topology_bindings")
         return
-    # Grove itself refuses a missing binding or domain, with its own message.
+    # `grove/topology-domain` refuses a missing binding or domain.
     key = None if binding is None else binding.keys.get(use.value)
     if key is None:
         return

@@ -39,7 +39,7 @@ _CLIQUES = SPEC / "template" / "cliques"
 # Why a topology has no effect, and what to do.
 TOPOLOGY_GATE_OFF = (
     "schedulerGates lacks TopologyAwareWorkloadScheduling, so the scheduler ignores the constraint",
-    "remove it, or enable the gate and add it to schedulerGates",
+    "enable and list the gate, or give up the topology: remove it",
 )
 _TWO = (clique("leader", replicas=1), clique("worker"))
 
@@ -208,7 +208,8 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     if _is_flat(context):
         why, remedy = (
             "without CompositePodGroups a gang of the Workload API has no topology",
-            "remove the topologyConstraint, or use Kubernetes 1.37 with CompositePodGroup or another scheduler",
+            "use Kubernetes 1.37 with CompositePodGroup or another scheduler, or give up the topology: remove the "
+            "topologyConstraint",
         )
     elif _spoken(context) is not None and gates is not None and "TopologyAwareWorkloadScheduling" not in gates:
         why, remedy = TOPOLOGY_GATE_OFF

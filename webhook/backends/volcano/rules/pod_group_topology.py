@@ -43,7 +43,7 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
                 at=path / "highestTierAllowed",
                 found=None,
                 why="volcano ignores a hard topology without a tier, and the gang starts on any nodes",
-                remedy="name the widest tier that the gang may span, or remove the topology",
+                remedy="name the widest tier that the gang may span, or give up the topology: remove it",
             )
         elif tier == 0:
             yield _never(path / "highestTierAllowed", tier)
@@ -54,7 +54,7 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
                 at=path,
                 found=dict(topology),
                 why="the cluster has no HyperNode, so volcano ignores the topology",
-                remedy="create HyperNodes, or remove the topology",
+                remedy="create HyperNodes, or give up the topology: remove it",
                 absent=HYPER_NODES,
             )
         elif tier is not None:

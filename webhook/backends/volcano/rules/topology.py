@@ -137,7 +137,7 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
         if binding is None and not facts.is_whole("topology_bindings"):
             yield Unjudged(place, "the ClusterTopologyBinding", part="topology_bindings")
             continue
-        # Grove itself refuses a missing binding or domain, with its own message.
+        # `grove/topology-domain` refuses a missing binding or domain.
         key = None if binding is None else binding.keys.get(domain)
         if key is None:
             continue
@@ -181,7 +181,8 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
                 found=member.min_available,
                 why="with a required topology volcano waits for room for all replicas in one domain, "
                 "not only the minimum",
-                remedy="set minAvailable to replicas and remove autoScalingConfig, or remove the topologyConstraint",
+                remedy="set minAvailable to replicas and remove autoScalingConfig, "
+                "or give up the topology: remove the topologyConstraint",
             )
 
 
