@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from webhook.model.capabilities import Use
 from webhook.model.changes import value_at
 from webhook.model.fields import SPEC, FieldPath
+from webhook.model.keys import Record
 from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.record import QUEUE_WORD
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.roles import surge_of, together_in
@@ -211,8 +214,23 @@ class ShapedWorkload(OptedInWorkload):
         return None
 
     def carried_path(self, key: str) -> FieldPath | None:
-        """The place that its operator takes the value for a key from, whether it has one or not."""
-        return next((one.path.at(self._scope) for one in self.shape.carried if one.key == key), None)
+        """The place that its operator takes the value for a key from, whether it has one or not; None if it writes
+        nothing under the key.
+        """
+        carried = (one for one in self.shape.carried if one.key == key and all_hold(one.when, self._scope))
+        return next((one.path.at(self._scope) for one in carried), None)
+
+    @property
+    def record(self) -> Record:
+        """The record from which its pods are prepared, with the queue of its operator's own field if its labels and
+        annotations name none under that key.
+        """
+        record = super().record
+        queues = dict(record.queues)
+        for carried in self.shape.carried if self.has_gangs or self.left_to else ():
+            if QUEUE_WORD in carried.key and (value := carried.value(self._scope)) is not None:
+                queues.setdefault(carried.key, value)
+        return replace(record, queues=tuple((key, queues[key]) for key in sorted(queues)))
 
     def _said(self, statements: tuple[Statement, ...], rule: str) -> Iterator[Hindrance]:
         for said in statements:
