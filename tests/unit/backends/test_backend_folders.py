@@ -27,7 +27,8 @@ FILES = {
     "rules",
 }
 MORE = {
-    "kai": {"subgroups"},
+    # Its podgrouper makes gangs of workloads by rules of its own.
+    "kai": {"subgroups", "podgrouper"},
     # Both read topology from annotations of opted-in workloads and write it into their gang objects, and both have
     # topology objects of other fields than a ClusterTopologyBinding. HyperNodes name their nodes.
     "volcano": {"subgroups", "carried_topology", "hyper_nodes", "hyper_node_members"},
@@ -66,6 +67,8 @@ SUBJECTS = {
     "stages",
     "kueue",
     "examples",
+    # Volcano's own Job.
+    "job",
 }
 
 

@@ -2,6 +2,7 @@
 
 from webhook.backends.volcano.rules import (
     disruption,
+    job,
     opted_in,
     opted_in_topology,
     pod_group,
@@ -14,5 +15,5 @@ from webhook.backends.volcano.rules import (
 from webhook.validators.registry import collect
 
 RULES = collect(
-    workload, disruption, queue, topology, pod_group, pod_group_topology, queue_object, opted_in, opted_in_topology
+    workload, disruption, queue, topology, pod_group, pod_group_topology, queue_object, opted_in, opted_in_topology, job
 )

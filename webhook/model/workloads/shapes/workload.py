@@ -193,12 +193,22 @@ class ShapedWorkload(OptedInWorkload):
                 yield Hindrance(INCOMPLETE, part.path, part.name, why, "give each part a name of its own")
             names.add(part.name)
 
-    def doubts(self) -> Iterator[Hindrance]:
-        """What the shape warns of, a minimum that no number of its pods reaches, and one below which it may run."""
+    def doubts(self, *, makes_gangs: bool = True) -> Iterator[Hindrance]:
+        """What the shape warns of, and a minimum that no number of its pods reaches, also that which it asks its
+        operator for. `makes_gangs`: whether Rollcall makes its gang.
+        """
         yield from self._said(self.shape.warns, OPERATOR)
+        places = set[FieldPath]()
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
-                yield from _unreachable(part, scope, has_gangs=self.has_gangs)
+                for found in _unreachable(part, scope, has_gangs=self.has_gangs and makes_gangs):
+                    places.add(found.at)
+                    yield found
+        at, stated = self.operator_minimum
+        pods = sum(part.pods for part in (*self.parts, *self.outside_parts))
+        if self.has_gangs and at is not None and at not in places and stated is not None and stated > pods > 0:
+            why = f"only {pods} pods are created, so the group of its operator never starts"
+            yield Hindrance(OPERATOR, at, stated, why, "lower it, or raise the number of pods")
 
     def shrinks(self) -> Iterator[Hindrance]:
         """The parts that may get fewer pods than the gang needs."""
