@@ -190,7 +190,7 @@ def fits_of(
     """Return the different gangs of a workload with the verdict on each. Return none for a workload whose pods are not
     made here, or not from its templates. Raises `Malformed`.
     """
-    shapes = list(_shapes(workload, profile.name, facts, settings))
+    shapes = list(_shapes(workload, profile, facts, settings))
     found: list[GangFit] = []
     left, pairs_left = steps * _MOST_TIMES, _MOST_PAIRS
     for shape in shapes:
@@ -285,11 +285,11 @@ def is_known(facts: ClusterFacts) -> bool:
 
 
 def _shapes(
-    workload: PodCliqueSet | OptedInWorkload, scheduler: str, facts: ClusterFacts, settings: Settings
+    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[GangShape]:
     """Yield the gangs of a workload as the scheduler will see them."""
     if isinstance(workload, PodCliqueSet):
-        shapes = shapes_of_set(workload, scheduler, facts, settings.grove)
+        shapes = shapes_of_set(workload, profile.name, facts, settings.grove)
         held_cliques = _held_cliques(workload, facts, settings.kueue)
         yield from (_queued(shape, held_cliques) for shape in shapes)
         return
@@ -298,7 +298,7 @@ def _shapes(
     made = workload if isinstance(workload, MadeJobSet) else with_pods(workload, facts)
     if made is None:
         return
-    shapes = shapes_of_workload(made)
+    shapes = shapes_of_workload(made, profile.backend.reads_claims_of)
     by_kueue = held(made, facts, settings.kueue)
     if by_kueue is None:
         yield from shapes

@@ -67,13 +67,14 @@ def place_of(shape: GangShape, keys: Sequence[Key], unnamed: FieldPath) -> Field
     """
     if shape.opted_in is not None:
         return next((use.path for use in opted_in_names.named(shape.opted_in.workload, keys, keys)), unnamed)
-    holders = [(METADATA, shape.labels, shape.annotations)]
+    holders = [(METADATA, {"labels": shape.labels, "annotations": shape.annotations})]
     for member in shape.members:
         template = member.template
-        holders.append((FieldPath(template.labels_path.parts[:-1]), template.labels, template.annotations))
-    for path, labels, annotations in holders:
+        path = FieldPath(template.labels_path.parts[:-1])
+        holders.append((path, {"labels": template.labels, "annotations": template.annotations}))
+    for path, metadata in holders:
         for holder, key in keys:
-            if (labels if holder == "labels" else annotations).get(key):
+            if metadata[holder].get(key):
                 return path / holder / key
     return unnamed
 

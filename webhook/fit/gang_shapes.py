@@ -7,11 +7,12 @@ manifest and not with its numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from webhook.fit.controller_changes import NO_CHANGES, ControllerChanges, changes_of
 from webhook.fit.shape import GangShape, MemberShape, SubsetShape
+from webhook.model.changes import value_at
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration, PodGangNames, generation_of
@@ -23,8 +24,10 @@ from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podcliqueset import Clique, GroupCliques, PodCliqueSet, Topology
 from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.model.workloads.volcano_job import is_volcano_job, least_pods, minimum_of
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
+DEFAULT_SCHEDULER = "default-scheduler"
 # The most replicas of scaling groups that a shape lists one by one, because each has a domain of its own. Of further
 # ones only the pods count.
 MOST_LISTED = 64
@@ -41,11 +44,14 @@ def shapes_of_set(
     return list(_OfSet(workload, scheduler, facts, generation_of(facts, generation)).shapes())
 
 
-def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
+def shapes_of_workload(workload: OptedInWorkload, reads: Container[str] = ()) -> list[GangShape]:
     """Return the gangs of an opted-in workload; none if it is over, if another cluster runs it, if others make its
     gangs, or if its controller never lets a gang be complete. A TrainJob has those of the JobSet that is made of it,
-    unless it changes more of its runtime's pods than their number.
+    unless it changes more of its runtime's pods than their number. A Volcano Job has one for a scheduler that `reads`
+    the gangs of Volcano.
     """
+    if "Volcano" in reads and is_volcano_job(workload):
+        return [] if workload.finished or _deleted(workload.raw) else _of_volcano_job(workload)
     barred = no_gang(workload)
     if workload.finished or _deleted(workload.raw) or (barred is not None and not barred.is_made):
         return []
@@ -70,6 +76,30 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
         if len(found) == MOST_SHAPES:
             break
     return found
+
+
+def _of_volcano_job(workload: OptedInWorkload) -> list[GangShape]:
+    """Return the gang that Volcano makes of the tasks whose pods are created first."""
+    least = least_pods(workload)
+    parts = {part.path: part for part in workload.parts if part.pods > 0}
+    if not least or any(part.template.spec.get("schedulerName") == DEFAULT_SCHEDULER for part in parts.values()):
+        return []
+    first = [part for path, part in parts.items() if path in least]
+    members = [(part.name, part.pods) for part in first]
+    minimums = {part.name: least[part.path] for part in first}
+    gang = OptedInGang(workload, workload.name, members, {part.name: (part,) for part in first}, minimums)
+    shape = _of_opted_in(
+        gang,
+        tuple(_of_part(gang, part.name, part, part.pods, minimum=least[part.path]) for part in first),
+        changes_of(workload),
+    )
+    stated = minimum_of(workload)
+    left_out = []
+    if stated is not None and stated > sum(minimums.values()):
+        left_out.append("of which tasks the other pods of minAvailable are")
+    if any(mapping(value_at(workload.raw, path)[1]).get("topologyPolicy") for path in least):
+        left_out.append("the topologyPolicy of the tasks")
+    return [shape._replace(left_out=(*shape.left_out, *left_out))]
 
 
 def _is_whole(workload: ShapedWorkload) -> bool:

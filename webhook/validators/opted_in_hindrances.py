@@ -124,7 +124,10 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """
     if isinstance(workload, ShapedWorkload):
         # Where Rollcall makes no gang, it waits for no pod.
-        for found in (*workload.doubts(makes_gangs=context.makes_gangs), *(workload.shrinks() if context.makes_gangs else ())):
+        for found in (
+            *workload.doubts(makes_gangs=context.makes_gangs),
+            *(workload.shrinks() if context.makes_gangs else ()),
+        ):
             yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
 
 

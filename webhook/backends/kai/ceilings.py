@@ -71,9 +71,7 @@ def ceilings_of(
     return Ceilings(tuple(ceilings), tuple(unknown))
 
 
-def _ceiling(
-    called: str, own: str, name: str, amounts: Mapping[str, int], at: FieldPath, *, whole: bool
-) -> Ceiling:
+def _ceiling(called: str, own: str, name: str, amounts: Mapping[str, int], at: FieldPath, *, whole: bool) -> Ceiling:
     return Ceiling(
         called if name == own else called.replace("KAI", "parent KAI"),
         name,

@@ -2,8 +2,8 @@
 requires.
 
 A domain is a path of label values from the broadest level of a Topology down, and a node must have the label of every
-level of it. The groups of opted-in workloads are made by KAI's podgrouper, with minimums of their own (`podgrouper`). Where
-podgrouper makes no group, or one that never starts, nothing is claimed.
+level of it. The groups of opted-in workloads are made by KAI's podgrouper, with minimums of their own (`podgrouper`).
+Where podgrouper makes no group, or one that never starts, nothing is claimed.
 
 Source: kai-scheduler/KAI-Scheduler v0.16.8, pkg/scheduler/plugins/topology, pkg/scheduler/api/podgroup_info;
 pkg/podgrouper/podgrouper/plugins (v0.17.0).

@@ -1,9 +1,9 @@
-"""What KAI's podgrouper makes of workloads of the kinds that it knows: the minimum of each part in their PodGroup, why it
-makes no PodGroup, and why the PodGroup never starts.
+"""What KAI's podgrouper makes of workloads of the kinds that it knows: the minimum of each part in their PodGroup, why
+it makes no PodGroup, and why the PodGroup never starts.
 
 It reads the stored object, so what a controller assumes for a missing field does not count. The minimum of a Job is one
-pod, that of a JobSet is a tree; an annotation overrides both. A RayCluster, and a PyTorchJob, have a leaf for each part.
-An MPIJob has one minimum for launcher and workers.
+pod, that of a JobSet is a tree; an annotation overrides both. A RayCluster, and a PyTorchJob, have a leaf for each
+part. An MPIJob has one minimum for launcher and workers.
 
 Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{job,jobset,leaderworkerset,ray,minmember},
 kubeflow/{distributed_common,pytorch,mpi} (v0.17.0 to 2026-08).
@@ -11,7 +11,7 @@ kubeflow/{distributed_common,pytorch,mpi} (v0.17.0 to 2026-08).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 

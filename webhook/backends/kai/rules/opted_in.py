@@ -151,9 +151,7 @@ def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
     "kai/owner-stale",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
-    passes=Example(
-        train_job(scheduler=_KAI, annotations={**_ONE, ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)
-    ),
+    passes=Example(train_job(scheduler=_KAI, annotations={**_ONE, ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)),
     fails=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
 )
 def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
@@ -183,7 +181,7 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     yield Finding(
         at=at,
         found=found,
-        why=f"the group starts with {needed} of its {count} steps, and KAI evicts it when another has had no pods for 60 s",
+        why=f"the group starts with {needed} of its {count} steps, and KAI evicts it when another lacks pods for 60 s",
         remedy=remedy,
     )
 

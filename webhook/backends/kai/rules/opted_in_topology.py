@@ -1,8 +1,9 @@
 """The topology of TrainJobs, JobSets, LeaderWorkerSets and Jobs, from which podgrouper makes that of their PodGroup.
 
-Podgrouper reads three annotations: on the workload for the whole PodGroup, on the template of a JobSet's Jobs for
-each Job, and on the pod templates of Ray's head and groups of workers for each of these. If a TrainJob's JobSet lacks an annotation, podgrouper adds the TrainJob's. It ignores a Job's annotations
-unless they name a Topology and a level, and before 0.16 in any case. Source: kai-scheduler/KAI-Scheduler,
+Podgrouper reads three annotations: on the workload for the whole PodGroup, on the template of a JobSet's Jobs for each
+Job, and on the pod templates of Ray's head and groups of workers for each of these. If a TrainJob's JobSet lacks an
+annotation, podgrouper adds the TrainJob's. It ignores a Job's annotations unless they name a Topology and a level, and
+before 0.16 in any case. Source: kai-scheduler/KAI-Scheduler,
 pkg/podgrouper/podgrouper/plugins/{defaultgrouper,jobset,ray,skiptopowner} (v0.15.2, v0.17.0).
 """
 

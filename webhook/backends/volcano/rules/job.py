@@ -1,43 +1,17 @@
-"""The minimum of a Volcano Job (batch.volcano.sh), from which Volcano's controller makes a PodGroup.
-
-Volcano counts `minAvailable` over all tasks, and the minimum of each task besides, unless these are more together. A
-task has the minimum of its replicas unless it states one.
-"""
+"""The minimum of a Volcano Job (batch.volcano.sh), from which Volcano's controller makes a PodGroup."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 from webhook.backends.volcano.settings import RuleContext
-from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Finding
-from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.volcano_job import is_volcano_job, minimum_of, tasks_count, tasks_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.registry import Example, Results, Subject, rule
 
-_KIND = ("batch.volcano.sh", "Job")
 _MINIMUM = SPEC / "minAvailable"
-
-
-class _Task(NamedTuple):
-    """A task: the pods that it has, and those that it needs; None if that depends on its partitions."""
-
-    path: FieldPath
-    replicas: int
-    stated: int | None
-    needed: int | None
-    waits: bool
-
-
-def _tasks(workload: OptedInWorkload) -> Iterator[_Task]:
-    for index, raw in enumerate(sequence(workload.spec.get("tasks"))):
-        task = mapping(raw)
-        replicas, stated = integer(task.get("replicas")) or 0, integer(task.get("minAvailable"))
-        needed = replicas if stated is None and task.get("partitionPolicy") is None else stated
-        waits = bool(sequence(mapping(task.get("dependsOn")).get("name")))
-        yield _Task(SPEC / "tasks" / Item(index, text(task.get("name"))), replicas, stated, needed, waits)
 
 
 def _job(*tasks: Manifest, **spec: object) -> Manifest:
@@ -61,15 +35,15 @@ _TAIL = _task("tail", 2, dependsOn={"name": ["head"]})
     fails=Example(_job(_task("worker", 4), minAvailable=5)),
 )
 def job_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
-    """Volcano's own webhook refuses a Job whose minAvailable is above the replicas of all tasks, or that of a task above
-    the task's replicas. Without the webhook the gang waits for pods that are never created.
+    """Volcano's own webhook refuses a Job whose minAvailable is above the replicas of all tasks, or that of a task
+    above the task's replicas. Without the webhook the gang waits for pods that are never created.
 
     Source: volcano-sh/volcano, pkg/webhooks/admission/jobs/validate/admit_job.go (v1.9 to v1.15.1).
     """
-    if workload.resource.api.group_kind != _KIND:
+    if not is_volcano_job(workload):
         return
-    tasks = list(_tasks(workload))
-    minimum, pods = integer(workload.spec.get("minAvailable")), sum(task.replicas for task in tasks)
+    tasks, minimum = tasks_of(workload), minimum_of(workload)
+    pods = sum(task.replicas for task in tasks)
     if minimum is not None and (minimum < 0 or (tasks and minimum > pods)):
         yield _refused(_MINIMUM, minimum, f"all tasks have {pods} pods together", pods)
     for task in tasks:
@@ -96,11 +70,11 @@ def job_in_turn(workload: OptedInWorkload, _: RuleContext) -> Results:
     Source: volcano-sh/volcano, pkg/controllers/job/job_controller_actions.go, pkg/scheduler/api/job_info.go
     (`CheckTaskValid`, v1.15.1), issues 2226 and 2944.
     """
-    minimum = integer(workload.spec.get("minAvailable")) if workload.resource.api.group_kind == _KIND else None
+    minimum = minimum_of(workload) if is_volcano_job(workload) else None
     if minimum is None:
         # Without one, owner/incomplete reports the task.
         return
-    tasks = list(_tasks(workload))
+    tasks = tasks_of(workload)
     first = sum(task.replicas for task in tasks if not task.waits)
     waiting = [task for task in tasks if task.waits and task.replicas > 0]
     if not waiting:
@@ -114,11 +88,7 @@ def job_in_turn(workload: OptedInWorkload, _: RuleContext) -> Results:
             instead=(first,),
         )
         return
-    needed = [task.needed for task in tasks]
-    if None in needed or sum(one or 0 for one in needed) > minimum:
-        # Volcano ignores the minimums of tasks.
-        return
-    for task in waiting:
+    for task in waiting if tasks_count(tasks, minimum) else ():
         if task.needed:
             yield Finding(
                 at=task.path / "minAvailable",

@@ -136,13 +136,16 @@ class PartShape:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What follows if `when` holds in a workload, or in an entry at `each`: it is about the value at `at`."""
+    """What follows if `when` holds in a workload, or in an entry at `each`: it is about the value at `at`. `system`
+    reads the gang that something else makes.
+    """
 
     why: str
     at: ShapePath | None = None
     when: tuple[Condition, ...] = ()
     each: ShapePath | None = None
     remedy: str = ""
+    system: str = ""
 
     def scopes(self, scope: Scope) -> Iterator[Scope]:
         """Where it is true. Where a value has a type that it cannot compare, it is not. Raises `Malformed`."""

@@ -233,13 +233,14 @@ class ShapedWorkload(OptedInWorkload):
     @property
     def record(self) -> Record:
         """The record from which its pods are prepared, with the queue of its operator's own field if its labels and
-        annotations name none under that key.
+        annotations name none under that key. Of a gang that the operator makes only that field counts.
         """
         record = super().record
         queues = dict(record.queues)
-        for carried in self.shape.carried if self.has_gangs or self.left_to else ():
+        is_left = any(not left.is_made for left in self.leaves())
+        for carried in self.shape.carried:
             if QUEUE_WORD in carried.key and (value := carried.value(self._scope)) is not None:
-                queues.setdefault(carried.key, value)
+                queues[carried.key] = value if is_left else queues.get(carried.key, value)
         return replace(record, queues=tuple((key, queues[key]) for key in sorted(queues)))
 
     def _said(self, statements: tuple[Statement, ...], rule: str) -> Iterator[Hindrance]:
@@ -253,7 +254,7 @@ class ShapedWorkload(OptedInWorkload):
         for said in self.shape.leaves:
             for scope in said.scopes(self._scope):
                 at, _ = _place_of(said, scope)
-                yield Left(at, said.why)
+                yield Left(at, said.why, system=said.system)
         if self.shape.left_to:
             yield Left(SPEC, f"its controller makes a {self.shape.left_to}, which has the gang", is_made=True)
 
