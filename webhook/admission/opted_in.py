@@ -23,6 +23,7 @@ from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.keys import GroupKind
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
@@ -270,6 +271,12 @@ def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKin
             return unsupported(f"{left.why}, and {profile.name} does not read it", "choose the scheduler that reads it")
         is_read = isinstance(workload, ShapedWorkload) and workload.shape.operator.minimum is not None
         return SUPPORTED if left.system and is_read else None
+    return _gang_made(workload, profile, kind)
+
+
+def _gang_made(workload: OptedInWorkload, profile: Profile, kind: GroupKind) -> Support:
+    """Return whether the pods of a workload start together by the gang that Rollcall or its scheduler makes."""
+    backend = profile.backend
     if starts_alone(workload) or (workload.native_path is not None and _WORKLOAD_API in backend.reads_claims_of):
         return SUPPORTED
     # Rollcall makes no gang of a kind that leaves it to another one.

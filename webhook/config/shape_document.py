@@ -89,7 +89,11 @@ def _shape(name: str, section: ShapeSection) -> WorkloadShape:
         tuple(_statement(one) for one in section.refuse),
         tuple(_statement(one) for one in section.warn),
         section.source,
-        OperatorGroups(path_or_none(section.operator.minimum), conditions_of(section.operator.finished)),
+        OperatorGroups(
+            path_or_none(section.operator.scheduler),
+            path_or_none(section.operator.minimum),
+            conditions_of(section.operator.finished),
+        ),
         tuple(Carried(one.key, shape_path(one.path), one.default, conditions_of(one.when)) for one in section.carry),
     )
 

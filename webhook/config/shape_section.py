@@ -142,8 +142,9 @@ class ForSection(Section):
 
 
 class OperatorSection(Section):
-    """The PodGroup that the workload's own operator writes."""
+    """The PodGroup that the workload's own operator writes, and the scheduler that it writes on pods."""
 
+    scheduler: Path | None = None
     minimum: Path | None = None
     finished: Conditions = Field(default_factory=list)
 

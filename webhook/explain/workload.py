@@ -248,7 +248,9 @@ def _explain_opted_in(
         opinion = opinion_on(profile, uses, outcome, table)
         modes = [] if opinion.answer is Answer.REFUSED else disruption_modes(workload, profile, facts)
         views.append(View(opinion, None, modes, _fits(workload, profile, facts, settings)))
-    tree = None if made is None else workload_tree(workload, made)
+    chosen = settings.profiles.get(choice.scheduler)
+    minimums = {} if made is None or chosen is None else chosen.backend.own_minimums(made)
+    tree = None if made is None else workload_tree(workload, made, minimums)
     return Explanation(
         workload.namespace,
         workload.name,

@@ -16,6 +16,7 @@ from webhook.model.changes import value_at
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration, PodGangNames, generation_of
+from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
 from webhook.model.kueue.keys import QUEUE_NAME
 from webhook.model.reading import mapping
 from webhook.model.record import record_of
@@ -27,7 +28,6 @@ from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.volcano_job import is_volcano_job, least_pods, minimum_of
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
-DEFAULT_SCHEDULER = "default-scheduler"
 # The most replicas of scaling groups that a shape lists one by one, because each has a domain of its own. Of further
 # ones only the pods count.
 MOST_LISTED = 64

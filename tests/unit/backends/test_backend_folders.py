@@ -67,8 +67,9 @@ SUBJECTS = {
     "stages",
     "kueue",
     "examples",
-    # Volcano's own Job.
+    # Volcano's own Job, and the PodGroup that Spark's operator makes for Volcano.
     "job",
+    "spark",
 }
 
 

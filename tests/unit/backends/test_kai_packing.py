@@ -20,6 +20,7 @@ from webhook.model.keys import Record
 from webhook.model.known_objects import KaiLevels, TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
+from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.gang import gangs_of
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
@@ -111,8 +112,8 @@ def test_the_group_of_a_job_set_needs_all_pods_of_as_many_parts_as_it_says() -> 
     ],
 )
 def test_nothing_is_claimed_of_a_group_that_podgrouper_does_not_make_or_that_never_starts(manifest: Manifest) -> None:
-    kind = {"Job": Job, "JobSet": JobSet, "LeaderWorkerSet": LeaderWorkerSet}[manifest["kind"]]
-    shape, *_ = shapes_of_workload(kind(manifest))
+    group = manifest["apiVersion"].partition("/")[0]
+    shape, *_ = shapes_of_workload(VIEWS[group, manifest["kind"]](manifest))
     found = packed(shape)
     assert (drawn(found), len(found.unknown)) == ([], 1)
 

@@ -33,6 +33,12 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 # The queue that KAI's chart makes, on top of what an example cluster has.
 QUEUES = """\
+# The queue that a sample names in the label that KubeRay reads.
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: llama2-training-queue}
+status: {state: Open}
+---
 apiVersion: scheduling.run.ai/v2
 kind: Queue
 metadata: {name: default-parent-queue}

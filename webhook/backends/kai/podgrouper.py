@@ -161,10 +161,12 @@ def _of_job_set(workload: JobSet, *, trees: bool) -> PodGrouping:
         path = template / "metadata" / "annotations" / ANNOTATION_MINIMUM
         stated = text(mapping(workload.job_metadata(index).get("annotations")).get(ANNOTATION_MINIMUM)) or None
         minimum = _annotated(path, stated, found)
+        value: str | int | None = stated
         if stated is None:
-            minimum, path, stated = parallelism(workload.job_spec(index)), template / "spec" / "parallelism", ""
+            minimum = value = parallelism(workload.job_spec(index))
+            path = template / "spec" / "parallelism"
         if minimum is not None:
-            _above(path, stated or minimum, minimum, part.each, found)
+            _above(path, value, minimum, part.each, found)
     return found
 
 

@@ -11,7 +11,8 @@ from webhook.model.capabilities import Use
 from webhook.model.changes import value_at
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.keys import Record
-from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
+from webhook.model.reading import Manifest, integer, mapping, text
 from webhook.model.record import QUEUE_WORD
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podtemplate import PodTemplate
@@ -127,6 +128,12 @@ class ShapedWorkload(OptedInWorkload):
         """The field in which it asks its operator for the minimum of a PodGroup, and the value. Raises `Malformed`."""
         path = self.shape.operator.minimum
         return (None, None) if path is None else (path.at(self._scope), integer(path.value(self._scope)))
+
+    @property
+    def operator_scheduler(self) -> str:
+        """The scheduler that its operator writes on pods that name none. Raises `Malformed`."""
+        path = self.shape.operator.scheduler
+        return (None if path is None else text(path.value(self._scope))) or DEFAULT_SCHEDULER
 
     @property
     def operator_is_done(self) -> bool:
