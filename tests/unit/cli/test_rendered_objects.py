@@ -33,10 +33,15 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 # The queue that KAI's chart makes, on top of what an example cluster has.
 QUEUES = """\
-# The queue that a sample names in the label that KubeRay reads.
+# Queues that samples name in the label that KubeRay reads.
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
 metadata: {name: llama2-training-queue}
+status: {state: Open}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: kuberay-test-queue}
 status: {state: Open}
 ---
 apiVersion: scheduling.run.ai/v2

@@ -5,34 +5,22 @@ from __future__ import annotations
 from webhook.backends.volcano.settings import RuleContext
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Finding
-from webhook.model.reading import Manifest
-from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.volcano_job import is_volcano_job, minimum_of, tasks_count, tasks_of
 from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_examples import volcano_job, volcano_task
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _MINIMUM = SPEC / "minAvailable"
 
 
-def _job(*tasks: Manifest, **spec: object) -> Manifest:
-    metadata = {"name": "demo", "namespace": "default", "labels": {SCHEDULER_LABEL: "volcano"}}
-    body = {"schedulerName": "volcano", "tasks": list(tasks), **spec}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": body}
-
-
-def _task(name: str, replicas: int, **fields: object) -> Manifest:
-    container = {"name": "main", "image": "example.com/main"}
-    return {"name": name, "replicas": replicas, "template": {"spec": {"containers": [container]}}, **fields}
-
-
-_TAIL = _task("tail", 2, dependsOn={"name": ["head"]})
+_TAIL = volcano_task("tail", 2, dependsOn={"name": ["head"]})
 
 
 @rule(
     "volcano/job-minimum",
     subject=Subject.OPTED_IN,
-    passes=Example(_job(_task("worker", 4), minAvailable=4)),
-    fails=Example(_job(_task("worker", 4), minAvailable=5)),
+    passes=Example(volcano_job(volcano_task("worker", 4), minAvailable=4)),
+    fails=Example(volcano_job(volcano_task("worker", 4), minAvailable=5)),
 )
 def job_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
     """Volcano's own webhook refuses a Job whose minAvailable is above the replicas of all tasks, or that of a task
@@ -59,8 +47,8 @@ def _refused(at: FieldPath, minimum: int, has: str, pods: int) -> Finding:
 @rule(
     "volcano/job-in-turn",
     subject=Subject.OPTED_IN,
-    passes=Example(_job(_task("head", 4), _TAIL, minAvailable=4)),
-    fails=Example(_job(_task("head", 4), _TAIL, minAvailable=5)),
+    passes=Example(volcano_job(volcano_task("head", 4), _TAIL, minAvailable=4)),
+    fails=Example(volcano_job(volcano_task("head", 4), _TAIL, minAvailable=5)),
 )
 def job_in_turn(workload: OptedInWorkload, _: RuleContext) -> Results:
     """Volcano creates the pods of a task with dependsOn when the tasks before it run, but no task runs before the gang
