@@ -14,6 +14,7 @@ from tests.unit.shapes.workloads import mpi_job, pytorch_job, ray_cluster, ray_j
 from tests.unit.worlds import settings_of
 from webhook.fit.gang_shapes import shapes_of_workload
 from webhook.model.reading import Manifest
+from webhook.model.workloads.jobset import JobSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated, runtimes, train_job
 
@@ -243,3 +244,4 @@ def test_explain_shows_the_minimum_of_the_group_that_kai_makes() -> None:
     cluster = view(ray_cluster(worker_group(replicas=3)))
     assert sorted(backend.own_minimums(cluster).values()) == [1, 1]
     assert dict(EVERY.profiles["volcano"].backend.own_minimums(cluster)) == {}
+    assert list(backend.own_minimums(JobSet(of_job("3"))).values()) == [3]

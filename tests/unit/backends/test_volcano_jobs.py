@@ -228,3 +228,14 @@ def test_a_gang_of_volcano_is_said_to_be_unread_by_another_scheduler() -> None:
     assert judged(deployment(scheduler="volcano", template=template())) == {
         (QUEUE, "metadata.annotations[scheduling.grove.io/volcano-queue]")
     }
+
+
+def test_explain_shows_what_volcano_surely_needs_of_each_task() -> None:
+    settings = settings_of("volcano")
+    backend = settings.profiles["volcano"].backend
+    manifest = of_job(task("a", 4, minAvailable=2), task("b", 2, minAvailable=1), minAvailable=3)
+    assert {str(at): least for at, least in backend.own_minimums(view(manifest, settings)).items()} == {
+        "spec.tasks[0].template": 2,
+        "spec.tasks[1].template": 1,
+    }
+    assert not backend.own_minimums(view(of_job(HEAD, TAIL, minAvailable=6), settings))

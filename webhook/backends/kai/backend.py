@@ -41,6 +41,7 @@ from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_objects import TopologyDrift
 from webhook.model.version import Version
+from webhook.model.workloads.gang import made_elsewhere
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.gang_scheduler import Limit
@@ -93,7 +94,10 @@ class KaiBackend(Backend[KaiSettings]):
         return (Resource(POD_GROUP, "podgroups"),)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
-        name = gangs.named_queue(workload, self.settings) or self.settings.defaultQueue or DEFAULT_QUEUE
+        name = gangs.named_queue(workload, self.settings)
+        if name is None and not made_elsewhere(workload):
+            name = self.settings.defaultQueue
+        name = name or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:

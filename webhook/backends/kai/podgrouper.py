@@ -167,6 +167,7 @@ def _of_job_set(workload: JobSet, *, trees: bool) -> PodGrouping:
             path = template / "spec" / "parallelism"
         if minimum is not None:
             _above(path, value, minimum, part.each, found)
+            found.minimums[part.place] = part.pods // max(part.each, 1) * minimum
     return found
 
 
