@@ -172,16 +172,19 @@ def resource_claims(id: str, table: Table, documentation: str) -> Rule:
     )
 
 
-def opted_in_resource_claims(id: str, table: Table, documentation: str, *, scheduler: str) -> Rule:
+def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> Rule:
     """The rule of a scheduler that does not plan resource claims, about the pod templates of an opted-in workload."""
 
-    def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
+    def check(workload: OptedInWorkload, _: Context[Any]) -> Results:
         for part in workload.distinct_parts:
             claims = part.template.spec.get("resourceClaims")
             if claims:
-                support = (table(context.settings) if callable(table) else table)[Capability.RESOURCE_CLAIMS]
-                at = part.template.spec_path / "resourceClaims"
-                yield Finding(at=at, found=claims, why=support.why, remedy=support.remedy)
+                yield Finding(
+                    at=part.template.spec_path / "resourceClaims",
+                    found=claims,
+                    why=f"{scheduler} may place these pods without regard to their claims",
+                    remedy="request extended resources, or choose another scheduler",
+                )
 
     def of_job(pod: Mapping[str, Any]) -> Example:
         return Example(job(scheduler=scheduler, template=pod_template(pod)))

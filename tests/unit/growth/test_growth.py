@@ -56,6 +56,7 @@ NOT_JUDGED = {
     "grove/foreign-pod",
     "kinds/no-gangs",
     "kinds/unknown",
+    "owner/group-rollout",
     "owner/operator-group",
 }
 JUDGED_RULES = [rule for rule in EVERY_RULE if rule.id not in NOT_JUDGED]

@@ -175,13 +175,11 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     if stated is None and pods.sequence_path is not None:
         at, found = pods.sequence_path, "InOrder"
         at = pods.in_train_job(at) if isinstance(pods, MadeJobSet) else at
-    remedy = f"annotate it with {_FOREVER} (KAI 0.17 on), or let all steps start together"
-    if _lacks_grace(context):
-        remedy = f"run KAI 0.17 and annotate it with {_FOREVER}, or let all steps start together"
+    remedy = f"annotate it with {_FOREVER}{', and run KAI 0.17' if _lacks_grace(context) else ' (KAI 0.17 on)'}"
     yield Finding(
         at=at,
         found=found,
-        why=f"the group starts with {needed} of its {count} steps, and KAI evicts it when another lacks pods for 60 s",
+        why=f"it starts with {needed} of {count} steps; KAI evicts it once another lacks pods for 60 s",
         remedy=remedy,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from webhook.backends import families
-from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.keys import NAME, QUOTA_KEYS, QUOTA_KEYS_OF_PODS
 from webhook.backends.koordinator.rules import workload as set_rules
 from webhook.backends.koordinator.rules.quota import judge_quota
@@ -75,5 +74,5 @@ def only_waiting(workload: OptedInWorkload, context: RuleContext) -> Results:
 
 
 resource_claims = families.opted_in_resource_claims(
-    "koordinator/owner-resource-claims", CAPABILITIES, set_rules.resource_claims.documentation, scheduler=NAME
+    "koordinator/owner-resource-claims", set_rules.resource_claims.documentation, scheduler=NAME
 )

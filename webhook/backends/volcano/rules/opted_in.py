@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from webhook.backends import families
 from webhook.backends.queue_families import opted_in_disagreement, opted_in_queue
-from webhook.backends.volcano.capabilities import capabilities
 from webhook.backends.volcano.rules import workload as set_rules
 from webhook.backends.volcano.rules.examples import KNOWN_QUEUES, asking
 from webhook.backends.volcano.rules.queue import judge_queue, syntax_rule
@@ -67,5 +66,5 @@ queue_disagree = opted_in_disagreement(
 
 
 resource_claims = families.opted_in_resource_claims(
-    "volcano/owner-resource-claims", capabilities, set_rules.resource_claims.documentation, scheduler=_VOLCANO
+    "volcano/owner-resource-claims", set_rules.resource_claims.documentation, scheduler=_VOLCANO
 )
