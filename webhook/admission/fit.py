@@ -30,7 +30,6 @@ from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape, MemberShape
 from webhook.fit.taints import with_taints
 from webhook.fit.verdict import Answer, Verdict
-from webhook.fit.volcano_jobs import is_volcano_job, shape_of_volcano_job
 from webhook.model.facts import ClusterFacts
 from webhook.model.kueue import keys
 from webhook.model.kueue.holding import Held, HeldBy, framework_of, held, held_by_label, held_clique
@@ -210,7 +209,7 @@ def fits_of(
     """Return the different gangs of a workload with the verdict on each. Return none for a workload whose pods are not
     made here, or not from its templates. Raises `Malformed`.
     """
-    shapes = list(_shapes(workload, profile.name, facts, settings))
+    shapes = list(_shapes(workload, profile, facts, settings))
     found: list[GangFit] = []
     left, pairs_left = steps * _MOST_TIMES, _MOST_PAIRS
     for shape in shapes:
@@ -306,11 +305,11 @@ def is_known(facts: ClusterFacts) -> bool:
 
 
 def _shapes(
-    workload: PodCliqueSet | OptedInWorkload, scheduler: str, facts: ClusterFacts, settings: Settings
+    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[GangShape]:
     """Yield the gangs of a workload as the scheduler will see them."""
     if isinstance(workload, PodCliqueSet):
-        shapes = shapes_of_set(workload, scheduler, facts, settings.grove)
+        shapes = shapes_of_set(workload, profile.name, facts, settings.grove)
         held_cliques = _held_cliques(workload, facts, settings.kueue)
         yield from (_queued(shape, held_cliques) for shape in shapes)
         return
@@ -319,9 +318,7 @@ def _shapes(
     made = workload if isinstance(workload, MadeJobSet) else with_pods(workload, facts)
     if made is None:
         return
-    shapes = shapes_of_workload(made)
-    if is_volcano_job(made) and not made.finished and (of_job := shape_of_volcano_job(made, scheduler)) is not None:
-        shapes = [of_job]
+    shapes = shapes_of_workload(made, profile.name if "Volcano" in profile.backend.reads_claims_of else None)
     by_kueue = held(made, facts, settings.kueue)
     assumed: tuple[str, ...] = ()
     if by_kueue is None and isinstance(made, ShapedWorkload) and keys.QUEUE_NAME in made.labels:

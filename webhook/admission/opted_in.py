@@ -24,14 +24,16 @@ from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, ROOT, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, Omission, Reason, Unjudged
+from webhook.model.keys import GroupKind
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
-from webhook.model.workloads.gang import asks_for_gang, made_elsewhere, scheduler_of_pods, starts_alone
+from webhook.model.workloads.gang import asks_for_gang, scheduler_of_pods, starts_alone
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import JOB_SETS, is_a
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
+from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
@@ -272,8 +274,10 @@ def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
     return job_set
 
 
-def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKinds) -> Support:
-    """Return whether the pods of a workload start together under the scheduler of `profile`, by any gang."""
+def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKinds) -> Support | None:
+    """Return whether the pods of a workload start together under the scheduler of `profile`, by any gang. Return None
+    if something else makes the gang and its minimum is not read.
+    """
     backend, kind = profile.backend, kinds.grouped_as(workload)
     train_job = isinstance(workload, JobSet) and train_job_of(workload) is not None
     for template in workload.templates:
@@ -284,9 +288,17 @@ def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKin
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.system} has claimed its pods, and {profile.name} does not read that"
             return unsupported(why, "choose the scheduler that reads it, or remove it")
-    if workload.crd and made_elsewhere(workload):
-        # Whether the pods start together is up to what makes the gang.
-        return SUPPORTED
+    if workload.crd and (left := next((one for one in workload.leaves() if not one.is_made), None)) is not None:
+        if left.system and left.system not in backend.reads_claims_of:
+            return unsupported(f"{left.why}, and {profile.name} does not read it", "choose the scheduler that reads it")
+        is_read = isinstance(workload, ShapedWorkload) and workload.shape.operator.minimum is not None
+        return SUPPORTED if left.system and is_read else None
+    return _gang_made(workload, profile, kind)
+
+
+def _gang_made(workload: OptedInWorkload, profile: Profile, kind: GroupKind) -> Support:
+    """Return whether the pods of a workload start together by the gang that Rollcall or its scheduler makes."""
+    backend = profile.backend
     if starts_alone(workload) or (workload.native_path is not None and _WORKLOAD_API in backend.reads_claims_of):
         return SUPPORTED
     # Rollcall makes no gang of a kind that leaves it to another one.

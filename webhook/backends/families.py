@@ -26,6 +26,7 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators import membership
 from webhook.validators.examples import OWNER_UID, clique, pod_clique_set, required
+from webhook.validators.opted_in_examples import job, pod_template
 from webhook.validators.pod_guard import NEEDS_WORKLOAD
 from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
 
@@ -169,6 +170,34 @@ def resource_claims(id: str, table: Table, documentation: str) -> Rule:
         passes=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "8"}))),
         fails=Example(pod_clique_set(clique("worker", pod=claims))),
     )
+
+
+def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> Rule:
+    """The rule of a scheduler that does not plan resource claims, about the pod templates of an opted-in workload."""
+
+    def check(workload: OptedInWorkload, _: Context[Any]) -> Results:
+        for part in workload.distinct_parts:
+            claims = part.template.spec.get("resourceClaims")
+            if claims:
+                yield Finding(
+                    at=part.template.spec_path / "resourceClaims",
+                    found=claims,
+                    why=f"{scheduler} may place these pods without regard to their claims",
+                    remedy="request extended resources, or choose another scheduler",
+                )
+
+    def of_job(pod: Mapping[str, Any]) -> Example:
+        return Example(job(scheduler=scheduler, template=pod_template(pod)))
+
+    declare = rule(
+        id,
+        subject=Subject.OPTED_IN,
+        default=Action.WARN,
+        passes=of_job({}),
+        fails=of_job({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}),
+        documentation=documentation,
+    )
+    return declare(check)
 
 
 def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:

@@ -18,6 +18,7 @@ from webhook.model.keys import Needed
 from webhook.model.known_objects import QueuedGroups
 from webhook.model.reading import Manifest, text
 from webhook.model.stored_object import Judged, StoredObject
+from webhook.model.workloads.gang import made_elsewhere
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import train_job_of
@@ -114,8 +115,11 @@ def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, pas
         # For a TrainJob's JobSet, the TrainJob may name a queue.
         if uses or not (isinstance(workload, JobSet) and train_job_of(workload)):
             holder, key = keys(context)[0]
-            place = workload.carried_path(key) or METADATA / holder / key
-            yield from judge_named(uses, context, judge, place)
+            place = next((path for _, one in keys(context) if (path := workload.carried_path(one)) is not None), None)
+            # A group that something else makes is not in the profile's defaultQueue, unless its operator leaves it to
+            # the objects that it makes.
+            if uses or place is not None or not made_elsewhere(workload):
+                yield from judge_named(uses, context, judge, place or METADATA / holder / key)
 
     return rule(id, subject=Subject.OPTED_IN, passes=passes, fails=fails, documentation=documentation)(check)
 

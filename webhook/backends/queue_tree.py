@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import Use
+from webhook.model.fields import METADATA, FieldPath
 from webhook.model.findings import Finding, Unjudged, shown
 from webhook.model.known_objects import QueueTree
+from webhook.validators import opted_in_names
 from webhook.validators.gang_scheduler import Limit
+from webhook.validators.opted_in_names import Key
 from webhook.validators.registry import Results
 
 # How many queues are suggested in place of a wrong one.
@@ -55,6 +59,24 @@ def judged_once(named: Iterable[Use], judge: Callable[[Use], Results]) -> Result
         if use.value not in judged:
             judged[use.value] = list(judge(use))
         yield from (replace(result, at=use.path) for result in judged[use.value])
+
+
+def place_of(shape: GangShape, keys: Sequence[Key], unnamed: FieldPath) -> FieldPath:
+    """The field in which the author of a gang names its queue or quota, by the first of `keys` that has a name: of the
+    workload before its templates. `unnamed` if there is none.
+    """
+    if shape.opted_in is not None:
+        return next((use.path for use in opted_in_names.named(shape.opted_in.workload, keys, keys)), unnamed)
+    holders = [(METADATA, {"labels": shape.labels, "annotations": shape.annotations})]
+    for member in shape.members:
+        template = member.template
+        path = FieldPath(template.labels_path.parts[:-1])
+        holders.append((path, {"labels": template.labels, "annotations": template.annotations}))
+    for path, metadata in holders:
+        for holder, key in keys:
+            if metadata[holder].get(key):
+                return path / holder / key
+    return unnamed
 
 
 def offered(names: Iterable[str]) -> tuple[str, ...]:

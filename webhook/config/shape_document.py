@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
@@ -84,11 +85,15 @@ def _shape(name: str, section: ShapeSection) -> WorkloadShape:
         section.gang.roleLabel,
         conditions_of(section.suspended),
         conditions_of(section.elsewhere),
-        tuple(_statement(one) for one in section.leave),
+        tuple(replace(_statement(one), system=one.system) for one in section.leave),
         tuple(_statement(one) for one in section.refuse),
         tuple(_statement(one) for one in section.warn),
         section.source,
-        OperatorGroups(path_or_none(section.operator.minimum), conditions_of(section.operator.finished)),
+        OperatorGroups(
+            path_or_none(section.operator.scheduler),
+            path_or_none(section.operator.minimum),
+            conditions_of(section.operator.finished),
+        ),
         tuple(Carried(one.key, shape_path(one.path), one.default, conditions_of(one.when)) for one in section.carry),
     )
 

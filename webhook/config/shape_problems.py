@@ -44,6 +44,7 @@ def shape_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
     yield from condition_problems(section.suspended, f"{path}.suspended", has_entry=False)
     yield from condition_problems(section.elsewhere, f"{path}.elsewhere", has_entry=False)
     yield from path_problems(section.operator.minimum, f"{path}.operator.minimum", has_entry=False)
+    yield from path_problems(section.operator.scheduler, f"{path}.operator.scheduler", has_entry=False)
     yield from condition_problems(section.operator.finished, f"{path}.operator.finished", has_entry=False)
     for field, statements in (("leave", section.leave), ("refuse", section.refuse), ("warn", section.warn)):
         for index, one in enumerate(statements):

@@ -117,6 +117,12 @@ class StatementSection(Section):
     remedy: Annotated[str, Field(max_length=300)] = ""
 
 
+class LeaveSection(StatementSection):
+    """A statement about a gang that something else makes, and the system whose scheduler reads that gang."""
+
+    system: Literal["", "KAI", "Koordinator", "Volcano", "scheduler-plugins", "the Workload API"] = ""
+
+
 class CarrySection(Section):
     """What the workload's operator writes under a key, as a label or an annotation, on the objects that it makes."""
 
@@ -136,8 +142,9 @@ class ForSection(Section):
 
 
 class OperatorSection(Section):
-    """The PodGroup that the workload's own operator writes."""
+    """The PodGroup that the workload's own operator writes, and the scheduler that it writes on pods."""
 
+    scheduler: Path | None = None
     minimum: Path | None = None
     finished: Conditions = Field(default_factory=list)
 
@@ -155,7 +162,7 @@ class ShapeSection(Section):
     gang: GangSection = GangSection()
     mark: Annotated[list[Annotated[str, AfterValidator(any_path)]], Field(max_length=FEW)] = Field(default_factory=list)
     carry: Annotated[list[CarrySection], Field(max_length=FEW)] = Field(default_factory=list)
-    leave: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
+    leave: Annotated[list[LeaveSection], Field(max_length=_MANY)] = Field(default_factory=list)
     refuse: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
     warn: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
     operator: OperatorSection = OperatorSection()

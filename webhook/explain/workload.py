@@ -242,14 +242,15 @@ def _explain_opted_in(
     for profile in settings.profiles.values():
         own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
         outcome = admission.enforced_by(profile, workload, None, own, facts, settings)
-        table = {
-            Capability.GANG: gang_support(made or workload, profile, settings.kinds),
-            Capability.TOPOLOGY_WORKLOAD: topology_support((reader for reader, _ in asked), profile),
-        }
+        table = {Capability.TOPOLOGY_WORKLOAD: topology_support((reader for reader, _ in asked), profile)}
+        if (gang := gang_support(made or workload, profile, settings.kinds)) is not None:
+            table[Capability.GANG] = gang
         opinion = opinion_on(profile, uses, outcome, table)
         modes = [] if opinion.answer is Answer.REFUSED else disruption_modes(workload, profile, facts)
         views.append(View(opinion, None, modes, _fits(workload, profile, facts, settings)))
-    tree = None if made is None else workload_tree(workload, made)
+    chosen = settings.profiles.get(choice.scheduler)
+    minimums = {} if made is None or chosen is None else chosen.backend.own_minimums(made)
+    tree = None if made is None else workload_tree(workload, made, minimums)
     return Explanation(
         workload.namespace,
         workload.name,

@@ -6,10 +6,12 @@ directly below the workload.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from webhook.explain.carried import carried
 from webhook.explain.gang_tree import Level, Node, left, shown
+from webhook.model.fields import FieldPath
 from webhook.model.workloads.gang import gangs_of, no_gang
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
@@ -17,6 +19,7 @@ from webhook.model.workloads.roles import groups_together
 from webhook.model.workloads.topology_request import domains, of_pods, of_workload
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
+NONE_STATED: Mapping[FieldPath, int] = MappingProxyType({})
 _LEVELS = {
     "Job": Level.JOB,
     "JobSet": Level.JOB_SET,
@@ -25,10 +28,14 @@ _LEVELS = {
 }
 
 
-def workload_tree(workload: OptedInWorkload, made: OptedInWorkload) -> Node:
-    """Return the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself."""
+def workload_tree(
+    workload: OptedInWorkload, made: OptedInWorkload, minimums: Mapping[FieldPath, int] = NONE_STATED
+) -> Node:
+    """Return the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself.
+    `minimums` are those of parts in a group that the scheduler makes, by the path of the pod template.
+    """
     barred = no_gang(made)
-    gangs = tuple(_gangs(made)) if barred is None or barred.is_made else tuple(_members(made))
+    gangs = tuple(_gangs(made, minimums) if barred is None or barred.is_made else _members(made, minimums))
     pods = sum(gang.pods * (1 + gang.more) for gang in gangs)
     minimum = sum(gang.minimum * (1 + gang.more) for gang in gangs if gang.waits_for is None)
     # A JobSet's annotations win over those of its TrainJob.
@@ -40,7 +47,7 @@ def workload_tree(workload: OptedInWorkload, made: OptedInWorkload) -> Node:
     return Node(level, name, pods, minimum, *wanted, kind=kind, below=gangs)
 
 
-def _gangs(made: OptedInWorkload) -> Iterator[Node]:
+def _gangs(made: OptedInWorkload, minimums: Mapping[FieldPath, int]) -> Iterator[Node]:
     if isinstance(made, LeaderWorkerSet):
         yield from _groups(made)
         return
@@ -51,12 +58,16 @@ def _gangs(made: OptedInWorkload) -> Iterator[Node]:
     alone = {f"{made.name}-{part.name}": part for part in made.parts} if made.gang_per_part else {}
     for gang in gangs_of(made):
         pods = sum(member.pods for member in gang.members)
-        minimum = sum(member.min_replicas for member in gang.members)
+        minimum = sum(
+            minimums.get(part.place, member.min_replicas)
+            for member in gang.members
+            for part in gang.parts[member.name][:1]
+        )
         if gang.name in alone:
             after = _last(made, alone[gang.name])
             yield Node(Level.OWNED_GANG, gang.name, pods, minimum, waits_for=after)
         else:
-            below = tuple(_members(made)) if isinstance(made, JobSet) or len(made.parts) > 1 else ()
+            below = tuple(_members(made, minimums)) if isinstance(made, JobSet) or len(made.parts) > 1 else ()
             yield Node(Level.OWNED_GANG, gang.name, pods, minimum, below=below)
 
 
@@ -97,10 +108,10 @@ def _of_roles(made: OptedInWorkload) -> Iterator[Node]:
         yield Node(Level.OWNED_GANG, gang.name, pods, pods, more=more, last=last)
 
 
-def _members(made: OptedInWorkload) -> Iterator[Node]:
+def _members(made: OptedInWorkload, minimums: Mapping[FieldPath, int]) -> Iterator[Node]:
     for part in made.parts:
         if part.pods > 0:
-            yield _member(part.name or made.name, part.pods, part, part.needed)
+            yield _member(part.name or made.name, part.pods, part, minimums.get(part.place, part.needed))
 
 
 def _member(name: str, pods: int, part: Part, minimum: int | None = None) -> Node:

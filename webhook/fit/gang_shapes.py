@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from webhook.fit.controller_changes import NO_CHANGES, ControllerChanges, changes_of
 from webhook.fit.shape import GangShape, MemberShape, SubsetShape
 from webhook.model import grove
+from webhook.model.changes import value_at
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration, PodGangNames, generation_of
 from webhook.model.kueue.keys import ELASTIC_JOB
 from webhook.model.naming import LABEL_VALUE_LIMIT
-from webhook.model.reading import mapping
+from webhook.model.reading import mapping, text
 from webhook.model.record import record_of
 from webhook.model.workloads.gang import OptedInGang, gangs_of, no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
@@ -26,6 +27,7 @@ from webhook.model.workloads.place import NAME_LABELS
 from webhook.model.workloads.podcliqueset import Clique, GroupCliques, PodCliqueSet, Topology
 from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet
+from webhook.model.workloads.volcano_job import QUEUE, SCHEDULER, is_volcano_job, least_pods, minimum_of
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
 # The most replicas of scaling groups that a shape lists one by one, because each has a domain of its own. Of further
@@ -44,11 +46,13 @@ def shapes_of_set(
     return list(_OfSet(workload, scheduler, facts, generation_of(facts, generation)).shapes())
 
 
-def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
+def shapes_of_workload(workload: OptedInWorkload, volcano: str | None = None) -> list[GangShape]:
     """Return the gangs of an opted-in workload; none if it is over, if another cluster runs it, if others make its
     gangs, or if its controller never lets a gang be complete. A TrainJob has those of the JobSet that is made of it,
-    unless it changes more of its runtime's pods than their number.
+    unless it changes more of its runtime's pods than their number. A Volcano Job has one for the scheduler `volcano`.
     """
+    if volcano is not None and is_volcano_job(workload):
+        return [] if workload.finished or _deleted(workload.raw) else _of_volcano_job(workload, volcano)
     barred = no_gang(workload)
     if workload.finished or _deleted(workload.raw) or (barred is not None and not barred.is_made):
         return []
@@ -73,6 +77,35 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
         if len(found) == MOST_SHAPES:
             break
     return found
+
+
+def _of_volcano_job(workload: OptedInWorkload, scheduler: str) -> list[GangShape]:
+    """Return the gang that Volcano makes of the tasks whose pods are created first; none if another scheduler places
+    some of them.
+    """
+    least = least_pods(workload)
+    parts = {part.path: part for part in workload.parts if part.pods > 0}
+    of_job = text(workload.spec.get("schedulerName")) or SCHEDULER
+    schedulers = {text(part.template.spec.get("schedulerName")) or of_job for part in parts.values()}
+    if not least or schedulers != {scheduler}:
+        return []
+    first = [part for path, part in parts.items() if path in least]
+    members = [(part.name, part.pods) for part in first]
+    minimums = {part.name: least[part.path] for part in first}
+    gang = OptedInGang(workload, workload.name, members, {part.name: (part,) for part in first}, minimums)
+    shape = _of_opted_in(
+        gang,
+        tuple(_of_part(gang, part.name, part, part.pods, minimum=least[part.path]) for part in first),
+        changes_of(workload),
+    )
+    stated = minimum_of(workload)
+    left_out = []
+    if stated is not None and stated > sum(minimums.values()):
+        left_out.append("of which tasks the other pods of minAvailable are")
+    if any(mapping(value_at(workload.raw, path)[1]).get("topologyPolicy") for path in least):
+        left_out.append("the topologyPolicy of the tasks")
+    queue = text(workload.spec.get("queue")) or QUEUE
+    return [shape._replace(left_out=(*shape.left_out, *left_out), queue=queue)]
 
 
 def _is_whole(workload: ShapedWorkload) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from webhook.model.fields import FieldPath
+from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
 from webhook.model.workloads.podtemplate import PodTemplate
 
 
@@ -73,8 +74,6 @@ CLAIMS: tuple[tuple[Mark, str], ...] = (
     ),
     *((Mark("spec", key), system) for key, system in _FIELDS.items()),
 )
-# The scheduler of a pod that names none.
-DEFAULT_SCHEDULER = "default-scheduler"
 # Marks of a pod that do not name its group.
 _NO_NAMES = frozenset({"kai.scheduler/subgroup-name", "kai.scheduler/skip-podgrouper"})
 # By key: the system whose group a pod names by it. In 1.35 a pod names a Workload, and no PodGroup.

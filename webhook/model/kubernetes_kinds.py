@@ -24,3 +24,5 @@ VALIDATING_WEBHOOKS = Resource(
     "validatingwebhookconfigurations",
     namespaced=False,
 )
+# The scheduler of a pod that names none.
+DEFAULT_SCHEDULER = "default-scheduler"

@@ -40,7 +40,9 @@ from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.model.workloads.volcano_job import is_volcano_job
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fit_report import FitEntry, Surplus
 from webhook.offline.judgement import requests_in, workload_kinds
@@ -57,6 +59,10 @@ _NO_REPLICAS = "no gang is judged: it has no pods, or is being deleted"
 _OF_TRAIN_JOB = "no gang is judged: it is judged with the TrainJob that makes it"
 _UNKNOWN_RUNTIME = "is not known: give it to --facts, as the pods of a TrainJob are made from it"
 _CHANGED_RUNTIME = "no gang is judged: it may change what the pods of its runtime request, or where they may be"
+_NO_TEMPLATES = "no gang is judged: it has no pod templates, so what its pods request is not known"
+_NOT_REACHED = (
+    "no gang is judged: its minimum is never reached, or depends on partitions, or another scheduler places its pods"
+)
 _NO_GANG = (
     "no gang is judged: it is over, or its pods are made elsewhere, as MultiKueue may do: give --facts the LocalQueues "
     "and ClusterQueues of Kueue"
@@ -127,7 +133,7 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
         entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
         yield from (Found(at, named, one) for one in entries)
         if not entries:
-            yield Found(at, named, note=_why_no_gang(workload, facts))
+            yield Found(at, named, note=_why_no_gang(workload, settings.profiles[choice.scheduler], facts))
         elif facts.nodes is None:
             yield Found(at, named, note=_WITHOUT_NODES)
     except Malformed:
@@ -135,7 +141,7 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
         yield Found(at, named, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
 
 
-def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts) -> str:
+def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts) -> str:
     """Return why a workload has no gang that could be judged."""
     if isinstance(workload, PodCliqueSet):
         return _NO_REPLICAS
@@ -144,13 +150,20 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts) 
         if not isinstance(workload, TrainJob):
             return _OF_TRAIN_JOB
         return f"{workload.runtime_kind} {shown(workload.runtime.name)} {_UNKNOWN_RUNTIME}"
-    if (found := no_gang(made)) is not None:
-        return f"no gang is judged: {found.why}"
-    if not any(part.pods > 0 for part in made.parts):
-        return _NO_REPLICAS
-    if isinstance(made, MadeJobSet) and changes_pods(made):
-        return _CHANGED_RUNTIME
-    return _NO_GANG
+    barred = no_gang(made)
+    if is_volcano_job(made) and "Volcano" in profile.backend.reads_claims_of and not made.finished:
+        why = _NOT_REACHED
+    elif barred is not None and not barred.is_made:
+        why = f"no gang is judged: {barred.why}"
+    elif not any(part.pods > 0 for part in made.parts):
+        why = _NO_REPLICAS
+    elif isinstance(made, MadeJobSet) and changes_pods(made):
+        why = _CHANGED_RUNTIME
+    elif isinstance(made, ShapedWorkload) and any(part.flat for part in made.shape.parts) and not made.finished:
+        why = _NO_TEMPLATES
+    else:
+        why = _NO_GANG
+    return why
 
 
 def _stored(

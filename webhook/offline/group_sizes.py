@@ -13,7 +13,6 @@ from typing import Any
 
 from webhook.model import grove
 from webhook.model.claims import (
-    DEFAULT_SCHEDULER,
     NAMES_OF,
     SYSTEM_OF_GROUP,
     SYSTEM_OF_SCHEDULER,
@@ -22,6 +21,7 @@ from webhook.model.claims import (
     scheduler_of,
 )
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
 from webhook.model.projections import key_of
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.record import SCHEDULER_LABEL

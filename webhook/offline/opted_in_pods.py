@@ -171,6 +171,7 @@ def _of_shape(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
         if part.pods < 1:
             continue
         pod = _pod(part, workload.namespace)
+        pod["spec"]["schedulerName"] = part.template.spec.get("schedulerName") or workload.operator_scheduler
         _add(pod, labels_of_pod(workload, part, known_by), {})
         nearest, *others = makers_of_pod(workload, known_by)
         reference = _controller(*nearest)

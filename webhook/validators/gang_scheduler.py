@@ -13,6 +13,7 @@ from webhook.fit.roles import Roles, roles_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
 from webhook.model.keys import GroupKind
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.workload import OptedInWorkload
@@ -62,6 +63,12 @@ class GangScheduler:
     def groups(self, kind: GroupKind) -> bool:
         """Whether it groups the pods of workloads of that group and kind itself, so that they start together."""
         return self.groups_opted_in and (kind in VIEWS or kind in self.grouped_kinds)
+
+    def own_minimums(self, workload: OptedInWorkload) -> Mapping[FieldPath, int]:
+        """The minimum of each part of a workload in the group that it makes itself, by the path of the part's pod
+        template. Empty if Rollcall makes the group, or if the scheduler needs all pods.
+        """
+        return {}
 
     @property
     def retry_seconds(self) -> int:

@@ -17,7 +17,15 @@ from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated, runtimes, train_job
+from webhook.validators.opted_in_examples import (
+    job,
+    job_set,
+    pod_template,
+    replicated,
+    runtimes,
+    train_job,
+    volcano_job,
+)
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice
 
@@ -229,3 +237,28 @@ def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Resul
             why=f"only kube-scheduler reads it, and {context.choice.by} says {shown(context.choice.scheduler)}",
             remedy="remove the field, or choose the cluster's own scheduler",
         )
+
+
+@rule(
+    "owner/gang-unread",
+    subject=Subject.OPTED_IN,
+    default=Action.WARN,
+    passes=Example(volcano_job(scheduler="volcano"), scheduler="volcano"),
+    fails=Example(volcano_job(scheduler="koord-scheduler")),
+)
+def gang_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
+    """The controller or the operator of some workloads makes a PodGroup that one scheduler reads. Another scheduler
+    starts the pods one by one, and Rollcall makes no gang beside that PodGroup.
+
+    Source: the declared shape (`rollcall shapes show`), which names the source of its facts.
+    """
+    for left in workload.leaves():
+        if left.system and left.system not in context.reads_claims_of:
+            yield Finding(
+                at=left.at,
+                found=context.choice.scheduler,
+                why=f"{left.why}; only {left.system} reads that, and {context.choice.by} says "
+                f"{shown(context.choice.scheduler)}",
+                remedy="choose the scheduler that reads it",
+            )
+        return

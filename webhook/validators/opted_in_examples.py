@@ -120,6 +120,18 @@ def ray_cluster(
     return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": body}
 
 
+def volcano_task(name: str, replicas: int, **fields: Any) -> Manifest:
+    """A task of a Volcano Job."""
+    return {"name": name, "replicas": replicas, "template": pod_template(), **fields}
+
+
+def volcano_job(*tasks: Manifest, scheduler: str | None = "volcano", **spec: Any) -> Manifest:
+    """A Volcano Job `demo` with these tasks, or with one of two pods."""
+    body = {"schedulerName": "volcano", "tasks": list(tasks) or [volcano_task("worker", 2)], **spec}
+    metadata = _metadata(None, None, scheduler)
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": body}
+
+
 def disaggregated_set(
     *,
     scheduler: str | None = "koord-scheduler",

@@ -125,7 +125,9 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """
     if isinstance(workload, ShapedWorkload):
         # Where Rollcall makes no gang, it waits for no pod, and the operator's own gang is the only one.
-        doubts = workload.doubts() if context.opted_in else workload.unreachable(made=False)
+        doubts = (
+            workload.doubts(makes_gangs=context.makes_gangs) if context.opted_in else workload.unreachable(made=False)
+        )
         for found in (*doubts, *(workload.shrinks() if context.makes_gangs else ())):
             yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
 

@@ -11,6 +11,7 @@ from webhook.model.capabilities import Use
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.findings import Finding, shown
 from webhook.model.reading import text
+from webhook.model.workloads.gang import made_elsewhere
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
 
@@ -19,13 +20,13 @@ Key = tuple[str, str]
 
 
 def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> list[Use]:
-    """The places that have a name, each with its name: first the workload's own, by one of `keys` or where its operator
-    takes the name from, then those of its templates, by one of `of_pods`, sorted by template name. Reordering the
-    templates moves no finding.
+    """The places that have a name, each with its name: first the workload's own, by one of `keys`, or where its
+    operator takes the name from, then those of its templates, by one of `of_pods`, sorted by template name. Reordering
+    the templates moves no finding. If something else makes the gang, what the operator reads counts first.
     """
-    carried = next((use for _, key in keys if (use := workload.carried(key)) is not None), None)
-    own = _first(workload.labels, workload.annotations, METADATA, keys) if carried is None else (carried,)
-    found = list(own)
+    carried = [use for _, key in keys if (use := workload.carried(key)) is not None][:1]
+    own = list(_first(workload.labels, workload.annotations, METADATA, keys))
+    found = carried if carried and (not own or made_elsewhere(workload)) else own
     templates = {part.place: part.template for part in workload.distinct_parts}
     for place in sorted(templates, key=lambda one: one.anchor):
         template = templates[place]

@@ -37,8 +37,9 @@ _SPEC = {KOORDINATOR_TOPOLOGY: '{"gatherStrategy":[{"layer":"RackLayer","strateg
 def topology_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Each scheduler reads topology by its own annotations. Any other annotation is stored and has no effect, so the
     pods may be spread over the cluster. KAI's podgrouper reads its keys on the workload and on the templates of a
-    JobSet's Jobs, not on pods. Rollcall reads Koordinator's and Volcano's keys on the workload and on its pod templates
-    and writes them into the PodGroup. Trainer copies no annotation of a TrainJob.
+    JobSet's Jobs, and on pod templates only those of Ray and of the workers of a LeaderWorkerSet. Rollcall reads
+    Koordinator's and Volcano's keys on the workload and on its pod templates and writes them into the PodGroup. Trainer
+    copies no annotation of a TrainJob.
 
     Source: KAI-Scheduler, pkg/podgrouper/podgrouper/plugins (v0.17.0); koordinator, pkg/scheduler/plugins/coscheduling
     (v1.8.0: a pod with a PodGroup has no settings of its own); volcano, pkg/controllers/podgroup (v1.15.1: read only
@@ -58,7 +59,8 @@ def topology_unread(workload: OptedInWorkload, context: Context[Any]) -> Results
 def _is_read(place: Annotations, reader: str, workload: OptedInWorkload) -> bool:
     if reader == "KAI":
         # The workers of a LeaderWorkerSet name the topology of its segments.
-        return place.holder is not Holder.PODS or isinstance(workload, LeaderWorkerSet)
+        of_template = isinstance(workload, LeaderWorkerSet) or workload.resource.api.group == "ray.io"
+        return place.holder is not Holder.PODS or of_template
     return place.holder is Holder.PODS or (place.holder is Holder.WORKLOAD and not isinstance(workload, TrainJob))
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from webhook.model import kubernetes_kinds
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath
 from webhook.model.reading import text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 
-DEFAULT_SCHEDULER = "default-scheduler"
+DEFAULT_SCHEDULER = kubernetes_kinds.DEFAULT_SCHEDULER
 # What chooses the scheduler if nothing else does, in words.
 DEFAULT_PROFILE = "default"
 # The field of an object that is nearest to a choice of its namespace.

@@ -87,7 +87,7 @@ def test_a_default_class_that_restricts_no_pod_changes_no_seal() -> None:
 def test_a_pod_of_another_scheduler_has_another_seal() -> None:
     facts = replace(KNOWN, pod_clique_sets={("default", "demo"): Record("kai-scheduler")})
     assert seal(gang_pod(), facts=facts, settings=settings_of("kai-scheduler", standalone=False)) == (
-        "demo-0/demo-0-worker/d21de8cf2f6f"
+        "demo-0/demo-0-worker/0609d9372a3b"
     )
 
 

@@ -27,7 +27,8 @@ FILES = {
     "rules",
 }
 MORE = {
-    "kai": {"subgroups"},
+    # Its podgrouper makes gangs of workloads by rules of its own.
+    "kai": {"subgroups", "podgrouper"},
     # Both read topology from annotations of opted-in workloads and write it into their gang objects, and both have
     # topology objects of other fields than a ClusterTopologyBinding. HyperNodes name their nodes.
     "volcano": {"subgroups", "carried_topology", "hyper_nodes", "hyper_node_members"},
@@ -67,6 +68,9 @@ SUBJECTS = {
     "stages",
     "kueue",
     "examples",
+    # Volcano's own Job, and the PodGroup that Spark's operator makes for Volcano.
+    "job",
+    "spark",
 }
 
 

@@ -20,6 +20,7 @@ from webhook.model.keys import Record
 from webhook.model.known_objects import KaiLevels, TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
+from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.gang import gangs_of
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
@@ -89,8 +90,6 @@ def test_the_group_of_a_job_needs_one_pod_unless_an_annotation_says_more() -> No
 
     assert of() == [(1, [("demo", 1)])]
     assert of(**{_MINIMUM: "3"}) == [(1, [("demo", 3)])]
-    assert of(**{_MINIMUM: "9"}) == [(1, [("demo", 4)])]
-    assert of(**{_MINIMUM: "all"}) == [(1, [("demo", 1)])]
     assert of(**{_MINIMUM: "2"}, **_IN_RACK) == [(1, [("demo", 2)], LEVELS)]
 
 
@@ -102,9 +101,21 @@ def test_the_group_of_a_job_set_needs_all_pods_of_as_many_parts_as_it_says() -> 
     assert of_job_set(leader, fewer) == [(2, [("leader", 1), ("worker", 3)])]
 
 
-def test_a_job_needs_no_more_pods_than_it_has() -> None:
-    worker = replicated("worker", 2, replicas=3, metadata={"annotations": {_MINIMUM: "5"}})
-    assert of_job_set(worker) == [(1, [("worker", 6)])]
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        job(parallelism=4, completions=4, annotations={_MINIMUM: "9"}),
+        job(parallelism=4, completions=4, annotations={_MINIMUM: "all"}),
+        job_set(replicated("worker", 2, replicas=3, metadata={"annotations": {_MINIMUM: "5"}})),
+        job_set(replicated("a", 1), replicated("b", 1, dependsOn=[{"name": "a", "status": "Ready"}])),
+        leader_worker_set(annotations={"kai.scheduler/segment-size": "9"}),
+    ],
+)
+def test_nothing_is_claimed_of_a_group_that_podgrouper_does_not_make_or_that_never_starts(manifest: Manifest) -> None:
+    group = manifest["apiVersion"].partition("/")[0]
+    shape, *_ = shapes_of_workload(VIEWS[group, manifest["kind"]](manifest))
+    found = packed(shape)
+    assert (drawn(found), len(found.unknown)) == ([], 1)
 
 
 def test_stored_pods_of_a_job_set_are_placed_together_as_those_of_its_templates() -> None:

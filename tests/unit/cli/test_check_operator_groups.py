@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.unit.cli.conftest import Run
 
@@ -81,3 +85,52 @@ def test_the_right_minimum_passes(rollcall: Run) -> None:
 def test_a_group_without_its_workload_is_not_compared(rollcall: Run) -> None:
     ran = rollcall("check", "--fail-on", "warning", "-", stdin=PRINTED.replace("kind: RayCluster", "kind: Unknown", 1))
     assert "owner/operator-group" not in ran.out
+
+
+def _deployment(minimum: str, strategy: dict[str, Any] | None, replicas: int | None = 4, **labels: str) -> str:
+    pod = {"schedulerName": "volcano", "containers": [{"name": "main", "image": "example.com/main"}]}
+    metadata = {
+        "name": "demo",
+        "labels": labels,
+        "annotations": {"scheduling.volcano.sh/group-min-member": minimum},
+    }
+    selector = {"app": "demo"}
+    spec: dict[str, Any] = {
+        "selector": {"matchLabels": selector},
+        "template": {"metadata": {"labels": selector}, "spec": pod},
+    }
+    spec |= {} if strategy is None else {"strategy": strategy}
+    spec |= {} if replicas is None else {"replicas": replicas}
+    return json.dumps({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+
+
+def _rolling(surge: int | str, unavailable: int | str) -> dict[str, Any]:
+    return {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "is_found"),
+    [
+        (_deployment("2", _rolling(1, 0)), True),
+        (_deployment("2", _rolling(1, 1)), False),
+        # A quarter of four pods each: one more, and one less.
+        (_deployment("3", None), True),
+        (_deployment("2", None), False),
+        (_deployment("3", _rolling("50%", 0)), True),
+        (_deployment("3", _rolling("51%", 0)), False),
+        (_deployment("2", _rolling(0, "10%")), True),
+        (_deployment("4", {"type": "Recreate"}), False),
+        (_deployment("5", {"type": "Recreate"}), True),
+        (_deployment("2", _rolling(1, 0), None), True),
+        (_deployment("2", _rolling(1, 0), 0), False),
+        (_deployment("1", _rolling(1, 0)), False),
+        (_deployment("two", _rolling(1, 0)), False),
+        (_deployment("2", _rolling("many", 0)), False),
+        # Rollcall makes one group of all its revisions.
+        (_deployment("2", _rolling(1, 0), **{"rollcall.dev/scheduler": "volcano"}), False),
+    ],
+)
+def test_a_rollout_that_waits_for_its_own_end_is_found(rollcall: Run, manifest: str, is_found: bool) -> None:
+    found = json.loads(rollcall("check", "-o", "json", "-", stdin=manifest).out)["findings"]
+    at = "metadata.annotations[scheduling.volcano.sh/group-min-member]"
+    assert [one["field"] for one in found if one["rule"] == "owner/group-rollout"] == ([at] if is_found else [])

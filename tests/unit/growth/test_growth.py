@@ -63,6 +63,7 @@ NOT_JUDGED = {
     "kinds/unknown",
     "kinds/version",
     "kueue/topology-keys",
+    "owner/group-rollout",
     "owner/operator-group",
     "resources/quantity",
     "resources/request",

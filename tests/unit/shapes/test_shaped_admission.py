@@ -38,6 +38,11 @@ OPTED_IN = known(default="koord-scheduler")
 GROUPED_OTHERWISE = {
     ("kai-scheduler", "RayCluster"): {"kai/ray-minimum"},
     ("kai-scheduler", "RayJob"): {"kai/ray-minimum"},
+    # Volcano makes the gang of its own Job.
+    **{
+        (scheduler, "Job"): {"owner/gang-unread"}
+        for scheduler in ("koord-scheduler", "kai-scheduler", "default-scheduler")
+    },
 }
 
 

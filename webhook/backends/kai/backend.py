@@ -21,6 +21,7 @@ from webhook.backends.kai.keys import (
     TOPOLOGY,
 )
 from webhook.backends.kai.packing import packing_of
+from webhook.backends.kai.podgrouper import grouping_of
 from webhook.backends.kai.rules import RULES
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import limits_of
@@ -31,6 +32,7 @@ from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
 from webhook.model.frozen_changes import Frozen
 from webhook.model.keys import GroupKind, Record
 from webhook.model.known_objects import SpecField
@@ -39,6 +41,7 @@ from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_objects import TopologyDrift
 from webhook.model.version import Version
+from webhook.model.workloads.gang import made_elsewhere
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.gang_scheduler import Limit
@@ -82,12 +85,19 @@ class KaiBackend(Backend[KaiSettings]):
     def makes_gangs_of(self, kind: GroupKind) -> bool:
         return not self.groups(kind)
 
+    def own_minimums(self, workload: OptedInWorkload) -> Mapping[FieldPath, int]:
+        grouping = grouping_of(workload) if self.groups(workload.resource.api.group_kind) else None
+        return {} if grouping is None else grouping.minimums
+
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
         return (Resource(POD_GROUP, "podgroups"),)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
-        name = gangs.named_queue(workload, self.settings) or self.settings.defaultQueue or DEFAULT_QUEUE
+        name = gangs.named_queue(workload, self.settings)
+        if name is None and not made_elsewhere(workload):
+            name = self.settings.defaultQueue
+        name = name or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:

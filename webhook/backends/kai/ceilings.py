@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, NON_PREEMPTIBLE
 from webhook.backends.kai.settings import KaiSettings
-from webhook.backends.queue_tree import leaves, path_of
+from webhook.backends.queue_tree import leaves, path_of, place_of
 from webhook.fit.demand import MOST_TRIED, Counted, allows
 from webhook.fit.packing import Ceiling, Ceilings, Role
 from webhook.fit.requests import GPU_PARTS, GPUS
 from webhook.fit.shape import GangShape
 from webhook.fit.verdict import Family, Scope
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS
+from webhook.model.fields import LABELS, FieldPath
 from webhook.model.findings import shown
 from webhook.model.known_objects import KaiQueue
 from webhook.model.reading import text
@@ -58,8 +58,10 @@ def ceilings_of(
     if _is_never_preempted(shape, facts):
         limits.append(("the quota of the KAI Queue", lambda one: one.quota))
     whole = all(_gpus(role) % _MILLI == 0 for role in roles.values())
+    key = settings.queueLabelKey
+    at = place_of(shape, [("labels", key)] if shape.opted_in else [("labels", key), ("annotations", key)], LABELS / key)
     ceilings = [
-        _ceiling(called, name, one, amounts, settings, whole=whole)
+        _ceiling(called, name, one, amounts, at, whole=whole)
         for called, stated in limits
         for one, queue_found in found
         if (amounts := _amounts(stated(queue_found), whole=whole)) is not None
@@ -74,16 +76,14 @@ def ceilings_of(
     return Ceilings(tuple(ceilings), tuple(unknown))
 
 
-def _ceiling(
-    called: str, own: str, name: str, amounts: Mapping[str, int], settings: KaiSettings, *, whole: bool
-) -> Ceiling:
+def _ceiling(called: str, own: str, name: str, amounts: Mapping[str, int], at: FieldPath, *, whole: bool) -> Ceiling:
     return Ceiling(
         called if name == own else called.replace("KAI", "parent KAI"),
         name,
         amounts,
         Family.QUEUE,
         Scope.EVER,
-        at=LABELS / settings.queueLabelKey,
+        at=at,
         counted=_counted(whole=whole),
     )
 
@@ -172,15 +172,15 @@ def _cure(
     pool = known[name].labels.get(settings.nodePoolLabelKey)
     for other in leaves(known)[:MOST_TRIED]:
         if other != name and known[other].labels.get(settings.nodePoolLabelKey) == pool:
-            ceilings = list(_every(other, known, settings))
+            ceilings = list(_every(other, known))
             if None not in ceilings and all(one is not None and allows(one, shape, roles) for one in ceilings):
                 return f"name the Queue {shown(other)}, which allows it"
     return ""
 
 
-def _every(name: str, known: Mapping[str, KaiQueue], settings: KaiSettings) -> Iterator[Ceiling | None]:
+def _every(name: str, known: Mapping[str, KaiQueue]) -> Iterator[Ceiling | None]:
     """Yield the limits and quotas of a queue and of all above it; None for one that is unknown."""
     for one, queue in path_of(name, known):
         for stated in (queue.limit, queue.quota):
             amounts = _amounts(stated, whole=False)
-            yield None if amounts is None else _ceiling("", name, one, amounts, settings, whole=False)
+            yield None if amounts is None else _ceiling("", name, one, amounts, LABELS, whole=False)

@@ -32,6 +32,8 @@ LABEL_SUBGROUP = "kai.scheduler/subgroup-name"
 ANNOTATION_SKIP = "kai.scheduler/skip-podgrouper"
 # On a Job, JobSet or TrainJob, or on the template of a JobSet's Jobs: the minimum of the group that podgrouper makes.
 ANNOTATION_MINIMUM = "kai.scheduler/batch-min-member"
+# On a LeaderWorkerSet or on the template of workers: how many pods a segment has that podgrouper makes a leaf of.
+ANNOTATION_SEGMENT = "kai.scheduler/segment-size"
 # The administrator can choose other keys for these two (`global.queueLabelKey`, `global.nodePoolLabelKey`).
 LABEL_QUEUE = "kai.scheduler/queue"
 LABEL_NODE_POOL = "kai.scheduler/node-pool"
@@ -42,8 +44,9 @@ LABEL_PREEMPTIBILITY = "kai.scheduler/preemptibility"
 PREEMPTIBILITIES = ("preemptible", "non-preemptible")
 # On a workload, with their meaning for podgrouper: how long the gang may stay below its minimum before KAI evicts its
 # pods (never, if negative), and how long it waits before other pods are evicted for it. The fields of a PodGroup.
+ANNOTATION_GRACE = "kai.scheduler/staleness-grace-period"
 DURATIONS = {
-    "kai.scheduler/staleness-grace-period": SpecField(POD_GROUP, "stalenessGracePeriod", "KAI 0.17"),
+    ANNOTATION_GRACE: SpecField(POD_GROUP, "stalenessGracePeriod", "KAI 0.17"),
     "kai.scheduler/preemption-delay": SpecField(POD_GROUP, "preemptionDelay", "KAI 0.17"),
 }
 

@@ -2,11 +2,11 @@
 requires.
 
 A domain is a path of label values from the broadest level of a Topology down, and a node must have the label of every
-level of it. The groups of opted-in workloads are made by KAI's podgrouper, with minimums of their own: one pod of a Job
-and all Jobs of a JobSet unless an annotation says otherwise.
+level of it. The groups of opted-in workloads are made by KAI's podgrouper, with minimums of their own (`podgrouper`).
+Where podgrouper makes no group, or one that never starts, nothing is claimed.
 
 Source: kai-scheduler/KAI-Scheduler v0.16.8, pkg/scheduler/plugins/topology, pkg/scheduler/api/podgroup_info;
-pkg/podgrouper/podgrouper/plugins/{job,jobset,leader_worker_set} (v0.17.0).
+pkg/podgrouper/podgrouper/plugins (v0.17.0).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from webhook.backends.inexpressible import NoTopology, UnknownTopology
 from webhook.backends.kai.keys import ANNOTATION_MINIMUM
+from webhook.backends.kai.podgrouper import first_parts, grouping_of, reads_pods, root_minimum
 from webhook.backends.kai.topology import levels_of
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed
 from webhook.fit.roles import Roles, all_together, group_of
@@ -26,7 +27,6 @@ from webhook.model.fields import FieldPath
 from webhook.model.known_objects import KaiLevels
 from webhook.model.reading import mapping, text
 from webhook.model.version import Version
-from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.topology_request import KAI_REQUIRED, KAI_TOPOLOGY
 from webhook.model.workloads.trainjob import MadeJobSet
@@ -39,6 +39,8 @@ _UNKNOWN = "the level of the KAI Topology that the gang requires"
 # Jobs of a JobSet that each need a domain of their own are listed up to this number.
 _MOST_LISTED = 64
 _MOST_DIGITS = 9
+_MOST_FAULTS = 3
+_IN_TURN = "KAI's group needs {} of the replicated Jobs at once, and {} have pods before another one ran"
 
 
 def packing_of(shape: GangShape, roles: Roles, version: Version | None, facts: ClusterFacts) -> Packing:
@@ -101,14 +103,25 @@ def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _
     """Return what a group of podgrouper places together."""
     workload = None if shape.opted_in is None else shape.opted_in.workload
     within = domains.of_annotations(_annotations(workload))
-    if isinstance(workload, Job):
-        stated = _minimum(_annotations(workload), 1)
-        needs: list[Need] = [PodsNeed(roles.of(one), min(stated or 1, one.minimum)) for one in shape.needed]
-        return _together(shape, needs, len(needs), within)
+    grouping = None if workload is None else grouping_of(workload, trees=version is None or version >= TREES)
+    if grouping is not None and (faults := [*grouping.errors, *grouping.unreachable]):
+        return Packing((), unknown=tuple(f"{fault.at}: {fault.why}" for fault in faults[:_MOST_FAULTS]))
     if isinstance(workload, JobSet):
         return _of_job_set(shape, workload, roles, version, domains)
-    needs = [PodsNeed(roles.of(one), one.minimum) for one in shape.needed]
-    return _together(shape, needs, len(needs), within)
+    minimums = {} if grouping is None else grouping.minimums
+    needs: list[Need] = []
+    for member in shape.needed:
+        part = next(iter(() if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())), None)
+        count = member.minimum if part is None else minimums.get(part.place, member.minimum)
+        if part is not None and member.minimum < part.needed:
+            # Kueue may start the workload with fewer pods.
+            count = min(count, member.minimum)
+        if count > 0:
+            # Podgrouper reads the level of a leaf from Ray's templates.
+            asked = member.template.annotations if workload is not None and reads_pods(workload) else {}
+            needs.append(PodsNeed(roles.of(member), count, domains.of_annotations(asked)))
+    found = _together(shape, needs, len(needs), within)
+    return found if grouping is None else replace(found, left_out=(*found.left_out, *grouping.unsure))
 
 
 def _of_job_set(
@@ -117,6 +130,9 @@ def _of_job_set(
     """Return what the group of a JobSet places together: of its replicated Jobs all, or as many as an annotation says;
     of each of these all Jobs, with the pods of each.
     """
+    needed, first = root_minimum(workload), first_parts(workload)
+    if (version is None or version >= TREES) and needed is not None and needed > first:
+        return Packing((), unknown=(_IN_TURN.format(needed, first),))
     stated = _minimum(_annotations(workload), None)
     left_out_members = _members_of(shape) - len(shape.needed)
     if version is not None and version < TREES:

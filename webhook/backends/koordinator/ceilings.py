@@ -16,6 +16,7 @@ from heapq import nsmallest
 from webhook.backends.koordinator.facts import quotas_of_namespace
 from webhook.backends.koordinator.keys import BUILT_IN_QUOTAS, LABEL_PREEMPTIBLE, ROOT_QUOTA
 from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.backends.queue_tree import place_of
 from webhook.fit.demand import MOST_TRIED, allows, demand_of, exact_requests, floors, requested, templates_of
 from webhook.fit.packing import Ceiling, Ceilings, Role
 from webhook.fit.shape import GangShape, MemberShape
@@ -23,7 +24,7 @@ from webhook.fit.verdict import Family, Scope
 from webhook.model.amounts import Amounts
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
+from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.findings import shown
 from webhook.model.known_objects import ElasticQuotas, Quota
 from webhook.model.reading import text
@@ -201,7 +202,8 @@ class _Quotas:
         return found._replace(cure=self._cure(of, roles))
 
     def _at(self) -> FieldPath:
-        return LABELS / QUOTA_LABEL if QUOTA_LABEL in self._shape.labels else ANNOTATIONS / QUOTA_ANNOTATION
+        keys = ("annotations", QUOTA_ANNOTATION), ("labels", QUOTA_LABEL)
+        return place_of(self._shape, keys, ANNOTATIONS / QUOTA_ANNOTATION)
 
     def _counted(self, role: Role) -> Mapping[str, int]:
         """Return the least that a pod is charged: its requests, without the overhead that a gate may leave out."""

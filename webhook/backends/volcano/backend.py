@@ -30,6 +30,7 @@ from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
 from webhook.model.projections import Resource
@@ -38,7 +39,9 @@ from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_objects import DriftReason, NodeTopology, TopologyDrift
 from webhook.model.topology_tree import NodeLabels, members_of
 from webhook.model.version import Version
+from webhook.model.workloads.gang import made_elsewhere
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.volcano_job import is_volcano_job, least_pods
 from webhook.model.workloads.workload import QUEUE_ANNOTATIONS, OptedInWorkload
 from webhook.validators.gang_scheduler import Limit
 from webhook.validators.opted_in_names import first_named
@@ -86,13 +89,20 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         degraded = (f"{self.name}: topology is refused: the cluster has no HyperNode",) if without else ()
         return (*super().init(facts), *degraded, *unfed_topology(self.name, self.settings, "HyperNode"))
 
+    def own_minimums(self, workload: OptedInWorkload) -> Mapping[FieldPath, int]:
+        least = least_pods(workload) if is_volcano_job(workload) else None
+        return {part.place: (least or {}).get(part.path, 0) for part in workload.parts if least is not None}
+
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
         return (Resource(POD_GROUP, "podgroups"),)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
         keys = tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
-        name = first_named(workload, keys, keys) or self.settings.defaultQueue
+        name = first_named(workload, keys, keys)
+        if name is None and made_elsewhere(workload):
+            return iter(())
+        name = name or self.settings.defaultQueue
         return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:

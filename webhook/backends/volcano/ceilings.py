@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from webhook.backends.queue_tree import leaves, path_of
+from webhook.backends.queue_tree import leaves, path_of, place_of
 from webhook.backends.volcano.gangs import queue_named
 from webhook.backends.volcano.keys import DEFAULT_QUEUE, OPEN, ROOT_QUEUE
 from webhook.backends.volcano.settings import VolcanoSettings
@@ -24,15 +24,17 @@ from webhook.fit.verdict import Family, Scope
 from webhook.model.amounts import Amounts
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import ANNOTATIONS, SPEC
+from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.findings import shown
 from webhook.model.known_objects import VolcanoQueue
+from webhook.model.workloads.workload import QUEUE_ANNOTATIONS
 
 _UNKNOWN_QUEUES = "the Volcano Queues are unknown"
 _UNKNOWN_QUEUE = "the Volcano Queue {} is unknown"
 _UNREADABLE = "an amount of the Volcano Queue {} cannot be read"
 _DEFAULT = f"Volcano's webhook may put a gang in the queue {DEFAULT_QUEUE} into the queue of its namespace"
 _PARENTS = "a Volcano Queue above {} may limit the gang; the profile's enableHierarchy says whether it does"
+_KEYS = tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
 # 0 is no limit of these.
 _NEVER_ZERO = frozenset({"cpu", "memory"})
 
@@ -58,17 +60,17 @@ def ceilings_of(
             unknown.append(_PARENTS.format(shown(name)))
         path = path[:1]
     unknown += [_UNREADABLE.format(shown(one)) for one, found in path if _limit(found) is None]
-    at = ANNOTATIONS / VOLCANO_QUEUE if shape.queue is None else SPEC / "queue"
-    found = [_ceiling(name, one, _limit(queue) or {})._replace(at=at) for one, queue in path]
+    at = place_of(shape, _KEYS, ANNOTATIONS / VOLCANO_QUEUE)
+    found = [_ceiling(name, one, _limit(queue) or {}, at) for one, queue in path]
     if all(allows(one, shape, roles) for one in found):
         return Ceilings(tuple(found), tuple(unknown))
     cure = _cure(name, shape, roles, known)
     return Ceilings(tuple(one._replace(cure=cure) for one in found), tuple(unknown))
 
 
-def _ceiling(own: str, name: str, amounts: Amounts) -> Ceiling:
+def _ceiling(own: str, name: str, amounts: Amounts, at: FieldPath | None = None) -> Ceiling:
     called = "the Volcano Queue" if name == own else "the parent Volcano Queue"
-    return Ceiling(called, name, amounts, Family.QUEUE, Scope.EVER, at=ANNOTATIONS / VOLCANO_QUEUE, counted=requested)
+    return Ceiling(called, name, amounts, Family.QUEUE, Scope.EVER, at=at, counted=requested)
 
 
 def _limit(queue: VolcanoQueue) -> Amounts | None:

@@ -28,6 +28,7 @@ from webhook.fit.shape import GangShape, MemberShape
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.reading import Manifest
+from webhook.model.workloads.volcano_job import is_volcano_job
 
 _BEST_EFFORT = "where pods that request nothing may be, as Volcano starts the gang without them"
 
@@ -120,6 +121,9 @@ def _carried(shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -
     """Return the tiers of an opted-in workload."""
     if shape.opted_in is None:
         return _Tiers()
+    if is_volcano_job(shape.opted_in.workload):
+        # Volcano reads the topology of its own Job from its spec.
+        return _Tiers(unknown=bool(shape.opted_in.workload.spec.get("networkTopology")))
     try:
         whole, parts = carried_topology(shape.opted_in, settings, facts)
     except Inexpressible:

@@ -17,8 +17,10 @@ from webhook.model.claims import claims_on
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import shown
 from webhook.model.keys import GroupKind, Needed, Record
+from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
 from webhook.model.reading import Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads import volcano_job
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import Place, membership
@@ -30,7 +32,6 @@ from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, R
 GANG_LABEL = "rollcall.dev/gang"
 MEMBER_LABEL = "rollcall.dev/gang-member"
 _UNCONSTRAINED = PackConstraint(SPEC, None, None)
-_DEFAULT_SCHEDULER, _VOLCANO, _VOLCANO_JOB = "default-scheduler", "volcano", ("batch.volcano.sh", "Job")
 
 
 class OptedInGang(PodGang):
@@ -138,11 +139,11 @@ def scheduler_of_pods(workload: OptedInWorkload) -> Use | None:
     own name into the pods of its Jobs.
     """
     for part in workload.distinct_parts:
-        if (named := text(part.template.spec.get("schedulerName"))) not in {None, "", _DEFAULT_SCHEDULER}:
+        if (named := text(part.template.spec.get("schedulerName"))) not in {None, "", DEFAULT_SCHEDULER}:
             return Use(part.template.spec_path / "schedulerName", named)
-    if workload.resource.api.group_kind == _VOLCANO_JOB:
-        named = text(workload.spec.get("schedulerName")) or _VOLCANO
-        return None if named == _DEFAULT_SCHEDULER else Use(SPEC / "schedulerName", named)
+    if volcano_job.is_volcano_job(workload):
+        named = text(workload.spec.get("schedulerName")) or volcano_job.SCHEDULER
+        return None if named == DEFAULT_SCHEDULER else Use(SPEC / "schedulerName", named)
     return None
 
 

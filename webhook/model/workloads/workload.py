@@ -87,12 +87,14 @@ class Hindrance(NamedTuple):
 
 class Left(NamedTuple):
     """Why Rollcall makes no gang of a workload: something else does. `is_made` means that an object does that the
-    workload's controller makes, and that Rollcall makes the gang of that object.
+    workload's controller makes, and that Rollcall makes the gang of that object. `system` reads the gang that something
+    else makes, as named in `webhook.model.claims`; empty if that is not known.
     """
 
     at: FieldPath
     why: str
     is_made: bool = False
+    system: str = ""
 
 
 class OptedInWorkload(ABC):

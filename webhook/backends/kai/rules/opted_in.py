@@ -4,7 +4,7 @@ start, or that are not gangs.
 Before 0.16 the group of a JobSet has a minimum of one pod. From 0.16 on it is a tree that requires all replicated Jobs,
 all Jobs of each, and all pods of each Job. The annotation kai.scheduler/batch-min-member overrides the minimum: on a
 JobSet it counts replicated Jobs, on a Job it counts pods. Source: kai-scheduler/KAI-Scheduler,
-pkg/podgrouper/podgrouper/plugins/{jobset,job,leader_worker_set,skiptopowner} (v0.15.2, v0.17.0).
+pkg/podgrouper/podgrouper/plugins/{jobset,job,leaderworkerset,skiptopowner} (v0.15.2, v0.17.0).
 
 The queue: podgrouper reads the label kai.scheduler/queue (or the key that KAI was installed with) from the workload.
 The label of a TrainJob's JobSet wins over the TrainJob's own label. Without such a label podgrouper reads the label of
@@ -14,7 +14,23 @@ the pods, and then uses `default-queue`. Source: pkg/podgrouper/podgrouper/plugi
 
 from __future__ import annotations
 
-from webhook.backends.kai.keys import ANNOTATION_GROUP, ANNOTATION_MINIMUM, ANNOTATION_SKIP, LABEL_QUEUE
+from collections.abc import Iterable
+
+from webhook.backends.kai.keys import (
+    ANNOTATION_GRACE,
+    ANNOTATION_GROUP,
+    ANNOTATION_MINIMUM,
+    ANNOTATION_SKIP,
+    LABEL_QUEUE,
+)
+from webhook.backends.kai.podgrouper import (
+    Fault,
+    PodGrouping,
+    first_parts,
+    grouping_of,
+    root_minimum,
+    stated_minimum,
+)
 from webhook.backends.kai.rules.queue import judge_queue
 from webhook.backends.kai.settings import RuleContext
 from webhook.backends.queue_families import opted_in_disagreement, opted_in_queue
@@ -22,6 +38,7 @@ from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding
+from webhook.model.go_values import nanoseconds
 from webhook.model.known_objects import KaiQueue
 from webhook.model.reading import mapping, text
 from webhook.model.version import Version
@@ -42,6 +59,9 @@ TREES = Version(0, 16)
 # A minimum that any workload reaches with its first pod.
 _ONE = {ANNOTATION_MINIMUM: "1"}
 _MOST_DIGITS = 18
+# From this version on, a workload says how long its group may lack pods. KAI's own time, in nanoseconds.
+_GRACE, _KAI_GRACE = Version(0, 17), 60 * 10**9
+_FOREVER = f'{ANNOTATION_GRACE}: "-1s"'
 _STEPS = (
     replicated("initializer", 1),
     replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
@@ -54,14 +74,20 @@ def _before_trees(context: RuleContext) -> bool:
     return context.scheduler_version is not None and context.scheduler_version < TREES
 
 
-def _minimum(workload: OptedInWorkload) -> str | None:
-    """The minimum that a workload states. If the JobSet of a TrainJob lacks an annotation, podgrouper adds the
-    TrainJob's.
-    """
-    own = text(workload.annotations.get(ANNOTATION_MINIMUM))
-    if own is None and isinstance(workload, MadeJobSet):
-        return text(workload.train_job.annotations.get(ANNOTATION_MINIMUM))
-    return own
+def _grouping(workload: OptedInWorkload, context: RuleContext) -> PodGrouping | None:
+    """What podgrouper makes of a workload, or of the JobSet of a TrainJob."""
+    whole = with_pods(workload, context.facts)
+    return None if whole is None else grouping_of(whole, trees=not _before_trees(context))
+
+
+def _findings(workload: OptedInWorkload, faults: Iterable[Fault], context: RuleContext) -> Results:
+    """One finding for each fault, at the field that the author of the workload wrote."""
+    made = with_pods(workload, context.facts)
+    for fault in faults:
+        at = fault.at
+        if isinstance(made, MadeJobSet) and not (at.parts[0] == "metadata" and at.parts[-1] not in made.annotations):
+            at = made.in_train_job(at)
+        yield Finding(at=at, found=fault.value, why=fault.why, remedy=fault.remedy)
 
 
 @rule(
@@ -73,26 +99,109 @@ def _minimum(workload: OptedInWorkload) -> str | None:
 )
 def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper supports InOrder but not `dependsOn`. The group waits for the pods of all steps, but the pods of later
-    steps are created only after the first step runs or is complete.
+    steps are created only after the first step runs or is complete. With InOrder it waits for one step, unless an
+    annotation says more.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.16.0 to v0.17.0; up to v0.15 the
     minimum is one pod unless an annotation says more).
     """
     pods = with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet):
+    if not isinstance(pods, JobSet) or pods.sequence_path is None or (pods.in_order and _before_trees(context)):
         return
-    waiting = next((part for part in pods.parts if part.after), None)
-    stated = _minimum(pods)
-    if pods.in_order or waiting is None or stated == "1" or (stated is None and _before_trees(context)):
+    stated = stated_minimum(pods)
+    needed, first = root_minimum(pods), first_parts(pods)
+    if _before_trees(context):
+        # One group counts the pods of all steps.
+        first = 1
+        needed = None if stated is None else needed
+    if needed is None or needed <= first:
         return
-    path = waiting.path / "dependsOn"
-    where = pods.where(path) if isinstance(pods, MadeJobSet) else str(path)
+    where = pods.where(pods.sequence_path) if isinstance(pods, MadeJobSet) else str(pods.sequence_path)
     yield Finding(
         at=ANNOTATIONS / ANNOTATION_MINIMUM,
         found=stated,
-        why=f"podgrouper makes one group of all steps, and one step ({where}) has no pods until another step ran",
-        remedy=f'set the annotation {ANNOTATION_MINIMUM}: "1", so that each step is its own gang',
+        why=f"podgrouper makes one group of all steps, and a step has no pods until another one ran ({where})",
+        remedy=_in_turn_remedy(first, context),
     )
+
+
+def _in_turn_remedy(first: int, context: RuleContext) -> str:
+    """What to set so that the first steps start, and are not evicted while the others have no pods."""
+    minimum = f'set the annotation {ANNOTATION_MINIMUM}: "{first}"'
+    if _before_trees(context):
+        return f"{minimum}, so that each step is its own gang"
+    if _lacks_grace(context):
+        return f"{minimum} and run KAI 0.17 with {_FOREVER}: before it, KAI evicts a step of over 60 s"
+    return f"{minimum}, and {_FOREVER} (KAI 0.17 on), or KAI evicts a step of over 60 s"
+
+
+def _lacks_grace(context: RuleContext) -> bool:
+    """Whether the profile states a version in which a workload cannot say how long it may lack pods."""
+    return context.scheduler_version is not None and context.scheduler_version < _GRACE
+
+
+def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
+    """Whether a JobSet says how long it may lack pods: never evicted, or longer than KAI's 60 seconds."""
+    above = job_set.train_job.annotations if isinstance(job_set, MadeJobSet) else {}
+    written = text({**above, **job_set.annotations}.get(ANNOTATION_GRACE))
+    stated = None if written is None or _lacks_grace(context) else nanoseconds(written)
+    return stated is not None and (stated < 0 or stated > _KAI_GRACE)
+
+
+@rule(
+    "kai/owner-stale",
+    subject=Subject.OPTED_IN,
+    default=Action.WARN,
+    passes=Example(train_job(scheduler=_KAI, annotations={**_ONE, ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)),
+    fails=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
+)
+def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """KAI evicts all pods of a group of which a leaf has had fewer pods than its minimum for 60 seconds, also if the
+    group needs only some of its replicated Jobs. So a JobSet whose other steps have no pods yet, or no place, is
+    evicted again and again, unless it says how long it may lack pods.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/job_info.go (`IsStale`),
+    pkg/scheduler/actions/stalegangeviction, pkg/podgrouper/podgrouper/plugins/jobset (v0.17.0); such a leaf was seen
+    evicted with v0.16.8.
+    """
+    pods = with_pods(workload, context.facts)
+    if not isinstance(pods, JobSet) or _before_trees(context) or pods.annotations.get(ANNOTATION_SKIP) == "true":
+        return
+    needed, count = root_minimum(pods), len(pods.parts)
+    empty = sum(part.pods <= 0 for part in pods.parts)
+    if needed is None or needed >= count or count - empty <= 1 or _is_patient(pods, context):
+        return
+    stated = stated_minimum(pods)
+    at, found = ANNOTATIONS / ANNOTATION_MINIMUM, stated
+    if stated is None and pods.sequence_path is not None:
+        at, found = pods.sequence_path, "InOrder"
+        at = pods.in_train_job(at) if isinstance(pods, MadeJobSet) else at
+    remedy = f"annotate it with {_FOREVER}{', and run KAI 0.17' if _lacks_grace(context) else ' (KAI 0.17 on)'}"
+    yield Finding(
+        at=at,
+        found=found,
+        why=f"it starts with {needed} of {count} steps; KAI evicts it once another lacks pods for 60 s",
+        remedy=remedy,
+    )
+
+
+@rule(
+    "kai/owner-ungrouped",
+    subject=Subject.OPTED_IN,
+    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "all"})),
+)
+def ungrouped(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """Podgrouper makes no PodGroup of a workload in which it cannot read a number that it needs: a minimum, the
+    replicas of a PyTorchJob or MPIJob, a segment; a RayCluster with more minReplicas than replicas, or with a level of
+    topology on a template and no Topology. Its pods wait, with a warning event.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{job,jobset,leaderworkerset,ray},
+    kubeflow/{distributed_common,pytorch,mpi} (v0.17.0 to 2026-08).
+    """
+    grouping = _grouping(workload, context)
+    if grouping is not None:
+        yield from _findings(workload, grouping.errors, context)
 
 
 @rule(
@@ -112,7 +221,7 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
     if not isinstance(workload, Job) or is_claimed(workload):
         # Podgrouper skips pods that name their group.
         return
-    if _minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
+    if stated_minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
         yield Finding(
             at=ANNOTATIONS / ANNOTATION_MINIMUM,
             found=None,
@@ -129,15 +238,20 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
     fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "3"})),
 )
 def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """A group never starts if its minimum is higher than the number of pods that exist at a time.
+    """A group never starts if its minimum is higher than the number of pods that exist at a time: that of a Job, of a
+    JobSet's Job, of a PyTorchJob, an MPIJob or a group of Ray's workers.
 
-    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0); for JobSets v0.15.2, while
-    later versions take no more than there are replicated Jobs.
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{job,jobset,ray},
+    kubeflow/{distributed_common,pytorch,mpi} (v0.17.0); for the whole JobSet v0.15.2, while later versions take no more
+    than there are replicated Jobs.
     """
+    grouping = _grouping(workload, context)
+    if grouping is not None:
+        yield from _findings(workload, grouping.unreachable, context)
     whole = with_pods(workload, context.facts)
-    if not (isinstance(whole, Job) or (isinstance(whole, JobSet) and _before_trees(context))):
+    if not isinstance(whole, JobSet) or not _before_trees(context):
         return
-    stated = _minimum(whole)
+    stated = stated_minimum(whole)
     if stated is None or not (stated.isascii() and stated.isdigit()):
         return
     pods = sum(part.pods for part in whole.parts)
@@ -184,7 +298,7 @@ def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool
     if isinstance(workload, JobSet) and not _before_trees(context):
         jobs = [workload.job_metadata(index) for index, part in enumerate(workload.parts) if part.each > 1]
         return any(mapping(one.get("annotations")).get(ANNOTATION_MINIMUM) != "1" for one in jobs)
-    return _minimum(workload) not in {None, "1"}
+    return stated_minimum(workload) not in {None, "1"}
 
 
 def _remedy_for(remedy: str, workload: OptedInWorkload) -> str:
@@ -206,7 +320,7 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.15.2).
     """
     pods = with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet) or not _before_trees(context) or _minimum(pods) is not None:
+    if not isinstance(pods, JobSet) or not _before_trees(context) or stated_minimum(pods) is not None:
         return
     if (count := sum(part.pods for part in pods.parts)) > 1:
         yield Finding(

@@ -1,9 +1,10 @@
 """The topology of TrainJobs, JobSets, LeaderWorkerSets and Jobs, from which podgrouper makes that of their PodGroup.
 
-Podgrouper reads three annotations: on the workload for the whole PodGroup, and on the template of a JobSet's Jobs for
-each Job. If a TrainJob's JobSet lacks an annotation, podgrouper adds the TrainJob's. It ignores a Job's annotations
-unless they name a Topology and a level, and before 0.16 in any case. Source: kai-scheduler/KAI-Scheduler,
-pkg/podgrouper/podgrouper/plugins/{defaultgrouper,jobset,skiptopowner} (v0.15.2, v0.17.0).
+Podgrouper reads three annotations: on the workload for the whole PodGroup, on the template of a JobSet's Jobs for each
+Job, and on the pod templates of Ray's head and groups of workers for each of these. If a TrainJob's JobSet lacks an
+annotation, podgrouper adds the TrainJob's. It ignores a Job's annotations unless they name a Topology and a level, and
+before 0.16 in any case. Source: kai-scheduler/KAI-Scheduler,
+pkg/podgrouper/podgrouper/plugins/{defaultgrouper,jobset,ray,skiptopowner} (v0.15.2, v0.17.0).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from webhook.backends.kai.keys import ANNOTATION_SKIP, NAME, POD_GROUP, POD_GROUPS, TOPOLOGY_FIELDS
+from webhook.backends.kai.podgrouper import reads_pods
 from webhook.backends.kai.rules import pod_group_topology
 from webhook.backends.kai.rules.opted_in import TREES
 from webhook.backends.kai.settings import RuleContext
@@ -27,6 +29,7 @@ from webhook.model.workloads.topology_request import (
     KAI_TOPOLOGY,
     Annotations,
     of_jobs,
+    of_pods,
     of_workload,
 )
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
@@ -81,6 +84,8 @@ def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[Carrie
     if made is None:
         return
     places = [_of_whole(made)]
+    if reads_pods(made):
+        places += [asked for part in made.distinct_parts if _is_complete(asked := _asks(of_pods(part)))]
     if _reads_jobs(context):
         places += [_placed(asked, made) for asked in map(_asks, of_jobs(made)) if _is_complete(asked)]
     for asked in places:
@@ -155,11 +160,18 @@ def _of_job(**annotations: str) -> Manifest:
 )
 def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper reads the topology of a JobSet's Jobs only if the same template names a Topology and a level, and only
-    from 0.16 on. Otherwise it ignores these annotations without a message.
+    from 0.16 on. Otherwise it ignores these annotations without a message, as it ignores a Topology without a level on
+    a template of Ray's.
 
-    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.15.2, v0.17.0).
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{jobset,ray} (v0.15.2, v0.17.0).
     """
     made = _read_by_podgrouper(workload, context)
+    for part in made.distinct_parts if made is not None and reads_pods(made) else ():
+        asked = _asks(of_pods(part))
+        if asked.keys() == {"topology"}:
+            use = asked["topology"]
+            why, remedy = "podgrouper ignores it without a level", f"add {KAI_REQUIRED} to the template"
+            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
     for place in () if made is None else of_jobs(made):
         asked = _asks(place)
         if not asked or (_is_complete(asked) and _reads_jobs(context)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from webhook.backends import families
@@ -132,13 +133,18 @@ def _minimums(change: Change) -> Iterator[_Minimum]:
             yield _Minimum(group.path / "minAvailable", what, before, group.min_available)
 
 
-_FRACTIONS = ("gpu-fraction", "gpu-memory")
+_FRACTION, _MEMORY, _DEVICES, _MPS = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "mps"
+_PARTS = (_FRACTION, _MEMORY)
+# A number of Go that is a quantity, too: no hexadecimal number, no NaN.
+_UINT64 = 2**64
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?\Z")
+_UNSIGNED = re.compile(r"[0-9]{1,20}\Z")
 
 
 @rule(
     "kai/gpu-sharing",
     subject=Subject.POD,
-    guard=sees(*map(HasAnnotation, _FRACTIONS)),
+    guard=sees(*map(HasAnnotation, (*_PARTS, _DEVICES, _MPS))),
     independent=True,
     passes=Example(pod_clique_set(clique("worker", annotations={"gpu-fraction": "0.5"}))),
     fails=Example(
@@ -147,20 +153,43 @@ _FRACTIONS = ("gpu-fraction", "gpu-memory")
 )
 def gpu_sharing(pod: PodTemplate, _: RuleContext) -> Results:
     """KAI's own webhook refuses a pod that requests both a part of a GPU and whole GPUs, or both a fraction and an
-    amount of GPU memory. The pods of such a clique are never created, and the other pods of its gang wait.
+    amount of GPU memory; a fraction that is not between 0 and 1, an amount or a number of devices that is not a
+    positive whole number; and a number of devices, or MPS, without a part of a GPU. The pods of such a clique are never
+    created, and the other pods of its gang wait.
 
-    Source: kai-scheduler/KAI-Scheduler, pkg/admission/webhook/v1alpha2/gpusharing.
+    Source: kai-scheduler/KAI-Scheduler, pkg/admission/webhook/v1alpha2/gpusharing,
+    pkg/binder/plugins/gpusharing/gpu-request/gpu_request_validator.go (v0.17.0).
     """
-    asked = [key for key in _FRACTIONS if text(pod.annotations.get(key))]
+    stated = {key: text(pod.annotations[key]) or "" for key in (*_PARTS, _DEVICES, _MPS) if key in pod.annotations}
+    asked = [key for key in _PARTS if key in stated]
+    other = ""
     if len(asked) > 1:
         other = "the pod also requests gpu-memory"
     elif asked and (whole := pod.request_of(frozenset({"nvidia.com/gpu"}))) is not None:
         other = f"the pod also requests whole GPUs ({whole.resource})"
-    else:
-        return
-    yield Finding(
-        at=pod.annotations_path / asked[0],
-        found=pod.annotations[asked[0]],
-        why=f"{other}, and KAI refuses such a pod",
-        remedy="request only one of the two",
+    if other:
+        yield _refused(pod, asked[0], other, "request only one of the two")
+    elif asked:
+        yield from _wrong_amounts(pod, stated)
+    elif _DEVICES in stated:
+        yield _refused(pod, _DEVICES, "the pod requests no part of a GPU", f"add {_FRACTION}, or remove it")
+    elif stated.get(_MPS) == "true":
+        yield _refused(pod, _MPS, "MPS needs a part of a GPU, and the pod requests none", f"add {_FRACTION}")
+
+
+def _wrong_amounts(pod: PodTemplate, stated: Mapping[str, str]) -> Iterator[Finding]:
+    fraction = stated.get(_FRACTION)
+    if fraction is not None and not (_DECIMAL.match(fraction) and 0 < float(fraction) < 1):
+        yield _refused(pod, _FRACTION, "it is no number between 0 and 1", "write a part of one GPU, such as 0.5")
+    for key in (_MEMORY, _DEVICES):
+        if key in stated and not (_UNSIGNED.match(stated[key]) and 0 < int(stated[key]) < _UINT64):
+            yield _refused(pod, key, "it is no whole number above 0", "write a positive whole number")
+
+
+def _refused(pod: PodTemplate, key: str, why: str, remedy: str) -> Finding:
+    return Finding(
+        at=pod.annotations_path / key,
+        found=pod.annotations[key],
+        why=f"{why}, and KAI refuses such a pod",
+        remedy=remedy,
     )

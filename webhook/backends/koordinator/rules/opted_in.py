@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from webhook.backends import families
 from webhook.backends.koordinator.keys import NAME, QUOTA_KEYS, QUOTA_KEYS_OF_PODS
+from webhook.backends.koordinator.rules import workload as set_rules
 from webhook.backends.koordinator.rules.quota import judge_quota
 from webhook.backends.koordinator.rules.workload import judge_match_policy, share_faults
 from webhook.backends.koordinator.settings import RuleContext
@@ -93,3 +95,8 @@ def only_waiting(workload: OptedInWorkload, context: RuleContext) -> Results:
     """
     if not isinstance(workload, MadeJobSet):
         yield from judge_match_policy(context, "a pod that is replaced alone")
+
+
+resource_claims = families.opted_in_resource_claims(
+    "koordinator/owner-resource-claims", set_rules.resource_claims.documentation, scheduler=NAME
+)

@@ -2,17 +2,29 @@
 
 from webhook.backends.volcano.rules import (
     disruption,
+    job,
     opted_in,
     opted_in_topology,
     pod_group,
     pod_group_topology,
     queue,
     queue_object,
+    spark,
     topology,
     workload,
 )
 from webhook.validators.registry import collect
 
 RULES = collect(
-    workload, disruption, queue, topology, pod_group, pod_group_topology, queue_object, opted_in, opted_in_topology
+    workload,
+    disruption,
+    queue,
+    topology,
+    pod_group,
+    pod_group_topology,
+    queue_object,
+    opted_in,
+    opted_in_topology,
+    job,
+    spark,
 )

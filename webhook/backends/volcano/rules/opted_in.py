@@ -8,7 +8,9 @@ Volcano's own annotation.
 
 from __future__ import annotations
 
+from webhook.backends import families
 from webhook.backends.queue_families import opted_in_disagreement, opted_in_queue
+from webhook.backends.volcano.rules import workload as set_rules
 from webhook.backends.volcano.rules.examples import KNOWN_QUEUES, asking
 from webhook.backends.volcano.rules.queue import judge_queue, syntax_rule
 from webhook.backends.volcano.settings import RuleContext
@@ -60,4 +62,9 @@ queue_disagree = opted_in_disagreement(
     keys=_keys,
     of_pods=_keys,
     remedy=lambda _: f"name one queue, preferably in the annotation {VOLCANO_QUEUE} of the workload",
+)
+
+
+resource_claims = families.opted_in_resource_claims(
+    "volcano/owner-resource-claims", set_rules.resource_claims.documentation, scheduler=_VOLCANO
 )

@@ -136,13 +136,16 @@ class PartShape:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What follows if `when` holds in a workload, or in an entry at `each`: it is about the value at `at`."""
+    """What follows if `when` holds in a workload, or in an entry at `each`: it is about the value at `at`. `system`
+    reads the gang that something else makes.
+    """
 
     why: str
     at: ShapePath | None = None
     when: tuple[Condition, ...] = ()
     each: ShapePath | None = None
     remedy: str = ""
+    system: str = ""
 
     def scopes(self, scope: Scope) -> Iterator[Scope]:
         """Where it is true. Where a value has a type that it cannot compare, it is not. Raises `Malformed`."""
@@ -152,9 +155,11 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class OperatorGroups:
     """The PodGroup that the workload's own operator writes: the path of the minimum that the workload asks it for, and
-    when it writes none, or one without a minimum, because the workload is over.
+    when it writes none, or one without a minimum, because the workload is over. `scheduler` is the path of the
+    scheduler that the operator writes on pods that name none.
     """
 
+    scheduler: ShapePath | None = None
     minimum: ShapePath | None = None
     finished: tuple[Condition, ...] = ()
 
@@ -259,7 +264,7 @@ class WorkloadShape:
             yield from (one.path for one in carried.when)
         yield from self.marked
         yield from (one.path for one in (*self.suspended, *self.elsewhere, *self.operator.finished))
-        yield from (self.operator.minimum,) if self.operator.minimum is not None else ()
+        yield from (path for path in (self.operator.minimum, self.operator.scheduler) if path is not None)
         for said in self.statements:
             yield from (one for one in (said.each, said.at) if one is not None)
             yield from (one.path for one in said.when)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from webhook.model.capabilities import Use
 from webhook.model.changes import value_at
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.keys import Record
+from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
+from webhook.model.reading import Manifest, integer, mapping, text
+from webhook.model.record import QUEUE_WORD
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.roles import surge_of, together_in
@@ -126,6 +130,12 @@ class ShapedWorkload(OptedInWorkload):
         return (None, None) if path is None else (path.at(self._scope), integer(path.value(self._scope)))
 
     @property
+    def operator_scheduler(self) -> str:
+        """The scheduler that its operator writes on pods that name none. Raises `Malformed`."""
+        path = self.shape.operator.scheduler
+        return (None if path is None else text(path.value(self._scope))) or DEFAULT_SCHEDULER
+
+    @property
     def operator_is_done(self) -> bool:
         """Whether it is over, so that the PodGroup of its operator needs no pods."""
         return self.finished or self._holds(self.shape.operator.finished)
@@ -190,21 +200,26 @@ class ShapedWorkload(OptedInWorkload):
                 yield Hindrance(INCOMPLETE, part.path, part.name, why, "give each part a name of its own")
             names.add(part.name)
 
-    def doubts(self) -> Iterator[Hindrance]:
-        """What the shape warns of, a minimum that no number of its pods reaches, and one below which it may run."""
+    def doubts(self, *, makes_gangs: bool = True) -> Iterator[Hindrance]:
+        """What the shape warns of, and a minimum that no number of its pods reaches, also that which it asks its
+        operator for. `makes_gangs`: whether Rollcall makes its gang.
+        """
         yield from self._said(self.shape.warns, OPERATOR)
-        yield from self.unreachable(made=self.has_gangs)
+        yield from self.unreachable(made=self.has_gangs and makes_gangs)
 
     def unreachable(self, *, made: bool) -> Iterator[Hindrance]:
         """The minimums that no number of its pods reaches. `made`: whether Rollcall makes the gang."""
+        places = set[FieldPath]()
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
-                yield from _unreachable(part, scope, has_gangs=made)
-        path, minimum = self.operator_minimum
+                for found in _unreachable(part, scope, has_gangs=made):
+                    places.add(found.at)
+                    yield found
+        at, stated = self.operator_minimum
         pods = sum(part.pods for part in (*self.parts, *self.outside_parts))
-        if path is not None and minimum is not None and 0 < pods < minimum and self.has_gangs:
-            why = f"the minimum of the operator's own gang is {minimum} pods, but only {pods} are created"
-            yield Hindrance(OPERATOR, path, minimum, why, "lower the minimum, or raise the number of pods")
+        if self.has_gangs and at is not None and at not in places and stated is not None and stated > pods > 0:
+            why = f"only {pods} pods are created, so the group of its operator never starts"
+            yield Hindrance(OPERATOR, at, stated, why, "lower it, or raise the number of pods")
 
     def shrinks(self) -> Iterator[Hindrance]:
         """The parts that may get fewer pods than the gang needs."""
@@ -220,8 +235,24 @@ class ShapedWorkload(OptedInWorkload):
         return None
 
     def carried_path(self, key: str) -> FieldPath | None:
-        """The place that its operator takes the value for a key from, whether it has one or not."""
-        return next((one.path.at(self._scope) for one in self.shape.carried if one.key == key), None)
+        """The place that its operator takes the value for a key from, whether it has one or not; None if it writes
+        nothing under the key.
+        """
+        carried = (one for one in self.shape.carried if one.key == key and all_hold(one.when, self._scope))
+        return next((one.path.at(self._scope) for one in carried), None)
+
+    @property
+    def record(self) -> Record:
+        """The record from which its pods are prepared, with the queue of its operator's own field if its labels and
+        annotations name none under that key. Of a gang that the operator makes only that field counts.
+        """
+        record = super().record
+        queues = dict(record.queues)
+        is_left = any(not left.is_made for left in self.leaves())
+        for carried in self.shape.carried:
+            if QUEUE_WORD in carried.key and (value := carried.value(self._scope)) is not None:
+                queues[carried.key] = value if is_left else queues.get(carried.key, value)
+        return replace(record, queues=tuple((key, queues[key]) for key in sorted(queues)))
 
     def _said(self, statements: tuple[Statement, ...], rule: str) -> Iterator[Hindrance]:
         for said in statements:
@@ -234,7 +265,7 @@ class ShapedWorkload(OptedInWorkload):
         for said in self.shape.leaves:
             for scope in said.scopes(self._scope):
                 at, _ = _place_of(said, scope)
-                yield Left(at, said.why)
+                yield Left(at, said.why, system=said.system)
         if self.shape.left_to:
             yield Left(SPEC, f"its controller makes a {self.shape.left_to}, which has the gang", is_made=True)
 

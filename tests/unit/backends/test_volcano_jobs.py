@@ -1,0 +1,241 @@
+"""Volcano Jobs and the PodGroups that operators make for Volcano: their minimums, their queues, and what fit says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.admission.opted_in.worlds import known, validate
+from tests.unit.shapes.workloads import (
+    deployment,
+    mpi_job,
+    pytorch_job,
+    ray_cluster,
+    ray_job,
+    spark_application,
+    template,
+    view,
+)
+from tests.unit.worlds import settings_of
+from webhook.admission.fit import fits_of
+from webhook.config.settings import Settings
+from webhook.fit.verdict import Answer
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import VolcanoQueue
+from webhook.model.reading import Manifest
+from webhook.validators.opted_in_examples import job_set, pod_template, replicated, volcano_job, volcano_task
+
+SMALL = VolcanoQueue("root", "Open", {"cpu": 4000, "memory": 8 * 2**30}, {})
+QUEUES = ClusterFacts(
+    volcano_queues={
+        "root": VolcanoQueue(None, "Open"),
+        "small": SMALL,
+        "closed": VolcanoQueue("root", "Closed"),
+        "teams": VolcanoQueue("root", "Open"),
+        "team-a": VolcanoQueue("teams", "Open"),
+    }
+)
+MINIMUM, IN_TURN, QUEUE = "volcano/job-minimum", "volcano/job-in-turn", "volcano/owner-queue"
+BY_KUBERAY = {"labels": {"rollcall.dev/scheduler": "volcano", "volcano.sh/queue-name": "nobody"}}
+
+
+def task(name: str, replicas: int, *, after: str | None = None, cpu: str | None = None, **fields: Any) -> Manifest:
+    found = volcano_task(name, replicas, **fields)
+    if after is not None:
+        found["dependsOn"] = {"name": [after]}
+    if cpu is not None:
+        found["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    return found
+
+
+def of_job(*tasks: Manifest, **spec: Any) -> Manifest:
+    return volcano_job(*tasks, **{"queue": "small", **spec})
+
+
+def named(manifest: Manifest, **metadata: Any) -> Manifest:
+    return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
+
+
+def judged(manifest: Manifest, facts: ClusterFacts = QUEUES, settings: Settings | None = None) -> set[tuple[str, str]]:
+    verdict = validate(manifest, facts=known(facts=facts), settings=settings or settings_of("volcano"))
+    return {(finding.rule, str(finding.at)) for finding in verdict.findings}
+
+
+HEAD, TAIL = task("head", 4), task("tail", 2, after="head")
+IN_OPTIONS = "spec.batchSchedulerOptions.queue"
+ON_POLICY = "spec.runPolicy.schedulingPolicy"
+TABLE: dict[str, tuple[Manifest, set[tuple[str, str]]]] = {
+    "a minimum that its tasks have": (of_job(HEAD, minAvailable=4), set()),
+    "a minimum above all tasks": (of_job(HEAD, task("other", 1), minAvailable=6), {(MINIMUM, "spec.minAvailable")}),
+    "a negative minimum": (of_job(HEAD, minAvailable=-1), {(MINIMUM, "spec.minAvailable")}),
+    "a task above its replicas": (
+        of_job(task("head", 2, minAvailable=3), minAvailable=1),
+        {(MINIMUM, "spec.tasks[0].minAvailable")},
+    ),
+    "a minimum without later tasks": (of_job(HEAD, TAIL, minAvailable=1), set()),
+    "a minimum of all first pods": (of_job(HEAD, TAIL, minAvailable=4), set()),
+    "a minimum with later pods": (of_job(HEAD, TAIL, minAvailable=5), {(IN_TURN, "spec.minAvailable")}),
+    "a later task that states a minimum": (
+        of_job(task("head", 4, minAvailable=1), task("tail", 2, after="head", minAvailable=1), minAvailable=2),
+        {(IN_TURN, "spec.tasks[1].minAvailable")},
+    ),
+    "a later task that needs none": (
+        of_job(task("head", 4, minAvailable=1), task("tail", 2, after="head", minAvailable=0), minAvailable=2),
+        set(),
+    ),
+    "a queue that is missing": (of_job(HEAD, queue="nobody"), {(QUEUE, "spec.queue")}),
+    "a queue that is closed": (of_job(HEAD, queue="closed"), {(QUEUE, "spec.queue")}),
+    "a queue with children": (of_job(HEAD, queue="teams"), {(QUEUE, "spec.queue")}),
+    "no queue, and no default": (volcano_job(HEAD), {(QUEUE, "spec.queue")}),
+    "a SparkApplication's queue": (
+        spark_application(scheduler="volcano", batchScheduler="volcano", batchSchedulerOptions={"queue": "nobody"}),
+        {(QUEUE, IN_OPTIONS), ("owner/operator", "spec.batchScheduler")},
+    ),
+    "a SparkApplication without a queue": (
+        spark_application(scheduler="volcano", batchScheduler="volcano", executor={"instances": 1}),
+        {(QUEUE, IN_OPTIONS)},
+    ),
+    "a SparkApplication of yunikorn": (
+        spark_application(scheduler="volcano", batchScheduler="yunikorn"),
+        set(),
+    ),
+    "a SparkApplication larger than its queue": (
+        spark_application(
+            scheduler="volcano",
+            batchScheduler="volcano",
+            batchSchedulerOptions={"queue": "small"},
+            executor={"instances": 1, "cores": 1, "memory": "8g"},
+            driver={"cores": 1, "memory": "512m"},
+        ),
+        {("volcano/owner-spark-queue", IN_OPTIONS)},
+    ),
+    "a SparkApplication with more than its queue's cores": (
+        spark_application(scheduler="volcano", batchScheduler="volcano", batchSchedulerOptions={"queue": "small"}),
+        {("volcano/owner-spark-queue", IN_OPTIONS), ("owner/operator", "spec.batchScheduler")},
+    ),
+    "stated resources within the queue": (
+        spark_application(
+            scheduler="volcano",
+            batchScheduler="volcano",
+            batchSchedulerOptions={"queue": "small", "resources": {"cpu": "4"}},
+            executor={"instances": 1, "coreRequest": "8"},
+        ),
+        set(),
+    ),
+    "a PyTorchJob's queue": (
+        pytorch_job(scheduler="volcano", runPolicy={"schedulingPolicy": {"queue": "nobody"}}),
+        {(QUEUE, f"{ON_POLICY}.queue"), ("owner/operator", ON_POLICY)},
+    ),
+    "an MPIJob's queue, and too high a minimum": (
+        mpi_job(scheduler="volcano", runPolicy={"schedulingPolicy": {"queue": "closed", "minAvailable": 7}}),
+        {
+            (QUEUE, f"{ON_POLICY}.queue"),
+            ("owner/operator", ON_POLICY),
+            ("owner/operator", f"{ON_POLICY}.minAvailable"),
+        },
+    ),
+    "a RayCluster's queue": (
+        named(ray_cluster(scheduler=None), **BY_KUBERAY),
+        {
+            (QUEUE, "metadata.labels[volcano.sh/queue-name]"),
+            ("owner/operator", "metadata.labels[volcano.sh/queue-name]"),
+        },
+    ),
+    "a RayJob's queue by its annotation": (
+        named(ray_job(scheduler="volcano"), annotations={"scheduling.volcano.sh/queue-name": "small"}),
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "expected"), TABLE.values(), ids=TABLE)
+def test_the_minimum_and_the_queue_of_a_group_that_an_operator_makes(
+    manifest: Manifest, expected: set[tuple[str, str]]
+) -> None:
+    assert judged(manifest) == expected
+
+
+@pytest.mark.parametrize("scheduler", ["volcano", "kai-scheduler"])
+def test_a_group_that_something_else_makes_is_not_in_the_queue_of_the_profile(scheduler: str) -> None:
+    facts = ClusterFacts(volcano_queues={"small": SMALL}, kai_queues={})
+    settings = settings_of(scheduler, {"defaultQueue": "gone"})
+    for manifest in (of_job(HEAD, scheduler=scheduler), spark_application(scheduler=scheduler, batchScheduler="other")):
+        rules = {rule for rule, _ in judged(manifest, facts, settings)}
+        assert not rules & {"volcano/owner-queue", "kai/owner-queue", "kai/owner-no-queue"}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "answer"),
+    [
+        (of_job(task("a", 6, cpu="1")), Answer.NEVER),
+        (of_job(task("a", 6, cpu="1"), minAvailable=5), Answer.NEVER),
+        (of_job(task("a", 6, cpu="1"), minAvailable=4), Answer.UNKNOWN),
+        # At least one pod of the large task is needed: the other has only three.
+        (of_job(task("a", 3), task("b", 3, cpu="5"), minAvailable=4), Answer.NEVER),
+        (of_job(task("a", 3), task("b", 3, cpu="5"), minAvailable=3), Answer.UNKNOWN),
+        # The minimum of each task counts if these are no more than the Job's.
+        (of_job(task("a", 3, minAvailable=2), task("b", 3, cpu="5", minAvailable=1), minAvailable=3), Answer.NEVER),
+        (of_job(task("a", 2, cpu="1"), task("b", 9, cpu="1", after="a"), minAvailable=2), Answer.UNKNOWN),
+    ],
+)
+def test_fit_counts_what_the_gang_of_a_volcano_job_surely_needs(manifest: Manifest, answer: Answer) -> None:
+    settings = settings_of("volcano")
+    (fit,) = fits_of(view(manifest, settings), settings.profiles["volcano"], QUEUES, settings)
+    assert fit.verdict.answer is answer
+    if fit.verdict.witness is not None:
+        assert str(fit.verdict.witness.at) == "spec.queue"
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        of_job(HEAD, TAIL, minAvailable=6),
+        of_job(task("a", 4, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})),
+        of_job(task("a", 2, template=pod_template({"schedulerName": "default-scheduler"}))),
+    ],
+)
+def test_no_gang_of_a_volcano_job_is_claimed_that_is_not_known(manifest: Manifest) -> None:
+    settings = settings_of("volcano")
+    assert fits_of(view(manifest, settings), settings.profiles["volcano"], QUEUES, settings) == []
+    assert (
+        fits_of(view(of_job(HEAD), settings), settings_of("lpx-scheduler").profiles["lpx-scheduler"], QUEUES, settings)
+        == []
+    )
+
+
+CLAIMS = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
+
+
+@pytest.mark.parametrize(("scheduler", "system"), [("koord-scheduler", "koordinator"), ("volcano", "volcano")])
+def test_resource_claims_are_said_of_every_kind(scheduler: str, system: str) -> None:
+    claimed = pod_template(CLAIMS)
+    of_set = job_set(replicated("node", template=claimed), scheduler=scheduler)
+    of_mpi = mpi_job(scheduler=scheduler)
+    of_mpi["spec"]["mpiReplicaSpecs"]["Worker"]["template"] = claimed
+    for manifest, at in (
+        (of_set, "spec.replicatedJobs[0].template.spec.template.spec.resourceClaims"),
+        (of_mpi, "spec.mpiReplicaSpecs.Worker.template.spec.resourceClaims"),
+        (of_job(task("a", 2, template=claimed), scheduler=scheduler), "spec.tasks[0].template.spec.resourceClaims"),
+    ):
+        assert (f"{system}/owner-resource-claims", at) in judged(manifest, settings=settings_of(scheduler))
+
+
+def test_a_gang_of_volcano_is_said_to_be_unread_by_another_scheduler() -> None:
+    assert ("owner/gang-unread", "spec") in judged(
+        of_job(HEAD, scheduler="koord-scheduler"), settings=settings_of("koord-scheduler")
+    )
+    assert judged(deployment(scheduler="volcano", template=template())) == {
+        (QUEUE, "metadata.annotations[scheduling.grove.io/volcano-queue]")
+    }
+
+
+def test_explain_shows_what_volcano_surely_needs_of_each_task() -> None:
+    settings = settings_of("volcano")
+    backend = settings.profiles["volcano"].backend
+    manifest = of_job(task("a", 4, minAvailable=2), task("b", 2, minAvailable=1), minAvailable=3)
+    assert {str(at): least for at, least in backend.own_minimums(view(manifest, settings)).items()} == {
+        "spec.tasks[0].template": 2,
+        "spec.tasks[1].template": 1,
+    }
+    assert not backend.own_minimums(view(of_job(HEAD, TAIL, minAvailable=6), settings))
