@@ -31,12 +31,15 @@ def annotated(value: str, **fields: Any) -> Manifest:
     return job(scheduler=KAI, annotations={MINIMUM: value}, **fields)
 
 
-def steps(*, in_order: bool = False, scheduler: str = KAI, **annotations: str) -> Manifest:
-    after = {} if in_order else {"dependsOn": [{"name": "first", "status": "Complete"}]}
-    order = {"startupPolicy": {"startupPolicyOrder": "InOrder"}} if in_order else {}
-    named = {key.replace("_", "-"): value for key, value in annotations.items()}
-    parts = (replicated("first", 1), replicated("second", 2, **after))
-    return job_set(*parts, scheduler=scheduler, annotations=named, **order)
+def steps(annotations: dict[str, str] | None = None) -> Manifest:
+    second = replicated("second", 2, dependsOn=[{"name": "first", "status": "Complete"}])
+    return job_set(replicated("first", 1), second, scheduler=KAI, annotations=annotations)
+
+
+def in_order(annotations: dict[str, str] | None = None) -> Manifest:
+    parts = replicated("first", 1), replicated("second", 2)
+    order = {"startupPolicyOrder": "InOrder"}
+    return job_set(*parts, scheduler=KAI, annotations=annotations, startupPolicy=order)
 
 
 def of_job(minimum: str | None = None, **spec: Any) -> Manifest:
@@ -72,13 +75,13 @@ TABLE: dict[str, tuple[Manifest, set[tuple[str, str]]]] = {
     "a Job of a JobSet with 0": (of_job("0"), {(UNGROUPED, f"{JOB}.metadata.annotations[{MINIMUM}]")}),
     "a Job of a JobSet within its pods": (of_job("3"), set()),
     "fewer completions than parallelism": (of_job(completions=2), {(ABOVE, f"{JOB}.spec.parallelism")}),
-    "steps of which one is enough": (steps(**{MINIMUM: "1"}), {(STALE, ON_MINIMUM)}),
-    "steps that are never stale": (steps(**{MINIMUM: "1", GRACE: "-1s"}), set()),
-    "steps that may be stale for long": (steps(**{MINIMUM: "1", GRACE: "12h"}), set()),
-    "steps that may be stale as long as usual": (steps(**{MINIMUM: "1", GRACE: "60s"}), {(STALE, ON_MINIMUM)}),
-    "steps in order": (steps(in_order=True), {(STALE, "spec.startupPolicy.startupPolicyOrder")}),
-    "steps in order that are never stale": (steps(in_order=True, **{GRACE: "-1s"}), set()),
-    "two steps in order at once": (steps(in_order=True, **{MINIMUM: "2"}), {(IN_TURN, ON_MINIMUM)}),
+    "steps of which one is enough": (steps({MINIMUM: "1"}), {(STALE, ON_MINIMUM)}),
+    "steps that are never stale": (steps({MINIMUM: "1", GRACE: "-1s"}), set()),
+    "steps that may be stale for long": (steps({MINIMUM: "1", GRACE: "12h"}), set()),
+    "steps that may be stale as long as usual": (steps({MINIMUM: "1", GRACE: "60s"}), {(STALE, ON_MINIMUM)}),
+    "steps in order": (in_order(), {(STALE, "spec.startupPolicy.startupPolicyOrder")}),
+    "steps in order that are never stale": (in_order({GRACE: "-1s"}), set()),
+    "two steps in order at once": (in_order({MINIMUM: "2"}), {(IN_TURN, ON_MINIMUM)}),
     "steps that wait for each other": (steps(), {(IN_TURN, ON_MINIMUM)}),
     "parts of which some are enough": (
         job_set(replicated("a"), replicated("b"), scheduler=KAI, annotations={MINIMUM: "1"}),
@@ -160,9 +163,9 @@ def test_what_podgrouper_makes_no_group_of_or_one_that_never_starts(
 @pytest.mark.parametrize("version", ["0.16.8", "0.17.0"])
 def test_the_remedy_for_steps_names_the_release_that_reads_it(version: str) -> None:
     settings = settings_of(KAI, schedulerVersion=version)
-    (finding,) = validate(steps(in_order=True), facts=known(facts=KNOWN), settings=settings).findings
+    (finding,) = validate(in_order(), facts=known(facts=KNOWN), settings=settings).findings
     assert (finding.rule, GRACE in finding.remedy, "0.17" in finding.remedy) == (STALE, True, True)
-    patient = validate(steps(in_order=True, **{GRACE: "-1s"}), facts=known(facts=KNOWN), settings=settings)
+    patient = validate(in_order({GRACE: "-1s"}), facts=known(facts=KNOWN), settings=settings)
     # Before 0.17 podgrouper does not read the annotation.
     assert [found.rule for found in patient.findings] == ([STALE] if version == "0.16.8" else [])
 

@@ -87,11 +87,13 @@ def test_a_group_without_its_workload_is_not_compared(rollcall: Run) -> None:
     assert "owner/operator-group" not in ran.out
 
 
-def _deployment(minimum: str, strategy: dict[str, Any] | None, replicas: int | None = 4, **labels: str) -> str:
+def _deployment(
+    minimum: str, strategy: dict[str, Any] | None, replicas: int | None = 4, *, opted_in: bool = False
+) -> str:
     pod = {"schedulerName": "volcano", "containers": [{"name": "main", "image": "example.com/main"}]}
     metadata = {
         "name": "demo",
-        "labels": labels,
+        "labels": {"rollcall.dev/scheduler": "volcano"} if opted_in else {},
         "annotations": {"scheduling.volcano.sh/group-min-member": minimum},
     }
     selector = {"app": "demo"}
@@ -127,7 +129,7 @@ def _rolling(surge: int | str, unavailable: int | str) -> dict[str, Any]:
         (_deployment("two", _rolling(1, 0)), False),
         (_deployment("2", _rolling("many", 0)), False),
         # Rollcall makes one group of all its revisions.
-        (_deployment("2", _rolling(1, 0), **{"rollcall.dev/scheduler": "volcano"}), False),
+        (_deployment("2", _rolling(1, 0), opted_in=True), False),
     ],
 )
 def test_a_rollout_that_waits_for_its_own_end_is_found(rollcall: Run, manifest: str, is_found: bool) -> None:
