@@ -25,7 +25,7 @@ KNOWN = ClusterFacts(
     pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))},
 )
 SETTINGS = koordinator(standalone=False)
-RIGHT = "demo-0/demo-0-worker/d7019ddb7a5d"
+RIGHT = "demo-0/demo-0-worker/0870513a2d43"
 
 
 def seal(pod: Manifest, user: str = OPERATOR, facts: ClusterFacts = KNOWN, settings: Settings = SETTINGS) -> str | None:
@@ -43,7 +43,7 @@ def with_seal(value: str, **labels: str) -> Manifest:
 def test_a_pod_of_grove_s_operator_is_sealed_with_its_gang_and_what_the_rules_look_for() -> None:
     assert seal(gang_pod()) == RIGHT
     assert seal(with_seal(RIGHT)) == RIGHT
-    assert seal(with_seal("demo-0/other/d7019ddb7a5d")) == RIGHT
+    assert seal(with_seal("demo-0/other/0870513a2d43")) == RIGHT
 
 
 def test_a_pod_whose_podgang_is_unknown_is_sealed_because_no_rule_refuses_it() -> None:

@@ -158,8 +158,8 @@ DEVICES: dict[str, tuple[Any, list[str]]] = {
         [f"{SPEC}.containers[0].resources.requests[koordinator.sh/gpu]"],
     ),
     "Hygon's DCUs and shared GPUs": (
-        with_containers(container("a", requests={"dcu.com/gpu": "1", "koordinator.sh/gpu.shared": "1"})),
-        [f"{SPEC}.containers[0].resources.requests[koordinator.sh/gpu.shared]"],
+        with_containers(container("a", requests={"dcu.com/gpu": "1", **SHARE, "koordinator.sh/gpu.shared": "1"})),
+        [f"{SPEC}.containers[0].resources.requests[koordinator.sh/gpu-memory-ratio]"],
     ),
     "a vendor's GPUs and CPUs for batch work": (
         pod_clique_set(

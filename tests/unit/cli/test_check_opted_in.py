@@ -65,11 +65,11 @@ def test_a_job_that_names_its_gang_gets_no_advice(rollcall: Run) -> None:
     job = JOB.replace("template: {spec: {", "template: {spec: {schedulingGroup: {podGroupName: mine}, ")
     report = json.loads(rollcall("check", "-o", "json", "-", stdin=job).out)
     assert report["reasons"] == {"gang-elsewhere": 1}
+    # Whether the group is there, the file does not say.
+    assert (report["findings"], [one["rule"] for one in report["notJudged"]]) == ([], ["groups/missing"])
     # Beside what is judged, it needs no word.
     report = json.loads(rollcall("check", "-o", "json", "-", stdin=f"{job}---\n{FINE}").out)
     assert (report["reasons"], report["judged"], report["ignored"]) == ({}, 1, 0)
-    # Whether the group is there, the file does not say.
-    assert (report["findings"], [one["rule"] for one in report["notJudged"]]) == ([], ["groups/missing"])
 
 
 def test_the_label_of_a_namespace_in_another_file_opts_in(rollcall: Run, tmp_path: Path) -> None:

@@ -31,6 +31,16 @@ PROFILES: dict[str, dict[str, Any]] = {
     "default-scheduler 1.35": {"config": {"gangScheduling": True, "apiGeneration": "v1alpha1"}},
     "scheduler-plugins-scheduler": {},
 }
+# Queues that published samples name in the label that KubeRay reads.
+QUEUES = "---".join(
+    f"""
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {{name: {name}}}
+status: {{state: Open}}
+"""
+    for name in ("llama2-training-queue", "kuberay-test-queue")
+)
 STAND_INS = {
     "set.yaml": FINE,
     "job.yaml": """\
@@ -58,7 +68,8 @@ def test_rendered_objects_pass_every_rule_under_any_user(rollcall: Run, tmp_path
     profile = {"name": scheduler, **PROFILES[named]}
     head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
     configuration.write_text(json.dumps({**head, "scheduler": {"profiles": [profile]}}))
-    cluster = [Path("manifests/facts/cluster.yaml")]
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    cluster = [Path("manifests/facts/cluster.yaml"), tmp_path / "queues.yaml"]
     files = samples()
     if files is None:
         files = [tmp_path / name for name in STAND_INS]

@@ -41,13 +41,13 @@ def a_cohort_lends_what_a_cluster_queue_lacks() -> None:
 
 def _every_pod(shape_of: Any) -> Any:
     def made(workload: Any, scheduler: str) -> Any:
-        shape = shape_of(workload, scheduler)
-        return shape._replace(members=tuple(one._replace(minimum=one.pods) for one in shape.members))
+        (shape,) = shape_of(workload, scheduler)
+        return [shape._replace(members=tuple(one._replace(minimum=one.pods) for one in shape.members))]
 
     return made
 
 
-@trap(51, Mutant("webhook.admission.fit.shape_of_volcano_job", _every_pod))
+@trap(51, Mutant("webhook.fit.gang_shapes._of_volcano_job", _every_pod))
 def volcano_starts_a_job_with_its_minimum_and_skips_those_of_tasks_which_are_more() -> None:
     _may_start(volcano_job(task("a", 9)), "volcano")
     most = "minAvailable: 3,"

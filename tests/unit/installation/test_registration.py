@@ -100,7 +100,7 @@ OPERATOR = (
 
 def unsealed(operator: str = OPERATOR) -> dict[str, str]:
     """Of koord-scheduler and default-scheduler, which is always enabled."""
-    ours = f'object.spec.schedulerName == "koord-scheduler" && {SEALED} + "/d7019ddb7a5d"'
+    ours = f'object.spec.schedulerName == "koord-scheduler" && {SEALED} + "/0870513a2d43"'
     either = (
         f'(object.spec.schedulerName == "default-scheduler" && {SEALED} + "/735f03c83aac")'
         f" || ({ours} && !({' || '.join(LOOKED_FOR)}))"
