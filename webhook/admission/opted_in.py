@@ -43,6 +43,9 @@ from webhook.validators.selection import DEFAULT_SCHEDULER, NAMESPACE, Choice, n
 # As in `webhook.model.claims`.
 _WORKLOAD_API = "the Workload API"
 
+# Rules that ask nothing about the scheduler.
+_OF_CONTROLLERS = ("owner/", "kueue/")
+
 IS_NO_GANG = f"no gang: its label {SCHEDULER_LABEL} is {OPTED_OUT}, so it and its pods stay unchanged"
 
 
@@ -93,7 +96,8 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
 
     def without_choice(self, workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Verdict:
         """Return the verdict on a workload that is not opted in. In a cluster it predates what opts it in. In files the
-        independent rules judge it, under the scheduler that its pods name.
+        independent rules judge it, under the scheduler that its pods name. Without a profile of that scheduler none of
+        a scheduler's own rules do.
         """
         if not settings.standalone:
             return ALLOWED
@@ -107,6 +111,8 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
         context = gang_context(profile, known, choice, {}, settings, namespace=workload.namespace)
         rules = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
+        if scheduler not in settings.profiles:
+            rules = tuple(bound for bound in rules if bound.rule.id.startswith(_OF_CONTROLLERS))
         outcome = _judged_with_pods(rules, profile, workload, None, replace(context, opted_in=False))
         return with_findings(verdict, outcome.findings)
 

@@ -234,6 +234,18 @@ def test_what_holds_whoever_makes_the_gang_is_judged_without_the_label(
         assert report["reasons"] == {"not-opted-in": 1}
 
 
+@pytest.mark.parametrize("scheduler", ["yunikorn", "kai-scheduler", None])
+def test_no_rule_of_a_scheduler_judges_pods_that_it_does_not_place(rollcall: Run, scheduler: str | None) -> None:
+    label = "koordinator.sh/qosClass: ls"
+    named = "" if scheduler is None else f"schedulerName: {scheduler}, "
+    job = JOB.replace("template: {spec: {", f"template: {{metadata: {{labels: {{{label}}}}}, spec: {{{named}")
+    assert label in job
+    report = _report(rollcall, job)
+    assert (report["findings"], report["reasons"]) == ([], {"not-opted-in": 1})
+    placed = job.replace(f"spec: {{{named}", "spec: {schedulerName: koord-scheduler, ", 1)
+    assert [finding["rule"] for finding in _report(rollcall, placed)["findings"]] == ["koordinator/qos-class"]
+
+
 def test_a_placeholder_is_not_rendered_and_no_mistake_of_type(rollcall: Run) -> None:
     for text, field in (
         (TRAIN_JOB.replace("numNodes: 3", "numNodes: $NUM_NODES"), "spec.trainer.numNodes"),
