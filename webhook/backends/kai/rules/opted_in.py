@@ -152,6 +152,7 @@ def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
     "kai/owner-stale",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
+    independent=True,
     passes=Example(train_job(scheduler=_KAI, annotations={**_ONE, ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)),
     fails=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
 )
@@ -188,6 +189,7 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
 @rule(
     "kai/owner-ungrouped",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
     fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "all"})),
 )
