@@ -63,7 +63,7 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
         if _passes(request) or (_leaving(request) and not rewritten(request, settings)):
             return ALLOWED
         require_few_parts(request, settings.kinds)
-        if request.uid and facts.field_names is not None:
+        if request.user and facts.field_names is not None:
             # What an API server sends has passed the schema of its kind, which may be of another release.
             facts = replace(facts, field_names=None)
         verdict = with_keys(_validated(request, facts, settings), request, facts, settings)

@@ -163,9 +163,7 @@ SERVED_VERSIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
 }
 # By group, kind and version: which releases serve it, if releases in use serve one that the current one does not.
 LAST_SERVED: Mapping[tuple[str, str, str], str] = {
-    (group, kind, "v1beta1"): "Kueue v0.19 and earlier"
-    for group, kind in SERVED_VERSIONS
-    if group == "kueue.x-k8s.io"
+    (group, kind, "v1beta1"): "Kueue v0.19 and earlier" for group, kind in SERVED_VERSIONS if group == "kueue.x-k8s.io"
 }
 # By group and kind: the apiVersion and kind that took its place.
 RETIRED_KINDS: Mapping[tuple[str, str], tuple[str, str]] = {

@@ -25,7 +25,7 @@ _SCOPES = ("AllReplicas", "PerReplica")
 # IsEnvVarName of k8s.io/apimachinery.
 _VARIABLE = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z][-._a-zA-Z0-9]*")
 _NO_VARIABLE = (
-    "a variable's name has letters, digits, -, _ and ., begins with no digit, and is neither . nor begins with .., "
+    "a variable's name has only letters, digits, -, _ and ., begins with no digit and not with .., and is not a dot, "
     "so Grove refuses it"
 )
 
