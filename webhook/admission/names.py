@@ -37,7 +37,8 @@ def with_names(
     ceiling = settings.ceiling(profile, facts, namespace)
     rules = [bound for subject in subjects for bound in profile.name_rules[subject][ceiling]]
     # These rules ask nothing about the scheduler, so its context need not be made.
-    context: Context[None] = Context(facts, Choice(profile.name, ROOT, settings.available), {}, None)
+    choice = Choice(profile.name, ROOT, settings.available)
+    context: Context[None] = Context(facts, choice, {}, None, configured_keys=settings.configured_keys)
     outcome = run_each(rules, context, found)
     if not (outcome.findings or outcome.unjudged):
         return verdict

@@ -251,6 +251,11 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return None
 
     @property
+    def configured_keys(self) -> frozenset[str]:
+        """The keys of labels that the settings say the scheduler reads."""
+        return frozenset()
+
+    @property
     def carries_priority(self) -> bool:
         """Whether pods must get the priority of their workload's class, because Grove does not set it."""
         return False

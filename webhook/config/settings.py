@@ -295,6 +295,8 @@ class Settings:
     proceed: Proceed = go_on
     # By group and kind: the profiles that have rules about such objects.
     judging: Mapping[tuple[str, str], tuple[Profile, ...]] = field(default_factory=dict)
+    # The keys of labels that some profile's settings say its scheduler reads.
+    configured_keys: frozenset[str] = frozenset()
     # How Kueue is installed, if it is.
     kueue: KueueSettings = INSTALLED
     # Whether the reconciler answers Kueue's AdmissionChecks.
@@ -321,6 +323,8 @@ class Settings:
             for judged in profile.judged_in_files:
                 judging[judged[:2]] = (*judging.get(judged[:2], ()), profile)
         object.__setattr__(self, "judging", judging)
+        keys = frozenset(key for profile in self.profiles.values() for key in profile.backend.configured_keys)
+        object.__setattr__(self, "configured_keys", keys)
         controllers = (user for profile in self.profiles.values() for user in profile.controllers)
         exempt = frozenset((*self.tenancy.reconcilers, *self.tenancy.exempt_users, *controllers))
         object.__setattr__(self, "exempt_users", exempt)

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from webhook.config.sections import Section
 from webhook.errors import Problem
-from webhook.model.naming import is_label, is_subdomain
+from webhook.model.naming import is_key, is_label, is_subdomain
 from webhook.model.workloads.shapes.condition import Condition
 from webhook.model.workloads.shapes.count import DEEPEST, MOST, Count
 from webhook.model.workloads.shapes.path import PathError, ShapePath, shape_path
@@ -63,12 +63,6 @@ def _is(fits: Callable[[str], object], what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _is_key(value: str) -> bool:
-    domain, slash, name = value.rpartition("/")
-    return _KEY.fullmatch(name) is not None and (not slash or is_subdomain(domain))
-
-
-_KEY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 # Parts of requests, rights and webhook rules.
 Group = Annotated[str, _is(is_subdomain, "an API group, such as example.com")]
@@ -76,8 +70,8 @@ CoreGroup = Annotated[str, _is(lambda value: not value or is_subdomain(value), "
 Kind = Annotated[str, _is(_KIND.fullmatch, "a kind, such as Training")]
 Plural = Annotated[str, _is(is_label, "a plural, such as trainings")]
 Version = Annotated[str, _is(is_label, "a version, such as v1alpha1")]
-LabelKey = Annotated[str, _is(_is_key, "the key of a label, such as example.com/role")]
-NoLabelKey = Annotated[str, _is(lambda value: not value or _is_key(value), "the key of a label, or empty")]
+LabelKey = Annotated[str, _is(is_key, "the key of a label, such as example.com/role")]
+NoLabelKey = Annotated[str, _is(lambda value: not value or is_key(value), "the key of a label, or empty")]
 Path = Annotated[str, AfterValidator(_single)]
 EachPath = Annotated[str, AfterValidator(_entries)]
 Scalar = str | int | bool

@@ -161,11 +161,9 @@ SERVED_VERSIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
         "v1beta2",
     ),
 }
-# By group, kind and version: which releases serve it, where that is known of one that is retired.
+# By group, kind and version: which releases serve it, if releases in use serve one that the current one does not.
 LAST_SERVED: Mapping[tuple[str, str, str], str] = {
-    (group, kind, "v1beta1"): "Kueue v0.19 and earlier serve it"
-    for group, kind in SERVED_VERSIONS
-    if group == "kueue.x-k8s.io"
+    (group, kind, "v1beta1"): "Kueue v0.19 and earlier" for group, kind in SERVED_VERSIONS if group == "kueue.x-k8s.io"
 }
 # By group and kind: the apiVersion and kind that took its place.
 RETIRED_KINDS: Mapping[tuple[str, str], tuple[str, str]] = {

@@ -24,6 +24,10 @@ _TEMPLATE = SPEC / "template"
 _SCOPES = ("AllReplicas", "PerReplica")
 # IsEnvVarName of k8s.io/apimachinery.
 _VARIABLE = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z][-._a-zA-Z0-9]*")
+_NO_VARIABLE = (
+    "a variable's name has only letters, digits, -, _ and ., begins with no digit and not with .., and is not a dot, "
+    "so Grove refuses it"
+)
 
 
 @rule(
@@ -90,7 +94,7 @@ def _environment(*names: str) -> Manifest:
 def environment(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """Grove refuses a container with an environment variable twice, or with a name that no variable can have.
 
-    Source: Grove's own validation of the containers and initContainers of podSpec.
+    Source: Grove's own validation of the containers and initContainers of podSpec (since v0.1.0-alpha.7).
     """
     for member in workload.cliques:
         for field in ("containers", "initContainers"):
@@ -105,7 +109,7 @@ def _variables(variables: Sequence[Any], place: FieldPath) -> Iterator[Finding]:
     for index, name in enumerate(text(mapping(variable).get("name")) or "" for variable in variables):
         at = place / Item(index, name or None) / "name"
         if not _VARIABLE.fullmatch(name):
-            why = "Grove refuses a variable whose name has other characters than letters, digits, -, _ and ."
+            why = _NO_VARIABLE
             yield Finding(at, name or None, why, "rename it")
         elif name in seen:
             yield Finding(at, name, "the container has the variable twice, and Grove refuses the set", "write it once")

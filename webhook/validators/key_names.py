@@ -26,10 +26,10 @@ _OWN = ("metadata", "labels")
     passes=Example(pod_clique_set(annotations={QUOTA_ANNOTATION: "team-a", "example.com/owner": "team-a"})),
     fails=Example(pod_clique_set(annotations={f"{QUOTA_ANNOTATION}s": "team-a"})),
 )
-def unknown_key(found: AnyObject, _: Context[Any]) -> Results:
+def unknown_key(found: AnyObject, context: Context[Any]) -> Results:
     """A misspelt key of a label or an annotation has no effect: no program reads it, and Kubernetes accepts any key.
     Reported are keys that resemble a known key of Grove, of a scheduler or of Rollcall, and keys that only earlier
-    releases or documents have.
+    releases or documents have, unless a profile of the configuration says that its scheduler reads them.
 
     Source: the key constants of these projects; Kubernetes checks only the form of a key
     (k8s.io/apimachinery, pkg/api/validation).
@@ -37,7 +37,7 @@ def unknown_key(found: AnyObject, _: Context[Any]) -> Results:
     misspelt = MisspeltKeys()
     for parts, keys in found.holders:
         for key, value in keys.items():
-            if key in KNOWN_KEYS:
+            if key in KNOWN_KEYS or key in context.configured_keys:
                 continue
             if key in RETIRED_KEYS:
                 successor = RETIRED_KEYS[key]

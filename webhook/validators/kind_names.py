@@ -93,7 +93,8 @@ def _meant(found: AnyObject) -> tuple[str, str] | None:
 def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
     """An API server refuses an object in a version that it does not serve. A version counts as served if a
     CustomResourceDefinition in the schemas or the facts has it, if a WorkloadShape declares it, or if a current release
-    of its project has it. Where the facts say what the cluster serves, only that counts.
+    of its project has it. Where the facts say what the cluster serves, only that counts, and only then a version is
+    reported that earlier releases in use serve.
 
     Source: the CustomResourceDefinitions of each project, and the API versions of Kubernetes 1.36 to 1.38.
     """
@@ -112,13 +113,16 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
     served = tuple(here) or SERVED_VERSIONS.get((group, kind), ())
     if not served or version in served or (not here and (manifest.is_declared or api in (facts.field_names or {}))):
         return
+    earlier = LAST_SERVED.get((group, kind, version))
+    if earlier is not None and not here:
+        # The cluster may run such a release.
+        return
     reader = "this cluster does not serve" if here else "no current release serves"
-    earlier = "" if here else LAST_SERVED.get((group, kind, version), "")
     yield Finding(
         at=ROOT / "apiVersion",
         found=manifest.raw.get("apiVersion"),
         why=f"{reader} {kind} in the version {shown(version)}, so the API server refuses the object"
-        + (f" ({earlier})" if earlier else ""),
+        + (f" (only {earlier} serve it)" if earlier else ""),
         remedy="write apiVersion: " + " or ".join(f"{group}/{one}" if group else one for one in served),
         instead=tuple(f"{group}/{one}" if group else one for one in served[:1]),
     )

@@ -11,10 +11,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from webhook.model.changes import value_at
 from webhook.model.claims import Claim, claims_on
+from webhook.model.fields import FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import (
@@ -254,11 +257,17 @@ def gang_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """
     for left in workload.leaves():
         if left.system and left.system not in context.reads_claims_of:
-            yield Finding(
-                at=left.at,
-                found=context.choice.scheduler,
-                why=f"{left.why}; only {left.system} reads that, and {context.choice.by} says "
-                f"{shown(context.choice.scheduler)}",
-                remedy="choose the scheduler that reads it",
-            )
-        return
+            if not _is_warned_of(workload, left.at):
+                yield Finding(
+                    at=left.at,
+                    found=value_at(workload.raw, left.at)[1],
+                    why=f"{left.why}; only {left.system} reads that, and {context.choice.by} says "
+                    f"{shown(context.choice.scheduler)}",
+                    remedy="choose the scheduler that reads it",
+                )
+            return
+
+
+def _is_warned_of(workload: OptedInWorkload, at: FieldPath) -> bool:
+    """Whether `owner/operator` reports the field, with a remedy that helps under every scheduler."""
+    return isinstance(workload, ShapedWorkload) and any(warned.at == at for warned in workload.warnings())

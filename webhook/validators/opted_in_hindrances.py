@@ -125,11 +125,17 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """
     if isinstance(workload, ShapedWorkload):
         # Where Rollcall makes no gang, it waits for no pod, and the operator's own gang is the only one.
-        doubts = (
-            workload.doubts(makes_gangs=context.makes_gangs) if context.opted_in else workload.unreachable(made=False)
-        )
-        for found in (*doubts, *(workload.shrinks() if context.makes_gangs else ())):
+        warnings = workload.warnings() if context.opted_in else ()
+        made = workload.has_gangs and context.makes_gangs and context.opted_in
+        unreachable = () if _is_read_by_scheduler(workload, context) else workload.unreachable(made=made)
+        for found in (*warnings, *unreachable, *(workload.shrinks() if context.makes_gangs else ())):
             yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
+
+
+def _is_read_by_scheduler(workload: OptedInWorkload, context: Context[Any]) -> bool:
+    """Whether the scheduler itself reads the minimums of the workload, so that its own rules judge them."""
+    scheduler = context.gang_scheduler
+    return scheduler.groups(workload.resource.api.group_kind) and bool(scheduler.own_minimums(workload))
 
 
 @rule(

@@ -153,6 +153,8 @@ class Context(Generic[S]):
     reads_claims_of: frozenset[str] = frozenset()
     # The chosen scheduler.
     gang_scheduler: GangScheduler = NO_GANG_SCHEDULER
+    # The keys of labels that some profile's settings say its scheduler reads.
+    configured_keys: frozenset[str] = frozenset()
     # How Kueue is installed, if it is.
     kueue: KueueSettings = INSTALLED
     proceed: Proceed = go_on

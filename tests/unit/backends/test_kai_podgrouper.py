@@ -13,10 +13,19 @@ from tests.unit.fit.shapes import drawn
 from tests.unit.shapes.workloads import mpi_job, pytorch_job, ray_cluster, ray_job, template, view, worker_group
 from tests.unit.worlds import settings_of
 from webhook.fit.gang_shapes import shapes_of_workload
+from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.model.workloads.jobset import JobSet
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated, runtimes, train_job
+from webhook.validators.opted_in_examples import (
+    job,
+    job_set,
+    leader_worker_set,
+    pod_template,
+    replicated,
+    runtimes,
+    train_job,
+)
 
 KAI = "kai-scheduler"
 MINIMUM, GRACE = "kai.scheduler/batch-min-member", "kai.scheduler/staleness-grace-period"
@@ -158,6 +167,76 @@ def test_what_podgrouper_makes_no_group_of_or_one_that_never_starts(
     verdict = validate(manifest, facts=known(facts=KNOWN), settings=settings_of(KAI))
     found = {(finding.rule, str(finding.at)) for finding in verdict.findings if finding.rule not in _OTHER}
     assert found == expected
+
+
+def of_kai(scheduler: str) -> list[Manifest]:
+    """A Job, a JobSet and a RayCluster that are not opted in, whose pods name a scheduler, each with a fault."""
+    pods = pod_template({"schedulerName": scheduler})
+    order = {"startupPolicyOrder": "InOrder"}
+    return [
+        job(scheduler=None, annotations={MINIMUM: "all"}, template=pods),
+        job_set(
+            replicated("a", 1, template=pods), replicated("b", 1, template=pods), scheduler=None, startupPolicy=order
+        ),
+        ray_cluster(worker_group(minReplicas=3, template=pods), headGroupSpec={"template": pods}, scheduler=None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "expected"),
+    [(KAI, [[UNGROUPED], [STALE], [UNGROUPED]]), ("yunikorn", [[], [], []])],
+)
+def test_what_podgrouper_makes_is_judged_where_the_pods_name_kai_alone(
+    scheduler: str, expected: list[list[str]]
+) -> None:
+    findings = [
+        validate(manifest, facts=known(facts=KNOWN), settings=settings_of(KAI)).findings
+        for manifest in of_kai(scheduler)
+    ]
+    assert [[one.rule for one in of_one if one.rule.startswith("kai/")] for of_one in findings] == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "minimum", "action"),
+    [
+        (None, "0", Action.WARN),
+        ("0.17.3", "0", Action.DENY),
+        ("0.18.0", "0", None),
+        ("0.18.0", "-1", Action.DENY),
+        (None, "-1", Action.DENY),
+        (None, "none", Action.DENY),
+    ],
+)
+def test_a_job_s_minimum_of_0_is_refused_up_to_a_release(
+    version: str | None, minimum: str, action: Action | None
+) -> None:
+    stated: dict[str, Any] = {} if version is None else {"schedulerVersion": version}
+    verdict = validate(annotated(minimum), facts=known(facts=KNOWN), settings=settings_of(KAI, **stated))
+    found = [finding.action for finding in verdict.findings if finding.rule == UNGROUPED]
+    assert found == ([] if action is None else [action])
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytorch_job(scheduler=KAI, elasticPolicy={"minReplicas": 6}),
+        pytorch_job(scheduler=KAI, runPolicy=POLICY),
+        mpi_job(scheduler=KAI, runPolicy=POLICY),
+    ],
+)
+def test_a_minimum_that_kai_reads_is_reported_once(manifest: Manifest) -> None:
+    verdict = validate(manifest, facts=known(facts=KNOWN), settings=settings_of(KAI))
+    (place,) = [finding.at for finding in verdict.findings if finding.rule == ABOVE]
+    assert [finding.rule for finding in verdict.findings if finding.at == place] == [ABOVE]
+
+
+def test_a_minimum_in_a_runtime_is_said_to_be_there() -> None:
+    node = replicated("node", 2, metadata={"annotations": {MINIMUM: "9"}})
+    facts = replace(runtimes(node), kai_topologies=KNOWN.kai_topologies)
+    verdict = validate(train_job(scheduler=KAI), facts=known(facts=facts), settings=settings_of(KAI))
+    (finding,) = [finding for finding in verdict.findings if finding.rule == ABOVE]
+    assert (str(finding.at), finding.found) == ("spec.runtimeRef.name", "9")
+    assert f"spec.template.spec.replicatedJobs[0].template.metadata.annotations[{MINIMUM}]" in finding.why
 
 
 @pytest.mark.parametrize("version", ["0.16.8", "0.17.0"])

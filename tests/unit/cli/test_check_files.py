@@ -232,9 +232,12 @@ VERSIONS = {
         (_served("leaderworkerset.x-k8s.io/v2", "LeaderWorkerSet"),),
         one("kinds/version", "apiVersion", "leaderworkerset.x-k8s.io/v2"),
     ),
-    "a version of Kueue that is retired": File(
-        (_served("kueue.x-k8s.io/v1beta1", "LocalQueue", spec={"clusterQueue": "a"}),),
-        one("kinds/version", "apiVersion", "kueue.x-k8s.io/v1beta1"),
+    "a version that Kueue v0.19 serves": File(
+        (_served("kueue.x-k8s.io/v1beta1", "LocalQueue", spec={"clusterQueue": "a"}),)
+    ),
+    "a version that no Kueue serves": File(
+        (_served("kueue.x-k8s.io/v1beta7", "LocalQueue", spec={"clusterQueue": "a"}),),
+        one("kinds/version", "apiVersion", "kueue.x-k8s.io/v1beta7"),
     ),
     "a group that Kubernetes retired": File(
         (_served("extensions/v1beta1", "Deployment"),), one("kinds/version", "apiVersion", "extensions/v1beta1")
@@ -409,6 +412,28 @@ PEERS = {
         (_subgroups({"name": "a", "minMember": 2}, {"name": "b", "parent": "a", "minMember": 1}),),
         one("kai/set-minimum", "spec.subGroups[0].minMember", 2),
     ),
+    "a set with minimums of pods and of groups": File(
+        (
+            _subgroups(
+                {"name": "a", "minMember": 2, "minSubGroup": 1},
+                {"name": "b", "parent": "a", "minMember": 1},
+                {"name": "c", "parent": "a", "minMember": 1},
+            ),
+        ),
+        one("kai/group-structure", "spec.subGroups[0].minMember", 2),
+    ),
+    "the only leaf without a minimum": File(
+        (_subgroups({"name": "a"}),),
+        one("kai/group-structure", "spec.subGroups[0].minMember", None),
+    ),
+    "a leaf of 0 pods beside one without a minimum": File(
+        (_subgroups({"name": "a", "minMember": 0}, {"name": "b"}),),
+        one("kai/group-structure", "spec.subGroups[1].minMember", None),
+    ),
+    "leaves of 0 pods": File(
+        (_subgroups({"name": "a", "minMember": 0}, {"name": "b", "minMember": 0}),),
+        one("kai/group-without-minimum", "spec.subGroups[0].minMember", 0),
+    ),
     "a parent that is missing": File(
         (_subgroups({"name": "b", "parent": "a", "minMember": 1}),),
         one("kai/group-parent", "spec.subGroups[0].parent", "a"),
@@ -580,6 +605,7 @@ TESTED = (
     "fields/",
     "keys/",
     "kai/group-structure",
+    "kai/group-without-minimum",
     "kai/set-minimum",
     "kai/group-parent",
     "volcano/group-two-tiers",

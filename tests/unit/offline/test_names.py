@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 import yaml
 
 from tests.unit.cli.opted_in_samples import readable_files
-from tests.unit.worlds import koordinator, request, rules, validate
+from tests.unit.worlds import koordinator, request, rules, settings_of, validate
 from webhook import admission
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.findings import Action
+from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import judge, names_in
 from webhook.sources.facts import with_field_names
@@ -243,6 +245,44 @@ NOTHING_WRONG: dict[str, Manifest] = {
 @pytest.mark.parametrize("name", NOTHING_WRONG)
 def test_right_names_are_not_reported(name: str) -> None:
     assert said(NOTHING_WRONG[name]) == []
+
+
+OLD_KEYS = {"runai/queue": "team-a", "runai/node-pool": "a100"}
+
+
+@pytest.mark.parametrize(
+    ("config", "unread"),
+    [
+        ({}, {"runai/queue", "runai/node-pool"}),
+        ({"queueLabelKey": "runai/queue"}, {"runai/node-pool"}),
+        ({"queueLabelKey": "runai/queue", "nodePoolLabelKey": "runai/node-pool"}, set()),
+    ],
+)
+@pytest.mark.parametrize("manifest", [pod_clique_set(labels=OLD_KEYS), of_kind("v1", "ConfigMap", labelled=False)])
+def test_a_key_of_the_configuration_is_read(manifest: Manifest, config: dict[str, str], unread: set[str]) -> None:
+    labelled = changed(manifest, "metadata", "labels", value=OLD_KEYS)
+    settings = settings_of("kai-scheduler", config)
+    files = [found for one in judge(deepcopy(labelled), FACTS, settings) for found in one.verdict.findings]
+    review = validate(labelled, settings=settings).findings if manifest["kind"] == "PodCliqueSet" else files
+    for findings in (files, review):
+        assert {str(one.at.parts[-1]) for one in findings if one.rule == "keys/unknown"} == unread
+
+
+def test_a_key_that_resembles_a_known_one_is_read_if_it_is_configured() -> None:
+    asked = pod_clique_set(labels={"kai.scheduler/queues": "team-a"})
+    settings = settings_of("kai-scheduler", {"queueLabelKey": "kai.scheduler/queues"})
+    assert "keys/unknown" not in rules(validate(asked, settings=settings))
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "Workload", "Topology"])
+def test_a_version_that_only_earlier_releases_serve_is_wrong_where_the_cluster_has_another(kind: str) -> None:
+    manifest = of_kind("kueue.x-k8s.io/v1beta1", kind, labelled=False)
+    assert [found for found in said(manifest) if found[0] == "kinds/version"] == []
+    facts = replace(FACTS, apis=frozenset({Api("kueue.x-k8s.io", "v1beta2", kind)}))
+    findings = [found for one in judge(manifest, facts, koordinator()) for found in one.verdict.findings]
+    (finding,) = [found for found in findings if found.rule == "kinds/version"]
+    assert (str(finding.at), finding.found) == ("apiVersion", "kueue.x-k8s.io/v1beta1")
+    assert "only Kueue v0.19 and earlier serve it" in finding.why
 
 
 # Fields that a Pod does not have, in samples of Volcano and of the Spark operator.

@@ -199,7 +199,8 @@ def test_what_never_is_complete(manifest: Manifest, at: str) -> None:
     ],
 )
 def test_what_works_against_the_gang(manifest: Manifest, at: str, why: str) -> None:
-    findings = (*view(manifest).doubts(), *view(manifest).shrinks())
+    workload = view(manifest)
+    findings = (*workload.warnings(), *workload.unreachable(made=workload.has_gangs), *workload.shrinks())
     of_place = [finding for finding in findings if (finding.rule, str(finding.at)) == ("owner/operator", at)]
     assert any(is_like(finding.why, why) and finding.remedy for finding in of_place)
 
@@ -223,7 +224,7 @@ def test_what_works_against_the_gang(manifest: Manifest, at: str, why: str) -> N
     ],
 )
 def test_a_gang_that_needs_no_more_pods_than_its_workload_may_be_lowered_to(manifest: Manifest) -> None:
-    assert not [one for one in view(manifest).doubts() if "may run with" in one.why]
+    assert not [one for one in view(manifest).warnings() if "may run with" in one.why]
 
 
 @pytest.mark.parametrize(

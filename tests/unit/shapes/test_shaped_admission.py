@@ -234,3 +234,15 @@ def test_too_many_parts_are_not_judged() -> None:
 def test_another_kind_with_the_same_name_is_not_this_kind() -> None:
     other = workload("ray.example.com/v1", "RayCluster", {"workerGroupSpecs": "anything"})
     assert validate(other).findings == ()
+
+
+@pytest.mark.parametrize("scheduler", ["koord-scheduler", "kai-scheduler"])
+@pytest.mark.parametrize(
+    ("instances", "rule"), [(3, "owner/operator"), (2, "owner/operator"), (1, "owner/gang-unread")]
+)
+def test_a_gang_that_another_scheduler_reads_is_reported_once_with_its_value(
+    scheduler: str, instances: int, rule: str
+) -> None:
+    asked = spark_application(scheduler=scheduler, batchScheduler="volcano", executor={"instances": instances})
+    findings = [one for one in validate(asked, facts=OPTED_IN).findings if str(one.at) == "spec.batchScheduler"]
+    assert [(one.rule, one.found) for one in findings] == [(rule, "volcano")]

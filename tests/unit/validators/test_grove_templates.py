@@ -58,6 +58,10 @@ CASES: dict[str, tuple[Manifest, list[tuple[str, str]]]] = {
         pod_clique_set(clique("worker", pod={"initContainers": [container("1A")]})),
         [("grove/environment", f"{POD}.initContainers[0].env[0].name")],
     ),
+    "variables that begin with a digit, and one with another character": (
+        pod_clique_set(clique("worker", pod={"containers": [container("9", "A=B", "A1")]})),
+        [("grove/environment", f"{POD}.containers[0].env[{index}].name") for index in range(2)],
+    ),
     "variables that are odd and allowed": (
         pod_clique_set(clique("worker", pod={"containers": [container("a.b", "-x", "_", ".a")]})),
         [],

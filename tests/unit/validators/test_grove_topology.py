@@ -204,6 +204,11 @@ def test_pack_domain_is_refused_only_in_a_file_with_a_new_set(
     assert said(asked, facts) == expected
 
 
+def test_pack_domain_in_a_recorded_review_has_passed_the_crd() -> None:
+    asked = pod_clique_set(topologyConstraint={"topologyName": "dc", "packDomain": "rack"})
+    assert said(asked, WITH_CRD, user="ada") == []
+
+
 def test_a_constraint_of_the_first_releases_is_left_to_them() -> None:
     assert said(pod_clique_set(topologyConstraint={"packDomain": "rack"})) == []
 

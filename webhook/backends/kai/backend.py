@@ -82,6 +82,10 @@ class KaiBackend(Backend[KaiSettings]):
         drifts = (f"{self.name}: {drift.message}" for drift in topology.known_drifts(facts))
         return (*super().init(facts), *drifts)
 
+    @property
+    def configured_keys(self) -> frozenset[str]:
+        return frozenset({self.settings.queueLabelKey, self.settings.nodePoolLabelKey})
+
     def makes_gangs_of(self, kind: GroupKind) -> bool:
         return not self.groups(kind)
 

@@ -20,6 +20,7 @@ from webhook.model.changes import value_at
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
 from webhook.model.go_values import int32
 from webhook.model.reading import Malformed, flag, integer, mapping, text
+from webhook.model.version import Version
 from webhook.model.workloads.gang import made_elsewhere
 from webhook.model.workloads.job import Job, parallelism
 from webhook.model.workloads.jobset import JobSet
@@ -33,16 +34,21 @@ RAY = "ray.io"
 _CLUSTERS = {"RayCluster": SPEC, "RayJob": SPEC / "rayClusterSpec", "RayService": SPEC / "rayClusterConfig"}
 _MIN_AVAILABLE = SPEC / "runPolicy" / "schedulingPolicy" / "minAvailable"
 _DELAYED = "WaitForWorkersReady"
+# From this version on, the minimum of a PodGroup may be 0.
+_OPTIONAL = Version(0, 18)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A field of a workload for which podgrouper makes no PodGroup, or one that never starts."""
+    """A field of a workload for which podgrouper makes no PodGroup, or one that never starts. `until` is the version of
+    KAI from which on it is right, if there is one.
+    """
 
     at: FieldPath
     value: Any
     why: str
     remedy: str
+    until: Version | None = None
 
 
 @dataclass(slots=True)
@@ -142,11 +148,19 @@ def _above(fault: FieldPath, value: Any, minimum: int, pods: int, found: PodGrou
 def _of_job(workload: Job) -> PodGrouping:
     found, path = PodGrouping(), ANNOTATIONS / ANNOTATION_MINIMUM
     stated = stated_minimum(workload)
-    minimum = _annotated(path, stated, found)
+    minimum = None if stated is None else int32(stated)
+    if minimum is not None and minimum < 1:
+        # Podgrouper itself takes any number.
+        until = None if minimum < 0 else _OPTIONAL
+        who = "KAI" if until is None else "KAI up to 0.17"
+        why = f"{who} refuses the PodGroup, because its minimum is below {0 if until is None else 1}; the pods wait"
+        found.errors.append(Fault(path, stated, why, "set a whole number of 1 or more", until))
+    else:
+        minimum = _annotated(path, stated, found)
     pods = workload.parts[0].pods
     if minimum is not None and pods > 0:
         _above(path, stated, minimum, pods, found)
-    found.minimums[workload.parts[0].place] = minimum or 1
+    found.minimums[workload.parts[0].place] = max(minimum or 1, 1)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -10,16 +9,14 @@ from pydantic_core import PydanticCustomError
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
-from webhook.model.naming import is_subdomain
+from webhook.model.naming import is_key, is_label_value, is_subdomain
 from webhook.model.record import QUEUE_WORD
 from webhook.validators.registry import Context
-
-_NAME = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
 
 
 def is_queue_name(name: str) -> bool:
     """Whether this can be the name of a Queue and the value of a label."""
-    return is_subdomain(name) and _NAME.match(name) is not None
+    return is_subdomain(name) and is_label_value(name)
 
 
 def _queue(name: str) -> str:
@@ -29,8 +26,7 @@ def _queue(name: str) -> str:
 
 
 def _label_key(key: str) -> str:
-    prefix, slash, name = key.rpartition("/")
-    if not _NAME.match(name) or (slash and not is_subdomain(prefix)):
+    if not is_key(key):
         raise PydanticCustomError("label_key", "is not a valid label key")
     return key
 

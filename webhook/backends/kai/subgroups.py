@@ -25,6 +25,11 @@ class SubGroup:
     topology: Mapping[str, Any] | None
     path: FieldPath
 
+    @property
+    def states_both(self) -> bool:
+        """Whether it states a minimum of pods and one of groups."""
+        return bool(self.pods) and self.groups is not None
+
 
 class Tree:
     """The subgroups of one PodGroup by name, and the children of each."""

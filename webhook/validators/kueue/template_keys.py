@@ -6,7 +6,6 @@ Source: kubernetes-sigs/kueue v0.19, pkg/podset/podset.go (`Merge`, `RestorePodS
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from webhook.model.go_values import int32
 from webhook.model.kueue import keys
 from webhook.model.kueue.holding import Held, HeldBy, PodSet, held
 from webhook.model.kueue.objects import LocalQueue
+from webhook.model.naming import is_key
 from webhook.model.reading import mapping
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
@@ -27,11 +27,6 @@ from webhook.validators.kueue.readiness import QUEUED
 from webhook.validators.opted_in_examples import job, pod_template
 from webhook.validators.registry import Context, Example, OptedInChange, Results, Subject, rule
 
-# The name of a label, as Kubernetes accepts it.
-_LABEL_KEY = re.compile(
-    r"(?:(?=[^/]{1,253}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-)
 # As Go reads a boolean.
 _BOOLEANS = frozenset({"1", "t", "T", "true", "TRUE", "True", "0", "f", "F", "false", "FALSE", "False"})
 _QUEUES = ClusterFacts(local_queues={("default", "research"): LocalQueue("gpus", active=True)})
@@ -128,7 +123,7 @@ def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str,
         yield key, f"the template has {stated[0].partition('/')[2]} as well, and only one may be there", "keep one"
     for key in _LABEL_KEYS:
         value = annotations.get(key)
-        if value is not None and not _LABEL_KEY.fullmatch(value):
+        if value is not None and not is_key(value):
             yield key, "it is no label key of nodes", "write the label key of a level of the Topology"
     unconstrained = annotations.get(keys.UNCONSTRAINED_TOPOLOGY)
     if unconstrained is not None and unconstrained not in _BOOLEANS:
@@ -174,7 +169,7 @@ def _are_layers(written: str) -> bool:
     above, topologies = 0, set[str]()
     for layer in layers:
         topology, size = (layer.get("topology"), layer.get("size")) if isinstance(layer, dict) else (None, None)
-        if not isinstance(topology, str) or topology in topologies or not _LABEL_KEY.fullmatch(topology):
+        if not isinstance(topology, str) or topology in topologies or not is_key(topology):
             return False
         if not isinstance(size, int) or size < 1 or above % size:
             return False

@@ -74,20 +74,32 @@ def _before_trees(context: RuleContext) -> bool:
     return context.scheduler_version is not None and context.scheduler_version < TREES
 
 
+def _is_for_kai(context: RuleContext) -> bool:
+    """Whether the pods of a workload are for KAI. A profile also judges those that name a scheduler without one."""
+    return context.opted_in or context.choice.scheduler == _KAI
+
+
 def _grouping(workload: OptedInWorkload, context: RuleContext) -> PodGrouping | None:
-    """What podgrouper makes of a workload, or of the JobSet of a TrainJob."""
+    """What podgrouper makes of a workload, or of the JobSet of a TrainJob; None if its pods name another scheduler."""
+    if not _is_for_kai(context):
+        return None
     whole = with_pods(workload, context.facts)
     return None if whole is None else grouping_of(whole, trees=not _before_trees(context))
 
 
 def _findings(workload: OptedInWorkload, faults: Iterable[Fault], context: RuleContext) -> Results:
     """One finding for each fault, at the field that the author of the workload wrote."""
-    made = with_pods(workload, context.facts)
+    made, version = with_pods(workload, context.facts), context.scheduler_version
     for fault in faults:
-        at = fault.at
+        if fault.until is not None and version is not None and version >= fault.until:
+            continue
+        at, why = fault.at, fault.why
         if isinstance(made, MadeJobSet) and not (at.parts[0] == "metadata" and at.parts[-1] not in made.annotations):
-            at = made.in_train_job(at)
-        yield Finding(at=at, found=fault.value, why=fault.why, remedy=fault.remedy)
+            where, at = made.where(at), made.in_train_job(at)
+            why = why if where == str(at) else f"{why} ({where})"
+        unsure = fault.until is not None and version is None
+        most = Action.WARN if unsure else Action.DENY
+        yield Finding(at=at, found=fault.value, why=why, remedy=fault.remedy, at_most=most)
 
 
 @rule(
@@ -152,6 +164,7 @@ def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
     "kai/owner-stale",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
+    independent=True,
     passes=Example(train_job(scheduler=_KAI, annotations={**_ONE, ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)),
     fails=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
 )
@@ -165,7 +178,9 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     evicted with v0.16.8.
     """
     pods = with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet) or _before_trees(context) or pods.annotations.get(ANNOTATION_SKIP) == "true":
+    if not isinstance(pods, JobSet) or _before_trees(context) or not _is_for_kai(context):
+        return
+    if pods.annotations.get(ANNOTATION_SKIP) == "true":
         return
     needed, count = root_minimum(pods), len(pods.parts)
     empty = sum(part.pods <= 0 for part in pods.parts)
@@ -188,6 +203,7 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
 @rule(
     "kai/owner-ungrouped",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
     fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "all"})),
 )

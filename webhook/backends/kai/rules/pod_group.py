@@ -126,7 +126,8 @@ def group_without_minimum(found: StoredObject, _: RuleContext) -> Results:
     """
     tree = Tree(found.spec)
     minimums = tree.minimums
-    if minimums and not any(minimums.values()):
+    # `kai/group-structure` reports a leaf that does not state its minimum.
+    if minimums and not any(minimums.values()) and all(leaf.pods is not None for leaf in tree.leaves):
         named = [leaf.path / "minMember" for leaf in tree.leaves]
         yield Finding(
             at=min(named, key=lambda path: path.anchor) if named else SPEC / "minMember",
@@ -155,8 +156,8 @@ def set_minimum(found: StoredObject, _: RuleContext) -> Results:
     """
     before = set() if found.old is None else {group.name for group in _sets_with_pods(found.old)}
     for group in _sets_with_pods(found):
-        # What 0 means at creation depends on the release.
-        if group.name not in before and (group.pods or found.old is not None):
+        # What 0 means at creation depends on the release. `kai/group-structure` reports both minimums in one subgroup.
+        if group.name not in before and (group.pods or found.old is not None) and not group.states_both:
             yield Finding(
                 at=group.path / "minMember",
                 found=group.pods,
@@ -185,7 +186,7 @@ def group_structure(found: StoredObject, _: RuleContext) -> Results:
     tree = Tree(found.spec)
     refused = "so KAI refuses the PodGroup"
     for group in (tree.root, *tree.by_name.values()):
-        if group.pods and group.groups is not None:
+        if group.states_both:
             yield Finding(
                 at=group.path / "minMember",
                 found=group.pods,

@@ -66,7 +66,8 @@ class ShapedWorkload(OptedInWorkload):
             self.roles,
             self.marked_paths,
             tuple(self.leaves()),
-            tuple(self.doubts()),
+            tuple(self.warnings()),
+            tuple(self.unreachable(made=self.has_gangs)),
             tuple(self.shrinks()),
         )
         _ = [self.carried(one.key) for one in self.shape.carried]
@@ -200,15 +201,14 @@ class ShapedWorkload(OptedInWorkload):
                 yield Hindrance(INCOMPLETE, part.path, part.name, why, "give each part a name of its own")
             names.add(part.name)
 
-    def doubts(self, *, makes_gangs: bool = True) -> Iterator[Hindrance]:
-        """What the shape warns of, and a minimum that no number of its pods reaches, also that which it asks its
-        operator for. `makes_gangs`: whether Rollcall makes its gang.
-        """
+    def warnings(self) -> Iterator[Hindrance]:
+        """What the shape warns of."""
         yield from self._said(self.shape.warns, OPERATOR)
-        yield from self.unreachable(made=self.has_gangs and makes_gangs)
 
     def unreachable(self, *, made: bool) -> Iterator[Hindrance]:
-        """The minimums that no number of its pods reaches. `made`: whether Rollcall makes the gang."""
+        """The minimums that no number of its pods reaches, also that which it asks its operator for. `made`: whether
+        Rollcall makes the gang.
+        """
         places = set[FieldPath]()
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
