@@ -261,3 +261,39 @@ def test_no_gang_scheduler_judged_a_plain_pod(rollcall: Run, name: str | None) -
     pod = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec})
     assert rollcall("check", "-", stdin=pod).out == "1 Pod judged: 0 errors\n"
     assert _report(rollcall, pod)["schedulers"] == []
+
+
+GROUP = "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 2}\n"
+BY_LABEL = "labels: {pod-group.scheduling.sigs.k8s.io: g}"
+BY_ANNOTATION = (
+    "annotations: {gang.scheduling.koordinator.sh/name: g, gang.scheduling.koordinator.sh/min-available: '2'}"
+)
+
+
+@pytest.mark.parametrize(
+    ("marks", "group", "field"),
+    [
+        (BY_ANNOTATION, GROUP.replace("name: g", "name: other"), "annotations[gang.scheduling.koordinator.sh/name]"),
+        (BY_LABEL, GROUP.replace("name: g", "name: g, namespace: other"), "labels[pod-group.scheduling.sigs.k8s.io]"),
+        (BY_LABEL, KAI_GROUP, "labels[pod-group.scheduling.sigs.k8s.io]"),
+        (
+            "annotations: {kai.scheduler/skip-podgrouper: 'true'}",
+            KAI_GROUP,
+            "annotations[kai.scheduler/skip-podgrouper]",
+        ),
+        (BY_LABEL, GROUP, ""),
+    ],
+)
+def test_a_workload_is_judged_with_its_group_only_where_that_is_judged(
+    rollcall: Run, marks: str, group: str, field: str
+) -> None:
+    job = JOB.replace(
+        "{spec: {containers", f"{{metadata: {{{marks}}}, spec: {{schedulerName: koord-scheduler, containers"
+    )
+    report = _report(rollcall, f"{job}---\n{group}", "--strict")
+    places = [(one["reason"], one["object"]["kind"]) for one in report["objectsNotJudged"]]
+    assert places == ([("group-missing", "Job")] if field else [])
+    assert report["judged"] == 1
+    assert report["clean"] is not bool(field)
+    if field:
+        assert report["objectsNotJudged"][0]["field"] == f"spec.template.metadata.{field}"
