@@ -90,7 +90,9 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
     remedy = "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one)"
     if at.parts[-1] == SCHEDULER_LABEL:
         remedy = OTHER_WORKLOADS.get(kind[::2], remedy)
-    elif kind.kind == "CronJob":
+    if kind[::2] == ("batch", "CronJob"):
+        why = f"it asks for {shown(name)}, but its Jobs are not opted in, so its pods are no gang"
+    if kind.kind == "CronJob" and at.parts[-1] != SCHEDULER_LABEL:
         remedy = (
             f"add the label {SCHEDULER_LABEL}: {name} to spec.jobTemplate.metadata.labels, which makes each Job a gang"
         )

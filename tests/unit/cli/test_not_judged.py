@@ -297,3 +297,50 @@ def test_a_workload_is_judged_with_its_group_only_where_that_is_judged(
     assert report["clean"] is not bool(field)
     if field:
         assert report["objectsNotJudged"][0]["field"] == f"spec.template.metadata.{field}"
+
+
+LABELLED_CRON_JOB = """\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "0 1 * * *"
+  jobTemplate:
+    metadata: {labels: {rollcall.dev/scheduler: koord-scheduler}}
+    spec: {parallelism: 2, completions: 2, template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}
+"""
+OF_JOB = "spec.jobTemplate"
+OPTED_IN_NAMESPACE = (
+    "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {rollcall.dev/scheduler: koord-scheduler}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "findings"),
+    [
+        (LABELLED_CRON_JOB, []),
+        (
+            LABELLED_CRON_JOB.replace("parallelism: 2", "parallelism: two"),
+            [("owner/shape", f"{OF_JOB}.spec.parallelism", "two")],
+        ),
+        (
+            LABELLED_CRON_JOB.replace("koord-scheduler", "koord-schedular"),
+            [("owner/scheduler-unknown", f"{OF_JOB}.metadata.labels[{LABEL}]", "koord-schedular")],
+        ),
+        (f"{LABELLED_CRON_JOB.replace(LABEL, 'team')}---\n{OPTED_IN_NAMESPACE}", []),
+    ],
+)
+def test_a_cron_job_is_judged_as_its_jobs_are(rollcall: Run, text: str, findings: list[tuple[str, str, str]]) -> None:
+    report = _report(rollcall, text)
+    assert [(one["rule"], one["field"], one["found"]) for one in report["findings"]] == findings
+    assert (report["judged"], report["objectsNotJudged"], report["clean"]) == (1, [], not findings)
+
+
+def test_the_label_of_a_cron_job_belongs_to_its_jobs(rollcall: Run) -> None:
+    pods = CRON_JOB.replace(
+        "{spec: {schedulerName", f"{{metadata: {{labels: {{{LABEL}: volcano}}}}, spec: {{schedulerName"
+    )
+    report = _report(rollcall, pods)
+    (finding,) = report["findings"]
+    assert (finding["rule"], finding["remedy"]) == ("keys/misplaced", f"move it to {OF_JOB}.metadata.labels")
+    assert f"{OF_JOB}.metadata.labels" in report["objectsNotJudged"][0]["remedy"]
