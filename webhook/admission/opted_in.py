@@ -251,7 +251,9 @@ def _omission_of_claimed(
                 named = f"the group {shown(groups[0].name)} of {system}"
                 why = f"its pods name {named}, which is not among the objects that are judged"
                 remedy = f"give that PodGroup too, or add the label {label} instead of the name"
-                if claim.key == KOORDINATOR_GANG:
+                if (SYSTEMS[system].api_group, POD_GROUP) not in settings.judging:
+                    remedy = f"{_enabling(SYSTEMS[system].scheduler)}, or add the label {label} instead of the name"
+                elif claim.key == KOORDINATOR_GANG:
                     remedy = f"write a PodGroup and name it by {SYSTEMS[system].mark}, or add the label {label} instead"
             return Omission(claim.path, Reason.GROUP_MISSING, why, remedy)
         grouped = grouped or held[0]
@@ -260,6 +262,13 @@ def _omission_of_claimed(
     why = f"its pods name the group {shown(grouped.name)} of {grouped.system}, so they are judged with that group"
     remedy = f"if Rollcall should make the gang, add the label {label}"
     return Omission(grouped.claim.path, Reason.GANG_ELSEWHERE, why, remedy)
+
+
+def _enabling(scheduler: str) -> str:
+    """Return what makes rules judge the groups of a scheduler, which is always there if it is Kubernetes' own."""
+    if scheduler == DEFAULT_SCHEDULER:
+        return f"turn on gangScheduling in the profile of {scheduler} and give that PodGroup"
+    return f"add the profile {scheduler} to the configuration and give that PodGroup"
 
 
 def _is_judged(group: GroupName, namespace: str, facts: ClusterFacts, settings: Settings) -> bool:

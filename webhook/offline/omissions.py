@@ -81,6 +81,10 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
         return Omission(
             ROOT / "apiVersion", Reason.NO_PROFILE, why, f"add the profile {scheduler} to the configuration"
         )
+    if kind[::2] in _kinds_of_kubernetes() - settings.judging.keys():
+        why = f"the profile of {DEFAULT_SCHEDULER} has no gangScheduling here, so its gangs are not judged"
+        remedy = f"turn on gangScheduling in the profile of {DEFAULT_SCHEDULER}"
+        return Omission(ROOT / "apiVersion", Reason.NO_PROFILE, why, remedy)
     mark = None if kind.kind in _FACTS else next(_marks(raw, settings), None)
     if mark is None:
         remedy = "give the manifests of a workload, or of a gang object"
@@ -104,6 +108,13 @@ def _scheduler_of_groups() -> Mapping[tuple[str, str], str]:
     """Return the scheduler that reads each kind of PodGroup, of all that are installed."""
     backends = ((name, backend(backend.settings_model())) for name, backend in installed_backends().items())
     return {judged[:2]: name for name, backend in backends for judged in backend.judged_in_files}
+
+
+@cache
+def _kinds_of_kubernetes() -> frozenset[tuple[str, str]]:
+    """Return the kinds of Kubernetes' own gangs, which are judged only if its profile has gangs."""
+    rules = installed_backends()[DEFAULT_SCHEDULER].rules
+    return frozenset(judged[:2] for declared in rules for judged in declared.kinds)
 
 
 def _marks(raw: Manifest, settings: Settings) -> Iterator[tuple[FieldPath, str]]:

@@ -344,3 +344,26 @@ def test_the_label_of_a_cron_job_belongs_to_its_jobs(rollcall: Run) -> None:
     (finding,) = report["findings"]
     assert (finding["rule"], finding["remedy"]) == ("keys/misplaced", f"move it to {OF_JOB}.metadata.labels")
     assert f"{OF_JOB}.metadata.labels" in report["objectsNotJudged"][0]["remedy"]
+
+
+OF_KUBERNETES = "apiVersion: scheduling.k8s.io/{}\nkind: {}\nmetadata: {{name: g}}\nspec: {{}}\n"
+
+
+@pytest.mark.parametrize("beside", ["", GROUP])
+@pytest.mark.parametrize(
+    ("version", "kind"), [("v1alpha2", "PodGroup"), ("v1", "Workload"), ("v1beta1", "CompositePodGroup")]
+)
+def test_gangs_of_kubernetes_need_gang_scheduling(rollcall: Run, version: str, kind: str, beside: str) -> None:
+    report = _report(rollcall, f"{OF_KUBERNETES.format(version, kind)}---\n{beside}")
+    (omitted,) = report["objectsNotJudged"]
+    assert (omitted["reason"], omitted["object"]["kind"], omitted["field"]) == ("no-profile", kind, "apiVersion")
+    assert omitted["remedy"] == "turn on gangScheduling in the profile of default-scheduler"
+    assert (report["judged"], report["ignored"], report["clean"]) == (bool(beside), 0, False)
+
+
+def test_a_job_of_a_gang_of_kubernetes_needs_gang_scheduling(rollcall: Run) -> None:
+    job = JOB.replace("template: {spec: {", "template: {spec: {schedulingGroup: {podGroupName: g}, ")
+    report = _report(rollcall, f"{OF_KUBERNETES.format('v1beta1', 'PodGroup')}---\n{job}")
+    assert report["reasons"] == {"no-profile": 1, "group-missing": 1}
+    (remedy,) = (one["remedy"] for one in report["objectsNotJudged"] if one["reason"] == "group-missing")
+    assert remedy.startswith("turn on gangScheduling in the profile of default-scheduler")
