@@ -5,7 +5,7 @@ I/O.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -46,6 +46,8 @@ _TEXTS = frozenset(
     }
 )
 _RENDER = "render the manifest before it is checked, as with envsubst, helm template or kustomize build"
+# Of more placeholders the others are counted.
+_MOST_NAMED = 4
 # A document of a program that failed.
 _FAILURES = frozenset({"error", "errors"})
 _MOST_KEYS = 3
@@ -132,15 +134,30 @@ def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
     are not yet known.
     """
     findings = tuple(map(_of_placeholder, verdict.findings))
-    if findings != verdict.findings:
+    reported = {str(one.at) for one in findings if _is_placeholder(one.found)}
+    first: list[FieldPath] = []
+    others = 0
+    for place, value in _texts(raw, _TEXTS):
+        if not (_is_placeholder(value) and _is_read(place)):
+            continue
+        if len(first) == _MOST_NAMED:
+            others += 1
+        elif str(at := _path(place)) in reported:
+            reported.discard(str(at))
+        else:
+            first.append(at)
+    if not first:
         return replace(verdict, findings=findings)
-    texts = _texts(raw, _TEXTS)
-    place = next((place for place, value in texts if _is_placeholder(value) and _is_read(place)), None)
-    if place is None:
-        return verdict
-    at = _path(place)
-    why = f"{shown(value_at(raw, at)[1])} at {at} is a placeholder that nothing has replaced"
-    return replace(verdict, omission=Omission(at, Reason.NOT_RENDERED, why, _RENDER))
+    # Those that are reported may be among the others.
+    others = max(others - len(reported), 0)
+    named = [f"{shown(value_at(raw, at)[1])} at {at}" for at in first] + ([f"{others} more"] if others else [])
+    are = "are placeholders that nothing has" if len(named) > 1 else "is a placeholder that nothing has"
+    why = f"{_listed(named)} {are} replaced"
+    return replace(verdict, findings=findings, omission=Omission(first[0], Reason.NOT_RENDERED, why, _RENDER))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _is_read(place: _Place) -> bool:

@@ -367,3 +367,34 @@ def test_a_job_of_a_gang_of_kubernetes_needs_gang_scheduling(rollcall: Run) -> N
     assert report["reasons"] == {"no-profile": 1, "group-missing": 1}
     (remedy,) = (one["remedy"] for one in report["objectsNotJudged"] if one["reason"] == "group-missing")
     assert remedy.startswith("turn on gangScheduling in the profile of default-scheduler")
+
+
+def _with_labels(values: list[str]) -> str:
+    labels = ", ".join(f"example.com/l{index}: '{value}'" for index, value in enumerate(values))
+    return JOB.replace("name: demo", f"name: demo, labels: {{{LABEL}: volcano, {labels}}}", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "placeholders", "findings"),
+    [
+        (_with_labels(["${A}", "x", "$B"]), ["${A}", "$B"], []),
+        (_with_labels([f"<L{number}>" for number in range(7)]), ["<L0>", "<L1>", "<L2>", "<L3>", "and 3 more"], []),
+        (
+            _with_labels(["{{ .Values.a }}"]).replace("parallelism: 2", "parallelism: $PODS"),
+            ["{{ .Values.a }}"],
+            ["spec.parallelism"],
+        ),
+        (
+            JOB.replace("parallelism: 2", "parallelism: $PODS").replace("name: demo", "name: <NAME>, namespace: $NS"),
+            ["<NAME>", "$NS"],
+            ["spec.parallelism"],
+        ),
+    ],
+)
+def test_placeholders_are_all_named(rollcall: Run, text: str, placeholders: list[str], findings: list[str]) -> None:
+    report = _report(rollcall, text)
+    (omitted,) = report["objectsNotJudged"]
+    assert omitted["reason"] == "not-rendered"
+    assert [one for one in placeholders if one not in omitted["why"]] == []
+    assert "$PODS" not in omitted["why"]
+    assert [one["field"] for one in report["findings"]] == findings
