@@ -135,7 +135,7 @@ def _of_job_template(
     )
     request = Request("", "CREATE", kind_of(job), named.namespace, named.name, job, at=now)
     verdict = _judgement(request, named.at, facts, settings).verdict
-    if verdict.omission is not None or (verdict.allowed and verdict.scheduler in {None, OPTED_OUT}):
+    if verdict.omission is not None or verdict.scheduler == OPTED_OUT:
         return None
     chosen_by = verdict.chosen_by.replace(str(LABELS), f"{_JOB_TEMPLATE}.{LABELS}", 1)
     found = (*(replace(one, at=_in_job_template(one.at)) for one in verdict.findings), *named.verdict.findings)
@@ -274,6 +274,9 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     if mutated.scheduler is None and mutated.notes and _is_opted_in_pod(request, settings):
         remedy = "give the workload that made it too, and the label or the profile that it lacks"
         judged = replace(judged, omission=Omission(LABELS, Reason.POD_LEFT, mutated.notes[0], remedy))
+    if judged.scheduler not in {*settings.profiles, OPTED_OUT}:
+        # A name that is no scheduler's judges nothing.
+        judged = replace(judged, scheduler=None)
     return replace(judged, patch=mutated.patch, notes=told)
 
 

@@ -93,7 +93,7 @@ def last_line(report: Report) -> str:
 def _judged(report: Report) -> str:
     kinds = {place.judgement.kind for place in report.judged}
     if not report.judged:
-        return "nothing judged"
+        return f"nothing judged{report.in_part}"
     judged = f"{counted(len(report.judged), kinds.pop() if len(kinds) == 1 else 'object')} judged"
     found = schedulers(report)
     names = sorted({one.scheduler for one in found})

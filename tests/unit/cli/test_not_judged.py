@@ -398,3 +398,28 @@ def test_placeholders_are_all_named(rollcall: Run, text: str, placeholders: list
     assert [one for one in placeholders if one not in omitted["why"]] == []
     assert "$PODS" not in omitted["why"]
     assert [one["field"] for one in report["findings"]] == findings
+
+
+TOPOLOGY = "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: t}\nspec: {levels: []}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        (
+            f"{TOPOLOGY.replace('name: t', 'name: t, annotations: {rollcall.dev/scheduler: volcano}')}---\n{CONFIG_MAP}",
+            "nothing judged in full: 0 errors, 1 warning, 1 ignored",
+        ),
+        (CONFIG_MAP, "nothing judged: 0 errors, 1 ignored"),
+        (
+            JOB.replace("name: demo", f"name: demo, labels: {{{LABEL}: kai}}", 1),
+            "1 Job judged: 1 error; rollcall explain FILE",
+        ),
+        (
+            JOB.replace("name: demo", f"name: demo, labels: {{{LABEL}: $SCHED}}", 1),
+            "1 Job judged: 1 error; rollcall explain FILE",
+        ),
+    ],
+)
+def test_the_last_line_is_true_of_what_has_findings(rollcall: Run, text: str, last: str) -> None:
+    assert rollcall("check", "-", stdin=text).out.splitlines()[-1] == last
