@@ -318,6 +318,11 @@ class Report:
         return [(replace(first, why=f"nothing was judged{self.in_part}: {first.why}{more}"), place)]
 
     @property
+    def grouped(self) -> int:
+        """How many workloads are judged with the group that their pods name."""
+        return sum(omission.reason is Reason.GANG_ELSEWHERE for omission, _ in self._ordinary)
+
+    @property
     def in_part(self) -> str:
         """What is to be added where no object was judged, if some have faults that objects of any kind may have."""
         return " in full" if self.findings else ""

@@ -106,6 +106,7 @@ def test_the_report_as_json_is_one_document(rollcall: Run, file: Path) -> None:
         "passed": False,
         "clean": False,
         "failOn": ["error"],
+        "judgedByGroup": 0,
         "judged": 2,
         "ignored": 1,
         "counts": {

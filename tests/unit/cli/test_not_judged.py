@@ -295,6 +295,7 @@ def test_a_workload_is_judged_with_its_group_only_where_that_is_judged(
     assert places == ([("group-missing", "Job")] if field else [])
     assert report["judged"] == 1
     assert report["clean"] is not bool(field)
+    assert report["judgedByGroup"] == (not field)
     if field:
         assert report["objectsNotJudged"][0]["field"] == f"spec.template.metadata.{field}"
 
