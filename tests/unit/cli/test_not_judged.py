@@ -408,7 +408,7 @@ TOPOLOGY = "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name:
     ("text", "last"),
     [
         (
-            f"{TOPOLOGY.replace('name: t', 'name: t, annotations: {rollcall.dev/scheduler: volcano}')}---\n{CONFIG_MAP}",
+            f"{TOPOLOGY.replace('name: t', f'name: t, annotations: {{{LABEL}: volcano}}')}---\n{CONFIG_MAP}",
             "nothing judged in full: 0 errors, 1 warning, 1 ignored",
         ),
         (CONFIG_MAP, "nothing judged: 0 errors, 1 ignored"),
