@@ -20,10 +20,10 @@ from webhook.config.settings import CHOICE_BOUND, Profile, Settings
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
 from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, unsupported
 from webhook.model.changes import value_at
-from webhook.model.claims import claims_on
+from webhook.model.claims import KOORDINATOR_GANG, SYSTEMS, GroupName, claims_on, groups_named_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, ROOT, SPEC, FieldPath, Item
-from webhook.model.findings import Action, Finding, Omission, Reason, Unjudged
+from webhook.model.findings import Action, Finding, Omission, Reason, Unjudged, shown
 from webhook.model.keys import GroupKind
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
@@ -32,6 +32,7 @@ from webhook.model.workloads.gang import asks_for_gang, scheduler_of_pods, start
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import JOB_SETS, is_a
+from webhook.model.workloads.operator_group import KIND as POD_GROUP
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
@@ -213,9 +214,8 @@ def omission_of(workload: OptedInWorkload, facts: ClusterFacts, settings: Settin
     named = scheduler_of_pods(workload)
     name = named.value if named is not None and named.value in settings.profiles else "NAME"
     label = f"{SCHEDULER_LABEL}: {name}"
-    for claim in (claim for template in workload.templates for claim in claims_on(template)):
-        why = f"its pods name a group that something else makes for {claim.system}, so they are judged with that group"
-        return Omission(claim.path, Reason.GANG_ELSEWHERE, why, f"give the group too, or add the label {label}")
+    if (claimed := _omission_of_claimed(workload, facts, settings, label)) is not None:
+        return claimed
     alone = isinstance(workload, Job) and starts_alone(workload)
     if (alone or not workload.by_namespace) and not asks_for_gang(workload):
         what = "has no more than one pod at a time" if alone else "asks for no gang"
@@ -234,6 +234,52 @@ def omission_of(workload: OptedInWorkload, facts: ClusterFacts, settings: Settin
         remedy = f"{remedy}; if the Namespace has it, give that with --facts"
     why = f"not opted in: {lacks}, so it and its pods stay unchanged"
     return Omission(ROOT, Reason.NOT_OPTED_IN, why, f"{remedy}; --scheduler {name} judges it as if it were opted in")
+
+
+def _omission_of_claimed(
+    workload: OptedInWorkload, facts: ClusterFacts, settings: Settings, label: str
+) -> Omission | None:
+    """Return why a workload is not judged whose pods are in a gang of something else; None if they are in none. They
+    are judged with their group only where that is among the objects that are judged.
+    """
+    grouped = None
+    for template in workload.templates:
+        groups = tuple(groups_named_on(template))
+        claim = groups[0].claim if groups else next(claims_on(template), None)
+        if claim is None:
+            continue
+        held = [one for one in groups if _is_judged(one, workload.namespace, facts, settings)]
+        if not held:
+            system = claim.system
+            why = f"{claim.path} says that something else makes the gang of its pods for {system}, and no rule reads it"
+            remedy = f"add the label {label} instead"
+            if groups:
+                named = f"the group {shown(groups[0].name)} of {system}"
+                why = f"its pods name {named}, which is not among the objects that are judged"
+                remedy = f"give that PodGroup too, or add the label {label} instead of the name"
+                if (SYSTEMS[system].api_group, POD_GROUP) not in settings.judging:
+                    remedy = f"{_enabling(SYSTEMS[system].scheduler)}, or add the label {label} instead of the name"
+                elif claim.key == KOORDINATOR_GANG:
+                    remedy = f"write a PodGroup and name it by {SYSTEMS[system].mark}, or add the label {label} instead"
+            return Omission(claim.path, Reason.GROUP_MISSING, why, remedy)
+        grouped = grouped or held[0]
+    if grouped is None:
+        return None
+    why = f"its pods name the group {shown(grouped.name)} of {grouped.system}, so they are judged with that group"
+    remedy = f"if Rollcall should make the gang, add the label {label}"
+    return Omission(grouped.claim.path, Reason.GANG_ELSEWHERE, why, remedy)
+
+
+def _enabling(scheduler: str) -> str:
+    """Return what makes rules judge the groups of a scheduler, which is always there if it is Kubernetes' own."""
+    if scheduler == DEFAULT_SCHEDULER:
+        return f"turn on gangScheduling in the profile of {scheduler} and give that PodGroup"
+    return f"add the profile {scheduler} to the configuration and give that PodGroup"
+
+
+def _is_judged(group: GroupName, namespace: str, facts: ClusterFacts, settings: Settings) -> bool:
+    there = (facts.file_groups or {}).get((group.system, namespace), {})
+    return group.name in there and (SYSTEMS[group.system].api_group, POD_GROUP) in settings.judging
 
 
 def is_part(workload: OptedInWorkload, kinds: WorkloadKinds) -> bool:

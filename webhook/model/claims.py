@@ -48,6 +48,8 @@ class Claim(NamedTuple):
     path: FieldPath
 
 
+# By which pods make a gang without a PodGroup.
+KOORDINATOR_GANG = "gang.scheduling.koordinator.sh/name"
 _LABELS = {
     "scheduling.x-k8s.io/pod-group": "scheduler-plugins",
     "kai.scheduler/subgroup-name": "KAI",
@@ -59,7 +61,7 @@ _ANNOTATIONS = {
     "scheduling.volcano.sh/group-name": "Volcano",
     "pod-group-name": "KAI",
     "kai.scheduler/skip-podgrouper": "KAI",
-    "gang.scheduling.koordinator.sh/name": "Koordinator",
+    KOORDINATOR_GANG: "Koordinator",
 }
 _FIELDS = {"schedulingGroup": "the Workload API", "workloadRef": "the Workload API"}
 # Its other values have no meaning.

@@ -136,7 +136,10 @@ class Reason(StrEnum):
     POD_LEFT = "pod-left"
     # What a program wrote that failed.
     NO_MANIFEST = "no-manifest"
-    # Something else makes its gang, or nothing asks for one, or it is no object, or no rule is about its kind.
+    # Its pods name a group that is not judged here.
+    GROUP_MISSING = "group-missing"
+    # Its pods are judged with the group that they name, or nothing asks for one, or it is no object, or no rule is
+    # about its kind.
     GANG_ELSEWHERE = "gang-elsewhere"
     NO_GANG = "no-gang"
     NO_OBJECT = "no-object"

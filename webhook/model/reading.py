@@ -16,13 +16,25 @@ Manifest = dict[str, Any]
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 _INT64 = 2**63
+# The types of JSON and YAML in plain words.
+_TYPES = {
+    "str": "text",
+    "int": "a number",
+    "float": "a decimal number",
+    "bool": "true or false",
+    "NoneType": "null",
+    "dict": "an object",
+    "list": "a list",
+    "date": "a date",
+    "datetime": "a date",
+}
 
 
 class Malformed(TypeError):
     """A value does not have the type that the schema of its object requires."""
 
     def __init__(self, value: object, wanted: str) -> None:
-        super().__init__(f"expected {wanted}, found {type(value).__name__}")
+        super().__init__(f"expected {wanted}, found {_TYPES.get(name := type(value).__name__, name)}")
 
 
 def mapping(value: object) -> Mapping[str, Any]:

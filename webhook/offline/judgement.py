@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -26,7 +27,7 @@ from webhook.model import grove
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS, ROOT, FieldPath, Item
+from webhook.model.fields import LABELS, METADATA, ROOT, SPEC, FieldPath, Item
 from webhook.model.findings import Finding, Omission, Reason, shown
 from webhook.model.general import EVERY_GENERAL
 from webhook.model.keys import Api
@@ -34,7 +35,7 @@ from webhook.model.known_kinds import is_cluster_scoped
 from webhook.model.kubernetes_kinds import POD, PODS
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.reading import Malformed, Manifest, text
-from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.podtemplate import PodTemplate
@@ -45,6 +46,9 @@ from webhook.offline.stock_runtimes import assumed
 from webhook.offline.translation import gang_objects, shown_record
 from webhook.validators.registry import Subject
 
+_CRON_JOB = ("batch", "CronJob")
+_JOB_TEMPLATE = SPEC / "jobTemplate"
+_TYPE_OF_JOBS = {"apiVersion": "batch/v1", "kind": "Job"}
 _JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod")})
 
 
@@ -97,14 +101,53 @@ def judge(
             named = replace(named, verdict=rendered(named.verdict, raw))
             yield _with_exceptions(raw, named, facts, settings, now)
         elif not is_review:
-            verdict = Verdict(omission=omission_of_object(kind_of(raw), raw, settings))
-            named = _names_judged(raw, place, verdict, kinds, facts, settings)
+            named = _names_judged(raw, place, Verdict(), kinds, facts, settings)
+            if (of_job := _of_job_template(raw, named, facts, settings, now)) is not None:
+                named = replace(named, verdict=rendered(of_job, raw), has_rules=True)
+            else:
+                omission = omission_of_object(kind_of(raw), raw, settings)
+                named = replace(named, verdict=replace(named.verdict, omission=omission))
             yield _with_exceptions(raw, named, facts, settings, now)
         else:
             omission = Omission(
                 ROOT, Reason.NO_RULES, "no rule is about its request", "record one that creates a workload"
             )
             yield Judgement(REVIEW, "", "", place, Verdict(omission=omission), has_rules=False)
+
+
+def _of_job_template(
+    raw: Manifest, named: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
+) -> Verdict | None:
+    """Return the verdict on a CronJob: that on a Job that it makes, beside what is wrong with the names in it. Return
+    None for another object, and if its Jobs are no gangs.
+    """
+    spec = raw.get("spec")
+    template = spec.get("jobTemplate") if kind_of(raw)[::2] == _CRON_JOB and isinstance(spec, dict) else None
+    metadata = template.get("metadata", {}) if isinstance(template, dict) else None
+    if not isinstance(template, dict) or not isinstance(metadata, dict):
+        return None
+    job = deepcopy(
+        {
+            **_TYPE_OF_JOBS,
+            "metadata": {**metadata, "name": named.name, "namespace": named.namespace},
+            "spec": template.get("spec"),
+        }
+    )
+    request = Request("", "CREATE", kind_of(job), named.namespace, named.name, job, at=now)
+    verdict = _judgement(request, named.at, facts, settings).verdict
+    if verdict.omission is not None or verdict.scheduler == OPTED_OUT:
+        return None
+    chosen_by = verdict.chosen_by.replace(str(LABELS), f"{_JOB_TEMPLATE}.{LABELS}", 1)
+    found = (*(replace(one, at=_in_job_template(one.at)) for one in verdict.findings), *named.verdict.findings)
+    unjudged = (*(replace(one, at=_in_job_template(one.at)) for one in verdict.unjudged), *named.verdict.unjudged)
+    return replace(verdict, findings=found, unjudged=unjudged, patch=(), chosen_by=chosen_by)
+
+
+def _in_job_template(at: FieldPath) -> FieldPath:
+    """Return where a CronJob has a field of its Jobs. They are named after it."""
+    if at.parts[:1] == METADATA.parts and at.parts[1:2] in {("name",), ("namespace",)}:
+        return at
+    return FieldPath((*_JOB_TEMPLATE.parts, *at.parts))
 
 
 def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
@@ -231,6 +274,9 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     if mutated.scheduler is None and mutated.notes and _is_opted_in_pod(request, settings):
         remedy = "give the workload that made it too, and the label or the profile that it lacks"
         judged = replace(judged, omission=Omission(LABELS, Reason.POD_LEFT, mutated.notes[0], remedy))
+    if judged.scheduler not in {*settings.profiles, OPTED_OUT}:
+        # A name that is no scheduler's judges nothing.
+        judged = replace(judged, scheduler=None)
     return replace(judged, patch=mutated.patch, notes=told)
 
 

@@ -5,7 +5,7 @@ I/O.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -46,6 +46,8 @@ _TEXTS = frozenset(
     }
 )
 _RENDER = "render the manifest before it is checked, as with envsubst, helm template or kustomize build"
+# Of more placeholders the others are counted.
+_MOST_NAMED = 4
 # A document of a program that failed.
 _FAILURES = frozenset({"error", "errors"})
 _MOST_KEYS = 3
@@ -81,6 +83,10 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
         return Omission(
             ROOT / "apiVersion", Reason.NO_PROFILE, why, f"add the profile {scheduler} to the configuration"
         )
+    if kind[::2] in _kinds_of_kubernetes() - settings.judging.keys():
+        why = f"the profile of {DEFAULT_SCHEDULER} has no gangScheduling here, so its gangs are not judged"
+        remedy = f"turn on gangScheduling in the profile of {DEFAULT_SCHEDULER}"
+        return Omission(ROOT / "apiVersion", Reason.NO_PROFILE, why, remedy)
     mark = None if kind.kind in _FACTS else next(_marks(raw, settings), None)
     if mark is None:
         remedy = "give the manifests of a workload, or of a gang object"
@@ -90,7 +96,9 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
     remedy = "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one)"
     if at.parts[-1] == SCHEDULER_LABEL:
         remedy = OTHER_WORKLOADS.get(kind[::2], remedy)
-    elif kind.kind == "CronJob":
+    if kind[::2] == ("batch", "CronJob"):
+        why = f"it asks for {shown(name)}, but its Jobs are not opted in, so its pods are no gang"
+    if kind.kind == "CronJob" and at.parts[-1] != SCHEDULER_LABEL:
         remedy = (
             f"add the label {SCHEDULER_LABEL}: {name} to spec.jobTemplate.metadata.labels, which makes each Job a gang"
         )
@@ -102,6 +110,13 @@ def _scheduler_of_groups() -> Mapping[tuple[str, str], str]:
     """Return the scheduler that reads each kind of PodGroup, of all that are installed."""
     backends = ((name, backend(backend.settings_model())) for name, backend in installed_backends().items())
     return {judged[:2]: name for name, backend in backends for judged in backend.judged_in_files}
+
+
+@cache
+def _kinds_of_kubernetes() -> frozenset[tuple[str, str]]:
+    """Return the kinds of Kubernetes' own gangs, which are judged only if its profile has gangs."""
+    rules = installed_backends()[DEFAULT_SCHEDULER].rules
+    return frozenset(judged[:2] for declared in rules for judged in declared.kinds)
 
 
 def _marks(raw: Manifest, settings: Settings) -> Iterator[tuple[FieldPath, str]]:
@@ -119,15 +134,30 @@ def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
     are not yet known.
     """
     findings = tuple(map(_of_placeholder, verdict.findings))
-    if findings != verdict.findings:
+    reported = {str(one.at) for one in findings if _is_placeholder(one.found)}
+    first: list[FieldPath] = []
+    others = 0
+    for place, value in _texts(raw, _TEXTS):
+        if not (_is_placeholder(value) and _is_read(place)):
+            continue
+        if len(first) == _MOST_NAMED:
+            others += 1
+        elif str(at := _path(place)) in reported:
+            reported.discard(str(at))
+        else:
+            first.append(at)
+    if not first:
         return replace(verdict, findings=findings)
-    texts = _texts(raw, _TEXTS)
-    place = next((place for place, value in texts if _is_placeholder(value) and _is_read(place)), None)
-    if place is None:
-        return verdict
-    at = _path(place)
-    why = f"{shown(value_at(raw, at)[1])} at {at} is a placeholder that nothing has replaced"
-    return replace(verdict, omission=Omission(at, Reason.NOT_RENDERED, why, _RENDER))
+    # Those that are reported may be among the others.
+    others = max(others - len(reported), 0)
+    named = [f"{shown(value_at(raw, at)[1])} at {at}" for at in first] + ([f"{others} more"] if others else [])
+    are = "are placeholders that nothing has" if len(named) > 1 else "is a placeholder that nothing has"
+    why = f"{_listed(named)} {are} replaced"
+    return replace(verdict, findings=findings, omission=Omission(first[0], Reason.NOT_RENDERED, why, _RENDER))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _is_read(place: _Place) -> bool:

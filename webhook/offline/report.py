@@ -230,7 +230,8 @@ class Report:
             elif verdict.omission is not None:
                 omitted = self._ordinary if verdict.omission.reason.is_ordinary else self._omitted
                 omitted.append((verdict.omission, Place(document, judgement, verdict.omission.at)))
-            is_ignored &= not judgement.judged and (verdict.omission is None or verdict.omission.reason.is_ignored)
+            left = verdict.omission is None or verdict.omission.reason.is_ignored
+            is_ignored &= left and not judgement.judged and not verdict.findings
             if self.suppress and self.rules and (judgement.has_rules or verdict.findings):
                 self._note_unknown_rules(whole)
             if verdict.findings:
@@ -310,10 +311,21 @@ class Report:
         """The objects that no rule judged, with the reason. If nothing at all was judged, one stands for all."""
         if self._omitted or self.judged or not self._ordinary:
             return self._omitted
-        first, place = min(self._ordinary, key=lambda entry: _REASONS.index(entry[0].reason))
-        others = len(self._ordinary) - 1
-        more = f" (and {others} more)" if others else ""
-        return [(replace(first, why=f"nothing was judged: {first.why}{more}"), place)]
+        # Of the others something is said.
+        silent = [entry for entry in self._ordinary if not entry[1].judgement.verdict.findings] or self._ordinary
+        first, place = min(silent, key=lambda entry: _REASONS.index(entry[0].reason))
+        more = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
+        return [(replace(first, why=f"nothing was judged{self.in_part}: {first.why}{more}"), place)]
+
+    @property
+    def grouped(self) -> int:
+        """How many workloads are judged with the group that their pods name."""
+        return sum(omission.reason is Reason.GANG_ELSEWHERE for omission, _ in self._ordinary)
+
+    @property
+    def in_part(self) -> str:
+        """What is to be added where no object was judged, if some have faults that objects of any kind may have."""
+        return " in full" if self.findings else ""
 
 
 def _directives(document: Source, judgement: Judgement) -> Iterator[Directive]:

@@ -35,6 +35,7 @@ def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
         "clean": report.clean,
         "failOn": sorted(options.fail_on),
         "judged": found.judged,
+        "judgedByGroup": report.grouped,
         "ignored": found.ignored,
         "counts": {
             "error": found.errors,

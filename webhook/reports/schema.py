@@ -93,6 +93,7 @@ def report_schema() -> dict[str, Any]:
         },
         "failOn": list_of(enum_of(FailOn, "What fails the check.")),
         "judged": {**COUNT, "description": "Objects that the rules about their kind judged."},
+        "judgedByGroup": {**COUNT, "description": "Workloads that were judged with the group that their pods name."},
         "ignored": {**COUNT, "description": "Documents of kinds that have no rules."},
         "counts": object_of(dict.fromkeys(_COUNTS, COUNT), description="Suppressed findings are only in `suppressed`."),
         "reasons": {

@@ -93,7 +93,7 @@ def last_line(report: Report) -> str:
 def _judged(report: Report) -> str:
     kinds = {place.judgement.kind for place in report.judged}
     if not report.judged:
-        return "nothing judged"
+        return f"nothing judged{report.in_part}"
     judged = f"{counted(len(report.judged), kinds.pop() if len(kinds) == 1 else 'object')} judged"
     found = schedulers(report)
     names = sorted({one.scheduler for one in found})
@@ -123,6 +123,9 @@ def _found(report: Report) -> Iterator[str]:
     if found.omitted and not all(omission.reason.is_ordinary for omission, _ in report.omitted):
         kinds = {place.judgement.kind for _, place in report.omitted} - {""}
         yield f"{counted(found.omitted, kinds.pop() if len(kinds) == 1 else 'object')} not judged"
+    if report.judged and report.grouped:
+        groups = "its group" if report.grouped == 1 else "their groups"
+        yield f"{counted(report.grouped, 'workload')} judged by {groups}"
     if found.suppressed:
         yield f"{found.suppressed} suppressed"
     if found.ignored:

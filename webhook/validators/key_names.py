@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import QUOTA_ANNOTATION
-from webhook.model.fields import LABELS, FieldPath, Part
+from webhook.model.fields import FieldPath, Part
 from webhook.model.findings import Action, Finding
 from webhook.model.known_keys import KNOWN_KEYS, OWN_DOMAIN, RETIRED_KEYS, Holder, MisspeltKeys
 from webhook.model.record import SCHEDULER_LABEL
@@ -17,6 +18,8 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 _OF_WORKLOADS = (SCHEDULER_LABEL, "rollcall.dev/disruption-mode")
 # Labels of the object itself, and those that a TrainJob gives to the JobSet that Trainer makes, are as short.
 _OWN = ("metadata", "labels")
+# A CronJob has no gang. Each of its Jobs has one, and gets the labels of this template.
+_OF_CRON_JOBS: tuple[Part, ...] = ("spec", "jobTemplate", "metadata", "labels")
 
 
 @rule(
@@ -71,11 +74,13 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
     """
     is_namespace = found.kind[::2] == ("", "Namespace")
     # Tools that label everything in a file label the workload too, and then nothing is missing.
-    lacking = [key for key in _OF_WORKLOADS if key not in found.labels]
+    of_workload: tuple[Part, ...] = _OF_CRON_JOBS if found.kind[::2] == ("batch", "CronJob") else _OWN
+    labels: Mapping[str, Any] = next((keys for parts, keys in found.holders if parts == of_workload), {})
+    lacking = [key for key in _OF_WORKLOADS if key not in labels]
     for parts, keys in found.holders:
         written = Holder.LABEL if parts[-1] == "labels" else Holder.ANNOTATION
         of_namespace = is_namespace and written is Holder.LABEL
-        in_template = len(parts) > len(_OWN)
+        in_template = len(parts) > len(_OWN) and parts != of_workload
         for key, value in keys.items():
             holder = KNOWN_KEYS.get(key, Holder.EITHER)
             # Most keys are in the right place, and this runs in the webhook.
@@ -87,14 +92,16 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
                 at=FieldPath((*parts, key)),
                 found=value,
                 why=f"it is read only {where}, so it has no effect here",
-                remedy=_remedy(key, parts, holder, is_namespace=is_namespace),
+                remedy=_remedy(key, parts, holder, of_workload, is_namespace=is_namespace),
             )
 
 
-def _remedy(key: str, parts: tuple[Part, ...], holder: Holder, *, is_namespace: bool) -> str:
+def _remedy(
+    key: str, parts: tuple[Part, ...], holder: Holder, of_workload: tuple[Part, ...], *, is_namespace: bool
+) -> str:
     if holder is Holder.NAMESPACE and not is_namespace:
         return "remove it here, and set the label on the namespace"
     if key in _OF_WORKLOADS:
-        return f"move it to {LABELS}"
+        return f"move it to {FieldPath(of_workload)}"
     name = "annotations" if holder is Holder.ANNOTATION else "labels"
     return f"move it to {FieldPath((*parts[:-1], name))}"

@@ -145,7 +145,7 @@ def test_no_mode_lets_pass_what_cannot_be_translated() -> None:
         pytest.param(
             job(parallelism="two"),
             KNOWN,
-            "not judged: Job cannot be read: expected a whole number, found str",
+            "not judged: Job cannot be read: expected a whole number, found text",
             id="unreadable",
         ),
     ],

@@ -47,7 +47,7 @@ def test_a_tree_with_one_file_per_object_is_judged_as_a_whole(checked: Callable[
     ran = checked(**files)
     assert (ran.code, ran.err) == (0, "")
     # The four Jobs are judged with the groups that their pods name.
-    assert ran.out == "8 objects judged for default-scheduler: 0 errors\n"
+    assert ran.out == "8 objects judged for default-scheduler: 0 errors, 4 workloads judged by their groups\n"
 
 
 def test_a_parent_that_is_in_none_of_the_files_is_reported(checked: Callable[..., Ran]) -> None:

@@ -64,12 +64,12 @@ def test_a_job_with_a_generated_name_is_judged(rollcall: Run) -> None:
 def test_a_job_that_names_its_gang_gets_no_advice(rollcall: Run) -> None:
     job = JOB.replace("template: {spec: {", "template: {spec: {schedulingGroup: {podGroupName: mine}, ")
     report = json.loads(rollcall("check", "-o", "json", "-", stdin=job).out)
-    assert report["reasons"] == {"gang-elsewhere": 1}
+    assert report["reasons"] == {"group-missing": 1}
     # Whether the group is there, the file does not say.
     assert (report["findings"], [one["rule"] for one in report["notJudged"]]) == ([], ["groups/missing"])
-    # Beside what is judged, it needs no word.
+    # Nor does it vanish beside what is judged.
     report = json.loads(rollcall("check", "-o", "json", "-", stdin=f"{job}---\n{FINE}").out)
-    assert (report["reasons"], report["judged"], report["ignored"]) == ({}, 1, 0)
+    assert (report["reasons"], report["judged"], report["ignored"]) == ({"group-missing": 1}, 1, 0)
 
 
 def test_the_label_of_a_namespace_in_another_file_opts_in(rollcall: Run, tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def test_groups_that_are_preempted_as_a_whole_say_so(rollcall: Run) -> None:
 def test_unreadable_input_is_reported_with_its_place(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin=f"{TOP}---\n{TREE.replace('minCount: 2', 'minCount: two')}")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "rollcall: <stdin>:8:1: PodGroup team-a/worker: expected a whole number, found str\n"
+    assert ran.err == "rollcall: <stdin>:8:1: PodGroup team-a/worker: expected a whole number, found text\n"
 
 
 # SVG

@@ -226,7 +226,7 @@ def test_a_node_that_cannot_be_read_ends_the_command_with_its_place(
     ran = rollcall(command, "--facts", nodes, LARGE)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        f'rollcall: {nodes}:4:24: status.allocatable.cpu: expected a quantity of cpu, found str ("nope")\n'
+        f'rollcall: {nodes}:4:24: status.allocatable.cpu: expected a quantity of cpu, found text ("nope")\n'
     )
 
 

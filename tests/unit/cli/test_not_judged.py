@@ -273,3 +273,166 @@ def test_no_gang_scheduler_judged_a_plain_pod(rollcall: Run, name: str | None) -
     pod = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec})
     assert rollcall("check", "-", stdin=pod).out == "1 Pod judged: 0 errors\n"
     assert _report(rollcall, pod)["schedulers"] == []
+
+
+GROUP = "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 2}\n"
+BY_LABEL = "labels: {pod-group.scheduling.sigs.k8s.io: g}"
+BY_ANNOTATION = (
+    "annotations: {gang.scheduling.koordinator.sh/name: g, gang.scheduling.koordinator.sh/min-available: '2'}"
+)
+
+
+@pytest.mark.parametrize(
+    ("marks", "group", "field"),
+    [
+        (BY_ANNOTATION, GROUP.replace("name: g", "name: other"), "annotations[gang.scheduling.koordinator.sh/name]"),
+        (BY_LABEL, GROUP.replace("name: g", "name: g, namespace: other"), "labels[pod-group.scheduling.sigs.k8s.io]"),
+        (BY_LABEL, KAI_GROUP, "labels[pod-group.scheduling.sigs.k8s.io]"),
+        (
+            "annotations: {kai.scheduler/skip-podgrouper: 'true'}",
+            KAI_GROUP,
+            "annotations[kai.scheduler/skip-podgrouper]",
+        ),
+        (BY_LABEL, GROUP, ""),
+    ],
+)
+def test_a_workload_is_judged_with_its_group_only_where_that_is_judged(
+    rollcall: Run, marks: str, group: str, field: str
+) -> None:
+    job = JOB.replace(
+        "{spec: {containers", f"{{metadata: {{{marks}}}, spec: {{schedulerName: koord-scheduler, containers"
+    )
+    report = _report(rollcall, f"{job}---\n{group}", "--strict")
+    places = [(one["reason"], one["object"]["kind"]) for one in report["objectsNotJudged"]]
+    assert places == ([("group-missing", "Job")] if field else [])
+    assert report["judged"] == 1
+    assert report["clean"] is not bool(field)
+    assert report["judgedByGroup"] == (not field)
+    if field:
+        assert report["objectsNotJudged"][0]["field"] == f"spec.template.metadata.{field}"
+
+
+LABELLED_CRON_JOB = """\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "0 1 * * *"
+  jobTemplate:
+    metadata: {labels: {rollcall.dev/scheduler: koord-scheduler}}
+    spec: {parallelism: 2, completions: 2, template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}
+"""
+OF_JOB = "spec.jobTemplate"
+OPTED_IN_NAMESPACE = (
+    "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {rollcall.dev/scheduler: koord-scheduler}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "findings"),
+    [
+        (LABELLED_CRON_JOB, []),
+        (
+            LABELLED_CRON_JOB.replace("parallelism: 2", "parallelism: two"),
+            [("owner/shape", f"{OF_JOB}.spec.parallelism", "two")],
+        ),
+        (
+            LABELLED_CRON_JOB.replace("koord-scheduler", "koord-schedular"),
+            [("owner/scheduler-unknown", f"{OF_JOB}.metadata.labels[{LABEL}]", "koord-schedular")],
+        ),
+        (f"{LABELLED_CRON_JOB.replace(LABEL, 'team')}---\n{OPTED_IN_NAMESPACE}", []),
+    ],
+)
+def test_a_cron_job_is_judged_as_its_jobs_are(rollcall: Run, text: str, findings: list[tuple[str, str, str]]) -> None:
+    report = _report(rollcall, text)
+    assert [(one["rule"], one["field"], one["found"]) for one in report["findings"]] == findings
+    assert (report["judged"], report["objectsNotJudged"], report["clean"]) == (1, [], not findings)
+
+
+def test_the_label_of_a_cron_job_belongs_to_its_jobs(rollcall: Run) -> None:
+    pods = CRON_JOB.replace(
+        "{spec: {schedulerName", f"{{metadata: {{labels: {{{LABEL}: volcano}}}}, spec: {{schedulerName"
+    )
+    report = _report(rollcall, pods)
+    (finding,) = report["findings"]
+    assert (finding["rule"], finding["remedy"]) == ("keys/misplaced", f"move it to {OF_JOB}.metadata.labels")
+    assert f"{OF_JOB}.metadata.labels" in report["objectsNotJudged"][0]["remedy"]
+
+
+OF_KUBERNETES = "apiVersion: scheduling.k8s.io/{}\nkind: {}\nmetadata: {{name: g}}\nspec: {{}}\n"
+
+
+@pytest.mark.parametrize("beside", ["", GROUP])
+@pytest.mark.parametrize(
+    ("version", "kind"), [("v1alpha2", "PodGroup"), ("v1", "Workload"), ("v1beta1", "CompositePodGroup")]
+)
+def test_gangs_of_kubernetes_need_gang_scheduling(rollcall: Run, version: str, kind: str, beside: str) -> None:
+    report = _report(rollcall, f"{OF_KUBERNETES.format(version, kind)}---\n{beside}")
+    (omitted,) = report["objectsNotJudged"]
+    assert (omitted["reason"], omitted["object"]["kind"], omitted["field"]) == ("no-profile", kind, "apiVersion")
+    assert omitted["remedy"] == "turn on gangScheduling in the profile of default-scheduler"
+    assert (report["judged"], report["ignored"], report["clean"]) == (bool(beside), 0, False)
+
+
+def test_a_job_of_a_gang_of_kubernetes_needs_gang_scheduling(rollcall: Run) -> None:
+    job = JOB.replace("template: {spec: {", "template: {spec: {schedulingGroup: {podGroupName: g}, ")
+    report = _report(rollcall, f"{OF_KUBERNETES.format('v1beta1', 'PodGroup')}---\n{job}")
+    assert report["reasons"] == {"no-profile": 1, "group-missing": 1}
+    (remedy,) = (one["remedy"] for one in report["objectsNotJudged"] if one["reason"] == "group-missing")
+    assert remedy.startswith("turn on gangScheduling in the profile of default-scheduler")
+
+
+def _with_labels(values: list[str]) -> str:
+    labels = ", ".join(f"example.com/l{index}: '{value}'" for index, value in enumerate(values))
+    return JOB.replace("name: demo", f"name: demo, labels: {{{LABEL}: volcano, {labels}}}", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "placeholders", "findings"),
+    [
+        (_with_labels(["${A}", "x", "$B"]), ["${A}", "$B"], []),
+        (_with_labels([f"<L{number}>" for number in range(7)]), ["<L0>", "<L1>", "<L2>", "<L3>", "and 3 more"], []),
+        (
+            _with_labels(["{{ .Values.a }}"]).replace("parallelism: 2", "parallelism: $PODS"),
+            ["{{ .Values.a }}"],
+            ["spec.parallelism"],
+        ),
+        (
+            JOB.replace("parallelism: 2", "parallelism: $PODS").replace("name: demo", "name: <NAME>, namespace: $NS"),
+            ["<NAME>", "$NS"],
+            ["spec.parallelism"],
+        ),
+    ],
+)
+def test_placeholders_are_all_named(rollcall: Run, text: str, placeholders: list[str], findings: list[str]) -> None:
+    report = _report(rollcall, text)
+    (omitted,) = report["objectsNotJudged"]
+    assert omitted["reason"] == "not-rendered"
+    assert [one for one in placeholders if one not in omitted["why"]] == []
+    assert "$PODS" not in omitted["why"]
+    assert [one["field"] for one in report["findings"]] == findings
+
+
+TOPOLOGY = "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: t}\nspec: {levels: []}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        (
+            f"{TOPOLOGY.replace('name: t', f'name: t, annotations: {{{LABEL}: volcano}}')}---\n{CONFIG_MAP}",
+            "nothing judged in full: 0 errors, 1 warning, 1 ignored",
+        ),
+        (CONFIG_MAP, "nothing judged: 0 errors, 1 ignored"),
+        (
+            JOB.replace("name: demo", f"name: demo, labels: {{{LABEL}: kai}}", 1),
+            "1 Job judged: 1 error; rollcall explain FILE",
+        ),
+        (
+            JOB.replace("name: demo", f"name: demo, labels: {{{LABEL}: $SCHED}}", 1),
+            "1 Job judged: 1 error; rollcall explain FILE",
+        ),
+    ],
+)
+def test_the_last_line_is_true_of_what_has_findings(rollcall: Run, text: str, last: str) -> None:
+    assert rollcall("check", "-", stdin=text).out.splitlines()[-1] == last

@@ -286,7 +286,7 @@ def test_words_that_kubectl_would_misread_are_quoted(rollcall: Run) -> None:
 
 def test_an_invalid_object_is_reported_with_its_place(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Pod\nmetadata: 5\n")
-    assert ran == (2, "", "rollcall: <stdin>:1:1: expected an object, found int\n")
+    assert ran == (2, "", "rollcall: <stdin>:1:1: expected an object, found a number\n")
 
 
 def test_an_object_without_a_gang_is_left_out_with_a_note(rollcall: Run) -> None:

@@ -36,9 +36,9 @@ def test_a_list_without_items_is_empty() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ((200, []), "expected an object, found list"),
-        ((200, {"items": {}}), "expected a list, found dict"),
-        ((200, {"items": [], "metadata": {"continue": 1}}), "expected a string, found int"),
+        ((200, []), "expected an object, found a list"),
+        ((200, {"items": {}}), "expected a list, found an object"),
+        ((200, {"items": [], "metadata": {"continue": 1}}), "expected a string, found a number"),
         ((403, failure(403, "no right")), "HTTP 403: no right"),
     ],
 )

@@ -173,7 +173,7 @@ FAILURES: dict[str, tuple[Step, str]] = {
     "nonsense": ((200, b"<html>"), "the answer is not JSON"),
     "not understood": (
         (200, {"metadata": {"name": []}}),
-        "expected a string, found list",
+        "expected a string, found a list",
     ),
 }
 

@@ -87,7 +87,7 @@ def test_a_malformed_operator_configuration_is_unknown_and_stops_no_check() -> N
     snapshot = installed(operator=operator(scheduler="koord-scheduler"))
     diagnosis = examine(snapshot, EVERY_CHECK)
     assert [one.check for one in diagnosis.not_known if one.check.startswith("grove/")] == ["grove/schedulers"]
-    assert "expected an object, found str" in diagnosis.not_known[-1].why
+    assert "expected an object, found text" in diagnosis.not_known[-1].why
 
 
 def test_a_reconciler_that_removes_no_gates_needs_no_exemption() -> None:

@@ -163,7 +163,7 @@ def test_a_configuration_that_cannot_be_read_is_not_known() -> None:
     without = installed(kueue=Unread("Kueue's Configuration", "HTTP 403: forbidden"))
     assert unknown(without, "kueue/configuration") == []
     odd = beside({"waitForPodsReady": {"timeout": "soon"}})
-    assert unknown(odd, "kueue/configuration") == [Text("expected a duration, found str")]
+    assert unknown(odd, "kueue/configuration") == [Text("expected a duration, found text")]
 
 
 @pytest.mark.parametrize("values", [5, "kube-system", {"kube-system": ""}])

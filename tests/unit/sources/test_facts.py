@@ -316,16 +316,16 @@ BROKEN: dict[str, Any] = {
     ),
     "the wrong type": (
         "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: x}\nvalue: high\n",
-        "facts.yaml:1:1: PriorityClass: expected a whole number, found str",
+        "facts.yaml:1:1: PriorityClass: expected a whole number, found text",
     ),
     "a parent's mark that YAML takes for a boolean": (
         "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\n"
         "metadata: {name: all, labels: {quota.scheduling.koordinator.sh/is-parent: true}}\n",
-        "facts.yaml:1:1: ElasticQuota: expected a string, found bool",
+        "facts.yaml:1:1: ElasticQuota: expected a string, found true or false",
     ),
     "an enforcement mode that YAML takes for a boolean": (
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {rollcall.dev/enforcement: off}}\n",
-        "facts.yaml:1:1: Namespace: expected a string, found bool",
+        "facts.yaml:1:1: Namespace: expected a string, found true or false",
     ),
 }
 

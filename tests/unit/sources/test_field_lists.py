@@ -110,4 +110,4 @@ def test_a_definition_of_the_wrong_shape_is_an_error_with_its_place(tmp_path: Pa
     file = written(tmp_path, {**crd(), "spec": ["wrong"]})
     with pytest.raises(InputError) as error:
         load_schemas([file])
-    assert str(error.value) == f"{file}:1:1: CustomResourceDefinition: expected an object, found list"
+    assert str(error.value) == f"{file}:1:1: CustomResourceDefinition: expected an object, found a list"

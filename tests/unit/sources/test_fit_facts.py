@@ -93,31 +93,31 @@ NAMED = f"{HEAD}metadata: {{name: n1}}\n"
 UNREADABLE_NODES: dict[str, Any] = {
     "a quantity that is none": (
         f"{NAMED}status:\n  allocatable:\n    pods: 110\n    cpu: nope\n",
-        'facts.yaml:7:5: status.allocatable.cpu: expected a quantity of cpu, found str ("nope")',
+        'facts.yaml:7:5: status.allocatable.cpu: expected a quantity of cpu, found text ("nope")',
     ),
     "a device of capacity": (
         f"{NAMED}status:\n  capacity: {{nvidia.com/gpu: [8]}}\n",
-        "facts.yaml:5:14: status.capacity[nvidia.com/gpu]: expected a quantity of nvidia.com/gpu, found list",
+        "facts.yaml:5:14: status.capacity[nvidia.com/gpu]: expected a quantity of nvidia.com/gpu, found a list",
     ),
     "allocatable as a list": (
         f"{NAMED}status:\n  allocatable: [cpu]\n",
-        "facts.yaml:5:3: status.allocatable: expected an object, found list",
+        "facts.yaml:5:3: status.allocatable: expected an object, found a list",
     ),
     "a status that is a word": (
         f"{NAMED}status: Ready\n",
-        'facts.yaml:4:1: status: expected an object, found str ("Ready")',
+        'facts.yaml:4:1: status: expected an object, found text ("Ready")',
     ),
     "a label that is a number": (
         f"{HEAD}metadata: {{name: n1, labels: {{rack: 7}}}}\n",
-        "facts.yaml:3:31: metadata.labels.rack: expected a string, found int (7)",
+        "facts.yaml:3:31: metadata.labels.rack: expected a string, found a number (7)",
     ),
     "a taint that is a word": (
         f"{NAMED}spec:\n  taints:\n  - {{key: a, effect: NoSchedule}}\n  - gpu\n",
-        'facts.yaml:7:5: spec.taints[1]: expected an object, found str ("gpu")',
+        'facts.yaml:7:5: spec.taints[1]: expected an object, found text ("gpu")',
     ),
     "a node in a list": (
         "apiVersion: v1\nkind: NodeList\nitems:\n- metadata: {name: n1}\n  spec: {unschedulable: maybe}\n",
-        'facts.yaml:5:10: spec.unschedulable: expected true or false, found str ("maybe")',
+        'facts.yaml:5:10: spec.unschedulable: expected true or false, found text ("maybe")',
     ),
 }
 

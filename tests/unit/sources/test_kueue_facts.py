@@ -88,5 +88,5 @@ def test_the_workloads_of_a_folder_are_no_facts() -> None:
 
 def test_a_malformed_queue_is_reported_at_its_place() -> None:
     text = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: a}, spec: {clusterQueue: 3}}"
-    with pytest.raises(InputError, match="LocalQueue: expected a string, found int"):
+    with pytest.raises(InputError, match="LocalQueue: expected a string, found a number"):
         facts_from(read_text(text, "facts.yaml"))
