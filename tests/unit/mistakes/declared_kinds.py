@@ -22,7 +22,7 @@ spec:
     Worker:
       replicas: 4
       template:
-        spec: {_CONTAINERS}
+        spec: {{containers: [{{name: pytorch, image: example.com/main}}]}}
 """
 _VOLCANO_JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1

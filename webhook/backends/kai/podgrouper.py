@@ -258,7 +258,7 @@ def _of_pytorch(workload: OptedInWorkload) -> PodGrouping:
                 _above(at, total, total, part.pods + masters, found)
             segment = text(part.template.annotations.get(ANNOTATION_SEGMENT))
             if segment is not None:
-                found.unsure.append("the segments of the workers")
+                found.unsure.append("the workers are placed in segments, which are not judged")
                 _annotated(part.template.annotations_path / ANNOTATION_SEGMENT, segment, found)
     return found
 
@@ -278,7 +278,7 @@ def _of_mpi(workload: OptedInWorkload) -> PodGrouping:
     if delayed:
         total -= integer(mapping(specs.get("Launcher")).get("replicas")) or 0
     else:
-        found.unsure.append("the launcher")
+        found.unsure.append("the launcher counts for the minimum, too, and where it fits is not judged")
     workers = next((part for part in workload.parts if part.name == "worker"), None)
     found.total = max(total, 0)
     if workers is not None and not found.errors:
