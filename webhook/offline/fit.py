@@ -58,6 +58,7 @@ _WORK_BEGUN = (
 _NO_REPLICAS = "no gang is judged: it has no pods, or is being deleted"
 _OF_TRAIN_JOB = "no gang is judged: it is judged with the TrainJob that makes it"
 _UNKNOWN_RUNTIME = "is not known: give it to --facts, as the pods of a TrainJob are made from it"
+_GROUPED_ALONE = "no gang is judged: it is not known how many of its pods start together:"
 _CHANGED_RUNTIME = "no gang is judged: it may change what the pods of its runtime request, or where they may be"
 _NO_TEMPLATES = "no gang is judged: it has no pod templates, so what its pods request is not known"
 _NOT_REACHED = (
@@ -153,9 +154,9 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, fac
     barred = no_gang(made)
     if is_volcano_job(made) and "Volcano" in profile.backend.reads_claims_of and not made.finished:
         why = _NOT_REACHED
-    elif barred is not None and barred.hindrance is not None and profile.backend.groups_opted_in:
+    elif barred is not None and barred.hindrance is not None and profile.backend.groups(made.resource.api.group_kind):
         # What hinders a gang of Rollcall does not hinder a group that counts the pods that exist.
-        why = f"no gang is judged: {profile.name} groups the pods itself as they are created, so it is not known how many start first"
+        why = f"{_GROUPED_ALONE} {profile.name} groups the pods itself, and some are created only after others"
     elif barred is not None and not barred.is_made:
         why = f"no gang is judged: {barred.why}"
     elif not any(part.pods > 0 for part in made.parts):
