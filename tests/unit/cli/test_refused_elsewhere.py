@@ -189,3 +189,10 @@ def test_what_a_peer_refuses_is_reported_at_its_field(rollcall: Run, tmp_path: P
     manifest, expected = REFUSED[name]
     parsed = findings_of(rollcall, tmp_path, manifest, "owner/refused")
     assert sorted(parsed, key=str) == sorted(expected, key=str)
+
+
+def test_an_empty_amount_is_shown_as_it_is_written(rollcall: Run, tmp_path: Path) -> None:
+    """And not as null."""
+    container = {"name": "node", "image": "example.com/x:1", "resources": {"limits": {"cpu": ""}}}
+    manifest = job(template={"spec": {"restartPolicy": "Never", "containers": [container]}})
+    assert [found for _, _, found in findings_of(rollcall, tmp_path, manifest, "resources/quantity")] == [""]
