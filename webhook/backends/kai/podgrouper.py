@@ -211,7 +211,7 @@ def _of_ray(workload: OptedInWorkload) -> PodGrouping:
         hosts = integer(group.get("numOfHosts"))
         minimum = (least or (0 if autoscaling else replicas)) * (1 if hosts is None else hosts)
         if autoscaling and not least:
-            found.unsure.append(f"the workers of {part.name}, of which KAI up to 0.17 needs all")
+            found.unsure.append(f"KAI up to 0.17 needs all workers of {part.name}")
         found.minimums[part.place] = minimum
         _above(part.path / ("minReplicas" if least else "replicas"), least or replicas, minimum, part.pods, found)
     return found
