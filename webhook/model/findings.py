@@ -79,7 +79,7 @@ class Finding:
     def __post_init__(self) -> None:
         # The value only has to distinguish two faults, so a long annotation value is shortened.
         if isinstance(self.found, str):
-            object.__setattr__(self, "found", name_text(self.found))
+            object.__setattr__(self, "found", name_text(self.found) or "")
         if len(self.why) > MAX_SAID_CHARACTERS:
             object.__setattr__(self, "why", _cut(self.why, MAX_SAID_CHARACTERS))
         if len(self.remedy) > MAX_SAID_CHARACTERS:

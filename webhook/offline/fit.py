@@ -23,7 +23,7 @@ from webhook.fit.gang_fit import GangFit
 from webhook.fit.gang_shapes import changes_pods
 from webhook.fit.judgement import judge
 from webhook.fit.now import Now, Usage, counted_by, free_room, now_of
-from webhook.fit.packing import Packing
+from webhook.fit.packing import GroupNeed, Need, Packing
 from webhook.fit.room import Room
 from webhook.fit.stored_shapes import shape_of_gang
 from webhook.fit.taints import added_tolerations
@@ -58,6 +58,7 @@ _WORK_BEGUN = (
 _NO_REPLICAS = "no gang is judged: it has no pods, or is being deleted"
 _OF_TRAIN_JOB = "no gang is judged: it is judged with the TrainJob that makes it"
 _UNKNOWN_RUNTIME = "is not known: give it to --facts, as the pods of a TrainJob are made from it"
+_GROUPED_ALONE = "no gang is judged: it is not known how many of its pods start together:"
 _CHANGED_RUNTIME = "no gang is judged: it may change what the pods of its runtime request, or where they may be"
 _NO_TEMPLATES = "no gang is judged: it has no pod templates, so what its pods request is not known"
 _NOT_REACHED = (
@@ -153,6 +154,9 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, fac
     barred = no_gang(made)
     if is_volcano_job(made) and "Volcano" in profile.backend.reads_claims_of and not made.finished:
         why = _NOT_REACHED
+    elif barred is not None and barred.hindrance is not None and profile.backend.groups(made.resource.api.group_kind):
+        # What hinders a gang of Rollcall does not hinder a group that counts the pods that exist.
+        why = f"{_GROUPED_ALONE} {profile.name} groups the pods itself, and some are created only after others"
     elif barred is not None and not barred.is_made:
         why = f"no gang is judged: {barred.why}"
     elif not any(part.pods > 0 for part in made.parts):
@@ -273,7 +277,7 @@ def _entry(
         found.verdict,
         found.shape.more,
         started := _started(found),
-        surplus=_surplus(found, sum(started.values()), profile),
+        surplus=None if started is None else _surplus(found, sum(started.values()), profile),
     )
     if found.packing is None or found.room is None:
         return entry
@@ -281,13 +285,26 @@ def _entry(
     return _with_nodes(entry, found, found.packing, found.room, profile, facts, settings, steps)
 
 
-def _started(found: GangFit) -> dict[str, int]:
-    """Return the pods that a gang starts with, by role: as its scheduler packs it, if that is known."""
+def _started(found: GangFit) -> dict[str, int] | None:
+    """Return the pods that a gang starts with, by role: as its scheduler packs it, if that is known. Return None if
+    some of its parts are enough, and any of them.
+    """
     minimum: Counter[str] = Counter()
     for member in found.shape.needed:
         minimum[member.called] += member.minimum
     packed = {} if found.packing is None else pods_together(found.packing)
+    if (
+        found.packing is not None
+        and any(not packed.get(role) for role in minimum)
+        and any(map(_chooses, found.packing.sets))
+    ):
+        return None
     return {role: packed.get(role) or pods for role, pods in minimum.items()}
+
+
+def _chooses(need: Need) -> bool:
+    """Return whether some of its needs are enough."""
+    return isinstance(need, GroupNeed) and (need.count < len(need.needs) or any(map(_chooses, need.needs)))
 
 
 def _surplus(found: GangFit, started: int, profile: Profile) -> Surplus | None:

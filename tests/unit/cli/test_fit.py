@@ -400,3 +400,59 @@ def test_a_pod_gang_without_pods_or_that_has_begun_is_not_judged(rollcall: Run, 
     ran = rollcall("fit", "--config", "none", "-", stdin=GANG + pods)
     assert ran.code == 0
     assert said in ran.out
+
+
+# What `fit` says of groups of podgrouper: the manifest, and the pods or the words of a note.
+KAI_NODE = FACTS.replace("cpu: 8", "cpu: 32")
+KAI_JOB_SET = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: run
+  labels: {rollcall.dev/scheduler: kai-scheduler}
+  annotations: {MINIMUM}
+spec:
+  replicatedJobs:
+  - {name: a, replicas: 1, template: {spec: {parallelism: 3, completions: 3, template: POD}}}
+  - {name: b, replicas: 2, template: {spec: {parallelism: 1, completions: 1, template: POD}}}
+"""
+KAI_GROUPS = """\
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: run, labels: {rollcall.dev/scheduler: kai-scheduler}}
+spec: {startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 3, workerTemplate: POD}}
+"""
+KAI_POD = "{spec: {restartPolicy: Never, containers: [{name: main, image: x, resources: {limits: {cpu: 1}}}]}}"
+
+
+def on_kai(rollcall: Run, folder: Path, manifest: str) -> dict[str, Any]:
+    """The JSON report on a manifest, with one large node."""
+    (folder / "node.yaml").write_text(KAI_NODE)
+    (folder / "run.yaml").write_text(manifest.replace("POD", KAI_POD))
+    said = rollcall("fit", "-o", "json", "--facts", str(folder / "node.yaml"), str(folder / "run.yaml"))
+    parsed: dict[str, Any] = json.loads(said.out)
+    return parsed
+
+
+@pytest.mark.parametrize(
+    ("minimum", "pods"),
+    [
+        ("kai.scheduler/batch-min-member: '1'", {}),
+        ("kai.scheduler/batch-min-member: '2'", {"a": 3, "b": 2}),
+        ("", {"a": 3, "b": 2}),
+    ],
+)
+def test_the_pods_of_a_job_set_on_kai_follow_its_minimum(
+    rollcall: Run, tmp_path: Path, minimum: str, pods: dict[str, int]
+) -> None:
+    """Where one of its parts is enough, and any of them, no number is said."""
+    report = on_kai(rollcall, tmp_path, KAI_JOB_SET.replace("MINIMUM", minimum))
+    assert [entry["pods"] for entry in report["gangs"]] == [pods]
+    assert [entry["surplus"] for entry in report["gangs"]] == [None]
+
+
+def test_pods_that_wait_for_others_do_not_hinder_a_group_of_kai(rollcall: Run, tmp_path: Path) -> None:
+    """As `check` does, which refuses `LeaderReady` only where Rollcall makes the gang."""
+    report = on_kai(rollcall, tmp_path, KAI_GROUPS)
+    assert "kai-scheduler groups the pods itself" in json.dumps(report)
+    assert "a gang scheduler puts" not in json.dumps(report)

@@ -6,7 +6,7 @@ from tests.unit.mistakes.manifests import changed
 from tests.unit.mistakes.mistake import Mistake
 
 _CONTAINERS = "{containers: [{name: main, image: example.com/main}]}"
-_PYTORCH_JOB = f"""\
+_PYTORCH_JOB = """\
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
 metadata:
@@ -17,12 +17,12 @@ metadata:
 spec:
   elasticPolicy:
     minReplicas: 2
-  runPolicy: {{}}
+  runPolicy: {}
   pytorchReplicaSpecs:
     Worker:
       replicas: 4
       template:
-        spec: {_CONTAINERS}
+        spec: {containers: [{name: pytorch, image: example.com/main}]}
 """
 _VOLCANO_JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1

@@ -58,7 +58,7 @@ MISTAKES = {
     ),
     "a minimum of the Job's own gang above that of Kueue": Mistake(
         changed(
-            annotated(_HELD, 'kueue.x-k8s.io/job-min-parallelism: "2"'),
+            changed(annotated(_HELD, 'kueue.x-k8s.io/job-min-parallelism: "2"'), "Indexed", "NonIndexed"),
             "  completions: 4\n",
             "  scheduling: {schedulingPolicy: {gang: {minCount: 3}}}\n",
         )

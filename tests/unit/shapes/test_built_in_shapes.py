@@ -167,8 +167,8 @@ def test_what_never_is_complete(manifest: Manifest, at: str) -> None:
         (
             ray_cluster() | {"metadata": {"labels": {"ray.io/gang-scheduling-enabled": "false"}}},
             "metadata.labels[ray.io/gang-scheduling-enabled]",
-            "KubeRay makes a PodGroup of its own if it runs with --batch-scheduler, whatever the value; its minimum "
-            "does not follow the number of workers",
+            "with --batch-scheduler=scheduler-plugins KubeRay makes a PodGroup of its own because of the label, "
+            "whatever its value, and the minimum does not follow the number of workers",
         ),
         (
             pytorch_job(elasticPolicy={"minReplicas": 2}, runPolicy={"schedulingPolicy": {"queue": "a"}}),

@@ -22,9 +22,9 @@ RECORD = "rollcall.dev/scheduler"
 HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "WorkloadShape"}
 
 
-def template(**metadata: Any) -> Manifest:
+def template(*, container: str = "node", **metadata: Any) -> Manifest:
     """A pod template of one container."""
-    found: Manifest = {"spec": {"containers": [{"name": "node", "image": "example.com/node"}]}}
+    found: Manifest = {"spec": {"containers": [{"name": container, "image": "example.com/node"}]}}
     return {"metadata": metadata, **found} if metadata else found
 
 
@@ -57,7 +57,8 @@ def pytorch_job(
 ) -> Manifest:
     """A PyTorchJob."""
     replicas = {"Master": master, "Worker": worker}
-    specs = {name: {"replicas": pods, "template": template()} for name, pods in replicas.items() if pods is not None}
+    pod = template(container="pytorch")
+    specs = {name: {"replicas": pods, "template": pod} for name, pods in replicas.items() if pods is not None}
     return workload("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": specs, **spec}, scheduler)
 
 

@@ -165,7 +165,7 @@ def _of_job_set(
     count = len(needs) if stated is None else max(min(stated - left_out_members, len(needs)), 0)
     found = _together(shape, needs, count, whole)
     found = replace(found, assumptions=() if version is not None else (_ASSUMED,))
-    return replace(found, left_out=(*found.left_out, "the domain of each Job")) if left_out else found
+    return replace(found, left_out=(*found.left_out, "the domain of each Job is not judged")) if left_out else found
 
 
 def _members_of(shape: GangShape) -> int:

@@ -225,7 +225,7 @@ def _of_ray(workload: OptedInWorkload) -> PodGrouping:
         hosts = integer(group.get("numOfHosts"))
         minimum = (least or (0 if autoscaling else replicas)) * (1 if hosts is None else hosts)
         if autoscaling and not least:
-            found.unsure.append(f"the workers of {part.name}, of which KAI up to 0.17 needs all")
+            found.unsure.append(f"KAI up to 0.17 needs all workers of {part.name}")
         found.minimums[part.place] = minimum
         _above(part.path / ("minReplicas" if least else "replicas"), least or replicas, minimum, part.pods, found)
     return found
@@ -272,7 +272,7 @@ def _of_pytorch(workload: OptedInWorkload) -> PodGrouping:
                 _above(at, total, total, part.pods + masters, found)
             segment = text(part.template.annotations.get(ANNOTATION_SEGMENT))
             if segment is not None:
-                found.unsure.append("the segments of the workers")
+                found.unsure.append("the workers are placed in segments, which are not judged")
                 _annotated(part.template.annotations_path / ANNOTATION_SEGMENT, segment, found)
     return found
 
@@ -292,7 +292,7 @@ def _of_mpi(workload: OptedInWorkload) -> PodGrouping:
     if delayed:
         total -= integer(mapping(specs.get("Launcher")).get("replicas")) or 0
     else:
-        found.unsure.append("the launcher")
+        found.unsure.append("the launcher counts for the minimum, too, and where it fits is not judged")
     workers = next((part for part in workload.parts if part.name == "worker"), None)
     found.total = max(total, 0)
     if workers is not None and not found.errors:

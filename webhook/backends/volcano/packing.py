@@ -69,7 +69,11 @@ def packing_of(shape: GangShape, roles: Roles, settings: VolcanoSettings, facts:
     whole = None if tiers.whole is None else partitions[tiers.whole]
     sets = (group_of(shape.name, needs, whole),)
     found = Packing(sets, unjudged=free, left_out=shape.left_out)
-    return replace(found, left_out=(*shape.left_out, "the HyperNodes that the gang requires")) if unknown else found
+    return (
+        replace(found, left_out=(*shape.left_out, "the HyperNodes that the gang requires are not known"))
+        if unknown
+        else found
+    )
 
 
 def _by_part(members: list[MemberShape]) -> dict[str, list[MemberShape]]:

@@ -27,6 +27,10 @@ class Job(OptedInWorkload):
         path = SPEC / "template"
         yield Part("", SPEC, path, template_at(mapping(self.spec.get("template")), path), pods, pods)
 
+    def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
+        """Its `parallelism` and `completions`."""
+        return job_counts(self.spec, SPEC)
+
     def hindrances(self) -> Iterator[Hindrance]:
         """More completions than parallel pods, now or after Kueue has lowered the number of parallel pods."""
         yield from tail(self.spec, SPEC, pods_at_once(self.spec))
@@ -40,6 +44,11 @@ class Job(OptedInWorkload):
                 f"Kueue may admit the Job with a parallelism below its completions: {_WHY_TAIL}",
                 f'add the annotation {COMPLETIONS_IN_STEP}: "true", or remove this annotation',
             )
+
+
+def job_counts(spec: Mapping[str, Any], path: FieldPath) -> Iterator[tuple[FieldPath, int | None]]:
+    """The numbers of pods that a Job's spec at `path` states."""
+    return ((path / field, integer(spec.get(field))) for field in ("parallelism", "completions"))
 
 
 def parallelism(spec: Mapping[str, Any]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from webhook.model.capabilities import Use
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.reading import Malformed, integer, mapping, sequence, text
-from webhook.model.workloads.job import pods_at_once, tail
+from webhook.model.workloads.job import job_counts, pods_at_once, tail
 from webhook.model.workloads.kinds import JOB_SETS
 from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, template_at
 
@@ -107,6 +107,13 @@ class JobSet(OptedInWorkload):
     def job_spec(self, index: int) -> Mapping[str, Any]:
         """The spec of a part's Jobs."""
         return mapping(self._template(index).get("spec"))
+
+    def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
+        """The `replicas` of its replicated Jobs, and the numbers of their Jobs."""
+        for part, raw in zip(self.parts, sequence(self.spec.get("replicatedJobs")), strict=True):
+            yield part.path / "replicas", integer(mapping(raw).get("replicas"))
+            job = mapping(mapping(mapping(raw).get("template")).get("spec"))
+            yield from job_counts(job, part.path / "template" / "spec")
 
     def hindrances(self) -> Iterator[Hindrance]:
         """Exclusive topology, and Jobs that replace finished pods."""

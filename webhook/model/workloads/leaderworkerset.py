@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from webhook.model.fields import ANNOTATIONS, SPEC
+from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
 from webhook.model.reading import integer, mapping, text
 from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, template_at
@@ -46,6 +46,10 @@ class LeaderWorkerSet(OptedInWorkload):
         workers = self.size - 1
         if workers > 0:
             yield Part("worker", _TEMPLATE, place, template_at(worker, place), self.replicas * workers, workers)
+
+    def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
+        """Its `replicas`; its `size` is at least 1."""
+        yield SPEC / "replicas", integer(self.spec.get("replicas"))
 
     def hindrances(self) -> Iterator[Hindrance]:
         """Workers that are not created before the leader is ready, or on a node."""

@@ -132,6 +132,10 @@ class TrainJob(OptedInWorkload):
         """The number of nodes that it asks for."""
         return integer(mapping(self.spec.get("trainer")).get("numNodes"))
 
+    def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
+        """Its number of nodes."""
+        yield SPEC / "trainer" / "numNodes", self.nodes
+
     def job_set_of(self, stored: Manifest | Packed) -> MadeJobSet:
         """The JobSet that Trainer makes with a stored runtime. Many rules ask for it, and it is made once."""
         if self._made is None or self._made[0] is not stored:
@@ -239,6 +243,10 @@ class MadeJobSet(JobSet):
     def managed_elsewhere(self) -> str | None:
         """The foreign controller of the TrainJob, else that of the runtime's template."""
         return self.train_job.managed_elsewhere or super().managed_elsewhere
+
+    def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
+        """None: the TrainJob states its numbers."""
+        return iter(())
 
     def in_train_job(self, path: FieldPath) -> FieldPath:
         """Where the TrainJob sets the value at `path`: in a patch, or by naming its runtime."""

@@ -136,7 +136,7 @@ class OptedInWorkload(ABC):
     def read(self) -> None:
         """Reads every field that any caller may read. Raises `Malformed`."""
         _ = self.parts, self.record, self.controller, self.suspended, self.sequence_path, tuple(self.hindrances())
-        _ = self.managed_elsewhere
+        _ = self.managed_elsewhere, tuple(self.counts())
 
     @property
     def key(self) -> ObjectKey:
@@ -246,6 +246,10 @@ class OptedInWorkload(ABC):
         """Why something else makes its gang."""
         if (at := self.native_path) is not None:
             yield Left(at, f"its own controller makes its gang, because {at} is set")
+
+    def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
+        """The fields that state numbers of its pods, with their values. Raises `Malformed`."""
+        return iter(())
 
     @property
     def finished(self) -> bool:

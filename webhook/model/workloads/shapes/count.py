@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from webhook.model.fields import FieldPath
 from webhook.model.reading import integer
 from webhook.model.workloads.shapes.condition import Condition, all_hold
 from webhook.model.workloads.shapes.path import Scope, ShapePath
@@ -53,6 +54,13 @@ class Count:
         if found is None and self.default is not None:
             return self.default.value(scope)
         return found or 0
+
+    def stated(self, scope: Scope) -> Iterator[tuple[FieldPath, int | None]]:
+        """The fields that it is computed from, with their values. Raises `Malformed`."""
+        if self.path is not None:
+            yield self.path.at(scope), integer(self.path.value(scope))
+        for inner in self:
+            yield from inner.stated(scope)
 
     def __iter__(self) -> Iterator[Count]:
         """The counts that it contains."""

@@ -191,6 +191,15 @@ class ShapedWorkload(OptedInWorkload):
             places += [_below(found_at, path) for found_at in _holders(path, self._scope)]
         return tuple(dict.fromkeys(places))
 
+    def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
+        """The fields that its shape computes numbers of pods from, each once."""
+        stated = dict[FieldPath, int | None]()
+        for part in self.shape.parts:
+            for scope in part.scopes(self._scope):
+                for count in (part.pods, part.minimum(scope), part.lower_bound(scope)):
+                    stated.update(() if count is None else count.stated(scope))
+        yield from stated.items()
+
     def hindrances(self) -> Iterator[Hindrance]:
         """What the shape says of a workload whose gang is never complete, and parts that cannot be told apart."""
         yield from self._said(self.shape.refuses, INCOMPLETE)

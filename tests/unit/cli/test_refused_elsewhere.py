@@ -1,0 +1,198 @@
+"""What a peer's schema, webhook or controller refuses of a workload that is not Grove's, as files show it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import Run
+
+TEMPLATE: dict[str, Any] = {
+    "spec": {"restartPolicy": "Never", "containers": [{"name": "node", "image": "example.com/x:1"}]}
+}
+
+
+def object_of(api_version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """An object that is not opted in."""
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "demo", "namespace": "ml"}, "spec": spec}
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    """A Job."""
+    return object_of("batch/v1", "Job", {"template": TEMPLATE, **spec})
+
+
+def job_set(*, job: dict[str, Any] | None = None, replicas: int = 2, **spec: Any) -> dict[str, Any]:
+    """A JobSet of one replicated Job `w`."""
+    replicated = {"name": "w", "replicas": replicas, "template": {"spec": {"template": TEMPLATE, **(job or {})}}}
+    return object_of("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [replicated], **spec})
+
+
+def leader_worker_set(size: int = 4, replicas: int = 2, **template: Any) -> dict[str, Any]:
+    """A LeaderWorkerSet."""
+    workers = {"size": size, "workerTemplate": TEMPLATE, **template}
+    return object_of(
+        "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": replicas, "leaderWorkerTemplate": workers}
+    )
+
+
+def ray_cluster(**group: Any) -> dict[str, Any]:
+    """A RayCluster of one worker group."""
+    groups = [{"groupName": "w", "template": TEMPLATE, **group}]
+    return object_of("ray.io/v1", "RayCluster", {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": groups})
+
+
+def pytorch_job(**replicas: Any) -> dict[str, Any]:
+    """A PyTorchJob of these replicas."""
+    return object_of("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": replicas})
+
+
+def mpi_job(**spec: Any) -> dict[str, Any]:
+    """An MPIJob with a launcher and two workers."""
+    parts = {"Launcher": {"template": TEMPLATE}, "Worker": {"replicas": 2, "template": TEMPLATE}}
+    return object_of("kubeflow.org/v2beta1", "MPIJob", {"mpiReplicaSpecs": parts, **spec})
+
+
+def named(name: str) -> dict[str, Any]:
+    """A pod template whose container has that name."""
+    return {"spec": {"containers": [{"name": name, "image": "example.com/x:1"}]}}
+
+
+def findings_of(rollcall: Run, folder: Path, manifest: dict[str, Any], rule: str) -> list[tuple[str, str, Any]]:
+    """The action, the field and the value of each finding of a rule."""
+    path = folder / "object.yaml"
+    path.write_text(json.dumps(manifest))
+    result = rollcall("check", "--output", "json", str(path))
+    assert result.code in (0, 1), result.err
+    findings = json.loads(result.out)["findings"]
+    return [(one["action"], one["field"], one["found"]) for one in findings if one["rule"] == rule]
+
+
+NEGATIVE: dict[str, tuple[dict[str, Any], set[tuple[str, str, Any]]]] = {
+    "a Job's parallelism": (job(parallelism=-2), {("deny", "spec.parallelism", -2)}),
+    "a Job's completions": (job(completions=-1), {("deny", "spec.completions", -1)}),
+    "a Job of none": (job(parallelism=0), set()),
+    "replicas of a JobSet": (job_set(replicas=-2), {("deny", "spec.replicatedJobs[0].replicas", -2)}),
+    "a Job of a JobSet": (
+        job_set(job={"parallelism": -3}),
+        {("deny", "spec.replicatedJobs[0].template.spec.parallelism", -3)},
+    ),
+    "groups": (leader_worker_set(replicas=-1), {("deny", "spec.replicas", -1)}),
+    "nodes of a TrainJob": (
+        object_of(
+            "trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "x"}, "trainer": {"numNodes": -1}}
+        ),
+        {("deny", "spec.trainer.numNodes", -1)},
+    ),
+    "a Deployment": (
+        object_of("apps/v1", "Deployment", {"replicas": -1, "template": TEMPLATE}),
+        {("deny", "spec.replicas", -1)},
+    ),
+    "workers of Ray": (
+        ray_cluster(replicas=-3, minReplicas=-5),
+        {
+            ("warn", "spec.workerGroupSpecs[0].replicas", -3),
+            ("warn", "spec.workerGroupSpecs[0].minReplicas", -5),
+        },
+    ),
+    "workers of PyTorch": (
+        pytorch_job(Worker={"replicas": -3, "template": named("pytorch")}),
+        {("warn", "spec.pytorchReplicaSpecs.Worker.replicas", -3)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEGATIVE)
+def test_a_negative_number_of_pods_is_reported_at_its_field(rollcall: Run, tmp_path: Path, name: str) -> None:
+    """Opted in or not, and as an error where it is refused."""
+    manifest, expected = NEGATIVE[name]
+    assert set(findings_of(rollcall, tmp_path, manifest, "owner/negative-pods")) == expected
+
+
+INDEXED = {"completionMode": "Indexed"}
+TARGET = {"targetReplicatedJobs": ["zz"]}
+POD = "spec.replicatedJobs[0].template.spec"
+SUBGROUPS = "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize"
+GROUP = "spec.workerGroupSpecs[0].minReplicas"
+REPLICAS = "spec.pytorchReplicaSpecs"
+MPI = "spec.mpiReplicaSpecs"
+ALWAYS = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Always"}}
+ONE = {"template": named("pytorch")}
+
+
+def subgroups(size: int, each: Any, **policy: Any) -> dict[str, Any]:
+    """A LeaderWorkerSet with subgroups."""
+    return leader_worker_set(size, subGroupPolicy={"subGroupSize": each, **policy})
+
+
+REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
+    "minReplicas above maxReplicas": (ray_cluster(minReplicas=5, maxReplicas=2), [("warn", GROUP, 5)]),
+    "minReplicas as maxReplicas": (ray_cluster(minReplicas=2, maxReplicas=2), []),
+    "minReplicas of another type": (ray_cluster(minReplicas=2, maxReplicas=[]), []),
+    "of a RayJob": (
+        object_of("ray.io/v1", "RayJob", {"rayClusterSpec": ray_cluster(minReplicas=5, maxReplicas=2)["spec"]}),
+        [("warn", "spec.rayClusterSpec.workerGroupSpecs[0].minReplicas", 5)],
+    ),
+    "larger subgroups than the group": (subgroups(4, 5), [("deny", SUBGROUPS, 5)]),
+    "subgroups of no pod": (subgroups(4, 0), [("deny", SUBGROUPS, 0)]),
+    "subgroups that do not divide": (subgroups(6, 4), [("deny", SUBGROUPS, 4)]),
+    "subgroups of the size": (subgroups(6, 3), []),
+    "subgroups of the workers": (subgroups(5, 4), []),
+    "subgroups without the leader": (
+        subgroups(6, 3, subGroupPolicyType="LeaderExcluded"),
+        [("deny", SUBGROUPS, 3)],
+    ),
+    "success of a missing Job": (
+        job_set(successPolicy=TARGET),
+        [("deny", "spec.successPolicy.targetReplicatedJobs[0]", "zz")],
+    ),
+    "failure of a missing Job": (
+        job_set(failurePolicy={"rules": [TARGET]}),
+        [("deny", "spec.failurePolicy.rules[0].targetReplicatedJobs[0]", "zz")],
+    ),
+    "success of its Job": (job_set(successPolicy={"targetReplicatedJobs": ["w"]}), []),
+    "indexed without completions": (job(**INDEXED, parallelism=2), [("deny", "spec.completions", None)]),
+    "indexed of one": (job(**INDEXED), []),
+    "indexed in a JobSet": (job_set(job={**INDEXED, "parallelism": 2}), [("deny", f"{POD}.completions", None)]),
+    "always restarted": (job(template=ALWAYS), [("deny", "spec.template.spec.restartPolicy", "Always")]),
+    "always restarted in a JobSet": (
+        job_set(job={"template": ALWAYS}),
+        [("deny", f"{POD}.template.spec.restartPolicy", "Always")],
+    ),
+    "two masters": (pytorch_job(Master={**ONE, "replicas": 2}), [("deny", f"{REPLICAS}.Master.replicas", 2)]),
+    "a master": (pytorch_job(Master={**ONE, "replicas": 1}, Worker={**ONE, "replicas": 2}), []),
+    "another container": (
+        pytorch_job(Worker={"template": named("main")}),
+        [("deny", f"{REPLICAS}.Worker.template.spec.containers", "main")],
+    ),
+    "another replica type": (pytorch_job(Boss=ONE), [("deny", f"{REPLICAS}.Boss", "Boss")]),
+    "no launcher": (
+        mpi_job(mpiReplicaSpecs={"Worker": {"replicas": 2, "template": TEMPLATE}}),
+        [("deny", f"{MPI}.Launcher", None)],
+    ),
+    "no workers": (
+        mpi_job(mpiReplicaSpecs={"Launcher": {"template": TEMPLATE}, "Worker": {"replicas": 0, "template": TEMPLATE}}),
+        [("deny", f"{MPI}.Worker.replicas", 0)],
+    ),
+    "an unknown MPI": (mpi_job(mpiImplementation="Foo"), [("deny", "spec.mpiImplementation", "Foo")]),
+    "an MPI of another type": (mpi_job(mpiImplementation=["Intel"]), [("deny", "spec.mpiImplementation", None)]),
+    "a known MPI": (mpi_job(mpiImplementation="MPICH", slotsPerWorker=0), []),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_peer_refuses_is_reported_at_its_field(rollcall: Run, tmp_path: Path, name: str) -> None:
+    """Opted in or not."""
+    manifest, expected = REFUSED[name]
+    parsed = findings_of(rollcall, tmp_path, manifest, "owner/refused")
+    assert sorted(parsed, key=str) == sorted(expected, key=str)
+
+
+def test_an_empty_amount_is_shown_as_it_is_written(rollcall: Run, tmp_path: Path) -> None:
+    """And not as null."""
+    container = {"name": "node", "image": "example.com/x:1", "resources": {"limits": {"cpu": ""}}}
+    manifest = job(template={"spec": {"restartPolicy": "Never", "containers": [container]}})
+    assert [found for _, _, found in findings_of(rollcall, tmp_path, manifest, "resources/quantity")] == [""]
