@@ -29,7 +29,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
-from webhook.model.known_keys import RETIRED_KEYS
+from webhook.model.known_keys import KNOWN_KEYS, RETIRED_KEYS, Holder
 from webhook.model.known_objects import QueuedGroup, QueuedGroups
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.near_names import MOST_COMPARED, NearMisses
@@ -90,8 +90,9 @@ def _in_files(facts: ClusterFacts, system: str, namespace: str) -> Mapping[str, 
 
 
 def _judged_templates(manifest: AnyObject) -> Iterable[PodTemplate]:
+    """The pod templates whose membership Rollcall does not write, each once: leaders and workers may share one."""
     is_grouped = SCHEDULER_LABEL in manifest.labels or manifest.kind[::2] == (grove.GROUP, "PodCliqueSet")
-    return () if is_grouped else manifest.templates
+    return () if is_grouped else {template.spec_path: template for template in manifest.templates}.values()
 
 
 @rule(
@@ -147,11 +148,12 @@ def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
             # The profile of default-scheduler judges a pod with its own mark.
             if manifest.kind[::2] == POD and one.system == "the Workload API":
                 continue
+            of_other = one.name in _in_files(context.facts, one.system, manifest.namespace)
             yield Finding(
                 at=one.claim.path,
                 found=one.name,
                 why=f"{scheduler} does not read this key ({one.system} does), so the pod is in no group",
-                remedy=_remedy(system, template),
+                remedy=_one_scheduler(one.system, system) if of_other else _remedy(system, template),
             )
         yield from _unknown_keys(template, manifest.namespace, system, named, context.facts)
     yield from _beside_pods(manifest)
@@ -180,9 +182,15 @@ def _unknown_keys(
 ) -> Iterator[Finding]:
     """A key that nobody reads, with the name of a PodGroup that no pod names."""
     known = {one.claim.key for one in named}
-    for path, keys in ((template.labels_path, template.labels), (template.annotations_path, template.annotations)):
+    for path, keys, misplaced in (
+        (template.labels_path, template.labels, Holder.ANNOTATION),
+        (template.annotations_path, template.annotations, Holder.LABEL),
+    ):
         for key, value in keys.items():
             if _WORD not in key.casefold() or key in known or key in RETIRED_KEYS or not isinstance(value, str):
+                continue
+            # Another rule reports a label that is read only as an annotation, and the other way round.
+            if KNOWN_KEYS.get(key) is misplaced:
                 continue
             if _in_files(facts, system, namespace).get(value):
                 yield Finding(
@@ -191,6 +199,15 @@ def _unknown_keys(
                     why=f"it is the name of a PodGroup, but {SYSTEMS[system].scheduler} does not read this key",
                     remedy=_remedy(system, template),
                 )
+
+
+def _one_scheduler(of_group: str, of_pods: str) -> str:
+    """The remedy where the group is written for another scheduler than the one that the pods name."""
+    group, pods = SYSTEMS[of_group], SYSTEMS[of_pods]
+    return (
+        f"the PodGroup is of {of_group}: set schedulerName to {group.scheduler}, or write the PodGroup as one of "
+        f"{pods.api_group} and name it by {pods.mark}"
+    )
 
 
 def _remedy(system: str, template: PodTemplate) -> str:

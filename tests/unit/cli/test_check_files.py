@@ -190,6 +190,33 @@ GROUPS = {
             ),
         )
     ),
+    "KAI's annotation as a label": File(
+        (group(KAI), pod("kai-scheduler", labels={"pod-group-name": "train"})),
+        frozenset(
+            {
+                ("groups/no-pods", "metadata.name", "train"),
+                ("keys/misplaced", "metadata.labels.pod-group-name", "train"),
+            }
+        ),
+    ),
+    "Volcano's annotation as a label of a Deployment's pods": File(
+        (group(VOLCANO), deployment("volcano", labels={"scheduling.k8s.io/group-name": "train"})),
+        frozenset(
+            {
+                ("groups/no-pods", "metadata.name", "train"),
+                ("keys/misplaced", f"spec.template.{_label('scheduling.k8s.io/group-name')}", "train"),
+            }
+        ),
+    ),
+    "Koordinator's label as an annotation": File(
+        (group(KOORDINATOR), pod("koord-scheduler", annotations={"pod-group.scheduling.sigs.k8s.io": "train"})),
+        frozenset(
+            {
+                ("groups/no-pods", "metadata.name", "train"),
+                ("keys/misplaced", "metadata.annotations[pod-group.scheduling.sigs.k8s.io]", "train"),
+            }
+        ),
+    ),
     "a misspelt gang scheduler": File(
         (pod("koord-schedular"),), one("groups/scheduler-name", "spec.schedulerName", "koord-schedular")
     ),
@@ -605,3 +632,33 @@ def test_a_file_has_its_findings(rollcall: Run, tmp_path: Path, file: File) -> N
     assert found == file.findings
     left = {(one["rule"], one["field"]) for one in report["notJudged"] if one["rule"].startswith(TESTED)}
     assert left == file.unjudged
+
+
+SHARED = item(
+    "leaderworkerset.x-k8s.io/v1",
+    "LeaderWorkerSet",
+    spec={
+        "leaderWorkerTemplate": {
+            "size": 2,
+            "workerTemplate": {
+                "metadata": {"annotations": {"scheduling.k8s.io/group-name": "train"}},
+                "spec": {"schedulerName": "kai-scheduler", "containers": [_MAIN]},
+            },
+        }
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "remedy"),
+    [((group(VOLCANO), SHARED), "set schedulerName to volcano"), ((SHARED,), "name the group by the annotation")],
+    ids=["with the group", "without the group"],
+)
+def test_a_template_of_leader_and_workers_is_judged_once(
+    rollcall: Run, tmp_path: Path, objects: tuple[dict[str, Any], ...], remedy: str
+) -> None:
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(objects))
+    ran = rollcall("check", "--config", "none", "-o", "json", str(tmp_path / "objects.yaml"))
+    (unread,) = [one for one in json.loads(ran.out)["findings"] if one["rule"] == "groups/unread-key"]
+    assert unread["field"].startswith("spec.leaderWorkerTemplate.workerTemplate.metadata.annotations")
+    assert remedy in json.dumps(unread)
