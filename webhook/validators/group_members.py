@@ -25,8 +25,9 @@ from webhook.model.claims import (
     named_group,
     scheduler_of,
 )
+from webhook.model.changes import value_at
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import METADATA, FieldPath
+from webhook.model.fields import METADATA, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
 from webhook.model.known_keys import KNOWN_KEYS, RETIRED_KEYS, Holder
@@ -60,6 +61,16 @@ _PROGRAMS = {
     "coscheduling": "scheduler-plugins-scheduler",
     "scheduler-plugins": "scheduler-plugins-scheduler",
     "kube-scheduler": "default-scheduler",
+}
+# By group and kind: where an object names the scheduler of pods whose templates are not known, or do not name it.
+_OF_SPARK = "batchScheduler"
+_SCHEDULERS_OF_SPARK = ("kube-scheduler", "yunikorn")
+_SCHEDULER_FIELDS: Mapping[tuple[str, str], FieldPath] = {
+    ("batch", "CronJob"): SPEC / "jobTemplate" / "spec" / "template" / "spec" / "schedulerName",
+    ("batch.volcano.sh", "CronJob"): SPEC / "jobTemplate" / "spec" / "schedulerName",
+    ("batch.volcano.sh", "Job"): SPEC / "schedulerName",
+    ("sparkoperator.k8s.io", "ScheduledSparkApplication"): SPEC / "template" / _OF_SPARK,
+    ("sparkoperator.k8s.io", "SparkApplication"): SPEC / _OF_SPARK,
 }
 _NOTHING: Mapping[str, bool] = MappingProxyType({})
 # Of more PodGroups in a namespace none is offered for a wrong name.
@@ -311,25 +322,34 @@ def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
     paths: dict[FieldPath, str] = {
         template.spec_path / "schedulerName": scheduler_of(template) for template in _judged_templates(manifest)
     }
+    field, why = _SCHEDULER_FIELDS.get(manifest.kind[::2]), "and no other scheduler places the pod"
+    if field is not None and SCHEDULER_LABEL not in manifest.labels:
+        name = value_at(manifest.raw, field)[1]
+        paths |= {field: name} if isinstance(name, str) and name else {}
+        if field.parts[-1] == _OF_SPARK:
+            known, why = (*_SCHEDULERS_OF_SPARK, *known), "and Spark's operator knows no such batch scheduler"
     meant = {name: _likely_scheduler(name, known) for name in islice(dict.fromkeys(paths.values()), MOST_COMPARED)}
     for path, name in paths.items():
         if (likely := meant.get(name)) is not None:
             yield Finding(
                 at=path,
                 found=name,
-                why="no gang scheduler has this name, and no other scheduler places the pod",
+                why=f"no gang scheduler has this name, {why}",
                 remedy=f"did you mean {likely}? write that name",
             )
 
 
 def _likely_scheduler(name: str, known: Iterable[str]) -> str | None:
-    """The scheduler that a misspelt name means. With a suffix, such as volcano-2, it may be that of a second one."""
+    """The scheduler that a misspelt name means. With a suffix, such as volcano-2, it may be that of a second one, but
+    not with its last letter again.
+    """
     if name in known or len(name) > _LONGEST_SCHEDULER:
         return None
     if name in _PROGRAMS:
         return _PROGRAMS[name]
     for likely in known:
         alike = SequenceMatcher(None, name.casefold(), likely).ratio() >= _SIMILAR_SCHEDULER
-        if alike and name[0].casefold() == likely[0] and not name.startswith(likely):
+        is_second = name.startswith(likely) and name[len(likely) :].strip(likely[-1])
+        if alike and name[0].casefold() == likely[0] and not is_second:
             return likely
     return None

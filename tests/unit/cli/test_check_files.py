@@ -223,6 +223,38 @@ GROUPS = {
     "a misspelt gang scheduler of a Deployment": File(
         (deployment("volcnao"),), one("groups/scheduler-name", "spec.template.spec.schedulerName", "volcnao")
     ),
+    "a misspelt gang scheduler of a Volcano Job": File(
+        (
+            item(
+                "batch.volcano.sh/v1alpha1",
+                "Job",
+                spec={"schedulerName": "volcanno", "tasks": [{"replicas": 2, "template": {"spec": {}}}]},
+            ),
+        ),
+        one("groups/scheduler-name", "spec.schedulerName", "volcanno"),
+    ),
+    "a misspelt gang scheduler of a CronJob": File(
+        (
+            item(
+                "batch/v1",
+                "CronJob",
+                spec={
+                    "jobTemplate": {
+                        "spec": {"template": {"spec": {"schedulerName": "kai-schedular", "containers": [_MAIN]}}}
+                    }
+                },
+            ),
+        ),
+        one("groups/scheduler-name", "spec.jobTemplate.spec.template.spec.schedulerName", "kai-schedular"),
+    ),
+    "a misspelt batch scheduler of Spark": File(
+        (item("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec={"batchScheduler": "volcanoo"}),),
+        one("groups/scheduler-name", "spec.batchScheduler", "volcanoo"),
+    ),
+    "a batch scheduler of Spark": File(
+        (item("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec={"batchScheduler": "kube-scheduler"}),)
+    ),
+    "a second Volcano": File((pod("volcano-2"), pod("volcano2", "w1"), pod("volcano-oo", "w2"))),
     "the name of Volcano's program": File(
         (pod("volcano-scheduler"),), one("groups/scheduler-name", "spec.schedulerName", "volcano-scheduler")
     ),
@@ -598,7 +630,25 @@ KEYS = {
         one("fields/unknown", "spec.tasks[0].template.spec.priorityClass", "high"),
     ),
 }
-FILES = {**GROUPS, **VERSIONS, **AMOUNTS, **PEERS, **KEYS}
+VALUES: dict[str, File] = {
+    "a mode that Volcano lacks": File(
+        (group(VOLCANO, networkTopology={"mode": "strict", "highestTierAllowed": 2}),),
+        one("volcano/group-topology-mode", "spec.networkTopology.mode", "strict"),
+    ),
+    "the mode of a subgroup": File(
+        (group(VOLCANO, subGroupPolicy=[{"name": "a", "networkTopology": {"mode": "Hard"}}]),),
+        one("volcano/group-topology-mode", "spec.subGroupPolicy[0].networkTopology.mode", "Hard"),
+    ),
+    "a soft mode": File((group(VOLCANO, networkTopology={"mode": "soft"}),)),
+    "a Queue without weight": File(
+        (item(VOLCANO, "Queue", spec={"weight": 0}),), one("volcano/queue-weight", "spec.weight", 0)
+    ),
+    "a Queue of negative weight": File(
+        (item(VOLCANO, "Queue", spec={"weight": -1}),), one("volcano/queue-weight", "spec.weight", -1)
+    ),
+    "a Queue with the default weight": File((item(VOLCANO, "Queue", spec={}),)),
+}
+FILES = {**GROUPS, **VERSIONS, **AMOUNTS, **PEERS, **KEYS, **VALUES}
 # The rules that are tested here.
 TESTED = (
     "groups/",
@@ -610,6 +660,8 @@ TESTED = (
     "kai/set-minimum",
     "kai/group-parent",
     "volcano/group-two-tiers",
+    "volcano/group-topology-mode",
+    "volcano/queue-weight",
     "coscheduling/group-minimum",
     "kueue/topology-keys",
     "kube/group-shape",

@@ -136,6 +136,9 @@ def job_shape(workload: OptedInWorkload, _: RuleContext) -> Results:
         if name not in _PLUGINS:
             remedy = f"name one of {', '.join(_PLUGINS)}"
             yield _shape(SPEC / "plugins" / name, name, "there is no such plugin of Jobs", remedy)
+    mode = text(mapping(workload.spec.get("networkTopology")).get("mode"))
+    if mode not in {None, "hard", "soft"}:
+        yield _shape(SPEC / "networkTopology" / "mode", mode, "there is no such mode of a topology", "set hard or soft")
     yield from _policies(SPEC, workload.spec)
     raw = [mapping(task) for task in sequence(workload.spec.get("tasks"))]
     # Volcano gives a task without a name one of its index.
