@@ -15,6 +15,7 @@ from typing import Any
 
 from webhook.model import grove
 from webhook.model.any_object import AnyObject
+from webhook.model.changes import value_at
 from webhook.model.claims import (
     NAMES_OF,
     SYSTEM_OF_GROUP,
@@ -25,7 +26,6 @@ from webhook.model.claims import (
     named_group,
     scheduler_of,
 )
-from webhook.model.changes import value_at
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
