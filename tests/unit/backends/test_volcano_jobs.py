@@ -291,6 +291,9 @@ REFUSED: dict[str, tuple[Manifest, set[str]]] = {
         of_job(task("a", 2), task("b", 1, dependsOn={"name": ["a", "a"]})),
         {"spec.tasks[1].dependsOn.name[1]"},
     ),
+    "policies that are no list": (of_job(task("a", 2), policies=7), {"spec.policies"}),
+    "a plugin that is a name": (of_job(task("a", 2), plugins="svc"), {"spec.plugins"}),
+    "a task with a number as policy": (of_job(task("a", 2, policies=[7])), {"spec.tasks[0].policies[0]"}),
     "after itself": (of_job(task("a", 2, after="a")), {"spec.tasks[0].dependsOn.name"}),
     "a cycle": (
         of_job(task("a", 2, after="c"), task("b", 1, after="a"), task("c", 1, after="b")),

@@ -17,6 +17,7 @@ from webhook.model.workloads.volcano_job import is_volcano_job, minimum_of, task
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import volcano_job, volcano_task
 from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.validators.wrong_types import wrong_in
 
 _MINIMUM = SPEC / "minAvailable"
 # What Volcano v1.15 accepts.
@@ -33,6 +34,18 @@ _ACTIONS = (
     "ResumeJob",
     "TerminateJob",
 )
+_POLICIES = [{"event": str, "events": [str], "action": str, "exitCode": int}]
+# The fields that are read here, besides those of a Job's gang.
+_TYPES: dict[str, Any] = {
+    "spec": {
+        "maxRetry": int,
+        "ttlSecondsAfterFinished": int,
+        "plugins": {},
+        "networkTopology": {"mode": str},
+        "policies": _POLICIES,
+        "tasks": [{"name": str, "replicas": int, "dependsOn": {"name": [str]}, "policies": _POLICIES}],
+    }
+}
 _REFUSED = "so Volcano refuses the Job"
 # How many names a message repeats.
 _NAMED = 4
@@ -130,6 +143,9 @@ def job_shape(workload: OptedInWorkload, _: RuleContext) -> Results:
     installer/volcano-development-vap.yaml (job-validation-policy); pkg/controllers/job/plugins/factory.go.
     """
     if not is_volcano_job(workload):
+        return
+    if wrong := tuple(wrong_in(workload.raw, _TYPES)):
+        yield from wrong
         return
     yield from _below_zero(SPEC, workload.spec, "maxRetry", "ttlSecondsAfterFinished")
     for name in mapping(workload.spec.get("plugins")):
