@@ -82,6 +82,8 @@ _NO_NAMES = frozenset({"kai.scheduler/subgroup-name", "kai.scheduler/skip-podgro
 NAMES_OF: Mapping[str, str] = {
     mark.key: system for mark, system in CLAIMS if mark.key not in _NO_NAMES and mark.key != "workloadRef"
 }
+# By key: where it is read.
+PART_OF_MARK: Mapping[str, str] = {mark.key: mark.part for mark, _ in CLAIMS}
 
 
 class System(NamedTuple):

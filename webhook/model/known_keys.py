@@ -34,6 +34,7 @@ def _keys(domain: str, holder: Holder, names: str) -> dict[str, Holder]:
 
 KNOWN_KEYS: Mapping[str, Holder] = {
     "pod-group.scheduling.sigs.k8s.io": _L,
+    "pod-group-name": _A,
     **_keys("rollcall.dev", _L, "scheduler disruption-mode"),
     **_keys("rollcall.dev", _N, "enforcement"),
     **_keys("rollcall.dev", _A, "group-claims ignore groups-together"),
@@ -88,11 +89,13 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     ),
     # Written in two ways: KEP-6089 and JobSet have a dash that KEP-5547 and LeaderWorkerSet do not have.
     **_keys("scheduling.k8s.io", _E, "parent-composite-podgroup parent-compositepodgroup"),
-    **_keys("scheduling.k8s.io", _E, "group-name group-template-name podgroup-protection compositepodgroup-protection"),
+    **_keys("scheduling.k8s.io", _A, "group-name"),
+    **_keys("scheduling.k8s.io", _E, "group-template-name podgroup-protection compositepodgroup-protection"),
+    **_keys("scheduling.volcano.sh", _A, "group-name"),
     **_keys(
         "scheduling.volcano.sh",
         _E,
-        "group-min-member group-name queue-allocation-gate queue-name preemptable task-name",
+        "group-min-member queue-allocation-gate queue-name preemptable task-name",
     ),
     **_keys(
         "volcano.sh",

@@ -14,6 +14,7 @@ from typing import Any
 from webhook.model import grove
 from webhook.model.claims import (
     NAMES_OF,
+    PART_OF_MARK,
     SYSTEM_OF_GROUP,
     SYSTEM_OF_SCHEDULER,
     groups_named_on,
@@ -32,6 +33,7 @@ from webhook.offline.judgement import kind_of
 # The system of a group as `webhook.model.claims` names it, the group's namespace, and its name.
 Group = tuple[str, str, str]
 Sizes = dict[Group, int | None]
+_HOLDERS = frozenset({"labels", "annotations"})
 
 
 def group_sizes(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> Sizes:
@@ -78,19 +80,21 @@ def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
 
 
 def _mentioned(manifest: Manifest) -> Sizes:
-    """Return every group that is named anywhere in an object, with an unknown number of pods."""
+    """Return every group that is named anywhere in an object, with an unknown number of pods. A label is no mention if
+    the key is read only as an annotation, and the other way round.
+    """
     found: Sizes = {}
-    waiting: list[Any] = [manifest]
+    waiting: list[tuple[str, Any]] = [("", manifest)]
     while waiting:
-        value = waiting.pop()
+        holder, value = waiting.pop()
         if isinstance(value, dict):
             for key, inner in value.items():
                 name = named_group(str(key), inner)
-                if name is not None:
+                if name is not None and (holder not in _HOLDERS or holder == PART_OF_MARK[key]):
                     found[(NAMES_OF[key], _namespace(manifest), name)] = None
-            waiting += value.values()
+            waiting += ((str(key), inner) for key, inner in value.items())
         elif isinstance(value, list):
-            waiting += value
+            waiting += (("", inner) for inner in value)
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from webhook.model import grove
 from webhook.model.any_object import AnyObject
+from webhook.model.changes import value_at
 from webhook.model.claims import (
     NAMES_OF,
     SYSTEM_OF_GROUP,
@@ -26,10 +27,10 @@ from webhook.model.claims import (
     scheduler_of,
 )
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import METADATA, FieldPath
+from webhook.model.fields import METADATA, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
-from webhook.model.known_keys import RETIRED_KEYS
+from webhook.model.known_keys import KNOWN_KEYS, RETIRED_KEYS, Holder
 from webhook.model.known_objects import QueuedGroup, QueuedGroups
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.near_names import MOST_COMPARED, NearMisses
@@ -61,6 +62,16 @@ _PROGRAMS = {
     "scheduler-plugins": "scheduler-plugins-scheduler",
     "kube-scheduler": "default-scheduler",
 }
+# By group and kind: where an object names the scheduler of pods whose templates are not known, or do not name it.
+_OF_SPARK = "batchScheduler"
+_SCHEDULERS_OF_SPARK = ("kube-scheduler", "yunikorn")
+_SCHEDULER_FIELDS: Mapping[tuple[str, str], FieldPath] = {
+    ("batch", "CronJob"): SPEC / "jobTemplate" / "spec" / "template" / "spec" / "schedulerName",
+    ("batch.volcano.sh", "CronJob"): SPEC / "jobTemplate" / "spec" / "schedulerName",
+    ("batch.volcano.sh", "Job"): SPEC / "schedulerName",
+    ("sparkoperator.k8s.io", "ScheduledSparkApplication"): SPEC / "template" / _OF_SPARK,
+    ("sparkoperator.k8s.io", "SparkApplication"): SPEC / _OF_SPARK,
+}
 _NOTHING: Mapping[str, bool] = MappingProxyType({})
 # Of more PodGroups in a namespace none is offered for a wrong name.
 _MOST_OFFERED = 100
@@ -90,8 +101,9 @@ def _in_files(facts: ClusterFacts, system: str, namespace: str) -> Mapping[str, 
 
 
 def _judged_templates(manifest: AnyObject) -> Iterable[PodTemplate]:
+    """The pod templates whose membership Rollcall does not write, each once: leaders and workers may share one."""
     is_grouped = SCHEDULER_LABEL in manifest.labels or manifest.kind[::2] == (grove.GROUP, "PodCliqueSet")
-    return () if is_grouped else manifest.templates
+    return () if is_grouped else {template.spec_path: template for template in manifest.templates}.values()
 
 
 @rule(
@@ -147,11 +159,12 @@ def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
             # The profile of default-scheduler judges a pod with its own mark.
             if manifest.kind[::2] == POD and one.system == "the Workload API":
                 continue
+            of_other = one.name in _in_files(context.facts, one.system, manifest.namespace)
             yield Finding(
                 at=one.claim.path,
                 found=one.name,
                 why=f"{scheduler} does not read this key ({one.system} does), so the pod is in no group",
-                remedy=_remedy(system, template),
+                remedy=_one_scheduler(one.system, system) if of_other else _remedy(system, template),
             )
         yield from _unknown_keys(template, manifest.namespace, system, named, context.facts)
     yield from _beside_pods(manifest)
@@ -180,9 +193,15 @@ def _unknown_keys(
 ) -> Iterator[Finding]:
     """A key that nobody reads, with the name of a PodGroup that no pod names."""
     known = {one.claim.key for one in named}
-    for path, keys in ((template.labels_path, template.labels), (template.annotations_path, template.annotations)):
+    for path, keys, misplaced in (
+        (template.labels_path, template.labels, Holder.ANNOTATION),
+        (template.annotations_path, template.annotations, Holder.LABEL),
+    ):
         for key, value in keys.items():
             if _WORD not in key.casefold() or key in known or key in RETIRED_KEYS or not isinstance(value, str):
+                continue
+            # Another rule reports a label that is read only as an annotation, and the other way round.
+            if KNOWN_KEYS.get(key) is misplaced:
                 continue
             if _in_files(facts, system, namespace).get(value):
                 yield Finding(
@@ -191,6 +210,15 @@ def _unknown_keys(
                     why=f"it is the name of a PodGroup, but {SYSTEMS[system].scheduler} does not read this key",
                     remedy=_remedy(system, template),
                 )
+
+
+def _one_scheduler(of_group: str, of_pods: str) -> str:
+    """The remedy where the group is written for another scheduler than the one that the pods name."""
+    group, pods = SYSTEMS[of_group], SYSTEMS[of_pods]
+    return (
+        f"the PodGroup is of {of_group}: set schedulerName to {group.scheduler}, or write the PodGroup as one of "
+        f"{pods.api_group} and name it by {pods.mark}"
+    )
 
 
 def _remedy(system: str, template: PodTemplate) -> str:
@@ -294,25 +322,34 @@ def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
     paths: dict[FieldPath, str] = {
         template.spec_path / "schedulerName": scheduler_of(template) for template in _judged_templates(manifest)
     }
+    field, why = _SCHEDULER_FIELDS.get(manifest.kind[::2]), "and no other scheduler places the pod"
+    if field is not None and SCHEDULER_LABEL not in manifest.labels:
+        name = value_at(manifest.raw, field)[1]
+        paths |= {field: name} if isinstance(name, str) and name else {}
+        if field.parts[-1] == _OF_SPARK:
+            known, why = (*_SCHEDULERS_OF_SPARK, *known), "and Spark's operator knows no such batch scheduler"
     meant = {name: _likely_scheduler(name, known) for name in islice(dict.fromkeys(paths.values()), MOST_COMPARED)}
     for path, name in paths.items():
         if (likely := meant.get(name)) is not None:
             yield Finding(
                 at=path,
                 found=name,
-                why="no gang scheduler has this name, and no other scheduler places the pod",
+                why=f"no gang scheduler has this name, {why}",
                 remedy=f"did you mean {likely}? write that name",
             )
 
 
 def _likely_scheduler(name: str, known: Iterable[str]) -> str | None:
-    """The scheduler that a misspelt name means. With a suffix, such as volcano-2, it may be that of a second one."""
+    """The scheduler that a misspelt name means. With a suffix, such as volcano-2, it may be that of a second one, but
+    not with its last letter again.
+    """
     if name in known or len(name) > _LONGEST_SCHEDULER:
         return None
     if name in _PROGRAMS:
         return _PROGRAMS[name]
     for likely in known:
         alike = SequenceMatcher(None, name.casefold(), likely).ratio() >= _SIMILAR_SCHEDULER
-        if alike and name[0].casefold() == likely[0] and not name.startswith(likely):
+        is_second = name.startswith(likely) and name[len(likely) :].strip(likely[-1])
+        if alike and name[0].casefold() == likely[0] and not is_second:
             return likely
     return None

@@ -69,14 +69,17 @@ def starts_after(workload: PodCliqueSet, _: Context[Any]) -> Results:
     if not _is_explicit(workload):
         return
     known = {member.name for member in workload.cliques}
-    offered = ", ".join(nsmallest(_NAMED, known))
+    # One more, because a clique is not offered to itself.
+    least = nsmallest(_NAMED + 1, known)
     for member in workload.cliques:
+        others = ", ".join([name for name in least if name != member.name][:_NAMED])
+        remedy = f"name other cliques: {others}" if others else "remove the name: the set has no other clique"
         seen: set[str] = set()
         for index, name in enumerate(_named(member)):
             why = _wrong(name, member, known, seen)
             if why is not None:
                 at = _place(member) / Item(index, name or None)
-                yield Finding(at=at, found=name, why=why, remedy=f"name other cliques: {offered}")
+                yield Finding(at=at, found=name, why=why, remedy=remedy)
             seen.add(name)
 
 

@@ -101,10 +101,15 @@ def said_of(manifest: Manifest, shape: Any) -> Iterator[Finding]:
     """One finding for each field of the wrong type. If the faulty field is not in `shape`, there is one general
     finding.
     """
-    found = _walk(manifest, shape, ROOT)
+    found = wrong_in(manifest, shape)
     # Findings are yielded one by one, so that a caller with enough findings can stop.
     yield next(found, None) or _wrong(ROOT, manifest, "what the schema of its kind demands")
     yield from found
+
+
+def wrong_in(manifest: Manifest, shape: Any) -> Iterator[Finding]:
+    """One finding for each field of the wrong type that is in `shape`."""
+    return _walk(manifest, shape, ROOT)
 
 
 def _walk(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:

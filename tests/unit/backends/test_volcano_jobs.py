@@ -239,3 +239,83 @@ def test_explain_shows_what_volcano_surely_needs_of_each_task() -> None:
         "spec.tasks[1].template": 1,
     }
     assert not backend.own_minimums(view(of_job(HEAD, TAIL, minAvailable=6), settings))
+
+
+SHAPE = "volcano/job-shape"
+
+
+def with_policies(*policies: Manifest) -> Manifest:
+    return of_job(task("a", 2), policies=list(policies))
+
+
+ON_FAILURE = {"event": "PodFailed", "action": "RestartJob"}
+REFUSED: dict[str, tuple[Manifest, set[str]]] = {
+    "a good Job": (
+        of_job(task("a", 2), task("b", 1, after="a"), plugins={"svc": [], "ssh": []}, policies=[ON_FAILURE]),
+        set(),
+    ),
+    "a task without a name": (of_job({**task("a", 1), "name": ""}), set()),
+    "a name twice": (of_job(task("a", 2), task("a", 1)), {"spec.tasks[1].name"}),
+    "a name that Volcano gives": (of_job(task("default1", 2), {**task("a", 1), "name": None}), {"spec.tasks[1].name"}),
+    "a name with capitals": (of_job(task("A_b", 2)), {"spec.tasks[0].name"}),
+    "a long name": (of_job(task("a" * 64, 2)), {"spec.tasks[0].name"}),
+    "no replicas": (of_job(task("a", 2), task("b", 0)), set()),
+    "replicas below 0": (of_job(task("a", 2), task("b", -1)), {"spec.tasks[1].replicas"}),
+    "maxRetry below 0": (of_job(task("a", 2), maxRetry=-1), {"spec.maxRetry"}),
+    "a time to live below 0": (of_job(task("a", 2), ttlSecondsAfterFinished=-1), {"spec.ttlSecondsAfterFinished"}),
+    "an unknown plugin": (of_job(task("a", 2), plugins={"nosuch": []}), {"spec.plugins.nosuch"}),
+    "two policies of one event": (
+        with_policies(ON_FAILURE, {"events": ["PodEvicted", "PodFailed"], "action": "AbortJob"}),
+        {"spec.policies[1].events"},
+    ),
+    "two policies of one exit code": (
+        with_policies({"exitCode": 3, "action": "AbortJob"}, {"exitCode": 3, "action": "RestartJob"}),
+        {"spec.policies[1].exitCode"},
+    ),
+    "every event and one": (
+        with_policies(ON_FAILURE, {"event": "*", "action": "AbortJob"}),
+        {"spec.policies[1].event"},
+    ),
+    "an event once in one policy": (with_policies({**ON_FAILURE, "events": ["PodFailed"]}), set()),
+    "an unknown event": (with_policies({"event": "PodFaild", "action": "AbortJob"}), {"spec.policies[0].event"}),
+    "an unknown action": (with_policies({"event": "PodFailed", "action": "Abort"}), {"spec.policies[0].action"}),
+    "an event and an exit code": (with_policies({**ON_FAILURE, "exitCode": 3}), {"spec.policies[0]"}),
+    "neither of them": (with_policies({"action": "AbortJob"}), {"spec.policies[0]"}),
+    "no failure": (with_policies({"exitCode": 0, "action": "AbortJob"}), {"spec.policies[0].exitCode"}),
+    "the policy of a task": (
+        of_job(task("a", 2, policies=[ON_FAILURE, ON_FAILURE])),
+        {"spec.tasks[0].policies[1].event"},
+    ),
+    "after a task that is missing": (of_job(task("a", 2, after="zz")), {"spec.tasks[0].dependsOn.name[0]"}),
+    "after one task twice": (
+        of_job(task("a", 2), task("b", 1, dependsOn={"name": ["a", "a"]})),
+        {"spec.tasks[1].dependsOn.name[1]"},
+    ),
+    "policies that are no list": (of_job(task("a", 2), policies=7), {"spec.policies"}),
+    "a plugin that is a name": (of_job(task("a", 2), plugins="svc"), {"spec.plugins"}),
+    "a task with a number as policy": (of_job(task("a", 2, policies=[7])), {"spec.tasks[0].policies[0]"}),
+    "after itself": (of_job(task("a", 2, after="a")), {"spec.tasks[0].dependsOn.name"}),
+    "a cycle": (
+        of_job(task("a", 2, after="c"), task("b", 1, after="a"), task("c", 1, after="b")),
+        {"spec.tasks[0].dependsOn.name"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "fields"), REFUSED.values(), ids=REFUSED)
+def test_what_volcano_refuses_in_a_job_is_found_at_its_field(manifest: Manifest, fields: set[str]) -> None:
+    assert {field for rule, field in judged(manifest) if rule == SHAPE} == fields
+
+
+@pytest.mark.parametrize("manifest", [one for one, fields in REFUSED.values() if fields])
+def test_what_volcano_refuses_in_a_job_is_denied(manifest: Manifest) -> None:
+    assert not validate(manifest, facts=known(facts=QUEUES), settings=settings_of("volcano")).allowed
+
+
+def test_the_reason_of_a_minimum_below_zero_is_its_sign() -> None:
+    verdict = validate(
+        of_job(task("a", 2), minAvailable=-1), facts=known(facts=QUEUES), settings=settings_of("volcano")
+    )
+    (wrong,) = [one for one in verdict.findings if one.rule == MINIMUM]
+    assert wrong.why.startswith("a minimum is not below 0")
+    assert wrong.instead == (2,)

@@ -190,12 +190,71 @@ GROUPS = {
             ),
         )
     ),
+    "KAI's annotation as a label": File(
+        (group(KAI), pod("kai-scheduler", labels={"pod-group-name": "train"})),
+        frozenset(
+            {
+                ("groups/no-pods", "metadata.name", "train"),
+                ("keys/misplaced", "metadata.labels.pod-group-name", "train"),
+            }
+        ),
+    ),
+    "Volcano's annotation as a label of a Deployment's pods": File(
+        (group(VOLCANO), deployment("volcano", labels={"scheduling.k8s.io/group-name": "train"})),
+        frozenset(
+            {
+                ("groups/no-pods", "metadata.name", "train"),
+                ("keys/misplaced", f"spec.template.{_label('scheduling.k8s.io/group-name')}", "train"),
+            }
+        ),
+    ),
+    "Koordinator's label as an annotation": File(
+        (group(KOORDINATOR), pod("koord-scheduler", annotations={"pod-group.scheduling.sigs.k8s.io": "train"})),
+        frozenset(
+            {
+                ("groups/no-pods", "metadata.name", "train"),
+                ("keys/misplaced", "metadata.annotations[pod-group.scheduling.sigs.k8s.io]", "train"),
+            }
+        ),
+    ),
     "a misspelt gang scheduler": File(
         (pod("koord-schedular"),), one("groups/scheduler-name", "spec.schedulerName", "koord-schedular")
     ),
     "a misspelt gang scheduler of a Deployment": File(
         (deployment("volcnao"),), one("groups/scheduler-name", "spec.template.spec.schedulerName", "volcnao")
     ),
+    "a misspelt gang scheduler of a Volcano Job": File(
+        (
+            item(
+                "batch.volcano.sh/v1alpha1",
+                "Job",
+                spec={"schedulerName": "volcanno", "tasks": [{"replicas": 2, "template": {"spec": {}}}]},
+            ),
+        ),
+        one("groups/scheduler-name", "spec.schedulerName", "volcanno"),
+    ),
+    "a misspelt gang scheduler of a CronJob": File(
+        (
+            item(
+                "batch/v1",
+                "CronJob",
+                spec={
+                    "jobTemplate": {
+                        "spec": {"template": {"spec": {"schedulerName": "kai-schedular", "containers": [_MAIN]}}}
+                    }
+                },
+            ),
+        ),
+        one("groups/scheduler-name", "spec.jobTemplate.spec.template.spec.schedulerName", "kai-schedular"),
+    ),
+    "a misspelt batch scheduler of Spark": File(
+        (item("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec={"batchScheduler": "volcanoo"}),),
+        one("groups/scheduler-name", "spec.batchScheduler", "volcanoo"),
+    ),
+    "a batch scheduler of Spark": File(
+        (item("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec={"batchScheduler": "kube-scheduler"}),)
+    ),
+    "a second Volcano": File((pod("volcano-2"), pod("volcano2", "w1"), pod("volcano-oo", "w2"))),
     "the name of Volcano's program": File(
         (pod("volcano-scheduler"),), one("groups/scheduler-name", "spec.schedulerName", "volcano-scheduler")
     ),
@@ -596,7 +655,25 @@ KEYS = {
         one("fields/unknown", "spec.tasks[0].template.spec.priorityClass", "high"),
     ),
 }
-FILES = {**GROUPS, **VERSIONS, **AMOUNTS, **PEERS, **KEYS}
+VALUES: dict[str, File] = {
+    "a mode that Volcano lacks": File(
+        (group(VOLCANO, networkTopology={"mode": "strict", "highestTierAllowed": 2}),),
+        one("volcano/group-topology-mode", "spec.networkTopology.mode", "strict"),
+    ),
+    "the mode of a subgroup": File(
+        (group(VOLCANO, subGroupPolicy=[{"name": "a", "networkTopology": {"mode": "Hard"}}]),),
+        one("volcano/group-topology-mode", "spec.subGroupPolicy[0].networkTopology.mode", "Hard"),
+    ),
+    "a soft mode": File((group(VOLCANO, networkTopology={"mode": "soft"}),)),
+    "a Queue without weight": File(
+        (item(VOLCANO, "Queue", spec={"weight": 0}),), one("volcano/queue-weight", "spec.weight", 0)
+    ),
+    "a Queue of negative weight": File(
+        (item(VOLCANO, "Queue", spec={"weight": -1}),), one("volcano/queue-weight", "spec.weight", -1)
+    ),
+    "a Queue with the default weight": File((item(VOLCANO, "Queue", spec={}),)),
+}
+FILES = {**GROUPS, **VERSIONS, **AMOUNTS, **PEERS, **KEYS, **VALUES}
 # The rules that are tested here.
 TESTED = (
     "groups/",
@@ -609,6 +686,8 @@ TESTED = (
     "kai/set-minimum",
     "kai/group-parent",
     "volcano/group-two-tiers",
+    "volcano/group-topology-mode",
+    "volcano/queue-weight",
     "coscheduling/group-minimum",
     "kueue/topology-keys",
     "kube/group-shape",
@@ -631,3 +710,33 @@ def test_a_file_has_its_findings(rollcall: Run, tmp_path: Path, file: File) -> N
     assert found == file.findings
     left = {(one["rule"], one["field"]) for one in report["notJudged"] if one["rule"].startswith(TESTED)}
     assert left == file.unjudged
+
+
+SHARED = item(
+    "leaderworkerset.x-k8s.io/v1",
+    "LeaderWorkerSet",
+    spec={
+        "leaderWorkerTemplate": {
+            "size": 2,
+            "workerTemplate": {
+                "metadata": {"annotations": {"scheduling.k8s.io/group-name": "train"}},
+                "spec": {"schedulerName": "kai-scheduler", "containers": [_MAIN]},
+            },
+        }
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "remedy"),
+    [((group(VOLCANO), SHARED), "set schedulerName to volcano"), ((SHARED,), "name the group by the annotation")],
+    ids=["with the group", "without the group"],
+)
+def test_a_template_of_leader_and_workers_is_judged_once(
+    rollcall: Run, tmp_path: Path, objects: tuple[dict[str, Any], ...], remedy: str
+) -> None:
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(objects))
+    ran = rollcall("check", "--config", "none", "-o", "json", str(tmp_path / "objects.yaml"))
+    (unread,) = [one for one in json.loads(ran.out)["findings"] if one["rule"] == "groups/unread-key"]
+    assert unread["field"].startswith("spec.leaderWorkerTemplate.workerTemplate.metadata.annotations")
+    assert remedy in json.dumps(unread)

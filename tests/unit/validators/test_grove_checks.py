@@ -115,6 +115,16 @@ def test_what_another_webhook_refuses_is_found_at_its_field(
     assert [(found.rule, str(found.at)) for found in verdict.findings] == expected
 
 
+@pytest.mark.parametrize(
+    ("order", "offered"),
+    [({"a": ["a"], "b": [], "c": []}, "b, c"), ({"a": ["a"]}, "no other clique"), ({"a": [], "b": ["b", "q"]}, ": a")],
+    ids=["others", "alone", "two wrong names"],
+)
+def test_a_clique_is_not_offered_to_itself(order: dict[str, list[str]], offered: str) -> None:
+    for one in validate(explicit(**order), settings=koordinator()).findings:
+        assert one.remedy.endswith(offered)
+
+
 def test_the_message_about_a_cycle_names_the_cliques_in_their_order() -> None:
     (found,) = validate(explicit(a=["b"], b=["c"], c=["a"]), settings=koordinator()).findings
     assert '"a after b after c after a"' in found.why

@@ -1,17 +1,54 @@
-"""The minimum of a Volcano Job (batch.volcano.sh), from which Volcano's controller makes a PodGroup."""
+"""The minimum of a Volcano Job (batch.volcano.sh), from which Volcano's controller makes a PodGroup, and what Volcano's
+own webhook refuses in a Job.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
 from webhook.backends.volcano.settings import RuleContext
-from webhook.model.fields import SPEC, FieldPath
-from webhook.model.findings import Finding
+from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.findings import Finding, shown
+from webhook.model.naming import is_label
+from webhook.model.reading import integer, mapping, sequence, text
 from webhook.model.workloads.volcano_job import is_volcano_job, minimum_of, tasks_count, tasks_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import volcano_job, volcano_task
 from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.validators.wrong_types import wrong_in
 
 _MINIMUM = SPEC / "minAvailable"
-
+# What Volcano v1.15 accepts.
+_PLUGINS = ("env", "hcclrank", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflow")
+_ANY = "*"
+_EVENTS = (_ANY, "JobUpdated", "PodEvicted", "PodFailed", "PodPending", "TaskCompleted", "TaskFailed", "Unknown")
+_ACTIONS = (
+    "AbortJob",
+    "CompleteJob",
+    "RestartJob",
+    "RestartPartition",
+    "RestartPod",
+    "RestartTask",
+    "ResumeJob",
+    "TerminateJob",
+)
+_POLICIES = [{"event": str, "events": [str], "action": str, "exitCode": int}]
+# The fields that are read here, besides those of a Job's gang.
+_TYPES: dict[str, Any] = {
+    "spec": {
+        "maxRetry": int,
+        "ttlSecondsAfterFinished": int,
+        "plugins": {},
+        "networkTopology": {"mode": str},
+        "policies": _POLICIES,
+        "tasks": [{"name": str, "replicas": int, "dependsOn": {"name": [str]}, "policies": _POLICIES}],
+    }
+}
+_REFUSED = "so Volcano refuses the Job"
+# How many names a message repeats.
+_NAMED = 4
 
 _TAIL = volcano_task("tail", 2, dependsOn={"name": ["head"]})
 
@@ -19,6 +56,7 @@ _TAIL = volcano_task("tail", 2, dependsOn={"name": ["head"]})
 @rule(
     "volcano/job-minimum",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(volcano_job(volcano_task("worker", 4), minAvailable=4)),
     fails=Example(volcano_job(volcano_task("worker", 4), minAvailable=5)),
 )
@@ -31,22 +69,24 @@ def job_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
     if not is_volcano_job(workload):
         return
     tasks, minimum = tasks_of(workload), minimum_of(workload)
-    pods = sum(task.replicas for task in tasks)
+    pods = sum(max(task.replicas, 0) for task in tasks)
     if minimum is not None and (minimum < 0 or (tasks and minimum > pods)):
         yield _refused(_MINIMUM, minimum, f"all tasks have {pods} pods together", pods)
     for task in tasks:
-        if task.stated is not None and not 0 <= task.stated <= task.replicas:
-            yield _refused(task.path / "minAvailable", task.stated, f"the task has {task.replicas} pods", task.replicas)
+        replicas = max(task.replicas, 0)
+        if task.stated is not None and not 0 <= task.stated <= replicas:
+            yield _refused(task.path / "minAvailable", task.stated, f"the task has {replicas} pods", replicas)
 
 
 def _refused(at: FieldPath, minimum: int, has: str, pods: int) -> Finding:
-    why = f"{has}, so Volcano refuses the Job"
+    why = f"{'a minimum is not below 0' if minimum < 0 else has}, {_REFUSED}"
     return Finding(at=at, found=minimum, why=why, remedy=f"set 0 to {pods}", instead=(pods,))
 
 
 @rule(
     "volcano/job-in-turn",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(volcano_job(volcano_task("head", 4), _TAIL, minAvailable=4)),
     fails=Example(volcano_job(volcano_task("head", 4), _TAIL, minAvailable=5)),
 )
@@ -85,3 +125,120 @@ def job_in_turn(workload: OptedInWorkload, _: RuleContext) -> Results:
                 remedy="set it to 0",
                 instead=(0,),
             )
+
+
+@rule(
+    "volcano/job-shape",
+    subject=Subject.OPTED_IN,
+    independent=True,
+    passes=Example(volcano_job(volcano_task("head", 1), _TAIL, plugins={"svc": []}, maxRetry=3)),
+    fails=Example(volcano_job(volcano_task("head", 1), volcano_task("tail", 2, dependsOn={"name": ["heda"]}))),
+)
+def job_shape(workload: OptedInWorkload, _: RuleContext) -> Results:
+    """Volcano refuses a Job when it is created if a task's name is no DNS label or is given twice, a number is below 0,
+    a plugin, an event or an action is unknown, two policies are for one event, or tasks wait for one another in a cycle
+    or for a task that does not exist.
+
+    Source: volcano-sh/volcano, pkg/webhooks/admission/jobs/validate/admit_job.go and util.go, and since v1.15
+    installer/volcano-development-vap.yaml (job-validation-policy); pkg/controllers/job/plugins/factory.go.
+    """
+    if not is_volcano_job(workload):
+        return
+    if wrong := tuple(wrong_in(workload.raw, _TYPES)):
+        yield from wrong
+        return
+    yield from _below_zero(SPEC, workload.spec, "maxRetry", "ttlSecondsAfterFinished")
+    for name in mapping(workload.spec.get("plugins")):
+        if name not in _PLUGINS:
+            remedy = f"name one of {', '.join(_PLUGINS)}"
+            yield _shape(SPEC / "plugins" / name, name, "there is no such plugin of Jobs", remedy)
+    mode = text(mapping(workload.spec.get("networkTopology")).get("mode"))
+    if mode not in {None, "hard", "soft"}:
+        yield _shape(SPEC / "networkTopology" / "mode", mode, "there is no such mode of a topology", "set hard or soft")
+    yield from _policies(SPEC, workload.spec)
+    raw = [mapping(task) for task in sequence(workload.spec.get("tasks"))]
+    # Volcano gives a task without a name one of its index.
+    tasks = [(text(task.get("name")) or f"default{index}", task) for index, task in enumerate(raw)]
+    names: set[str] = set()
+    for index, (name, task) in enumerate(tasks):
+        path = SPEC / "tasks" / Item(index, text(task.get("name")))
+        if name in names:
+            yield _shape(path / "name", name, "another task has this name", "give each task a name of its own")
+        elif not is_label(name):
+            remedy = "use at most 63 lowercase letters, digits and dashes"
+            yield _shape(path / "name", name, "the name of a task is no DNS label", remedy)
+        names.add(name)
+        yield from _below_zero(path, task, "replicas")
+        yield from _policies(path, task)
+    yield from _order(tasks, names)
+
+
+def _shape(at: FieldPath, value: object, why: str, remedy: str) -> Finding:
+    return Finding(at=at, found=value, why=f"{why}, {_REFUSED}", remedy=remedy)
+
+
+def _below_zero(path: FieldPath, holder: Mapping[str, Any], *names: str) -> Iterator[Finding]:
+    for name in names:
+        value = integer(holder.get(name))
+        if value is not None and value < 0:
+            yield _shape(path / name, value, "it is below 0", "set 0 or more")
+
+
+def _policies(path: FieldPath, holder: Mapping[str, Any]) -> Iterator[Finding]:
+    """What is wrong with the policies of a Job or of a task: each is for events or for an exit code, and no two are for
+    the same.
+    """
+    taken: set[str | int] = set()
+    for index, raw in enumerate(sequence(holder.get("policies"))):
+        policy, at = mapping(raw), path / "policies" / Item(index)
+        code, action = integer(policy.get("exitCode")), text(policy.get("action")) or ""
+        events = dict.fromkeys([text(event) or "" for event in sequence(policy.get("events"))])
+        if event := text(policy.get("event")):
+            events[event] = None
+        if (code is None) is not bool(events):
+            which = "neither an event nor" if code is None else "both an event and"
+            yield _shape(at, action, f"the policy has {which} an exitCode", "state an event or an exitCode")
+            continue
+        if code == 0:
+            yield _shape(at / "exitCode", 0, "0 is no exit code of a failure", "state another exitCode")
+        if events and action not in _ACTIONS:
+            remedy = f"set one of {', '.join(_ACTIONS)}"
+            yield _shape(at / "action", action, "there is no such action of a policy", remedy)
+        for value in events if code is None else (code,):
+            place = at / ("exitCode" if code is not None else "event" if value == event else "events")
+            if isinstance(value, str) and value not in _EVENTS:
+                remedy = f"name one of {', '.join(_EVENTS)}"
+                yield _shape(place, value, "there is no such event of a policy", remedy)
+            elif value in taken:
+                yield _shape(place, value, "an earlier policy is for the same", "remove one of the two")
+            elif value != _ANY and _ANY in taken:
+                yield _shape(place, value, "another entry is for every event", "remove one of the two")
+            elif value == _ANY and any(isinstance(one, str) for one in taken):
+                yield _shape(place, value, "it is every event, and another entry is for one", "remove the others")
+            taken.add(value)
+
+
+def _order(tasks: list[tuple[str, Mapping[str, Any]]], names: set[str]) -> Iterator[Finding]:
+    """The tasks that wait for a task that does not exist, twice for one, or for one another."""
+    after: dict[str, list[str]] = {}
+    places: dict[str, FieldPath] = {}
+    for index, (name, task) in enumerate(tasks):
+        waits = [text(other) or "" for other in sequence(mapping(task.get("dependsOn")).get("name"))]
+        at = SPEC / "tasks" / Item(index, text(task.get("name"))) / "dependsOn" / "name"
+        seen: set[str] = set()
+        for position, other in enumerate(waits):
+            if other not in names or other in seen:
+                why = "the task is named twice" if other in seen else "no task has this name"
+                yield _shape(at / Item(position, other or None), other, why, "name another task, or remove the name")
+            seen.add(other)
+        if waits:
+            after.setdefault(name, []).extend(other for other in waits if other in names)
+            places.setdefault(name, at)
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        around: list[str] = error.args[1][::-1]
+        order = " after ".join(around[:_NAMED]) + (" after ..." if len(around) > _NAMED else "")
+        first = min(around)
+        why = f"tasks wait for one another in a cycle ({shown(order)})"
+        yield _shape(places[first], first, why, "remove one of these names from dependsOn")

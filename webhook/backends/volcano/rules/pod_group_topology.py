@@ -20,6 +20,7 @@ from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results
 
 _TIERS = ClusterFacts(hyper_nodes={"rack-1": HyperNode(1, "rack"), "zone-1": HyperNode(2, "zone")})
+_MODES = ("hard", "soft")
 _IN_A_RACK = {"mode": "hard", "highestTierAllowed": 1}
 
 
@@ -124,6 +125,23 @@ def _with_two(found: StoredObject) -> Iterator[tuple[FieldPath, str]]:
 
 
 @pod_group_rule(
+    "volcano/group-topology-mode",
+    passes=Example(pod_group(networkTopology={"mode": "soft"})),
+    fails=Example(pod_group(networkTopology={"mode": "strict"})),
+)
+def group_topology_mode(found: StoredObject, _: RuleContext) -> Results:
+    """The mode of a topology is hard or soft. The API server refuses any other.
+
+    Source: the CRD of scheduling.volcano.sh/v1beta1 (enum of `mode`, its default is hard).
+    """
+    for topology, path in _topologies(found):
+        mode = text(topology.get("mode"))
+        if mode is not None and mode not in _MODES:
+            why = "there is no such mode, and the API server refuses it"
+            yield Finding(at=path / "mode", found=mode, why=why, remedy=f"set one of {', '.join(_MODES)}")
+
+
+@pod_group_rule(
     "volcano/group-topology-off",
     default=Action.WARN,
     passes=Example(pod_group(networkTopology=_IN_A_RACK), facts=_TIERS, config={"topology": "hypernode"}),
@@ -148,7 +166,7 @@ def group_topology_off(found: StoredObject, context: RuleContext) -> Results:
 
 def _hard(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
     """The hard topologies of a PodGroup and of its subgroups. A soft topology never blocks a gang."""
-    return ((one, path) for one, path in _topologies(found) if text(one.get("mode")) != "soft")
+    return ((one, path) for one, path in _topologies(found) if text(one.get("mode")) in {None, "hard"})
 
 
 def _topologies(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:

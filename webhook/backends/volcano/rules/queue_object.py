@@ -10,10 +10,16 @@ from webhook.backends.volcano import keys
 from webhook.backends.volcano.keys import DEFAULT_QUEUE, OPEN, ROOT_QUEUE
 from webhook.backends.volcano.rules.examples import queue
 from webhook.backends.volcano.rules.queue import QUEUES
+from webhook.backends.volcano.settings import RuleContext
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
+from webhook.model.findings import Action, Finding
 from webhook.model.known_objects import QueuedGroup, QueuedGroups, VolcanoQueue
+from webhook.model.reading import integer
+from webhook.model.stored_object import StoredObject
+from webhook.validators.registry import Example, Results, rule
 
+_MOST_WEIGHT = 65535
 _TREE = ClusterFacts(
     volcano_queues={
         "research": VolcanoQueue(ROOT_QUEUE, OPEN),
@@ -61,3 +67,28 @@ queue_in_use = _OBJECTS.in_use(
     """,
     why="a PodGroup in a queue with children can stop all other queues",
 )
+
+
+@rule(
+    "volcano/queue-weight",
+    kinds=(keys.QUEUES,),
+    passes=Example(queue()),
+    fails=Example({**queue(), "spec": {"weight": -1}}),
+)
+def queue_weight(found: StoredObject, _: RuleContext) -> Results:
+    """The weight of a Queue is from 1 to 65535, and the API server refuses any other. Volcano's own webhook replaces 0
+    by 1 before that, so a Queue of weight 0 has a share.
+
+    Source: the CRD of scheduling.volcano.sh/v1beta1 (`weight`), volcano-sh/volcano,
+    pkg/webhooks/admission/queues/mutate/mutate_queue.go.
+    """
+    weight = integer(found.spec.get("weight"))
+    if weight is not None and not 1 <= weight <= _MOST_WEIGHT:
+        why = "Volcano's webhook writes 1 instead, and without it the API server refuses the Queue"
+        yield Finding(
+            at=SPEC / "weight",
+            found=weight,
+            why="the API server refuses the Queue" if weight else why,
+            remedy=f"set 1 to {_MOST_WEIGHT}",
+            at_most=Action.DENY if weight else Action.WARN,
+        )
