@@ -217,6 +217,8 @@ class _Identity:
 
 
 _MOST_COMPARED = 64
+# The variant of each object that differs; None if it is unknown.
+_Choice = tuple[int | None, ...]
 # What stands for every file.
 _EVERYWHERE = "/"
 
@@ -227,10 +229,9 @@ def _scopes(source: str) -> list[str]:
     return list(dict.fromkeys((str(path), *map(str, path.parents), _EVERYWHERE)))
 
 
-def _nearest(places: Mapping[str, set[int]], scopes: Iterable[str]) -> int | None:
-    """Return the variant that is nearest to a file; None if two are equally near."""
-    found = next((here for scope in scopes if (here := places.get(scope))), set[int]())
-    return next(iter(found)) if len(found) == 1 else None
+def _only(variants: set[int]) -> int | None:
+    """Return the one of equally near variants; None if they are several."""
+    return next(iter(variants)) if len(variants) == 1 else None
 
 
 def _choose(identity: _Identity, index: int | None, part: dict[Any, Any]) -> None:
@@ -274,27 +275,48 @@ class Worlds:
         self._collect()
         self._differing = [one for one in self._identities.values() if len(one.variants) > 1]
         self._scopes = {source: _scopes(source) for source in {item.document.source for item in self._objects}}
-        self._choices = [(one, one.places(self._scopes)) for one in self._differing]
+        # Below each folder, and in each file, the objects that differ, with their variants there.
+        self._held: dict[str, dict[int, set[int]]] = {}
+        for index, one in enumerate(self._differing):
+            for scope, variants in one.places(self._scopes).items():
+                self._held.setdefault(scope, {})[index] = variants
+        self._choices: dict[str, _Choice] = {}
         self._settled = self._settle()
-        self._by_choice: dict[tuple[int | None, ...], ClusterFacts] = {}
-        self._by_source: dict[str, ClusterFacts] = {}
+        self._by_choice: dict[_Choice, ClusterFacts] = {}
+        self._by_scope: dict[str, ClusterFacts] = {}
         self._remark()
 
     def of(self, document: Document) -> ClusterFacts:
         """Return the facts for the objects of a document."""
-        found = self._by_source.get(document.source)
+        scopes = self._scopes.get(document.source) or _scopes(document.source)
+        nearest = next((scope for scope in scopes if scope in self._held), _EVERYWHERE)
+        found = self._by_scope.get(nearest)
         if found is None:
-            choice = tuple(_nearest(places, self._scopes_of(document.source)) for _, places in self._choices)
-            found = self._by_source[document.source] = self._chosen(choice)
+            found = self._by_scope[nearest] = self._chosen(self._choice_of(scopes))
         return found
 
-    def _scopes_of(self, source: str) -> Sequence[str]:
-        return self._scopes.get(source) or _scopes(source)
+    def _choice_of(self, scopes: Sequence[str]) -> _Choice:
+        """Return the nearest variants for a file. Each folder decides once, and only what it holds."""
+        choice = self._nowhere
+        for scope in reversed(scopes):
+            held = self._held.get(scope)
+            if held and (nearer := self._choices.get(scope)) is None:
+                changed = list(choice)
+                for index, variants in held.items():
+                    changed[index] = _only(variants)
+                nearer = self._choices[scope] = tuple(changed)
+            choice = nearer if held else choice
+        return choice
+
+    @property
+    def _nowhere(self) -> _Choice:
+        """The choice where no variant is nearest."""
+        return (None,) * len(self._differing)
 
     @property
     def common(self) -> ClusterFacts:
         """The facts without the objects that differ."""
-        return self._chosen((None,) * len(self._choices))
+        return self._chosen(self._nowhere)
 
     def _collect(self) -> None:
         """Read what each object says."""
@@ -380,7 +402,7 @@ class Worlds:
         """Return a part with what is known and not replaced as a whole."""
         return _start(NOTHING_KNOWN if part in self._whole or part == NODES.part else self._known, part)
 
-    def _chosen(self, choice: tuple[int | None, ...]) -> ClusterFacts:
+    def _chosen(self, choice: _Choice) -> ClusterFacts:
         """Return the facts with one variant of each object that differs; None if it is unknown."""
         found = self._by_choice.get(choice)
         if found is None:

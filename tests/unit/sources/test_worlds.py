@@ -11,6 +11,7 @@ import pytest
 from tests.unit.sources.fact_files import facts
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.sources import facts as sources_facts
 from webhook.sources.facts import Worlds, load_facts
 from webhook.sources.manifests import Document, read_text
 
@@ -34,6 +35,7 @@ spec: {capability: {cpu: "MOST"}}
 """
 CLASS = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: build}, value: VALUE}\n"
 NODE = "{apiVersion: v1, kind: Node, metadata: {name: NAME}, status: {allocatable: {cpu: '8', pods: '110'}}}\n"
+JOB = "{apiVersion: batch/v1, kind: Job, metadata: {name: train}}\n"
 EMPTY = "{apiVersion: KIND_API, kind: KINDList, items: []}\n"
 
 
@@ -170,3 +172,22 @@ def test_very_many_different_objects_take_little_time_and_few_words() -> None:
         for most in (1, 2)
     )
     assert len(only(others)[1]) == 20
+
+
+@pytest.mark.parametrize("many", [4, 8])
+def test_each_folder_decides_once_which_objects_are_nearest(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    classes = [
+        "".join(CLASS.replace("build", f"c{n}").replace("VALUE", str(n + off)) + "---\n" for n in range(many))
+        for off in (0, 9)
+    ]
+    files = {"one__x": classes[0], "two__x": classes[1], **{f"jobs__j{n}__job": JOB for n in range(many)}}
+    decided: list[set[int]] = []
+    only_of = sources_facts._only
+    monkeypatch.setattr(sources_facts, "_only", lambda variants: decided.append(variants) or only_of(variants))
+    every = documents(**files)
+    worlds = Worlds(NOTHING_KNOWN, every)
+    chosen = [worlds.of(document) for document in every]
+    # The folders above both, each of the two folders, and its file; no file without such objects decides.
+    above = len(Path.cwd().parts)
+    assert len(decided) == many * (above + 4)
+    assert [len(one.priority_classes or ()) for one in chosen] == [many] * (2 * many) + [0] * many
