@@ -36,8 +36,10 @@ Sizes = dict[Group, int | None]
 _HOLDERS = frozenset({"labels", "annotations"})
 
 
-def group_sizes(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> Sizes:
-    """Return the number of pods of each group that an object names; None for an unknown number."""
+def group_sizes(manifests: Iterable[Manifest], kinds: WorkloadKinds, differing: list[Manifest] | None = None) -> Sizes:
+    """Return the number of pods of each group that an object names; None for an unknown number. `differing` is filled
+    with objects of which there is another version with other numbers.
+    """
     found: dict[Hashable, Sizes] = {}
     scaled: set[Hashable] = set()
     for manifest in manifests:
@@ -47,9 +49,12 @@ def group_sizes(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> Sizes:
         except Malformed:
             # The API server refuses such an object. Which groups it would name is unknown.
             own, groups = object(), _mentioned(manifest)
-        if groups:
-            # Without a name each object is separate. Of two versions of an object the last counts.
-            found[own] = groups
+        # Without a name each object is separate. Which of two versions of an object there will be is unknown.
+        other = found.setdefault(own, groups)
+        if other != groups:
+            found[own] = dict.fromkeys({**other, **groups})
+            if differing is not None:
+                differing.append(manifest)
     sizes: Sizes = {}
     for own, groups in found.items():
         for group, pods in groups.items():

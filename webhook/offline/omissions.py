@@ -16,6 +16,7 @@ from webhook.model.admission_request import Kind, Verdict
 from webhook.model.changes import value_at
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.findings import Finding, Omission, Reason, shown
+from webhook.model.known_keys import KNOWN_KEYS
 from webhook.model.known_kinds import OTHER_WORKLOADS
 from webhook.model.reading import Manifest
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
@@ -33,13 +34,17 @@ _MOST_CHARACTERS = 256
 _TEXTS = frozenset(
     {
         "args",
+        "arguments",
         "command",
         "data",
         "entrypoint",
         "env",
         "envs",
+        "hadoopConf",
         "image",
         "lifecycle",
+        "plugins",
+        "sparkConf",
         "stringData",
         "volumeMounts",
         "volumes",
@@ -66,8 +71,44 @@ _FACTS = frozenset(
 )
 # Values of a chart, which are no pod templates.
 _OF_CHARTS = frozenset({"values", "valuesObject"})
-# Of labels and annotations only those with such a prefix are read, but not these.
-_UNREAD = ("app.kubernetes.io/", "helm.sh/", "argocd.argoproj.io/")
+# The keys of what rules read: names, queues, schedulers, numbers of pods, amounts, and choices of a workload's shape.
+_READ = re.compile(
+    r"(?:\w*[a-z])?(?:[nN]ames?|[nN]amespaces?|[qQ]ueue|[sS]cheduler|[cC]lass|[pP]olicy|[mM]ode|[pP]riority|[rR]eplicas"
+    r"|[cC]ount|[sS]ize|[mM]embers?|[aA]vailable|[pP]arallelism|[tT]opology|[dD]omain|[tT]opologyKey)"
+    r"|apiVersion|kind|type|suspend|enabled|managedBy|completions|instances|numNodes|numProcPerNode|numOfHosts"
+    r"|slotsPerWorker|highestTierAllowed|dependsOn|startsAfter|required|preferred|cores|memory|memoryOverhead|coreLimit"
+    r"|coreRequest"
+)
+# Labels and annotations that the shapes of workloads read.
+_OF_SHAPES = frozenset(
+    {
+        "nvidia.com/enable-grove",
+        "nvidia.com/kai-scheduler-queue",
+        "nvidia.com/volcano-queue",
+        "ray.io/gang-scheduling-enabled",
+    }
+)
+# What holds amounts, and what chooses nodes: rules read every text in it.
+_READ_WITHIN = frozenset(
+    {
+        "affinity",
+        "capability",
+        "capacity",
+        "deserved",
+        "guarantee",
+        "limits",
+        "max",
+        "min",
+        "minResources",
+        "nodeSelector",
+        "quota",
+        "requests",
+        "resources",
+        "resourcesPerNode",
+        "tolerations",
+        "topologySpreadConstraints",
+    }
+)
 
 
 def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omission:
@@ -161,11 +202,16 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _is_read(place: _Place) -> bool:
-    """Whether a rule may read the text at a place: not if it is a label or an annotation of the author's own."""
-    above, key = place
-    if above is None or above[1] not in {"labels", "annotations"}:
-        return True
-    return "/" in str(key) and not str(key).startswith(_UNREAD)
+    """Whether a rule may read the text at a place. What a program fills at run time stands elsewhere."""
+    names: list[str] = []
+    at: _Place | None = place
+    while at is not None:
+        at, key = at
+        if not isinstance(key, int):
+            names.append(str(key))
+    if len(names) > 1 and names[1] in {"labels", "annotations"}:
+        return names[0] in KNOWN_KEYS or names[0] in _OF_SHAPES
+    return _READ.fullmatch(names[0]) is not None or not _READ_WITHIN.isdisjoint(names)
 
 
 def _of_placeholder(finding: Finding) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.operator_group import KIND, MINIMUMS, OperatorGroup
-from webhook.model.workloads.shapes.gang_size import GangSize, WorkloadKey, gang_sizes
+from webhook.model.workloads.shapes.gang_size import GangSize, WorkloadKey, gang_sizes, key_of_workload
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.offline.judgement import kind_of
@@ -36,7 +36,8 @@ def sizes_of_owners(
     """
     # Groups that are no gangs count, too: they have a part of the pods.
     owned = Counter(key for group in groups for key in dict(group.owners))
-    workloads: list[ShapedWorkload] = []
+    workloads: dict[WorkloadKey, ShapedWorkload] = {}
+    differing: set[WorkloadKey] = set()
     for manifest in manifests if owned else ():
         view = kinds.views.get(kind_of(manifest)[::2])
         if view is not None and issubclass(view, ShapedWorkload):
@@ -45,5 +46,8 @@ def sizes_of_owners(
                 found.read()
             except Malformed:
                 continue
-            workloads.append(found)
-    return gang_sizes(workloads, owned)
+            key = key_of_workload(found)
+            if workloads.setdefault(key, found).raw != manifest:
+                differing.add(key)
+    sizes = gang_sizes(workloads.values(), owned)
+    return {key: size for key, size in sizes.items() if key not in differing}

@@ -7,11 +7,12 @@ A part of the facts is known once there is a document of its kind, or an empty t
 
 from __future__ import annotations
 
-import os
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path, PurePath
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -30,16 +31,18 @@ from webhook.model.kubernetes_kinds import POD
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS
 from webhook.model.node_growth import GROWTH
 from webhook.model.node_pods import NODE_PODS, RESERVATIONS, read_node_pod
-from webhook.model.nodes import NODES
+from webhook.model.nodes import NODES, Nodes
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
+from webhook.model.workloads.operator_group import KIND as _GROUP
 from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.offline.group_sizes import file_groups, group_sizes
 from webhook.offline.judgement import kind_of
 from webhook.offline.operator_groups import operator_groups, sizes_of_owners
 from webhook.offline.stock_runtimes import with_stock_runtimes
 from webhook.sources.field_lists import known_fields, load_schemas, versions_of
+from webhook.sources.folders import EVERYWHERE, areas, roots, scopes_of
 from webhook.sources.manifests import Document, files_of, read_file
 from webhook.sources.node_fields import unreadable_field
 from webhook.sources.places import Lines, Root
@@ -217,20 +220,14 @@ class _Identity:
 
 
 _MOST_COMPARED = 64
-# What stands for every file.
-_EVERYWHERE = "/"
+_SEVERAL = 2
+# The variant of each object that differs; None if it is unknown.
+_Choice = tuple[int | None, ...]
 
 
-def _scopes(source: str) -> list[str]:
-    """Return a file and the folders that it is in, the nearest first."""
-    path = PurePath(os.path.abspath(source))  # noqa: PTH100 - links are not followed, as the user named the files
-    return list(dict.fromkeys((str(path), *map(str, path.parents), _EVERYWHERE)))
-
-
-def _nearest(places: Mapping[str, set[int]], scopes: Iterable[str]) -> int | None:
-    """Return the variant that is nearest to a file; None if two are equally near."""
-    found = next((here for scope in scopes if (here := places.get(scope))), set[int]())
-    return next(iter(found)) if len(found) == 1 else None
+def _only(variants: set[int]) -> int | None:
+    """Return the one of equally near variants; None if they are several."""
+    return next(iter(variants)) if len(variants) == 1 else None
 
 
 def _choose(identity: _Identity, index: int | None, part: dict[Any, Any]) -> None:
@@ -241,6 +238,11 @@ def _choose(identity: _Identity, index: int | None, part: dict[Any, Any]) -> Non
     if index is not None:
         entry = identity.variants[index][0]
         part[entry.key] = entry.value
+
+
+def _keys(groups: Mapping[tuple[str, str], Iterable[str]]) -> Iterator[tuple[str, str, str]]:
+    """Yield the system, namespace and name of each PodGroup."""
+    return ((*key, name) for key, names in groups.items() for name in names)
 
 
 def _agree(old: Any, new: Any) -> bool:
@@ -273,28 +275,73 @@ class Worlds:
         )
         self._collect()
         self._differing = [one for one in self._identities.values() if len(one.variants) > 1]
-        self._scopes = {source: _scopes(source) for source in {item.document.source for item in self._objects}}
-        self._choices = [(one, one.places(self._scopes)) for one in self._differing]
+        self._scopes = {source: scopes_of(source) for source in {item.document.source for item in self._objects}}
+        # Below each folder, and in each file, the objects that differ, with their variants there.
+        self._held: dict[str, dict[int, set[int]]] = {}
+        for index, one in enumerate(self._differing):
+            for scope, variants in one.places(self._scopes).items():
+                self._held.setdefault(scope, {})[index] = variants
+        self._choices: dict[str, _Choice] = {}
+        # The folder of each file in which groups have one size, if it is not the same everywhere, and these sizes.
+        self._areas: dict[str, str] = {}
+        self._sizes: dict[str, dict[str, dict[Any, Any]]] = {}
+        # The folder whose nodes count, for itself and for each folder above, if there are several; and its nodes.
+        self._clusters: dict[str, str | None] = {}
+        self._nodes_of: dict[str, list[str]] = {}
+        self._split_nodes()
         self._settled = self._settle()
-        self._by_choice: dict[tuple[int | None, ...], ClusterFacts] = {}
-        self._by_source: dict[str, ClusterFacts] = {}
+        self._by_choice: dict[_Choice, ClusterFacts] = {}
+        self._by_place: dict[tuple[str, str | None, str | None], ClusterFacts] = {}
         self._remark()
 
     def of(self, document: Document) -> ClusterFacts:
         """Return the facts for the objects of a document."""
-        found = self._by_source.get(document.source)
+        scopes = self._scopes.get(document.source) or scopes_of(document.source)
+        nearest = next((scope for scope in scopes if scope in self._held), EVERYWHERE)
+        cluster = next((self._clusters[scope] for scope in scopes if scope in self._clusters), None)
+        place = (nearest, self._areas.get(document.source), cluster)
+        found = self._by_place.get(place)
         if found is None:
-            choice = tuple(_nearest(places, self._scopes_of(document.source)) for _, places in self._choices)
-            found = self._by_source[document.source] = self._chosen(choice)
+            found = self._by_place[place] = self._placed(self._chosen(self._choice_of(scopes)), *place[1:])
         return found
 
-    def _scopes_of(self, source: str) -> Sequence[str]:
-        return self._scopes.get(source) or _scopes(source)
+    def _placed(self, found: ClusterFacts, area: str | None, cluster: str | None) -> ClusterFacts:
+        """Return facts with the sizes of the groups of one folder, and the nodes of one; none if it has no cluster."""
+        if area is not None:
+            nearer: dict[str, Any] = {
+                part: ChainMap(own, getattr(found, part)) for part, own in self._sizes[area].items()
+            }
+            found = replace(found, **nearer)
+        if self._clusters and cluster is None:
+            found = replace(found, nodes=None, node_pods=None)
+        elif cluster is not None:
+            # A node of which there are two versions may be unknown.
+            every, names = found.nodes or Nodes(), self._nodes_of[cluster]
+            found = replace(found, nodes=Nodes((name, every[name]) for name in names if name in every))
+        return found
+
+    def _choice_of(self, scopes: Sequence[str]) -> _Choice:
+        """Return the nearest variants for a file. Each folder decides once, and only what it holds."""
+        choice = self._nowhere
+        for scope in reversed(scopes):
+            held = self._held.get(scope)
+            if held and scope not in self._choices:
+                changed = list(choice)
+                for index, variants in held.items():
+                    changed[index] = _only(variants)
+                self._choices[scope] = tuple(changed)
+            choice = self._choices.get(scope, choice)
+        return choice
+
+    @property
+    def _nowhere(self) -> _Choice:
+        """The choice where no variant is nearest."""
+        return (None,) * len(self._differing)
 
     @property
     def common(self) -> ClusterFacts:
         """The facts without the objects that differ."""
-        return self._chosen((None,) * len(self._choices))
+        return self._chosen(self._nowhere)
 
     def _collect(self) -> None:
         """Read what each object says."""
@@ -358,11 +405,12 @@ class Worlds:
     def _settle(self) -> dict[str, Any]:
         """Return the parts with all objects that do not differ."""
         found: dict[str, Any] = {}
-        singles = [item.manifest for item in self._objects if not kind_of(item.manifest).kind.endswith("List")]
-        if any(kind_of(raw).kind == "PodGroup" for raw in singles):
-            sizes = found["group_sizes"] = group_sizes(singles, self._kinds)
-            found["file_groups"] = file_groups(singles, sizes, self._kinds)
-            found["gang_sizes"] = sizes_of_owners(operator_groups(singles), singles, self._kinds)
+        singles = [item for item in self._objects if not kind_of(item.manifest).kind.endswith("List")]
+        if any(kind_of(item.manifest).kind == _GROUP for item in singles):
+            differing: list[Manifest] = []
+            found.update(self._sized([item.manifest for item in singles], differing))
+            self._split_groups(singles, found)
+            self._remark_uncounted(singles, differing)
         if self._has_nodes:
             own = (item for item in self._objects if kind_of(item.manifest)[::2] in {("", "Pod"), ("", "PodList")})
             found[NODE_PODS.part] = _facts_of(own).node_pods or (
@@ -376,11 +424,101 @@ class Worlds:
                 mapping_of_part[one.entries[0].key] = one.entries[0].value
         return found
 
+    def _sized(self, manifests: list[Manifest], differing: list[Manifest] | None = None) -> dict[str, dict[Any, Any]]:
+        """Return how large groups are, and which there are, in some objects."""
+        sizes = group_sizes(manifests, self._kinds, differing)
+        return {
+            "group_sizes": sizes,
+            "file_groups": file_groups(manifests, sizes, self._kinds),
+            "gang_sizes": sizes_of_owners(operator_groups(manifests), manifests, self._kinds),
+        }
+
+    def _split_groups(self, singles: list[_Object], whole: dict[str, Any]) -> None:
+        """Count the pods of a PodGroup that stands in several folders within each of them. Its size is unknown if pods
+        elsewhere name it.
+        """
+        copies: dict[tuple[str, str, str], set[str]] = {}
+        for item in singles:
+            if (kind := kind_of(item.manifest)).kind == _GROUP and isinstance(item.manifest.get("metadata"), dict):
+                with suppress(Malformed):
+                    copies.setdefault((kind.group, *key_of(item.manifest)), set()).add(item.document.source)
+        self._areas = areas(self._scopes, copies.values())
+        inner: dict[str, list[Manifest]] = {}
+        for item in singles if self._areas else ():
+            inner.setdefault(self._areas[item.document.source], []).append(item.manifest)
+        sized = {area: self._sized(manifests) for area, manifests in inner.items()}
+        defining: dict[tuple[str, str, str], set[str]] = {}
+        for area, parts in sized.items():
+            for group in _keys(parts["file_groups"]):
+                defining.setdefault(group, set()).add(area)
+        several = {group: places for group, places in defining.items() if len(places) > 1}
+        astray = {
+            group
+            for area, parts in sized.items()
+            for group in parts["group_sizes"]
+            if group in several and area not in several[group]
+        }
+        whole["group_sizes"].update(dict.fromkeys(several))
+        if astray:
+            system, namespace, name = min(astray)
+            item = next(
+                item for item in singles if item.manifest.get("kind") == _GROUP and _name_of(item.manifest) == name
+            )
+            message = (
+                f"PodGroup {shown(f'{namespace}/{name}')} of {system} stands in several folders, and pods elsewhere "
+                "name it: how many pods it has is unknown"
+            )
+            self.remarks.append(Remark(message, item.document, item.at, (_GROUP, namespace, name)))
+        for area, parts in sized.items():
+            sizes = parts["group_sizes"]
+            own = {group: sizes[group] for group in _keys(parts["file_groups"]) if group in several and group in sizes}
+            self._sizes[area] = {
+                "group_sizes": {group: size for group, size in own.items() if group not in astray},
+                "gang_sizes": parts["gang_sizes"],
+            }
+
+    def _remark_uncounted(self, singles: list[_Object], differing: list[Manifest]) -> None:
+        """Say which objects leave the size of their group unknown, unless each of their folders counts its own."""
+        versions = {id(manifest) for manifest in differing}
+        items = [item for item in singles if id(item.manifest) in versions and not self._counted(item)]
+        if items:
+            item = min(items, key=lambda item: item.order)
+            kind, name = kind_of(item.manifest).kind, _name_of(item.manifest)
+            more = f", as {len(items) - 1:,} more objects do" if len(items) > 1 else ""
+            message = (
+                f"{kind} {shown(name)} differs from another version in these files{more}: how many pods its group has "
+                "is unknown"
+            )
+            self.remarks.append(Remark(message, item.document, item.at, (kind, key_of(item.manifest)[0], name)))
+
+    def _counted(self, item: _Object) -> bool:
+        """Return whether the folder of an object has its own size of a group."""
+        return bool(self._sizes.get(self._areas.get(item.document.source, ""), {}).get("group_sizes"))
+
+    def _split_nodes(self) -> None:
+        """Take nodes in folders beside each other as several clusters."""
+        entries = [entry for one in self._identities.values() if one.part == NODES.part for entry in one.entries]
+        scopes = [self._scopes[entry.item.document.source][1:] for entry in entries]
+        tops = roots(scopes)
+        clusters = sorted({top for top in tops.values() if top is not None})
+        if len(clusters) < _SEVERAL:
+            return
+        self._clusters = tops
+        for entry, above in zip(entries, scopes, strict=True):
+            top = next(top for scope in above if (top := tops.get(scope)) is not None)
+            self._nodes_of.setdefault(top, []).append(entry.key)
+        item = min((entry.item for entry in entries), key=lambda item: item.order)
+        message = (
+            f"nodes stand in {len(clusters):,} folders beside each other: a workload is judged with those of its own "
+            "folder, and without nodes elsewhere; put the nodes of one cluster into one folder"
+        )
+        self.remarks.append(Remark(message, item.document, item.at, _subject_of(item.manifest, NODES)))
+
     def _begun(self, part: str) -> Any:
         """Return a part with what is known and not replaced as a whole."""
         return _start(NOTHING_KNOWN if part in self._whole or part == NODES.part else self._known, part)
 
-    def _chosen(self, choice: tuple[int | None, ...]) -> ClusterFacts:
+    def _chosen(self, choice: _Choice) -> ClusterFacts:
         """Return the facts with one variant of each object that differs; None if it is unknown."""
         found = self._by_choice.get(choice)
         if found is None:

@@ -436,3 +436,55 @@ TOPOLOGY = "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name:
 )
 def test_the_last_line_is_true_of_what_has_findings(rollcall: Run, text: str, last: str) -> None:
     assert rollcall("check", "-", stdin=text).out.splitlines()[-1] == last
+
+
+SPARK = """\
+apiVersion: sparkoperator.k8s.io/v1beta2
+kind: SparkApplication
+metadata: {name: pi, labels: {rollcall.dev/scheduler: volcano}}
+spec: {mode: cluster, AT, driver: {cores: 1}, executor: {instances: 2, cores: 1}}
+"""
+OWN_JOB = JOB.replace("name: demo}", f"name: demo, labels: {{{LABEL}: koord-scheduler}}}}")
+OWN_VOLCANO_JOB = VOLCANO_JOB.replace("name: mpi}", f"name: mpi, labels: {{{LABEL}: volcano}}}}")
+CONTAINER = "image: example.com/main"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SPARK.replace("AT", 'arguments: ["$(DATE)"]'),
+        SPARK.replace("AT", 'hadoopConf: {fs.s3a.access.key: "${env:KEY}"}'),
+        SPARK.replace("AT", 'sparkConf: {spark.app.name: "{{APP}}"}'),
+        OWN_JOB.replace(CONTAINER, f"{CONTAINER}, workingDir: $(HOME)"),
+        OWN_JOB.replace(
+            "{spec: {", "{metadata: {annotations: {vault.hashicorp.com/template-t: '{{ key \"a\" }}'}}, spec: {"
+        ),
+        OWN_VOLCANO_JOB.replace("minAvailable: 2", 'minAvailable: 2\n  plugins: {pytorch: ["$X"]}'),
+    ],
+)
+def test_what_a_program_fills_at_run_time_is_judged(rollcall: Run, text: str) -> None:
+    assert _report(rollcall, text)["judged"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        (
+            OWN_JOB.replace("{spec: {", "{spec: {nodeSelector: {example.com/rack: $RACK}, "),
+            "spec.template.spec.nodeSelector",
+        ),
+        (OWN_JOB.replace("{spec: {", "{spec: {schedulerName: '{{ .Values.s }}', "), "spec.template.spec.schedulerName"),
+        (
+            OWN_VOLCANO_JOB.replace("minAvailable: 2", "minAvailable: 2\n  queue: ${QUEUE}"),
+            "spec.queue",
+        ),
+        (
+            OWN_JOB.replace("{spec: {", "{metadata: {annotations: {kai.scheduler/topology: <NAME>}}, spec: {"),
+            "spec.template.metadata.annotations",
+        ),
+    ],
+)
+def test_a_placeholder_that_rules_read_is_not_rendered(rollcall: Run, text: str, field: str) -> None:
+    report = _report(rollcall, text)
+    said = [*report["objectsNotJudged"], *report["findings"]]
+    assert [one["remedy"] for one in said if str(one["field"]).startswith(field) and "envsubst" in one["remedy"]]

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.sources.fact_files import facts
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.sources import facts as sources_facts
 from webhook.sources.facts import Worlds, load_facts
 from webhook.sources.manifests import Document, read_text
 
@@ -34,6 +35,7 @@ spec: {capability: {cpu: "MOST"}}
 """
 CLASS = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: build}, value: VALUE}\n"
 NODE = "{apiVersion: v1, kind: Node, metadata: {name: NAME}, status: {allocatable: {cpu: '8', pods: '110'}}}\n"
+JOB = "{apiVersion: batch/v1, kind: Job, metadata: {name: train}}\n"
 EMPTY = "{apiVersion: KIND_API, kind: KINDList, items: []}\n"
 
 
@@ -170,3 +172,100 @@ def test_very_many_different_objects_take_little_time_and_few_words() -> None:
         for most in (1, 2)
     )
     assert len(only(others)[1]) == 20
+
+
+@pytest.mark.parametrize("many", [4, 8])
+def test_each_folder_decides_once_which_objects_are_nearest(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    classes = [
+        "".join(CLASS.replace("build", f"c{n}").replace("VALUE", str(n + off)) + "---\n" for n in range(many))
+        for off in (0, 9)
+    ]
+    files = {"one__x": classes[0], "two__x": classes[1], **{f"jobs__j{n}__job": JOB for n in range(many)}}
+    decided: list[set[int]] = []
+    only_of = sources_facts._only
+
+    def counted(variants: set[int]) -> int | None:
+        decided.append(variants)
+        return only_of(variants)
+
+    monkeypatch.setattr(sources_facts, "_only", counted)
+    every = documents(**files)
+    worlds = Worlds(NOTHING_KNOWN, every)
+    chosen = [worlds.of(document) for document in every]
+    # The folders above both, each of the two folders, and its file; no file without such objects decides.
+    above = len(Path.cwd().parts)
+    assert len(decided) == many * (above + 4)
+    assert [len(one.priority_classes or ()) for one in chosen] == [many] * (2 * many) + [0] * many
+
+
+GROUP = "{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: train}, spec: {minMember: 4}}\n"
+PODS = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: NAME}
+spec:
+  replicas: NUMBER
+  template: {metadata: {annotations: {scheduling.k8s.io/group-name: train}}, spec: {schedulerName: volcano}}
+"""
+TRAIN = ("Volcano", "default", "train")
+
+
+def pods(number: int, name: str = "d") -> str:
+    return PODS.replace("NUMBER", str(number)).replace("NAME", name)
+
+
+# The files, and the size of the group for each.
+GROUPS: dict[str, tuple[dict[str, str], dict[str, int | None]]] = {
+    "a folder each": (
+        {"dev__g": GROUP, "dev__d": pods(2), "prod__g": GROUP, "prod__d": pods(4)},
+        {"dev/g.yaml": 2, "prod/g.yaml": 4},
+    ),
+    "folders within": (
+        {"dev__g__g": GROUP, "dev__d__d": pods(2, "a"), "prod__g": GROUP, "prod__d": pods(3, "b")},
+        {"dev/g/g.yaml": 2, "prod/g.yaml": 3},
+    ),
+    "pods elsewhere": (
+        {"dev__g": GROUP, "dev__d": pods(2), "prod__g": GROUP, "all__d": pods(1, "a")},
+        {"dev/g.yaml": None, "prod/g.yaml": None},
+    ),
+    "one group": ({"g__g": GROUP, "dev__d": pods(2), "prod__d": pods(4)}, {"g/g.yaml": None}),
+    "one group with the same pods twice": ({"g__g": GROUP, "dev__d": pods(2), "prod__d": pods(2)}, {"g/g.yaml": 2}),
+    "one folder": ({"a__g": GROUP, "a__g2": GROUP, "a__d": pods(2)}, {"a/g.yaml": 2, "a/g2.yaml": 2}),
+}
+
+
+@pytest.mark.parametrize(("files", "sizes"), GROUPS.values(), ids=GROUPS)
+def test_the_pods_of_a_group_in_several_folders_are_counted_within_each(
+    files: dict[str, str], sizes: dict[str, int | None]
+) -> None:
+    for every in (documents(**files), documents(**files)[::-1]):
+        worlds = Worlds(NOTHING_KNOWN, every)
+        found = {one.source: (worlds.of(one).group_sizes or {})[TRAIN] for one in every}
+        assert {source: found[source] for source in sizes} == sizes
+        unknown = [one for one in worlds.remarks if "unknown" in one.message]
+        assert bool(unknown) is (None in sizes.values())
+
+
+# The files, and the nodes for each job; None if they are unknown.
+CLUSTERS: dict[str, tuple[tuple[str, ...], dict[str, list[str] | None]]] = {
+    "one folder": (("a__n1", "a__n2"), {"a__job": ["n1", "n2"], "b__job": ["n1", "n2"], "job": ["n1", "n2"]}),
+    "a folder each": (("a__n1", "b__n2"), {"a__job": ["n1"], "b__x__job": ["n2"], "job": None, "c__job": None}),
+    "one within another": (("a__n1", "a__b__n2"), {"a__b__job": ["n1", "n2"], "a__job": ["n1", "n2"]}),
+    "the same node in each": (("a__n1", "b__n1", "b__n2"), {"a__job": ["n1"], "b__job": ["n1", "n2"]}),
+    "near and far": (("x__a__n1", "y__n2"), {"x__b__job": ["n1"], "y__job": ["n2"], "z__job": None}),
+}
+
+
+@pytest.mark.parametrize(("nodes", "expected"), CLUSTERS.values(), ids=CLUSTERS)
+def test_nodes_in_folders_beside_each_other_are_clusters(
+    nodes: tuple[str, ...], expected: dict[str, list[str] | None]
+) -> None:
+    files = {name: NODE.replace("NAME", name.split("__")[-1]) for name in nodes} | dict.fromkeys(expected, JOB)
+    every = documents(**files)
+    worlds = Worlds(NOTHING_KNOWN, every)
+    found = {one.source: worlds.of(one).nodes for one in every}
+    for name, names in expected.items():
+        there = found[f"{name.replace('__', '/')}.yaml"]
+        assert (None if there is None else sorted(there)) == names
+    told = any("beside each other" in one.message for one in worlds.remarks)
+    assert told is any(names != sorted({name.split("__")[-1] for name in nodes}) for names in expected.values())

@@ -48,7 +48,7 @@ def tasks_of(workload: OptedInWorkload) -> list[Task]:
 
 
 def minimum_of(workload: OptedInWorkload) -> int | None:
-    """The minAvailable that a Volcano Job states; 0 states none, as Volcano's webhook writes the sum of its tasks for it.
+    """The minAvailable that a Volcano Job states; 0 states none: Volcano's webhook writes the sum of its tasks for it.
     Raises `Malformed`.
     """
     return integer(workload.spec.get("minAvailable")) or None
