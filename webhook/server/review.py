@@ -104,7 +104,7 @@ def _causes(denials: Sequence[Finding]) -> list[dict[str, str]]:
     told, rest = denials[:MAX_CAUSES], denials[MAX_CAUSES:]
     causes = [_cause(finding, f"{finding.rule}: {finding.explanation}") for finding in told]
     if rest:
-        counted = Counter(finding.rule for finding in rest)
+        counted = Counter(finding.rule for finding in denials) - Counter(finding.rule for finding in told)
         rules = ", ".join(f"{rule} ({count})" for rule, count in counted.items())
         causes.append(_cause(rest[0], f"(+{len(rest)} more, this place the first of them: {rules})"))
     return causes

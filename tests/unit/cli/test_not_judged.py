@@ -11,6 +11,7 @@ import pytest
 from tests.unit.cli.checked_manifests import FINE
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.opted_in_manifests import GROUPS, JOB, JOB_SET, TRAIN_JOB
+from webhook.model.known_keys import KNOWN_KEYS
 
 LABEL = "rollcall.dev/scheduler"
 RAY = """\
@@ -383,7 +384,8 @@ def test_a_job_of_a_gang_of_kubernetes_needs_gang_scheduling(rollcall: Run) -> N
 
 
 def _with_labels(values: list[str]) -> str:
-    labels = ", ".join(f"example.com/l{index}: '{value}'" for index, value in enumerate(values))
+    keys = [key for key in KNOWN_KEYS if key.startswith("kai.scheduler/")]
+    labels = ", ".join(f"{key}: '{value}'" for key, value in zip(keys, values, strict=False))
     return JOB.replace("name: demo", f"name: demo, labels: {{{LABEL}: volcano, {labels}}}", 1)
 
 

@@ -105,11 +105,15 @@ def _renamed(item: Any, index: int, style: Style) -> Any:
     found = {key: _renamed(below, index, style) if key == "metadata" else texts(below) for key, below in item.items()}
     if isinstance(item.get("name"), str):
         found["name"] = style.of(item["name"], index)
+    if isinstance(spec := found.get("spec"), dict):
+        spec |= {key: style.of(below, index) for key, below in spec.items() if key in _NAMES and isinstance(below, str)}
     if style is Style.CHAIN:
         found |= {key: style.of(below, index - 1) for key, below in item.items() if key in _REFERENCES and below}
     return found
 
 
+# Names of an item besides its own.
+_NAMES = ("roleName",)
 # Fields by which an item names another of its list.
 _REFERENCES = ("parent", "parentCompositePodGroupTemplateName", "parentTemplateName")
 
