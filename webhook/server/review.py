@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -104,7 +105,7 @@ def _causes(denials: Sequence[Finding]) -> list[dict[str, str]]:
     told, rest = denials[:MAX_CAUSES], denials[MAX_CAUSES:]
     causes = [_cause(finding, f"{finding.rule}: {finding.explanation}") for finding in told]
     if rest:
-        counted = Counter(finding.rule for finding in denials) - Counter(finding.rule for finding in told)
+        counted = Counter(map(attrgetter("rule"), rest))
         rules = ", ".join(f"{rule} ({count})" for rule, count in counted.items())
         causes.append(_cause(rest[0], f"(+{len(rest)} more, this place the first of them: {rules})"))
     return causes
