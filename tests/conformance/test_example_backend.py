@@ -37,9 +37,13 @@ spec:
   template:
     cliques:
       - name: leader
-        spec: {replicas: 1, podSpec: {containers: [{name: main, image: example.com/main}]}}
+        spec: {roleName: leader, replicas: 1, podSpec: {containers: [{name: main, image: example.com/main}]}}
       - name: worker
-        spec: {replicas: 4, minAvailable: MINIMUM, podSpec: {containers: [{name: main, image: example.com/main}]}}
+        spec:
+          roleName: worker
+          replicas: 4
+          minAvailable: MINIMUM
+          podSpec: {containers: [{name: main, image: example.com/main}]}
 """
 
 
