@@ -15,6 +15,7 @@ from webhook.model.fields import FieldPath, Item, Part
 from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
 from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.volcano_job import VOLCANO_JOB
 
 _Parts = tuple[Part, ...]
 _ITEMS, _EACH = "[]", "*"
@@ -40,7 +41,7 @@ _TEMPLATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     (TRAIN_JOBS.api.group, TRAIN_JOBS.api.kind): (("spec",),),
     **{("apps", kind): (_TEMPLATE,) for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")},
     ("batch", "CronJob"): (("spec", "jobTemplate", "metadata"), ("spec", "jobTemplate", *_TEMPLATE)),
-    ("batch.volcano.sh", "Job"): (_OF_TASKS,),
+    VOLCANO_JOB: (_OF_TASKS,),
     ("kubeflow.org", "MPIJob"): (("spec", "mpiReplicaSpecs", _EACH, "template", "metadata"),),
     ("kubeflow.org", "PyTorchJob"): (("spec", "pytorchReplicaSpecs", _EACH, "template", "metadata"),),
     ("ray.io", "RayCluster"): tuple(("spec", *place) for place in _OF_RAY),

@@ -38,6 +38,7 @@ from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.operator_group import KIND as POD_GROUP
 from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.volcano_job import VOLCANO_JOB
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 _KAI_GROUPS = QueuedGroups({("default", "train"): QueuedGroup("team-a")})
@@ -68,7 +69,7 @@ _SCHEDULERS_OF_SPARK = ("kube-scheduler", "yunikorn")
 _SCHEDULER_FIELDS: Mapping[tuple[str, str], FieldPath] = {
     ("batch", "CronJob"): SPEC / "jobTemplate" / "spec" / "template" / "spec" / "schedulerName",
     ("batch.volcano.sh", "CronJob"): SPEC / "jobTemplate" / "spec" / "schedulerName",
-    ("batch.volcano.sh", "Job"): SPEC / "schedulerName",
+    VOLCANO_JOB: SPEC / "schedulerName",
     ("sparkoperator.k8s.io", "ScheduledSparkApplication"): SPEC / "template" / _OF_SPARK,
     ("sparkoperator.k8s.io", "SparkApplication"): SPEC / _OF_SPARK,
 }
