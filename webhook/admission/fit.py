@@ -229,7 +229,7 @@ class Fits:
 
     def __call__(self, workload: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
         """Return the verdicts. A TrainJob has none: the JobSet that is made of it is judged."""
-        if isinstance(workload, TrainJob) or not is_known(self._facts):
+        if isinstance(workload, TrainJob):
             return ()
         if self._known is None or self._known[0] is not workload:
             self._known = workload, self._judged(workload)

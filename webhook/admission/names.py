@@ -5,9 +5,10 @@ from __future__ import annotations
 from webhook.admission.gang_object import with_findings
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request, Verdict
-from webhook.model.any_object import AnyObject
+from webhook.model.any_object import AnyObject, marks_of
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT
+from webhook.validators.key_names import are_unremarkable
 from webhook.validators.registry import Context, Subject, run_each
 from webhook.validators.selection import Choice
 
@@ -16,7 +17,10 @@ def with_keys(verdict: Verdict, request: Request, facts: ClusterFacts, settings:
     """Return the verdict on a request with what is wrong with its labels and annotations. An object that a controller
     made has the keys of a template that was judged before.
     """
-    found = AnyObject(request.kind, request.object or {})
+    manifest = request.object or {}
+    if are_unremarkable(marks_of(request.kind[::2], manifest)):
+        return verdict
+    found = AnyObject(request.kind, manifest)
     if found.is_controlled:
         return verdict
     return with_names(verdict, found, request.namespace, facts, settings, Subject.KEYS)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from webhook.admission.fit import Fits
+from webhook.admission.fit import Fits, is_known
 from webhook.config.settings import Profile, Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.capabilities import (
@@ -30,7 +30,7 @@ from webhook.model.reading import Malformed
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.validators.registry import MAX_FINDINGS, BoundRule, Context, Outcome, Rule, run
+from webhook.validators.registry import MAX_FINDINGS, BoundRule, Context, Outcome, Rule, no_fits, run
 from webhook.validators.selection import Choice
 
 
@@ -153,7 +153,7 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
         gang_scheduler=backend,
         kueue=settings.kueue,
         proceed=settings.proceed,
-        fits=Fits(profile, facts, settings),
+        fits=Fits(profile, facts, settings) if is_known(facts) else no_fits,
     )
 
 

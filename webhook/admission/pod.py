@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from webhook.admission.gang_object import validate_object, with_findings
 from webhook.admission.opinion import gang_context, pod_verdict
-from webhook.admission.seal import seal_for, with_seal
+from webhook.admission.seal import seal_for, seal_patch, unsealed
 from webhook.admission.unknown_owner import rules_about, unknown_owner
 from webhook.backends.base import GangMember
 from webhook.config.settings import Profile, Settings
@@ -57,15 +57,15 @@ def mutate_pod(user: str, pod: Pod, facts: ClusterFacts, settings: Settings) -> 
     """
     found = membership_of(pod, facts, settings)
     if not isinstance(found, Membership):
-        return with_seal(ALLOWED if found is None else Verdict(notes=(found,)), pod, None)
+        return unsealed(ALLOWED if found is None else Verdict(notes=(found,)), pod)
     profile = found.profile
     if found.workload is not None and (besides := _not_prepared(pod, found, found.workload)) is not None:
-        return with_seal(besides, pod, None)
+        return unsealed(besides, pod)
     prepared = prepare_pod(pod, profile, found.member)
     if prepared.claim is not None:
-        return with_seal(_left_for(prepared.claim, profile), pod, None)
-    verdict = Verdict(scheduler=profile.name, patch=prepared.operations)
-    return with_seal(verdict, pod, seal_for(pod, user, profile, facts, settings))
+        return unsealed(_left_for(prepared.claim, profile), pod)
+    sealed = seal_patch(pod, seal_for(pod, user, profile, facts, settings))
+    return Verdict(scheduler=profile.name, patch=(*prepared.operations, *sealed))
 
 
 def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -222,21 +222,18 @@ def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
     if known is None and not settings.standalone:
         raise FactsUnavailable(f"the PodCliqueSet {pod.namespace}/{pod.workload} of the pod could not be read")
     record = None if known is None else known.get((pod.namespace, pod.workload or ""))
-    if settings.forced is not None:
-        return replace(record or _own_record(pod), scheduler=settings.forced)
-    if not settings.standalone or (record is not None and record.scheduler is not None):
-        return record
-    name = pod.scheduler_name
-    named = () if name is None or name == DEFAULT_SCHEDULER else (Named(name, SPEC / "schedulerName"),)
-    namespace = settings.scheduler_of_namespace(facts, pod.namespace)
-    choice = choose(None, named, namespace, settings.default, settings.available)
-    return replace(record or _own_record(pod), scheduler=choice.scheduler)
-
-
-def _own_record(pod: Pod) -> Record:
-    """Return the record from the pod's own metadata, when its set is unknown."""
-    metadata = mapping(pod.raw.get("metadata"))
-    return record_in(metadata, None)
+    scheduler = settings.forced
+    if scheduler is None:
+        if not settings.standalone or (record is not None and record.scheduler is not None):
+            return record
+        name = pod.scheduler_name
+        named = () if name is None or name == DEFAULT_SCHEDULER else (Named(name, SPEC / "schedulerName"),)
+        namespace = settings.scheduler_of_namespace(facts, pod.namespace)
+        scheduler = choose(None, named, namespace, settings.default, settings.available).scheduler
+    if record is not None:
+        return replace(record, scheduler=scheduler)
+    # Its set is not known, so the record is what its own metadata says.
+    return record_in(mapping(pod.raw.get("metadata")), scheduler)
 
 
 # Pods of opted-in workloads

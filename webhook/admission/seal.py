@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from webhook.admission.opinion import pod_context
 from webhook.config.settings import Profile, Settings
-from webhook.model.admission_request import Verdict
+from webhook.model.admission_request import Operation, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.workloads.pod import Pod
 from webhook.mutators.json_patch import PatchBuilder
@@ -23,17 +23,25 @@ def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, setting
         return None
     if not settings.tenancy.is_grove_operator(user) or pod.podgang is None or pod.podclique is None:
         return None
-    outcome = run(seal.asked, pod_context(pod, profile, facts, settings, {}), (pod.template,))
-    if outcome.findings or outcome.unjudged:
-        return None
+    if any(getattr(facts, part) for part in seal.parts):
+        outcome = run(seal.asked, pod_context(pod, profile, facts, settings, {}), (pod.template,))
+        if outcome.findings or outcome.unjudged:
+            return None
     return f"{pod.podgang}/{pod.podclique}/{seal.digest}"
 
 
-def with_seal(verdict: Verdict, pod: Pod, seal: str | None) -> Verdict:
-    """Return the verdict of `/mutate` with the patch that gives the pod this seal, or that empties the seal of its
-    author. Raises `Malformed`.
+def seal_patch(pod: Pod, seal: str | None) -> tuple[Operation, ...]:
+    """Return the patch of `/mutate` that gives the pod this seal, or that empties the seal of its author. Raises
+    `Malformed`.
     """
+    if seal is None and SEAL_ANNOTATION not in pod.template.annotations:
+        return ()
     patch = PatchBuilder(pod.raw)
-    if seal is not None or SEAL_ANNOTATION in pod.template.annotations:
-        patch.set(("metadata", "annotations"), SEAL_ANNOTATION, seal or "")
-    return replace(verdict, patch=(*verdict.patch, *patch.operations)) if patch.operations else verdict
+    patch.set(("metadata", "annotations"), SEAL_ANNOTATION, seal or "")
+    return tuple(patch.operations)
+
+
+def unsealed(verdict: Verdict, pod: Pod) -> Verdict:
+    """Return the verdict of `/mutate` on a pod that gets no seal. Raises `Malformed`."""
+    emptied = seal_patch(pod, None)
+    return replace(verdict, patch=(*verdict.patch, *emptied)) if emptied else verdict

@@ -31,15 +31,16 @@ _LISTS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
 
 def require_few_parts(request: Request, kinds: WorkloadKinds) -> None:
     """Raise `TooManyParts` for a workload with more than `MOST_PARTS` parts of one sort, stored or new."""
-    for path in _LISTS.get(request.kind[::2], ()):
-        for manifest in (request.object, request.old):
-            number = _entries((manifest or {}).get("spec"), path)
+    kind = request.kind[::2]
+    paths = _LISTS.get(kind, ())
+    for manifest in filter(None, (request.object, request.old)):
+        for path in paths:
+            number = _entries(manifest.get("spec"), path)
             if number > MOST_PARTS:
                 raise TooManyParts(".".join(("spec", *path)), number, MOST_PARTS)
-    for manifest in (request.object, request.old):
-        shape = kinds.declaration_of(request.kind[::2], manifest or {})
+        shape = kinds.declaration_of(kind, manifest)
         for each in () if shape is None else shape.lists:
-            _require_few(each, manifest or {})
+            _require_few(each, manifest)
 
 
 def _require_few(path: ShapePath, manifest: Manifest) -> None:

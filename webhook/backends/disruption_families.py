@@ -28,6 +28,7 @@ def pods_are_taken_singly(id: str, documentation: str, *, why: str, remedy: str)
 
     declare = rule(
         id,
+        looks_at=(DISRUPTION_LABEL,),
         subject=Subject.ANY_WORKLOAD,
         default=Action.WARN,
         passes=Example(pod_clique_set()),
@@ -48,6 +49,7 @@ def spare_pods_are_taken_singly(id: str, documentation: str, *, why: str, **conf
 
     declare = rule(
         id,
+        looks_at=(DISRUPTION_LABEL,),
         subject=Subject.ANY_WORKLOAD,
         default=Action.WARN,
         passes=Example(pod_clique_set(labels=_ALL), config=config),

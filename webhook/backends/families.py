@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from webhook.model.capabilities import Capability, CapabilityTable, Support, unsupported
-from webhook.model.claims import Mark
+from webhook.model.claims import CLAIM_KEYS, Mark
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged, shown
@@ -212,6 +212,7 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
         subject=Subject.POD,
         membership=True,
         guard=NEEDS_WORKLOAD,
+        looks_at=CLAIM_KEYS,
         passes=Example(pod_clique_set(clique("worker"))),
         fails=Example(pod_clique_set(clique("leader"), {**clique("worker"), **claim})),
         documentation=f"{what} for ever.\n\nSource: {source}",

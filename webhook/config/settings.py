@@ -35,7 +35,7 @@ from webhook.model.users import GROVE_OPERATORS, in_any_namespace
 from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
-from webhook.validators.registry import BoundRule, Proceed, Rule, Subject, go_on
+from webhook.validators.registry import BoundRule, IndexedRules, Proceed, Rule, Subject, go_on
 from webhook.validators.seal import seal_of
 from webhook.validators.selection import Choice, Chosen, namespace_choice
 
@@ -62,12 +62,12 @@ class BoundRules:
 
     def __init__(self, every: Iterable[BoundRule]) -> None:
         self._every = tuple(every)
-        self._by_ceiling: dict[Action, tuple[BoundRule, ...]] = {}
+        self._by_ceiling: dict[Action, IndexedRules] = {}
 
-    def __getitem__(self, ceiling: Action) -> tuple[BoundRule, ...]:
+    def __getitem__(self, ceiling: Action) -> IndexedRules:
         bound = self._by_ceiling.get(ceiling)
         if bound is None:
-            bound = self._by_ceiling[ceiling] = tuple(
+            bound = self._by_ceiling[ceiling] = IndexedRules(
                 BoundRule(declared, taken)
                 for declared, action in self._every
                 if (taken := Action.DENY if declared.fails_closed else min(action, ceiling)) is not Action.OFF

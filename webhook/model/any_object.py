@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.admission_request import Kind
@@ -19,6 +19,7 @@ from webhook.model.workloads.volcano_job import VOLCANO_JOB
 
 _Parts = tuple[Part, ...]
 _ITEMS, _EACH = "[]", "*"
+_OWN, _MARKS = ("metadata",), ("labels", "annotations")
 _TEMPLATE = ("spec", "template", "metadata")
 _OF_RAY = (("headGroupSpec", "template", "metadata"), ("workerGroupSpecs", _ITEMS, "template", "metadata"))
 _OF_TASKS = ("spec", "tasks", _ITEMS, "template", "metadata")
@@ -130,12 +131,45 @@ class AnyObject:
         return tuple(self._holders())
 
     def _holders(self) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:
-        for place in (("metadata",), *_TEMPLATES.get(self.kind[::2], ())):
+        for place in (_OWN, *_TEMPLATES.get(self.kind[::2], ())):
             for at, found in _at(self.raw, place, ()):
-                for name in ("labels", "annotations"):
+                for name in _MARKS:
                     keys = found.get(name)
                     if isinstance(keys, dict):
                         yield (*at, name), keys
+
+
+class Marks(NamedTuple):
+    """Labels or annotations of an object. `name` says which of the two, and `own` that they are not of a template."""
+
+    name: str
+    own: bool
+    keys: Mapping[str, Any]
+
+
+def marks_of(kind: tuple[str, ...], raw: Manifest) -> Iterator[Marks]:
+    """The labels and annotations of an object of a kind (group and kind) and of its templates, as `AnyObject.holders`
+    has them, without their paths.
+    """
+    for place in (_OWN, *_TEMPLATES.get(kind, ())):  # type: ignore[call-overload]
+        for holder in _values_at(raw, place):
+            for name in _MARKS:
+                keys = holder.get(name)
+                if keys and isinstance(keys, dict):
+                    yield Marks(name, place is _OWN, keys)
+
+
+def _values_at(value: Any, place: tuple[str, ...]) -> list[Any]:
+    """The objects at `place`, as `_at` has them."""
+    values = [value]
+    for step in place:
+        if step == _ITEMS:
+            values = [item for inner in values if isinstance(inner, list) for item in inner]
+        elif step == _EACH:
+            values = [item for inner in values if isinstance(inner, dict) for item in inner.values()]
+        else:
+            values = [inner[step] for inner in values if isinstance(inner, dict) and step in inner]
+    return [inner for inner in values if isinstance(inner, dict)]
 
 
 def _at(value: Any, place: tuple[str, ...], path: tuple[Part, ...]) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:

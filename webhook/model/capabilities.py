@@ -56,6 +56,21 @@ QOS_LABEL = "koordinator.sh/qosClass"
 VOLCANO_QUEUE = "scheduling.grove.io/volcano-queue"
 KAI_QUEUE = "kai.scheduler/queue"
 
+# What a clique mentions that asks for something, besides its minimum.
+_ASKING = frozenset(
+    {
+        "topologyConstraint",
+        "resourceSharing",
+        "resourceClaims",
+        grove.AUTO_MNNVL,
+        VOLCANO_QUEUE,
+        KAI_QUEUE,
+        QUOTA_ANNOTATION,
+        QUOTA_LABEL,
+        QOS_LABEL,
+    }
+)
+
 Uses = dict[Capability, list[Use]]
 
 
@@ -64,12 +79,17 @@ def capabilities_used(workload: PodCliqueSet) -> Uses:
     left out.
     """
     uses: Uses = {Capability.GANG: [Use(_CLIQUES, len(workload.cliques))]}
+    mentions = workload.mentions
     _whole(workload, uses)
-    grouped_nvlink = _mentions_nvlink(workload)
+    grouped_nvlink = grove.MNNVL_GROUP in mentions
+    asks = not _ASKING.isdisjoint(mentions)
     # Several cliques may get the same annotation from their scaling group or set: one place, one use.
     groups: set[FieldPath] = set()
     for clique in workload.cliques:
-        _clique(clique, uses)
+        if clique.min_available < clique.replicas:
+            _add(uses, Capability.CLIQUE_MINIMUM, Use(clique.path / "spec" / "minAvailable", clique.min_available))
+        if asks:
+            _clique(clique, uses)
         group = workload.mnnvl_group(clique) if grouped_nvlink else None
         if group is not None and group.path not in groups and clique.wants_gpu():
             groups.add(group.path)
@@ -90,14 +110,6 @@ def capabilities_of_pod(pod: PodTemplate) -> Uses:
 
 def _add(uses: Uses, capability: Capability, use: Use) -> None:
     uses.setdefault(capability, []).append(use)
-
-
-def _mentions_nvlink(workload: PodCliqueSet) -> bool:
-    if grove.MNNVL_GROUP in workload.annotations:
-        return True
-    if any(grove.MNNVL_GROUP in group.annotations for group in workload.scaling_groups):
-        return True
-    return any(grove.MNNVL_GROUP in clique.annotations for clique in workload.cliques)
 
 
 def _several(workload: PodCliqueSet, uses: Uses) -> None:
@@ -155,8 +167,6 @@ def _group(group: ScalingGroup, uses: Uses) -> None:
 
 def _clique(clique: Clique, uses: Uses) -> None:
     raw = clique.raw
-    if clique.min_available < clique.replicas:
-        _add(uses, Capability.CLIQUE_MINIMUM, Use(clique.path / "spec" / "minAvailable", clique.min_available))
     if raw.get("topologyConstraint") is not None and (topology := clique.topology) is not None:
         if topology.required is not None:
             _add(uses, Capability.TOPOLOGY_CLIQUE, Use(topology.required_path, topology.required))

@@ -76,6 +76,8 @@ CLAIMS: tuple[tuple[Mark, str], ...] = (
     ),
     *((Mark("spec", key), system) for key, system in _FIELDS.items()),
 )
+# Of these a pod that is in a gang has at least one.
+CLAIM_KEYS = frozenset(mark.key for mark, _ in CLAIMS)
 # Marks of a pod that do not name its group.
 _NO_NAMES = frozenset({"kai.scheduler/subgroup-name", "kai.scheduler/skip-podgrouper"})
 # By key: the system whose group a pod names by it. In 1.35 a pod names a Workload, and no PodGroup.

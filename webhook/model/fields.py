@@ -10,11 +10,10 @@ anchors, so reordering the cliques makes no fault new.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """An item of a list: its index, and the name that identifies it, if it has one."""
 
     index: int
@@ -27,18 +26,29 @@ Part = str | Item
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 # A valid key has at most 253 characters, a slash and 63 more. A path in a message must not hide the rest of the
 # message.
-_MAX_KEY_CHARACTERS = 317
+LONGEST_KEY = 317
 
 
-@dataclass(frozen=True, slots=True)
-class FieldPath:
-    """A path from the root of an object: map keys and list items."""
+class FieldPath(tuple[Part, ...]):
+    """A path from the root of an object: map keys and list items. A tuple, because rules make very many."""
 
-    parts: tuple[Part, ...] = ()
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Its map keys and list items."""
+        return self
 
     def __truediv__(self, part: Part) -> FieldPath:
         """The path one step further down."""
-        return FieldPath((*self.parts, part))
+        return FieldPath((*self, part))
+
+    def __bool__(self) -> bool:
+        """The root is a place, too."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"FieldPath({tuple(self)!r})"
 
     def __str__(self) -> str:
         return self._render(by_name=False)
@@ -50,11 +60,11 @@ class FieldPath:
 
     def _render(self, *, by_name: bool) -> str:
         rendered = ""
-        for part in self.parts:
+        for part in self:
             if isinstance(part, Item):
                 rendered += f"[{part.name or '' if by_name else part.index}]"
-            elif len(part) > _MAX_KEY_CHARACTERS and not by_name:
-                rendered += f"[{part[: _MAX_KEY_CHARACTERS - 3]}...]"
+            elif len(part) > LONGEST_KEY and not by_name:
+                rendered += f"[{part[: LONGEST_KEY - 3]}...]"
             elif _PLAIN.match(part):
                 rendered += f".{part}" if rendered else part
             else:

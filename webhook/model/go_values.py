@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NoReturn
 
 _WHOLE = re.compile(r"[+-]?[0-9]+\Z")
@@ -45,8 +46,11 @@ def _bounded(digits: str, limit: int) -> int | None:
 
 def nanoseconds(written: str) -> int | None:
     """`time.ParseDuration(written)`; None if Go returns an error."""
-    if len(written) > _LONGEST_DURATION:
-        return None
+    return None if len(written) > _LONGEST_DURATION else _nanoseconds(written)
+
+
+@lru_cache(maxsize=256)
+def _nanoseconds(written: str) -> int | None:
     sign = -1 if written.startswith("-") else 1
     rest = written[1:] if written[:1] in ("-", "+") else written
     if rest == "0":

@@ -49,7 +49,7 @@ def queues_of(metadata: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for holder, unread in ((mapping(metadata.get("annotations")), ()), (mapping(metadata.get("labels")), _NO_LABELS)):
         for key, value in holder.items():
-            if QUEUE_WORD not in key.rpartition("/")[2] or key in unread:
+            if QUEUE_WORD not in key or QUEUE_WORD not in key.rpartition("/")[2] or key in unread:
                 continue
             if queue := (text(value) or "").strip():
                 found[key] = queue

@@ -7,6 +7,8 @@ A builder applies each operation to the received object when it records it. So a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from webhook.model.admission_request import Operation
@@ -28,13 +30,20 @@ class PatchBuilder:
         """Sets one key of the object at `parents`: keys, and indexes of existing items. No operation if the key already
         has that value.
         """
-        holder = self._holder(parents)
-        present = key in holder
-        if present and holder[key] == value:
+        self.set_all(parents, {key: value})
+
+    def set_all(self, parents: Parents, values: Mapping[str, Any]) -> None:
+        """Sets keys of the object at `parents`, as `set` does. Nothing is made for no keys."""
+        if not values:
             return
-        holder[key] = value
-        path = f"{_pointer(parents)}/{_escape(key)}"
-        self.operations.append({"op": "replace" if present else "add", "path": path, "value": value})
+        holder, above = self._holder(parents), _pointer(parents)
+        for key, value in values.items():
+            present = key in holder
+            if present and holder[key] == value:
+                continue
+            holder[key] = value
+            path = f"{above}/{_escape(key)}"
+            self.operations.append({"op": "replace" if present else "add", "path": path, "value": value})
 
     def append(self, parents: Parents, key: str, value: Any) -> None:
         """Appends to the list at `key` of the object at `parents`. A missing list is created."""
@@ -67,6 +76,7 @@ class PatchBuilder:
         return holder
 
 
+@lru_cache(maxsize=256)
 def _pointer(parts: Parents) -> str:
     return "".join([f"/{part if isinstance(part, int) else _escape(part)}" for part in parts])
 

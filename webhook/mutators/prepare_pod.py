@@ -27,6 +27,7 @@ STAMP_ANNOTATION = "rollcall.dev/stamp"
 # Holds a pod until its gang objects exist. Rollcall's reconciler removes it.
 GATE = "rollcall.dev/gang-sync"
 _STAMP_CHARACTERS = 16
+_LABELS, _ANNOTATIONS, _SPEC = ("metadata", "labels"), ("metadata", "annotations"), ("spec",)
 # Members in the cache of each profile. There is one per PodClique, so this covers the PodCliques that create pods at
 # about the same time. Each takes 1.5 KB.
 MEMORY = 1024
@@ -73,25 +74,24 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
     # Read before any write: a pod that cannot be read is left unchanged.
     add_gate = profile.gate and changes.stamped and not _gated(pod)
     patch = PatchBuilder(pod.raw)
-    for key, value in changes.labels.items():
-        patch.set(("metadata", "labels"), key, value)
-    for key, value in changes.default_labels.items():
-        if key not in pod.template.labels:
-            patch.set(("metadata", "labels"), key, value)
-    for key, value in changes.annotations.items():
-        patch.set(("metadata", "annotations"), key, value)
+    labels, spec = pod.template.labels, pod.template.spec
+    patch.set_all(_LABELS, changes.labels)
+    if changes.default_labels:
+        missing = {key: value for key, value in changes.default_labels.items() if key not in labels}
+        patch.set_all(_LABELS, missing)
+    patch.set_all(_ANNOTATIONS, changes.annotations)
     if changes.stamped:
-        patch.set(("metadata", "annotations"), STAMP_ANNOTATION, marked)
-    patch.set(("spec",), "schedulerName", changes.scheduler_name)
+        patch.set(_ANNOTATIONS, STAMP_ANNOTATION, marked)
+    patch.set(_SPEC, "schedulerName", changes.scheduler_name)
     for key, default in changes.default_fields.items():
-        if pod.template.spec.get(key) is None:
-            patch.set(("spec",), key, default)
-    if changes.priority is not None and not pod.template.spec.get("priorityClassName"):
-        patch.set(("spec",), "priorityClassName", changes.priority.class_name)
-        patch.set(("spec",), "priority", changes.priority.value)
-        patch.set(("spec",), "preemptionPolicy", changes.priority.preemption_policy)
+        if spec.get(key) is None:
+            patch.set(_SPEC, key, default)
+    if changes.priority is not None and not spec.get("priorityClassName"):
+        patch.set(_SPEC, "priorityClassName", changes.priority.class_name)
+        patch.set(_SPEC, "priority", changes.priority.value)
+        patch.set(_SPEC, "preemptionPolicy", changes.priority.preemption_policy)
     if add_gate:
-        patch.append(("spec",), "schedulingGates", {"name": GATE})
+        patch.append(_SPEC, "schedulingGates", {"name": GATE})
     return Prepared(tuple(patch.operations))
 
 

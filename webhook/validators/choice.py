@@ -55,6 +55,7 @@ def scheduler_unknown(workload: PodCliqueSet, context: Context[Any]) -> Results:
 
 @rule(
     "rollcall/scheduler-disagree",
+    looks_at=("schedulerName",),
     fails_closed=True,
     passes=Example(
         pod_clique_set(

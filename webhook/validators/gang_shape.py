@@ -11,7 +11,7 @@ from webhook.model.keys import Needed
 from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.validators.pod_guard import BY_FACTS
+from webhook.validators.pod_guard import asks_facts
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 _KNOWN = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))})
@@ -37,9 +37,10 @@ def _pod(podclique: str) -> Manifest:
 
 @rule(
     "grove/pod-outside-gang",
+    looks_at=(grove.LABEL_PODGANG,),
     subject=Subject.POD,
     membership=True,
-    guard=BY_FACTS,
+    guard=asks_facts("pod_gangs"),
     passes=Example(_pod("demo-0-worker"), facts=_KNOWN),
     fails=Example(_pod("demo-0-stranger"), facts=_KNOWN),
 )

@@ -5,11 +5,12 @@ Source of all: ai-dynamo/grove, operator/internal/webhook/admission/pcs/validati
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from webhook.model import grove
-from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath
+from webhook.model.fields import METADATA, SPEC, FieldPath
 from webhook.model.findings import Finding
 from webhook.model.naming import is_label, is_subdomain
 from webhook.model.reading import Manifest, integer, mapping, text
@@ -33,13 +34,17 @@ def names(workload: PodCliqueSet, _: Context[Any]) -> Results:
     Source: Grove's own validation of metadata.name, cliques[].name and podCliqueScalingGroups[].name.
     """
     own = text(mapping(workload.raw.get("metadata")).get("name"))
-    named = [] if own is None else [(own, METADATA / "name")]
-    named += [(one.name, one.path / "name") for one in _members(workload) if one.name]
-    for name, path in named:
-        if not is_subdomain(name):
-            why = "Grove refuses a name with other characters than a-z, 0-9, - and ., or with - or . at an end"
-            right = name.lower().replace("_", "-")
-            yield Finding(path, name, why, "rename it", instead=(right,) if is_subdomain(right) else ())
+    if own is not None and not is_subdomain(own):
+        yield _wrong_name(own, METADATA)
+    for member in _members(workload):
+        if member.name and not is_subdomain(member.name):
+            yield _wrong_name(member.name, member.path)
+
+
+def _wrong_name(name: str, holder: FieldPath) -> Finding:
+    why = "Grove refuses a name with other characters than a-z, 0-9, - and ., or with - or . at an end"
+    right = name.lower().replace("_", "-")
+    return Finding(holder / "name", name, why, "rename it", instead=(right,) if is_subdomain(right) else ())
 
 
 @rule(
@@ -110,6 +115,7 @@ def negative_replicas(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
 @rule(
     "grove/mnnvl-name",
+    looks_at=(grove.MNNVL_GROUP,),
     passes=Example(pod_clique_set(annotations={grove.MNNVL_GROUP: "train"})),
     fails=Example(pod_clique_set(annotations={grove.MNNVL_GROUP: "Train 1"})),
 )
@@ -119,18 +125,18 @@ def mnnvl_name(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
     Source: ai-dynamo/grove, operator/internal/mnnvl (validation of the annotation, v0.1.0-alpha.9 on).
     """
-    holders = [(workload.annotations, ANNOTATIONS)]
-    holders += [(one.annotations, one.path / "annotations") for one in _members(workload)]
-    for holder, path in holders:
-        if grove.MNNVL_GROUP in holder and not is_label(text(holder[grove.MNNVL_GROUP]) or ""):
+    holders = [(workload.annotations, METADATA)]
+    holders += [(member.annotations, member.path) for member in _members(workload)]
+    for annotations, holder in holders:
+        if grove.MNNVL_GROUP in annotations and not is_label(text(annotations[grove.MNNVL_GROUP]) or ""):
+            at = holder / "annotations" / grove.MNNVL_GROUP
             why = "Grove refuses a group whose name is not a DNS label"
             remedy = f'name it with a-z, 0-9 and -, or set "{grove.MNNVL_NONE}"'
-            yield Finding(path / grove.MNNVL_GROUP, holder[grove.MNNVL_GROUP], why, remedy)
+            yield Finding(at, annotations[grove.MNNVL_GROUP], why, remedy)
 
 
-def _members(workload: PodCliqueSet) -> Iterator[Clique | ScalingGroup]:
-    yield from workload.cliques
-    yield from workload.scaling_groups
+def _members(workload: PodCliqueSet) -> Iterable[Clique | ScalingGroup]:
+    return chain(workload.cliques, workload.scaling_groups)
 
 
 def _scaled(**limits: int) -> Manifest:
@@ -141,6 +147,7 @@ def _scaled(**limits: int) -> Manifest:
 
 @rule(
     "grove/scaling-limits",
+    looks_at=("autoScalingConfig", "scaleConfig"),
     passes=Example(pod_clique_set(_scaled(minReplicas=2, maxReplicas=8))),
     fails=Example(pod_clique_set(_scaled(minReplicas=1, maxReplicas=8))),
 )

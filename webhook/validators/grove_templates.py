@@ -32,6 +32,7 @@ _NO_VARIABLE = (
 
 @rule(
     "grove/pod-template",
+    looks_at=("nodeName", "topologySpreadConstraints"),
     passes=Example(pod_clique_set(clique("worker", pod={"nodeSelector": {"pool": "gpu"}}))),
     fails=Example(pod_clique_set(clique("worker", pod={"nodeName": "node-1"}))),
 )
@@ -59,6 +60,7 @@ def pod_template(workload: PodCliqueSet, context: Context[Any]) -> Results:
 
 @rule(
     "grove/clique-labels",
+    looks_at=("labels", "annotations"),
     passes=Example(pod_clique_set(clique("worker", labels={"example.com/role": "worker"}))),
     fails=Example(pod_clique_set(clique("worker", labels={"role": "a worker"}))),
 )
@@ -98,13 +100,23 @@ def environment(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """
     for member in workload.cliques:
         for field in ("containers", "initContainers"):
-            for index, container in enumerate(map(mapping, sequence(member.pod_spec.get(field)))):
-                if variables := sequence(container.get("env")):
+            for index, container in enumerate(sequence(member.pod_spec.get(field))):
+                variables = sequence(mapping(container).get("env"))
+                if variables and not _are_named_once(variables):
                     place = member.spec_path / field / Item(index, text(container.get("name"))) / "env"
-                    yield from _variables(variables, place)
+                    yield from _wrong_names(variables, place)
 
 
-def _variables(variables: Sequence[Any], place: FieldPath) -> Iterator[Finding]:
+def _are_named_once(variables: Sequence[Any]) -> bool:
+    """Whether each variable has a valid name of its own. Nearly all do."""
+    try:
+        names = [variable["name"] for variable in variables]
+        return len(set(names)) == len(names) and all(map(_VARIABLE.fullmatch, names))
+    except (TypeError, KeyError):
+        return False
+
+
+def _wrong_names(variables: Sequence[Any], place: FieldPath) -> Iterator[Finding]:
     seen: set[str] = set()
     for index, name in enumerate(text(mapping(variable).get("name")) or "" for variable in variables):
         at = place / Item(index, name or None) / "name"
@@ -118,6 +130,7 @@ def _variables(variables: Sequence[Any], place: FieldPath) -> Iterator[Finding]:
 
 @rule(
     "grove/termination-delay",
+    looks_at=("terminationDelay",),
     passes=Example(pod_clique_set(terminationDelay="30m")),
     fails=Example(pod_clique_set(terminationDelay="0s")),
 )

@@ -242,6 +242,7 @@ def _constraints(workload: PodCliqueSet) -> Iterator[tuple[Mapping[str, Any], Fi
 
 @rule(
     "grove/topology-pack",
+    looks_at=("topologyConstraint",),
     passes=Example(pod_clique_set(topologyConstraint=required("rack"))),
     fails=Example(pod_clique_set(topologyConstraint={"topologyName": "dc"})),
 )

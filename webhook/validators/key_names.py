@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
-from webhook.model.any_object import AnyObject
+from webhook.model.any_object import AnyObject, Marks
 from webhook.model.capabilities import QUOTA_ANNOTATION
-from webhook.model.fields import FieldPath, Part
+from webhook.model.fields import LONGEST_KEY, FieldPath, Part
 from webhook.model.findings import Action, Finding
 from webhook.model.known_keys import KNOWN_KEYS, OWN_DOMAIN, RETIRED_KEYS, Holder, MisspeltKeys
 from webhook.model.record import SCHEDULER_LABEL
@@ -18,6 +19,8 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 _OF_WORKLOADS = (SCHEDULER_LABEL, "rollcall.dev/disruption-mode")
 # Labels of the object itself, and those that a TrainJob gives to the JobSet that Trainer makes, are as short.
 _OWN = ("metadata", "labels")
+# An object with more keys is looked at key by key.
+_MOST_KEYS = 32
 # A CronJob has no gang. Each of its Jobs has one, and gets the labels of this template.
 _OF_CRON_JOBS: tuple[Part, ...] = ("spec", "jobTemplate", "metadata", "labels")
 
@@ -94,6 +97,34 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
                 why=f"it is read only {where}, so it has no effect here",
                 remedy=_remedy(key, parts, holder, of_workload, is_namespace=is_namespace),
             )
+
+
+def are_unremarkable(marks: Iterable[Marks]) -> bool:
+    """Whether the rules of this module surely find nothing in the labels and annotations of an object. Quick, because it
+    is asked of every object, and nearly all have the same few keys. False if there are many keys.
+    """
+    left = _MOST_KEYS
+    for name, own, keys in marks:
+        left -= len(keys)
+        if left < 0:
+            return False
+        for key in keys:
+            if len(key) > LONGEST_KEY or not _is_unremarkable(key, name, own):
+                return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _is_unremarkable(key: str, mark: str, own: bool) -> bool:  # noqa: FBT001 - a keyword makes the cache slower
+    """Whether no rule of this module finds anything in a key of the `labels` or `annotations` of an object itself, or
+    of a template.
+    """
+    holder = KNOWN_KEYS.get(key)
+    if holder is not None:
+        written = Holder.LABEL if mark == _OWN[-1] else Holder.ANNOTATION
+        return holder in {Holder.EITHER, written} and (own or key not in _OF_WORKLOADS)
+    is_ours = key.startswith(f"{OWN_DOMAIN}/")
+    return key not in RETIRED_KEYS and not is_ours and MisspeltKeys().likely(key) is None
 
 
 def _remedy(

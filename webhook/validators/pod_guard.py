@@ -30,6 +30,11 @@ class HasLabel(NamedTuple):
     other_than: tuple[str, ...] = ()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The label."""
+        return (self.key,)
+
+    @property
     def cel(self) -> str:
         """The trait as an expression over `object`."""
         present = Mark("labels", self.key).cel
@@ -48,6 +53,11 @@ class HasAnnotation(NamedTuple):
     key: str
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The annotation."""
+        return (self.key,)
+
+    @property
     def cel(self) -> str:
         """The trait as an expression over `object`."""
         return Mark("annotations", self.key).cel
@@ -63,6 +73,11 @@ class Requests(NamedTuple):
     """
 
     resources: frozenset[str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The resources. A pod is judged for its many containers only because an API server cannot look for them."""
+        return self.resources
 
     @property
     def cel(self) -> str:
@@ -96,12 +111,20 @@ class PodGuard:
     """The traits of the pods that a rule must see: it finds nothing in a pod that has none of them.
 
     If `suffices` returns False for the settings of the profile, no pod of the profile is sealed. With `by_facts`, the
-    rule depends on the cluster, so `/mutate` runs it before it seals a pod.
+    rule depends on these parts of the facts, and finds nothing where none of them is known. So `/mutate` runs it before
+    it seals a pod.
     """
 
     traits: tuple[Trait, ...] = ()
     suffices: Callable[[Any], bool] = _always
-    by_facts: bool = False
+    by_facts: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The labels, annotations and resources of which a pod has at least one if its rule finds something, whatever
+        the settings of the profile are. Empty if that depends on these.
+        """
+        return frozenset(name for trait in self.traits for name in trait.names if self.suffices is _always)
 
 
 def sees(*traits: Trait, suffices: Callable[[Any], bool] = _always) -> PodGuard:
@@ -111,8 +134,11 @@ def sees(*traits: Trait, suffices: Callable[[Any], bool] = _always) -> PodGuard:
 
 # The guard of a rule that finds nothing in a pod without its workload.
 NEEDS_WORKLOAD = PodGuard()
-# The guard of a rule that `/mutate` asks.
-BY_FACTS = PodGuard(by_facts=True)
+
+
+def asks_facts(*parts: str) -> PodGuard:
+    """Return the guard of a rule that `/mutate` runs, about these parts of the facts."""
+    return PodGuard(by_facts=parts)
 
 
 def any_of(guards: Iterable[PodGuard]) -> str:

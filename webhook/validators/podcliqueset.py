@@ -118,8 +118,10 @@ def _longest_suffixes(names: Iterable[str]) -> dict[str, str]:
     """By name that ends in another name: the longest such other name."""
     found: dict[str, str] = {}
     # Sorted from their ends: the names that are suffixes of a name come directly before it, on this stack.
-    ends: list[str] = []
-    for backwards in sorted({name[::-1] for name in names if name}):
+    every, ends = sorted({name[::-1] for name in names if name}), list[str]()
+    if not any(map(str.startswith, every[1:], every)):
+        return found
+    for backwards in every:
         while ends and not backwards.startswith(ends[-1]):
             ends.pop()
         if ends:
@@ -130,6 +132,7 @@ def _longest_suffixes(names: Iterable[str]) -> dict[str, str]:
 
 @rule(
     "grove/scaling-group-clique",
+    looks_at=("podCliqueScalingGroups",),
     passes=Example(pod_clique_set(clique("worker"), groups=[scaling_group("decode", "worker")])),
     fails=Example(pod_clique_set(clique("worker"), groups=[scaling_group("decode", "wroker")])),
 )
@@ -140,8 +143,9 @@ def scaling_group_clique(workload: PodCliqueSet, _: Context[Any]) -> Results:
     line has no such check.
     """
     names = {member.name for member in workload.cliques}
-    offered = ", ".join(nsmallest(_OFFERED, names)) or "the cliques"
-    for group in workload.scaling_groups:
+    wrong = any(not names.issuperset(group.clique_names) for group in workload.scaling_groups)
+    offered = ", ".join(nsmallest(_OFFERED, names)) if wrong and names else "the cliques"
+    for group in workload.scaling_groups if wrong else ():
         for name in group.clique_names:
             if name not in names:
                 yield Finding(

@@ -8,6 +8,7 @@ configured action.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain, repeat
@@ -21,6 +22,7 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import SpecField
+from webhook.model.kueue.keys import DEFAULT_QUEUE, QUEUE_NAME
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged, StoredObject
@@ -53,6 +55,11 @@ FitsOf = Callable[[PodCliqueSet | OptedInWorkload], Sequence[GangFit]]
 def no_fits(_: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
     """Judges no gang."""
     return ()
+
+
+# What a rule looks at that asks whether gangs fit: no object mentions it, and it is there where anything is known that a
+# gang may not fit into.
+GANG_FITS = "whether gangs fit"
 
 
 class Subject(StrEnum):
@@ -127,7 +134,8 @@ class UnknownOwner(NamedTuple):
     opted_in_by: str
 
 
-@dataclass(frozen=True, slots=True)
+# Nothing changes one. It is not frozen because one is made for each decision, and freezing takes longer than most rules.
+@dataclass(slots=True)
 class Context(Generic[S]):
     """What a rule may read besides its subject. `settings` are those of the chosen backend. `workload` is None if a Pod
     is judged without its workload.
@@ -190,7 +198,8 @@ class Rule:
     """A declared rule. `fails_closed`: the gang cannot be translated, so no setting may lower it below `deny`.
     `membership`: it keeps pods and groups out of gangs that are not theirs. `guard`: which pods of Grove's operator a
     rule about pods must see, None for all of them. `independent`: what it finds is true whoever makes the gang, so in
-    files it also judges a workload that is not opted in.
+    files it also judges a workload that is not opted in. `looks_at`: it finds nothing about a workload or a pod that
+    mentions none of these fields, keys and resources ; empty for a rule that must see every one.
     """
 
     id: str
@@ -207,6 +216,7 @@ class Rule:
     membership: bool = False
     guard: PodGuard | None = None
     independent: bool = False
+    looks_at: frozenset[str] = frozenset()
 
     @property
     def judges(self) -> str:
@@ -244,13 +254,16 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     documentation: str = "",
     guard: PodGuard | None = None,
     independent: bool = False,
+    looks_at: Iterable[str] = (),
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
-    them; with `kinds`, for objects of these kinds. `documentation` is the function's docstring unless it is given. A
-    rule about pods without a `guard` must see every pod.
+    them; with `kinds`, for objects of these kinds; with `looks_at`, for workloads and pods that mention one of these.
+    `documentation` is the function's docstring unless it is given. A rule about pods without a `guard` must see every
+    pod; one whose guard names traits looks at these.
     """
     subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
+    seen = frozenset(looks_at or (() if guard is None else guard.names))
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
         return Rule(
@@ -267,6 +280,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
             membership,
             guard,
             independent,
+            seen,
         )
 
     return declare
@@ -314,31 +328,89 @@ class Outcome:
                 self.unjudged.append(replace(result, rule=declared.id))
 
 
+class IndexedRules(tuple[BoundRule, ...]):
+    """Rules in the order in which they run, with an index by what they look at."""
+
+    # The places of those that must see every object, and of the others by what they look at, capabilities among it.
+    _always: tuple[int, ...]
+    _places: Mapping[str, tuple[int, ...]]
+
+    def __new__(cls, rules: Iterable[BoundRule]) -> IndexedRules:
+        """Returns the rules with their index."""
+        indexed = super().__new__(cls, rules)
+        always: list[int] = []
+        places: dict[str, list[int]] = {}
+        for place, (declared, _) in enumerate(indexed):
+            names = declared.capabilities or declared.looks_at
+            for name in names:
+                places.setdefault(name, []).append(place)
+            if not names:
+                always.append(place)
+        indexed._always = tuple(always)
+        indexed._places = {name: tuple(found) for name, found in places.items()}
+        return indexed
+
+    def about(self, uses: Uses, mentioned: AbstractSet[str]) -> list[BoundRule]:
+        """Returns those that may find something about an object with these uses of capabilities, and that mentions
+        this.
+        """
+        places = self._places
+        names = [*(places.keys() & uses), *(places.keys() & mentioned)]
+        if not names:
+            return [self[place] for place in self._always]
+        return [self[place] for place in sorted({*self._always, *chain(*[places[name] for name in names])})]
+
+
 def run(
     rules: Sequence[BoundRule],
     context: Context[Any],
     pods: Sequence[PodTemplate],
     old: PodCliqueSet | None = None,
 ) -> Outcome:
-    """Runs each rule that applies: on `context.workload`, on each of the pods, or on the change from `old`."""
+    """Runs each rule that may find something: on `context.workload`, on each of the pods, or on the change from
+    `old`.
+    """
     outcome = Outcome()
     uses, workload, facts, proceed = context.uses, context.workload, context.facts, context.proceed
-    for bound in rules:
+    mentioned = _mentioned(context, workload, pods)
+    for bound in rules.about(uses, mentioned) if isinstance(rules, IndexedRules) else rules:
         declared = bound.rule
         if declared.capabilities and declared.capabilities.isdisjoint(uses):
+            continue
+        if declared.looks_at and declared.looks_at.isdisjoint(mentioned):
             continue
         proceed()
         subject = declared.subject
         if subject is _POD:
-            found = chain.from_iterable(map(declared.check, pods, repeat(context)))
-            outcome.add(bound, found, facts)
+            results = chain.from_iterable(map(declared.check, pods, repeat(context)))
         elif workload is None:
             continue
         elif subject in _OF_SETS:
-            outcome.add(bound, declared.check(workload, context), facts)
+            results = declared.check(workload, context)
         elif subject is _CHANGE and old is not None:
-            outcome.add(bound, declared.check(Change(old, workload), context), facts)
+            results = declared.check(Change(old, workload), context)
+        else:
+            continue
+        for first in results:
+            # Most rules find nothing.
+            outcome.add(bound, chain((first,), results), facts)
+            break
     return outcome
+
+
+def _mentioned(context: Context[Any], workload: PodCliqueSet | None, pods: Sequence[PodTemplate]) -> AbstractSet[str]:
+    """Returns what rules may look at: what a set or the pods mention, and what is known of the cluster."""
+    if workload is None:
+        return pods[0].mentions if len(pods) == 1 else frozenset().union(*(pod.mentions for pod in pods))
+    return _with_known(workload.mentions, workload.namespace, context)
+
+
+def _with_known(mentions: AbstractSet[str], namespace: str, context: Context[Any]) -> AbstractSet[str]:
+    known = [GANG_FITS] if context.fits is not no_fits else []
+    if context.kueue.manage_without_queue_name or (namespace, DEFAULT_QUEUE) in (context.facts.local_queues or ()):
+        # Kueue holds the workload as if it named a queue.
+        known.append(QUEUE_NAME)
+    return mentions.union(known) if known else mentions
 
 
 def run_on_opted_in(
@@ -346,9 +418,15 @@ def run_on_opted_in(
 ) -> Outcome:
     """Runs each rule about opted-in workloads."""
     outcome = Outcome()
+    mentioned: AbstractSet[str] | None = None
+    has_own_pods = workload.has_own_pods
     for bound in rules:
-        context.proceed()
         declared = bound.rule
+        if declared.looks_at and has_own_pods:
+            mentioned = mentioned or _with_known(workload.mentions, workload.namespace, context)
+            if declared.looks_at.isdisjoint(mentioned):
+                continue
+        context.proceed()
         if declared.subject in _OF_OPTED_IN:
             outcome.add(bound, declared.check(workload, context), context.facts)
         elif declared.subject is Subject.OPTED_IN_CHANGE and old is not None:

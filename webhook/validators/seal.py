@@ -22,13 +22,14 @@ _DIGEST_CHARACTERS = 12
 @dataclass(frozen=True, slots=True)
 class ProfileSeal:
     """How the pods of a profile are sealed: a digest of its rules about pods and of their guards, the expression for a
-    pod that has such a trait (empty if there are no traits), and the rules that are asked before a pod is sealed. With
-    `given` False the settings of the profile let no pod be sealed.
+    pod that has such a trait (empty if there are no traits), and the rules that are asked before a pod is sealed, with
+    the parts of the facts that these are about. With `given` False the settings of the profile let no pod be sealed.
     """
 
     digest: str
     traits: str
     asked: tuple[BoundRule, ...]
+    parts: tuple[str, ...]
     given: bool
 
 
@@ -43,7 +44,8 @@ def seal_of(rules: Iterable[Rule], settings: Any) -> ProfileSeal | None:
     stated = "\n".join(f"{one.id} {_stated(guard)}" for one, guard in zip(about, guards, strict=True))
     digest = hashlib.sha256(stated.encode()).hexdigest()[:_DIGEST_CHARACTERS]
     asked = tuple(BoundRule(one, one.default) for one, guard in zip(about, guards, strict=True) if guard.by_facts)
-    return ProfileSeal(digest, any_of(guards), asked, all(guard.suffices(settings) for guard in guards))
+    parts = tuple(dict.fromkeys(part for guard in guards for part in guard.by_facts))
+    return ProfileSeal(digest, any_of(guards), asked, parts, all(guard.suffices(settings) for guard in guards))
 
 
 def _stated(guard: PodGuard) -> str:

@@ -36,6 +36,7 @@ def _explicit(*cliques: Manifest) -> Manifest:
 
 @rule(
     "grove/startup-type",
+    looks_at=("cliqueStartupType",),
     passes=Example(pod_clique_set(cliqueStartupType="CliqueStartupTypeInOrder")),
     fails=Example(pod_clique_set(cliqueStartupType="InOrder")),
 )
@@ -57,6 +58,7 @@ def startup_type(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
 @rule(
     "grove/starts-after",
+    looks_at=("startsAfter",),
     passes=Example(_explicit(clique("leader"), _after("worker", "leader"))),
     fails=Example(_explicit(clique("leader"), _after("worker", "nosuch"))),
 )
@@ -93,6 +95,7 @@ def _wrong(name: str, member: Clique, known: set[str], seen: set[str]) -> str | 
 
 @rule(
     "grove/starts-after-cycle",
+    looks_at=("startsAfter",),
     passes=Example(_explicit(clique("a"), _after("b", "a"), _after("c", "a", "b"))),
     fails=Example(_explicit(_after("a", "b"), _after("b", "a"))),
 )
@@ -125,6 +128,7 @@ def starts_after_cycle(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
 @rule(
     "grove/starts-after-unread",
+    looks_at=("startsAfter",),
     default=Action.WARN,
     passes=Example(_explicit(clique("leader"), _after("worker", "leader"))),
     fails=Example(pod_clique_set(clique("leader"), _after("worker", "leader"))),

@@ -14,7 +14,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
-from webhook.validators.pod_guard import BY_FACTS, NEEDS_WORKLOAD, HasLabel, PodGuard, sees
+from webhook.validators.pod_guard import NEEDS_WORKLOAD, HasLabel, PodGuard, asks_facts, sees
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.seal import seal_of
 
@@ -116,7 +116,7 @@ def test_a_seal_is_void_after_a_change_of_the_rules_or_of_what_they_look_for() -
     given = (
         _rules(),
         _rules(NEEDS_WORKLOAD),
-        _rules(BY_FACTS),
+        _rules(asks_facts("pod_gangs")),
         _rules(NEEDS_WORKLOAD, NEEDS_WORKLOAD),
         _rules(sees(HasLabel("a"))),
         _rules(sees(HasLabel("a", other_than=("b",)))),

@@ -62,8 +62,10 @@ class Pod:
         """The key of a label whose value is longer than any name. Kubernetes refuses such a label, but only after
         mutation.
         """
-        labels = self.template.labels.items()
-        return next((key for key, value in labels if isinstance(value, str) and len(value) > NAME_LIMIT), None)
+        for key, value in self.template.labels.items():
+            if isinstance(value, str) and len(value) > NAME_LIMIT:
+                return key
+        return None
 
     @property
     def scheduler_name(self) -> str | None:

@@ -17,6 +17,7 @@ from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.workloads.podtemplate import PodTemplate, find_request
 
 _TEMPLATE = SPEC / "template"
+_CLIQUES, _SCALING_GROUPS = _TEMPLATE / "cliques", _TEMPLATE / "podCliqueScalingGroups"
 _GPU = frozenset({grove.GPU_RESOURCE})
 
 
@@ -60,7 +61,7 @@ class ScalingGroup:
     @property
     def path(self) -> FieldPath:
         """The path of the group."""
-        return _TEMPLATE / "podCliqueScalingGroups" / Item(self.index, self.name or None)
+        return _SCALING_GROUPS / Item(self.index, self.name or None)
 
     @property
     def topology(self) -> Topology | None:
@@ -81,10 +82,12 @@ class ScalingGroup:
 class Clique:
     """One entry of `spec.template.cliques`, and its scaling group, if it has one."""
 
-    __slots__ = ("group", "index", "min_available", "name", "pod_spec", "raw", "replicas", "spec")
+    __slots__ = ("_path", "_template", "group", "index", "min_available", "name", "pod_spec", "raw", "replicas", "spec")
 
     def __init__(self, raw: Mapping[str, Any], index: int, groups: Mapping[str, ScalingGroup]) -> None:
         """`groups` are the scaling groups of the set, by the names of their cliques."""
+        self._path: FieldPath | None = None
+        self._template: PodTemplate | None = None
         self.raw = raw
         self.index = index
         self.name = text(raw.get("name")) or ""
@@ -100,12 +103,16 @@ class Clique:
     @property
     def path(self) -> FieldPath:
         """The path of the clique."""
-        return _TEMPLATE / "cliques" / Item(self.index, self.name or None)
+        if self._path is None:
+            self._path = FieldPath((*_CLIQUES, Item(self.index, self.name or None)))
+        return self._path
 
     @property
     def template(self) -> PodTemplate:
         """The clique's pod template. A clique's labels and annotations are copied to its pods."""
-        return PodTemplate(self.raw, self.pod_spec, self)
+        if self._template is None:
+            self._template = PodTemplate(self.raw, self.pod_spec, self)
+        return self._template
 
     @property
     def metadata_path(self) -> FieldPath:
@@ -155,6 +162,7 @@ class PodCliqueSet:
     """A PodCliqueSet (grove.io/v1alpha1)."""
 
     __slots__ = (
+        "_mentions",
         "annotations",
         "cliques",
         "labels",
@@ -169,6 +177,7 @@ class PodCliqueSet:
     kind = "PodCliqueSet"
 
     def __init__(self, raw: Manifest, namespace: str | None = None) -> None:
+        self._mentions: set[str] | None = None
         self.raw = raw
         metadata = mapping(raw.get("metadata"))
         self.name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
@@ -204,6 +213,22 @@ class PodCliqueSet:
     def migrating(self) -> bool:
         """Whether Grove gives its PodGangs other names at the moment. Raises `Malformed`."""
         return any_true(self.raw, {grove.MIGRATING})
+
+    @property
+    def mentions(self) -> set[str]:
+        """The names of its labels and annotations, of the fields of its template, cliques and scaling groups, and all
+        that the pod templates of its cliques mention. Raises `Malformed`.
+        """
+        if self._mentions is None:
+            mentions = {*self.labels, *self.annotations, *self.template}
+            for group in self.scaling_groups:
+                mentions.update(group.raw, group.annotations)
+            for clique in self.cliques:
+                template = clique.template
+                mentions.update(clique.raw, clique.spec, template.labels, template.annotations)
+                mentions.update(template.spec, template.resources)
+            self._mentions = mentions
+        return self._mentions
 
     def pod_templates(self) -> Iterator[PodTemplate]:
         """The pod templates of the set: one per clique."""

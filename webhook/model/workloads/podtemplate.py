@@ -33,7 +33,7 @@ class Placed(Protocol):
 class PodTemplate:
     """A read view of a pod's labels, annotations and spec, and of their paths in the judged object."""
 
-    __slots__ = ("_asked", "_holder", "_totals", "annotations", "labels", "spec")
+    __slots__ = ("_asked", "_holder", "_mentions", "_totals", "annotations", "labels", "spec")
 
     def __init__(self, metadata: Mapping[str, Any], spec: Mapping[str, Any], holder: Placed) -> None:
         self.labels = mapping(metadata.get("labels"))
@@ -42,6 +42,7 @@ class PodTemplate:
         # Paths are made only for findings.
         self._holder = holder
         self._asked: set[str] | None = None
+        self._mentions: set[str] | None = None
         self._totals: dict[str, Any] | None = None
 
     def with_spec(self, spec: Mapping[str, Any]) -> PodTemplate:
@@ -62,6 +63,13 @@ class PodTemplate:
     def spec_path(self) -> FieldPath:
         """The path of the pod spec."""
         return self._holder.spec_path
+
+    @property
+    def mentions(self) -> set[str]:
+        """The names of its labels and annotations, of the fields of its spec, and of the resources of its containers."""
+        if self._mentions is None:
+            self._mentions = {*self.labels, *self.annotations, *self.spec, *self.resources}
+        return self._mentions
 
     def request_of(self, resources: frozenset[str]) -> Request | None:
         """The first request or limit, in any container, for a non-zero amount of one of `resources`."""

@@ -84,6 +84,7 @@ class TrainJob(OptedInWorkload):
 
     resource = TRAIN_JOBS
     own_controller = "trainer.kubeflow.org/trainjob-controller"
+    has_own_pods = False
     # The JobSet that was made last, with the stored runtime that it was made from.
     _made: tuple[object, MadeJobSet] | None = None
 
@@ -223,6 +224,8 @@ class TrainJob(OptedInWorkload):
 
 class MadeJobSet(JobSet):
     """The JobSet that Trainer makes from a TrainJob. The origin of each field is known."""
+
+    has_own_pods = False
 
     def __init__(
         self,

@@ -107,6 +107,8 @@ class OptedInWorkload(ABC):
     by_namespace: ClassVar[bool] = True
     # The name of the CustomResourceDefinition of a declared kind.
     crd: ClassVar[str] = ""
+    # Whether it alone states what its pods and its queue are.
+    has_own_pods: ClassVar[bool] = True
     # Whether Rollcall makes gangs of its pods.
     has_gangs: ClassVar[bool] = True
     # The kind of the object whose gangs it has instead of its own.
@@ -189,6 +191,14 @@ class OptedInWorkload(ABC):
     def templates(self) -> tuple[PodTemplate, ...]:
         """Its pod templates."""
         return tuple(part.template for part in self.parts)
+
+    @property
+    def mentions(self) -> set[str]:
+        """The names of its labels and annotations, of the fields of its spec, and all that its pod templates mention.
+        Raises `Malformed`.
+        """
+        mentions = {*self.labels, *self.annotations, *self.spec}
+        return mentions.union(*(template.mentions for template in self.templates))
 
     @property
     def sequence_path(self) -> FieldPath | None:

@@ -16,7 +16,7 @@ from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.fit.examples import GPU, devices
 from webhook.validators.fit.findings import never_fits
-from webhook.validators.registry import Context, Example, Results, Subject, rule
+from webhook.validators.registry import GANG_FITS, Context, Example, Results, Subject, rule
 
 _IN_QUOTA = {QUOTA_ANNOTATION: "team-a"}
 _IN_QUEUE = {"kai.scheduler/queue": "team-a"}
@@ -31,6 +31,7 @@ _QUEUE = ClusterFacts(
 
 @rule(
     "fit/quota",
+    looks_at=(GANG_FITS,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(
@@ -52,6 +53,7 @@ def above_quota(workload: PodCliqueSet | OptedInWorkload, context: Context[Any])
 
 @rule(
     "fit/queue",
+    looks_at=(GANG_FITS,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(
@@ -80,6 +82,7 @@ _CLAIMED = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "gp
 
 @rule(
     "fit/devices",
+    looks_at=(GANG_FITS,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(

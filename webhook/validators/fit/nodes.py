@@ -11,11 +11,12 @@ from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.examples import clique, pod_clique_set, required
 from webhook.validators.fit.examples import GPU, nodes, racks
 from webhook.validators.fit.findings import never_fits
-from webhook.validators.registry import Context, Example, Results, Subject, rule
+from webhook.validators.registry import GANG_FITS, Context, Example, Results, Subject, rule
 
 
 @rule(
     "fit/node",
+    looks_at=(GANG_FITS,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     independent=True,
@@ -35,6 +36,7 @@ def no_node_for_a_pod(workload: PodCliqueSet | OptedInWorkload, context: Context
 
 @rule(
     "fit/total",
+    looks_at=(GANG_FITS,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(pod_clique_set(clique("worker", replicas=4, requests={GPU: "8"})), facts=nodes(4, gpus=8)),
@@ -54,6 +56,7 @@ def no_room_for_the_gang(workload: PodCliqueSet | OptedInWorkload, context: Cont
 
 @rule(
     "fit/topology",
+    looks_at=(GANG_FITS,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(
@@ -90,6 +93,7 @@ _APART = {
 
 @rule(
     "fit/apart",
+    looks_at=(GANG_FITS,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(

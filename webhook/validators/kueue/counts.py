@@ -11,7 +11,7 @@ from typing import Any
 from webhook.model.fields import ANNOTATIONS, SPEC
 from webhook.model.findings import Action, Finding
 from webhook.model.kueue.holding import HeldBy, held, least_parallelism
-from webhook.model.kueue.keys import ELASTIC_JOB, MIN_PARALLELISM
+from webhook.model.kueue.keys import ELASTIC_JOB, MIN_PARALLELISM, QUEUE_NAME
 from webhook.model.reading import integer, mapping
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.workload import OptedInWorkload
@@ -37,6 +37,7 @@ def _native(least: int, minimum: int) -> Example:
 
 @rule(
     "kueue/native-minimum",
+    looks_at=(QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=_native(least=2, minimum=2),
@@ -64,6 +65,7 @@ def native_minimum(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 @rule(
     "kueue/elastic-job",
+    looks_at=(QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(labels=QUEUED)),

@@ -32,6 +32,7 @@ def _grouped(total: str = "4", group: str = "demo", **fields: Any) -> Manifest:
 
 @rule(
     "kueue/pod-by-pod",
+    looks_at=(keys.QUEUE_NAME,),
     default=Action.WARN,
     passes=Example(pod_clique_set(_grouped()), facts=_DEFAULT),
     fails=Example(pod_clique_set(clique("worker")), facts=_DEFAULT),
@@ -70,6 +71,7 @@ def pod_by_pod(workload: PodCliqueSet, context: Context[Any]) -> Results:
 
 @rule(
     "kueue/pod-group-name",
+    looks_at=(keys.QUEUE_NAME,),
     default=Action.WARN,
     passes=Example(pod_clique_set(_grouped())),
     fails=Example(
@@ -107,6 +109,7 @@ def pod_group_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
 
 @rule(
     "kueue/pod-group-size",
+    looks_at=(keys.QUEUE_NAME,),
     passes=Example(pod_clique_set(_grouped("4"))),
     fails=Example(pod_clique_set(_grouped("6"))),
 )

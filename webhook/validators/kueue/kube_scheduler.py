@@ -40,6 +40,7 @@ def _named(scheduler: str | None) -> dict[str, Any]:
 
 @rule(
     "kueue/scheduler-library",
+    looks_at=(keys.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     passes=Example(job(labels=_QUEUED, template=_named(None)), kueue=_LIBRARY),
     fails=Example(job(labels=_QUEUED, template=_named("koord-scheduler")), kueue=_LIBRARY),
@@ -85,6 +86,7 @@ def _named_schedulers(
 
 @rule(
     "kueue/provisioning",
+    looks_at=(keys.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(job(scheduler=DEFAULT_SCHEDULER, labels=_QUEUED), facts=_CHECKED),

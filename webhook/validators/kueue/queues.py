@@ -35,6 +35,7 @@ _KNOWN = ClusterFacts(
 
 @rule(
     "kueue/local-queue",
+    looks_at=(QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     independent=True,
@@ -118,6 +119,7 @@ def _unusable(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFacts, 
 
 @rule(
     "kueue/two-quotas",
+    looks_at=(QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(
@@ -152,6 +154,7 @@ def two_quotas(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 @rule(
     "kueue/priority",
+    looks_at=(QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(

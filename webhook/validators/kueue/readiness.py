@@ -40,6 +40,7 @@ def _with(**fields: Any) -> dict[str, Any]:
 
 @rule(
     "kueue/ready-timeout",
+    looks_at=(QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job_set(*_THREE_STEPS, labels=QUEUED)),
@@ -74,6 +75,7 @@ def ready_timeout(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 @rule(
     "kueue/ready-in-turn",
+    looks_at=(QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job_set(replicated("download", 1), replicated("train"), labels=QUEUED, **_IN_ORDER)),
@@ -121,6 +123,7 @@ def _grouped(minimum: int) -> Manifest:
 
 @rule(
     "kueue/ready-minimum",
+    looks_at=(QUEUE_NAME,),
     default=Action.WARN,
     passes=Example(pod_clique_set(_grouped(4))),
     fails=Example(pod_clique_set(_grouped(2))),
@@ -147,6 +150,7 @@ def ready_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
 
 @rule(
     "kueue/block-admission",
+    looks_at=(QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(labels=QUEUED)),
@@ -173,6 +177,7 @@ def block_admission(workload: OptedInWorkload, context: Context[Any]) -> Results
 
 @rule(
     "kueue/gives-up",
+    looks_at=(QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(labels=QUEUED)),

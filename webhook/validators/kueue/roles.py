@@ -28,6 +28,7 @@ def _role() -> Manifest:
 
 @rule(
     "kueue/roles-apart",
+    looks_at=(keys.QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(leader_worker_set(labels=_QUEUED)),

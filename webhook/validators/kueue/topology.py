@@ -88,6 +88,7 @@ def _finding(gangs: Gangs, level: RequiredLevel, why: str, remedy: str) -> Findi
 
 @rule(
     "kueue/topology-apart",
+    looks_at=(keys.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(_set("leader", "worker", required_topology=_RACK, domain=None), facts=_KNOWN),
@@ -114,6 +115,7 @@ def topology_apart(workload: PodCliqueSet | OptedInWorkload, context: Context[An
 
 @rule(
     "kueue/two-topologies",
+    looks_at=(keys.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(_set("worker", required_topology=_RACK, domain=None), facts=_KNOWN),
@@ -139,6 +141,7 @@ def two_topologies(workload: PodCliqueSet | OptedInWorkload, context: Context[An
 
 @rule(
     "kueue/topology-unsaid",
+    looks_at=(keys.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(_set("worker"), facts=_KNOWN),

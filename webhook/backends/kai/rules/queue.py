@@ -233,6 +233,8 @@ def _named(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:
     the cliques moves no finding.
     """
     key = settings.queueLabelKey
+    if key not in workload.mentions:
+        return
     yield from _named_in(mapping(workload.raw.get("metadata")), METADATA, key)
     of_cliques = [use for member in workload.cliques for use in _named_in(member.raw, member.path, key)]
     yield from sorted(of_cliques, key=lambda use: FieldPath(use.path.parts[:-2]).anchor)
@@ -245,7 +247,9 @@ def _named_in(metadata: Mapping[str, Any], path: FieldPath, key: str) -> Iterato
 
 
 def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
-    return record_of(workload, None).queue(settings.queueLabelKey) or settings.defaultQueue
+    key = settings.queueLabelKey
+    named = record_of(workload, None).queue(key) if key in workload.mentions else None
+    return named or settings.defaultQueue
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:

@@ -263,6 +263,7 @@ multi_node_nvlink = families.multi_node_nvlink(
 
 @rule(
     "kube/preset-membership",
+    looks_at=("schedulingGroup", "workloadRef"),
     subject=Subject.POD,
     membership=True,
     guard=NEEDS_WORKLOAD,
@@ -291,6 +292,7 @@ def preset_membership(pod: PodTemplate, context: RuleContext) -> Results:
 
 @rule(
     "kube/priority-disagree",
+    looks_at=("priorityClassName",),
     subject=Subject.POD,
     guard=NEEDS_WORKLOAD,
     passes=Example(

@@ -164,8 +164,9 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield from unread_queues(context, "volcano", VOLCANO_QUEUE)
     holders = [(workload.annotations, ANNOTATIONS)]
     holders += [(member.annotations, member.path / "annotations") for member in workload.cliques]
-    for holder, path in holders:
-        for key in ANNOTATIONS_OTHER_QUEUE:
+    written = [key for key in ANNOTATIONS_OTHER_QUEUE if key in workload.mentions]
+    for holder, path in holders if written else ():
+        for key in written:
             if key in holder:
                 yield Finding(
                     at=path / key,
@@ -185,7 +186,8 @@ def _named(context: RuleContext) -> list[Use]:
 
 
 def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
-    return record_of(workload, None).queue(VOLCANO_QUEUE) or settings.defaultQueue
+    named = record_of(workload, None).queue(VOLCANO_QUEUE) if VOLCANO_QUEUE in workload.mentions else None
+    return named or settings.defaultQueue
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:

@@ -1,0 +1,119 @@
+"""A rule that says what it looks at finds nothing anywhere else: each object is judged with the index and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+
+from tests.strategies import pod_clique_sets, reviews
+from tests.unit.mistakes.test_mistakes import MISTAKES
+from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
+from tests.unit.worlds import settings_of, validate
+from webhook.admission.review import request_from
+from webhook.backends.registry import installed_backends
+from webhook.config.settings import Settings
+from webhook.errors import RollcallError
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.reading import Manifest
+from webhook.testing.strategies import damaged, gang_pods, workloads
+from webhook.validators import key_names, registry
+from webhook.validators.registry import Rule
+
+EVERYTHING = frozenset(name for rule in EVERY_RULE for name in rule.looks_at)
+LOOKING = [rule for rule in EVERY_RULE if rule.looks_at]
+
+
+class Unindexed:
+    """Admission as it would be if every rule saw every object."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+
+    def __enter__(self) -> None:
+        self._patch.setattr(registry, "_mentioned", lambda *_: EVERYTHING)
+        self._patch.setattr(registry, "_with_known", lambda *_: EVERYTHING)
+        self._patch.setattr("webhook.admission.names.are_unremarkable", lambda _: False)
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.undo()
+
+
+def same(manifest: Manifest, settings: Settings, facts: ClusterFacts = NOTHING_KNOWN, **asked: Any) -> None:
+    """Fails unless an object gets the same verdict with the index and without."""
+    indexed = validate(manifest, settings=settings, facts=facts, **asked)
+    with Unindexed(pytest.MonkeyPatch()):
+        assert validate(manifest, settings=settings, facts=facts, **asked) == indexed
+
+
+def test_rules_look_at_something() -> None:
+    assert len(LOOKING) > len(EVERY_RULE) / 8
+    assert {"topologyConstraint", "kueue.x-k8s.io/queue-name", registry.GANG_FITS} <= EVERYTHING
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
+def test_each_example_gets_the_same_verdict(rule: Rule) -> None:
+    for example in (rule.passes, rule.fails):
+        name = SCHEDULERS.get(rule.id, example.scheduler or "koord-scheduler")
+        stated: dict[str, Any] = {} if example.version is None else {"schedulerVersion": example.version}
+        settings = settings_of(name, example.config, kueue=example.kueue, **stated)
+        same(example.object, settings, example.facts, old=example.old, user=example.user)
+
+
+def _documents() -> Iterator[tuple[str, Manifest]]:
+    for title, mistake in MISTAKES.items():
+        try:
+            documents = [one for one in yaml.safe_load_all(mistake.manifests) if isinstance(one, dict)]
+        except yaml.YAMLError:
+            continue
+        for number, document in enumerate(documents):
+            if document.get("kind") and document.get("apiVersion"):
+                yield f"{title} {number}", document
+
+
+DOCUMENTS = dict(_documents())
+
+
+@pytest.mark.parametrize("name", installed_backends())
+def test_each_mistake_gets_the_same_verdict(name: str) -> None:
+    settings = settings_of(name)
+    for document in DOCUMENTS.values():
+        same(document, settings)
+
+
+@pytest.mark.parametrize("name", installed_backends())
+@given(workload=workloads(), pod=gang_pods(), written=pod_clique_sets())
+def test_any_workload_gets_the_same_verdict(name: str, workload: Manifest, pod: Manifest, written: Manifest) -> None:
+    settings = settings_of(name, kueue={"manageJobsWithoutQueueName": True} if len(pod) % 2 else None)
+    for manifest in (workload, pod, written):
+        same(manifest, settings)
+
+
+@given(workload=workloads().flatmap(damaged), review=reviews())
+def test_a_malformed_object_gets_the_same_verdict(workload: Manifest, review: dict[str, Any]) -> None:
+    settings = settings_of("koord-scheduler")
+    same(workload, settings)
+    try:
+        request = request_from(deepcopy(review))
+    except RollcallError:
+        return
+    if request.object is not None:
+        same({**request.object, "kind": request.kind.kind, "apiVersion": "/".join(filter(None, request.kind[:2]))}, settings)
+
+
+def test_a_key_that_no_rule_would_report_is_not_looked_at_twice() -> None:
+    marks = [("labels", True, {"rollcall.dev/scheduler": "x"}), ("annotations", False, {"example.com/owner": "x"})]
+    assert key_names.are_unremarkable([key_names.Marks(*one) for one in marks])
+    for wrong in (
+        ("annotations", True, {"rollcall.dev/scheduler": "x"}),
+        ("labels", False, {"rollcall.dev/scheduler": "x"}),
+        ("labels", True, {"rollcall.dev/schedulr": "x"}),
+        ("labels", True, {"runai/queue": "x"}),
+        ("labels", True, {"a" * 400: "x"}),
+        ("labels", True, {f"example.com/{number}": "x" for number in range(40)}),
+    ):
+        assert not key_names.are_unremarkable([key_names.Marks(*wrong)])
