@@ -13,7 +13,7 @@ import uvloop
 
 from benchmarks.load import Figures, drive, request_bytes
 from benchmarks.reviews import manifests, pod_clique_set_review, pod_review, real_reviews
-from benchmarks.servers import FIVE_PROFILES, empty_route, free_port, resident_megabytes, rollcall
+from benchmarks.servers import SIX_PROFILES, empty_route, free_port, resident_megabytes, rollcall
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         folder, ports = Path(name), Ports(free_port(), free_port(), free_port())
         with (
             rollcall(folder, ports.one) as (server, cold),
-            rollcall(folder, ports.five, FIVE_PROFILES),
+            rollcall(folder, ports.six, SIX_PROFILES),
             empty_route(folder, ports.empty),
         ):
             print(f"cold start {cold:.2f} s, resident {resident_megabytes(server):.0f} MB")
@@ -45,10 +45,10 @@ def main() -> None:
 
 
 class Ports(NamedTuple):
-    """Where rollcall listens with one profile and with five, and where the empty route does."""
+    """Where rollcall listens with one profile and with six, and where the empty route does."""
 
     one: int
-    five: int
+    six: int
     empty: int
 
 
@@ -58,7 +58,7 @@ async def _compare(ports: Ports, ca: Path, reviews: list[bytes], chosen: argpars
         **{
             f"{path}, {title}": (port, [request_bytes(f"{path}?timeout=5s", body) for body in reviews])
             for path in ("/validate", "/mutate")
-            for title, port in (("1 profile", ports.one), ("5 profiles", ports.five))
+            for title, port in (("1 profile", ports.one), ("6 profiles", ports.six))
         },
     }
     runs: dict[str, list[Figures]] = {name: [] for name in targets}

@@ -417,7 +417,7 @@ def _with_pods(
         uses = capabilities_of_pod(part.template)
         for capability in profile.backend.implied:
             uses.setdefault(capability, [])
-        found = run(rules, replace(context, uses=uses), (part.template,))
+        found = run(rules, replace(context, uses=uses), part.template)
         outcome.findings.extend(found.findings)
         outcome.unjudged.extend(found.unjudged)
     return outcome

@@ -62,6 +62,10 @@ def no_fits(_: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
 GANG_FITS = "whether gangs fit"
 
 
+# What rules about a change look at.
+UPDATE = "an update"
+
+
 class Subject(StrEnum):
     """What a rule is called with."""
 
@@ -263,7 +267,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     """
     subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
-    seen = frozenset(looks_at or (() if guard is None else guard.names))
+    seen = frozenset(looks_at or (() if guard is None else guard.names) or ((UPDATE,) if subject is _CHANGE else ()))
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
         return Rule(
@@ -364,15 +368,16 @@ class IndexedRules(tuple[BoundRule, ...]):
 def run(
     rules: Sequence[BoundRule],
     context: Context[Any],
-    pods: Sequence[PodTemplate],
+    pod: PodTemplate | None = None,
     old: PodCliqueSet | None = None,
 ) -> Outcome:
-    """Runs each rule that may find something: on `context.workload`, on each of the pods, or on the change from
-    `old`.
+    """Runs each rule that may find something: on `context.workload` and on each of its pod templates, or on the change
+    from `old`; without a workload on `pod`.
     """
     outcome = Outcome()
     uses, workload, facts, proceed = context.uses, context.workload, context.facts, context.proceed
-    mentioned = _mentioned(context, workload, pods)
+    mentioned = _mentioned(context, workload, pod, old)
+    pods: tuple[PodTemplate, ...] | None = None
     for bound in rules.about(uses, mentioned) if isinstance(rules, IndexedRules) else rules:
         declared = bound.rule
         if declared.capabilities and declared.capabilities.isdisjoint(uses):
@@ -382,6 +387,9 @@ def run(
         proceed()
         subject = declared.subject
         if subject is _POD:
+            if pods is None:
+                pods = () if workload is None else tuple(workload.pod_templates())
+                pods = pods if pod is None else (pod,)
             results = chain.from_iterable(map(declared.check, pods, repeat(context)))
         elif workload is None:
             continue
@@ -398,11 +406,14 @@ def run(
     return outcome
 
 
-def _mentioned(context: Context[Any], workload: PodCliqueSet | None, pods: Sequence[PodTemplate]) -> AbstractSet[str]:
-    """Returns what rules may look at: what a set or the pods mention, and what is known of the cluster."""
+def _mentioned(
+    context: Context[Any], workload: PodCliqueSet | None, pod: PodTemplate | None, old: PodCliqueSet | None
+) -> AbstractSet[str]:
+    """Returns what rules may look at: what a set or a pod mentions, and what is known of the cluster."""
     if workload is None:
-        return pods[0].mentions if len(pods) == 1 else frozenset().union(*(pod.mentions for pod in pods))
-    return _with_known(workload.mentions, workload.namespace, context)
+        return frozenset() if pod is None else pod.mentions
+    known = _with_known(workload.mentions, workload.namespace, context)
+    return known if old is None else {*known, UPDATE}
 
 
 def _with_known(mentions: AbstractSet[str], namespace: str, context: Context[Any]) -> AbstractSet[str]:
