@@ -167,7 +167,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         """Run the rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is
         made of it.
         """
-        rules = profile.rules[ceiling]
+        rules = profile.opted_in_rules[ceiling]
         context = replace(
             gang_context(profile, facts, choice, {}, settings, namespace=workload.namespace),
             makes_gangs=profile.backend.makes_gangs_of(settings.kinds.grouped_as(workload)),

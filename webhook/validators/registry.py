@@ -100,7 +100,7 @@ class Subject(StrEnum):
 _POD, _CHANGE = Subject.POD, Subject.CHANGE
 # The subjects that are called with a whole PodCliqueSet, and with a whole workload of another kind.
 _OF_SETS = (Subject.WORKLOAD, Subject.ANY_WORKLOAD)
-_OF_OPTED_IN = (Subject.OPTED_IN, Subject.ANY_WORKLOAD)
+OF_OPTED_IN = (Subject.OPTED_IN, Subject.ANY_WORKLOAD)
 
 
 class Change(NamedTuple):
@@ -267,7 +267,8 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     """
     subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
-    seen = frozenset(looks_at or (() if guard is None else guard.names) or ((UPDATE,) if subject is _CHANGE else ()))
+    of_kinds = [_kind_word(judged.group, judged.kind) for judged in kinds]
+    seen = frozenset(of_kinds or looks_at or (() if guard is None else guard.names) or ((UPDATE,) if subject is _CHANGE else ()))
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
         return Rule(
@@ -437,10 +438,11 @@ def run_on_opted_in(
             mentioned = mentioned or _with_known(workload.mentions, workload.namespace, context)
             if declared.looks_at.isdisjoint(mentioned):
                 continue
-        context.proceed()
-        if declared.subject in _OF_OPTED_IN:
+        if declared.subject in OF_OPTED_IN:
+            context.proceed()
             outcome.add(bound, declared.check(workload, context), context.facts)
         elif declared.subject is Subject.OPTED_IN_CHANGE and old is not None:
+            context.proceed()
             outcome.add(bound, declared.check(OptedInChange(old, workload), context), context.facts)
     return outcome
 
@@ -457,12 +459,15 @@ def run_each(
     return outcome
 
 
-def run_on_object(rules: Sequence[BoundRule], context: Context[Any], group: str, found: StoredObject) -> Outcome:
+def run_on_object(rules: IndexedRules, context: Context[Any], group: str, judged: StoredObject) -> Outcome:
     """Runs each rule about objects of that kind."""
     outcome = Outcome()
-    for bound in rules:
+    for bound in rules.about({}, {_kind_word(group, judged.kind)}):
         context.proceed()
-        declared = bound.rule
-        if any((judged.group, judged.kind) == (group, found.kind) for judged in declared.kinds):
-            outcome.add(bound, declared.check(found, context), context.facts)
+        outcome.add(bound, bound.rule.check(judged, context), context.facts)
     return outcome
+
+
+def _kind_word(group: str, kind: str) -> str:
+    """Returns what the rules about a kind look at."""
+    return f"{kind} of {group}"

@@ -144,7 +144,7 @@ def test_something_else_makes_the_gang(manifest: Manifest, why: str) -> None:
     ],
 )
 def test_what_never_is_complete(manifest: Manifest, at: str) -> None:
-    found = next(iter(view(manifest).hindrances()))
+    found = next(iter(view(manifest).hindrances))
     assert (found.rule, str(found.at)) == ("owner/incomplete", at)
     assert found.remedy
 
@@ -245,7 +245,7 @@ def test_a_gang_that_needs_no_more_pods_than_its_workload_may_be_lowered_to(mani
     ],
 )
 def test_what_can_be_complete(manifest: Manifest) -> None:
-    assert not list(view(manifest).hindrances())
+    assert not list(view(manifest).hindrances)
 
 
 @pytest.mark.parametrize(

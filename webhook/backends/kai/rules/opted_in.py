@@ -301,7 +301,7 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
     # `owner/exclusive-topology` says it of gangs that Rollcall makes.
     if context.makes_gangs or not _waits_for_all_pods(workload, context):
         return
-    for found in workload.hindrances():
+    for found in workload.hindrances:
         if found.rule in {"owner/exclusive-topology", "owner/completions"}:
             yield Finding(at=found.at, found=found.found, why=found.why, remedy=_remedy_for(found.remedy, workload))
 
