@@ -1,21 +1,19 @@
-"""`python -m benchmarks.decision`: one decision without HTTP, in microseconds and in times of the parsing of its review,
-the best of several rounds. `--held` fails if a ratio is more than a quarter above the one that is recorded.
+"""`python -m benchmarks.decision`: one decision without HTTP, in microseconds and in times of the parsing of its
+review, the best of several rounds.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from time import thread_time
 from typing import Any, NamedTuple
 
 import orjson
 
+from benchmarks import held_ratios
 from benchmarks.reviews import pod_clique_set_review, pod_review
 from benchmarks.servers import ONE_PROFILE, SIX_PROFILES, configuration
 from webhook import admission
@@ -69,9 +67,7 @@ WHOLE: dict[str, Any] = {
     ],
 }
 DECISIONS: dict[str, Decision] = {"validate": admission.validate, "mutate": admission.mutate}
-_RATIOS = Path(__file__).parent / "ratios.json"
-# A ratio that is this much above the recorded one is a loss, and not only a busy machine.
-_TOLERATED = 1.25
+_SECTION = "decision, of the parsing of its review"
 
 
 class Measured(NamedTuple):
@@ -104,23 +100,15 @@ def measured() -> Iterator[Measured]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.decision", description=__doc__)
-    parser.add_argument("--held", action="store_true", help="fail if a ratio is more than a quarter above the recorded")
-    parser.add_argument("--record", action="store_true", help="write the ratios as those to hold")
+    held_ratios.add_options(parser)
     chosen = parser.parse_args()
-    recorded: dict[str, float] = json.loads(_RATIOS.read_text()) if _RATIOS.exists() else {}
+    before = held_ratios.recorded(_SECTION)
     ratios: dict[str, float] = {}
-    lost = []
     print(f"{'':<60}{'us':>8}{'of the parsing':>16}{'recorded':>10}")
     for one in measured():
         ratios[one.name] = round(one.ratio, 1)
-        before = recorded.get(one.name)
-        print(f"{one.name:<60}{one.decision:>8.1f}{one.ratio:>16.1f}{'' if before is None else before:>10}")
-        if before is not None and one.ratio > before * _TOLERATED:
-            lost.append(one.name)
-    if chosen.record:
-        _RATIOS.write_text(json.dumps(ratios, indent=2) + "\n")
-    elif chosen.held and lost:
-        sys.exit(f"more than a quarter above what is recorded in {_RATIOS.name}: {'; '.join(lost)}")
+        print(f"{one.name:<60}{one.decision:>8.1f}{one.ratio:>16.1f}{before.get(one.name, ''):>10}")
+    held_ratios.conclude(chosen, _SECTION, ratios, lambda now, then: now > then * held_ratios.TOLERATED)
 
 
 if __name__ == "__main__":

@@ -100,8 +100,8 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
 
 
 def are_unremarkable(marks: Iterable[Marks]) -> bool:
-    """Whether the rules of this module surely find nothing in the labels and annotations of an object. Quick, because it
-    is asked of every object, and nearly all have the same few keys. False if there are many keys.
+    """Whether the rules of this module surely find nothing in the labels and annotations of an object. Quick, because
+    it is asked of every object, and nearly all have the same few keys. False if there are many keys.
     """
     left = _MOST_KEYS
     for name, own, keys in marks:
@@ -115,7 +115,7 @@ def are_unremarkable(marks: Iterable[Marks]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _is_unremarkable(key: str, mark: str, own: bool) -> bool:  # noqa: FBT001 - a keyword makes the cache slower
+def _is_unremarkable(key: str, mark: str, own: bool) -> bool:
     """Whether no rule of this module finds anything in a key of the `labels` or `annotations` of an object itself, or
     of a template.
     """

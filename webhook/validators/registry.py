@@ -57,7 +57,7 @@ def no_fits(_: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
     return ()
 
 
-# What a rule looks at that asks whether gangs fit: no object mentions it, and it is there where anything is known that a
+# What a rule looks at that asks whether gangs fit. No object mentions it: it is there where anything is known that a
 # gang may not fit into.
 GANG_FITS = "whether gangs fit"
 
@@ -138,7 +138,8 @@ class UnknownOwner(NamedTuple):
     opted_in_by: str
 
 
-# Nothing changes one. It is not frozen because one is made for each decision, and freezing takes longer than most rules.
+# Nothing changes one. It is not frozen, because one is made for each decision, and that would take longer than most
+# rules.
 @dataclass(slots=True)
 class Context(Generic[S]):
     """What a rule may read besides its subject. `settings` are those of the chosen backend. `workload` is None if a Pod
@@ -263,12 +264,12 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
     them; with `kinds`, for objects of these kinds; with `looks_at`, for workloads and pods that mention one of these.
     `documentation` is the function's docstring unless it is given. A rule about pods without a `guard` must see every
-    pod; one whose guard names traits looks at these.
+    pod.
     """
     subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
     of_kinds = [_kind_word(judged.group, judged.kind) for judged in kinds]
-    seen = frozenset(of_kinds or looks_at or (() if guard is None else guard.names) or ((UPDATE,) if subject is _CHANGE else ()))
+    seen = frozenset(of_kinds or looks_at or ((UPDATE,) if subject is _CHANGE else ()))
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
         return Rule(

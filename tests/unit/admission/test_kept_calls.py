@@ -28,9 +28,7 @@ from webhook.model.known_objects import PodGangFacts
 from webhook.validators.fit.examples import nodes
 from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated, train_job
 
-FIGURES: Mapping[str, Mapping[str, Any]] = json.loads(
-    (Path(__file__).parents[2] / "kept/decisions.json").read_text()
-)
+FIGURES: Mapping[str, Mapping[str, Any]] = json.loads((Path(__file__).parents[2] / "kept/decisions.json").read_text())
 # A figure this much above the count is too high: it would hide the next loss.
 ROOM = 1.1
 ALONE = settings(ONE_PROFILE, "koord-scheduler")

@@ -102,7 +102,10 @@ def test_a_malformed_object_gets_the_same_verdict(workload: Manifest, review: di
     except RollcallError:
         return
     if request.object is not None:
-        same({**request.object, "kind": request.kind.kind, "apiVersion": "/".join(filter(None, request.kind[:2]))}, settings)
+        same(
+            {**request.object, "kind": request.kind.kind, "apiVersion": "/".join(filter(None, request.kind[:2]))},
+            settings,
+        )
 
 
 def test_a_key_that_no_rule_would_report_is_not_looked_at_twice() -> None:

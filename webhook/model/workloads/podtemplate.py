@@ -66,7 +66,7 @@ class PodTemplate:
 
     @property
     def mentions(self) -> set[str]:
-        """The names of its labels and annotations, of the fields of its spec, and of the resources of its containers."""
+        """The names of its labels and annotations, of the fields of its spec, and of its containers' resources."""
         if self._mentions is None:
             self._mentions = {*self.labels, *self.annotations, *self.spec, *self.resources}
         return self._mentions

@@ -59,6 +59,7 @@ def quota(workload: PodCliqueSet, context: RuleContext) -> Results:
     "koordinator/pod-quota",
     subject=Subject.POD,
     guard=sees(HasLabel(QUOTA_LABEL)),
+    looks_at=(QUOTA_LABEL,),
     passes=Example(pod_clique_set(), facts=_QUOTAS),
     fails=Example(
         {
