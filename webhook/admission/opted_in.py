@@ -111,7 +111,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         choice = Choice(scheduler, SPEC if named is None else named.path, settings.available)
         known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
         context = gang_context(profile, known, choice, {}, settings, namespace=workload.namespace)
-        rules = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
+        rules: Sequence[BoundRule] = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
         if scheduler not in settings.profiles:
             rules = tuple(bound for bound in rules if bound.rule.id.startswith(_OF_CONTROLLERS))
         outcome = _judged_with_pods(rules, profile, workload, None, replace(context, opted_in=False))

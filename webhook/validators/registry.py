@@ -392,7 +392,7 @@ def run(
             if pods is None:
                 pods = () if workload is None else tuple(workload.pod_templates())
                 pods = pods if pod is None else (pod,)
-            results = chain.from_iterable(map(declared.check, pods, repeat(context)))
+            results: Results = chain.from_iterable(map(declared.check, pods, repeat(context)))
         elif workload is None:
             continue
         elif subject in _OF_SETS:
@@ -423,7 +423,7 @@ def _with_known(mentions: AbstractSet[str], namespace: str, context: Context[Any
     if context.kueue.manage_without_queue_name or (namespace, DEFAULT_QUEUE) in (context.facts.local_queues or ()):
         # Kueue holds the workload as if it named a queue.
         known.append(QUEUE_NAME)
-    return mentions.union(known) if known else mentions
+    return {*mentions, *known} if known else mentions
 
 
 def run_on_opted_in(
