@@ -127,7 +127,7 @@ def no_pods(manifest: AnyObject, context: Context[Any]) -> Results:
         yield Finding(
             at=METADATA / "name",
             found=manifest.name,
-            why="in these files no pod names the group, though pods beside it have the same scheduler",
+            why="in these files no pod names the group, though pods of its namespace have the same scheduler",
             remedy=f"name it on its pods by {SYSTEMS[system].mark}",
         )
 
@@ -279,15 +279,12 @@ def _needs_group(named: GroupName, template: PodTemplate, manifest: AnyObject) -
 def _missing(named: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
     """What is wrong with one name of a group. A file's group that no pod names is the likely one."""
     here, sizes = _in_files(facts, named.system, namespace), facts.group_sizes or {}
-    if named.name in here:
-        return
     part = SYSTEMS[named.system].groups
-    known = None if part is None else getattr(facts, part)
-    if known is not None and (namespace, named.name) in known:
+    if named.name in here or (part is not None and not facts.lacks(Needed(part, (namespace, named.name)))):
         return
     alone = here if len(here) <= _MOST_OFFERED else ()
     likely = near.likely(named.name, [name for name in alone if (named.system, namespace, name) not in sizes])
-    if not here and known is None:
+    if not here and (part is None or not facts.is_whole(part, namespace)):
         yield Unjudged(
             named.claim.path,
             f"whether there is a PodGroup {shown(named.name)} is",

@@ -175,6 +175,21 @@ GROUPS = {
         ),
         one("groups/missing", _label("scheduling.x-k8s.io/pod-group"), "other"),
     ),
+    "a group of KAI in a namespace of which nothing is known": File(
+        (group(KAI), pod("kai-scheduler", namespace="other", annotations={"pod-group-name": "train"})),
+        unjudged=frozenset({("groups/missing", "metadata.annotations.pod-group-name")}),
+    ),
+    "a group of Volcano in a namespace of which nothing is known": File(
+        (group(VOLCANO), pod("volcano", namespace="other", annotations={"scheduling.k8s.io/group-name": "train"})),
+        unjudged=frozenset({("groups/missing", "metadata.annotations[scheduling.k8s.io/group-name]")}),
+    ),
+    "a group of Koordinator in a namespace of which nothing is known": File(
+        (
+            item(KOORDINATOR, "PodGroup", namespace="other", spec={"minMember": 1}),
+            deployment("koord-scheduler", labels={"pod-group.scheduling.sigs.k8s.io": "train"}),
+        ),
+        unjudged=frozenset({("groups/missing", f"spec.template.{_label('pod-group.scheduling.sigs.k8s.io')}")}),
+    ),
     "a group of which nothing is known": File(
         (deployment("volcano", annotations={"scheduling.k8s.io/group-name": "train"}),),
         unjudged=frozenset({("groups/missing", "spec.template.metadata.annotations[scheduling.k8s.io/group-name]")}),
@@ -740,3 +755,94 @@ def test_a_template_of_leader_and_workers_is_judged_once(
     (unread,) = [one for one in json.loads(ran.out)["findings"] if one["rule"] == "groups/unread-key"]
     assert unread["field"].startswith("spec.leaderWorkerTemplate.workerTemplate.metadata.annotations")
     assert remedy in json.dumps(unread)
+
+
+_PG = item(KUBERNETES, "PodGroup", namespace="a", spec={"schedulingPolicy": {"gang": {"minCount": 1}}})
+_MADE = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "name": "sets",
+    "uid": "0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22",
+    "controller": True,
+}
+_OF_A_SET = {"jobset.sigs.k8s.io/jobset-name": "sets", "jobset.sigs.k8s.io/replicatedjob-name": "r"}
+_TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [_MAIN]}}
+_OPTED_IN = {"rollcall.dev/scheduler": "koord-scheduler"}
+# The rule, an object that it judges in namespace b, and one of the kind that is missing there.
+MISSING: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "a PodGroup of Koordinator": (
+        "koordinator/pod-group-missing",
+        pod("koord-scheduler", namespace="b", labels={"pod-group.scheduling.sigs.k8s.io": "train"}),
+        item(KOORDINATOR, "PodGroup", namespace="a", spec={"minMember": 1}),
+    ),
+    "a PodGroup of Kubernetes": (
+        "kube/pod-group-missing",
+        item("v1", "Pod", namespace="b", spec={"schedulingGroup": {"podGroupName": "x"}, "containers": [_MAIN]}),
+        _PG,
+    ),
+    "a Workload": (
+        "kube/workload-missing",
+        item(
+            KUBERNETES,
+            "PodGroup",
+            namespace="b",
+            spec={
+                "schedulingPolicy": {"gang": {"minCount": 2}},
+                "workloadRef": {"workloadName": "x", "templateName": "l"},
+            },
+        ),
+        item(KUBERNETES, "Workload", namespace="a", spec={"podGroupTemplates": [leaf("l")]}),
+    ),
+    "a CompositePodGroup": (
+        "kube/parent-missing",
+        item(
+            KUBERNETES,
+            "PodGroup",
+            namespace="b",
+            spec={"schedulingPolicy": {"gang": {"minCount": 2}}, "parentCompositePodGroupName": "x"},
+        ),
+        item(
+            KUBERNETES,
+            "CompositePodGroup",
+            namespace="a",
+            spec={"schedulingPolicy": {"gang": {"minGroupCount": 1}}},
+        ),
+    ),
+    "a JobSet": (
+        "owner/foreign-job",
+        item(
+            "batch/v1",
+            "Job",
+            namespace="b",
+            metadata={"labels": {**_OPTED_IN, **_OF_A_SET}, "ownerReferences": [_MADE]},
+            spec={"parallelism": 2, "template": _TEMPLATE},
+        ),
+        item(
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            namespace="a",
+            metadata={"labels": _OPTED_IN},
+            spec={"replicatedJobs": [{"name": "r", "template": {"spec": {"parallelism": 2, "template": _TEMPLATE}}}]},
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("rule", "judged", "other"), MISSING.values(), ids=MISSING)
+def test_an_object_is_missing_only_where_others_of_its_namespace_are_known(
+    rollcall: Run, tmp_path: Path, rule: str, judged: dict[str, Any], other: dict[str, Any]
+) -> None:
+    profiles = [*TREE["profiles"], {"name": "koord-scheduler"}]
+    head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+    config = tmp_path / "rollcall.json"
+    config.write_text(json.dumps({**head, "scheduler": {"profiles": profiles}}))
+
+    def verdict(*objects: dict[str, Any]) -> tuple[int, ...]:
+        (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(objects))
+        ran = rollcall("check", "--config", str(config), "-o", "json", str(tmp_path / "objects.yaml"))
+        report = json.loads(ran.out)
+        return tuple(sum(one["rule"] == rule for one in report[part]) for part in ("findings", "notJudged"))
+
+    assert verdict(judged, other) == (0, 1)
+    nearer = {**other, "metadata": {**other["metadata"], "namespace": "b", "name": "another"}}
+    assert verdict(judged, other, nearer) == (1, 0)
