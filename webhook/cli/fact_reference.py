@@ -81,6 +81,7 @@ _TITLES = {
     "bound_gangs": "PodGangs with a pod on a node",
     "group_sizes": "Pods of each group in the same files",
     "file_groups": "PodGroups in the same files",
+    "pods_gangs": "Gangs that pods in the same files describe without a PodGroup",
     "gang_sizes": "Pods of workloads that own a PodGroup in the same files",
     "node_pods": "Pods on nodes",
     "node_reservations": "Reservations of Koordinator",
@@ -91,7 +92,7 @@ _TITLES = {
 _SAID = {
     "bound_gangs": "one pod for each PodGang: its name, `metadata.labels[grove.io/podgang]`, and that it has a node",
     **dict.fromkeys(("node_pods", "node_reservations"), "nothing"),
-    **dict.fromkeys(("group_sizes", "file_groups", "gang_sizes"), "nothing"),
+    **dict.fromkeys(("group_sizes", "file_groups", "pods_gangs", "gang_sizes"), "nothing"),
     "apis": "a list of APIGroupDiscovery: group, version, kind, plural and scope of the kinds of Grove, the schedulers "
     "and the workloads",
     "spec_fields": "CustomResourceDefinitions with the names of the fields and nothing else",

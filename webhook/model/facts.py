@@ -67,6 +67,9 @@ class ClusterFacts:
     # By system and namespace: the PodGroups that these files define, and whether no pod names it although pods of its
     # scheduler beside it name none.
     file_groups: Mapping[tuple[str, str], Mapping[str, bool]] | None = None
+    # By namespace and name: the minimum of a gang that pods in these files describe without a PodGroup; None if they
+    # state different ones.
+    pods_gangs: Mapping[ObjectKey, int | None] | None = None
     # The sizes of workloads of declared kinds that own a PodGroup, in the files that are judged together.
     gang_sizes: Mapping[WorkloadKey, GangSize] | None = None
     # Pods on nodes, and what Koordinator's Reservations keep, by name. Admission does not read them.

@@ -19,9 +19,11 @@ from webhook.model.claims import (
     SYSTEM_OF_SCHEDULER,
     groups_named_on,
     named_group,
+    pods_gang,
     scheduler_of,
 )
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
 from webhook.model.projections import key_of
 from webhook.model.reading import Malformed, Manifest, mapping, text
@@ -133,6 +135,21 @@ def file_groups(
     for key, foreign in groups.items():
         found.setdefault(key[:2], {})[key[2]] = foreign and key not in sizes and key[:2] in ungrouped
     return found
+
+
+def pods_gangs(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> dict[ObjectKey, int | None]:
+    """Return the minimum of each gang that pods describe without a PodGroup, by namespace and name; None if they state
+    different ones.
+    """
+    minimums: dict[ObjectKey, set[int]] = {}
+    for manifest in manifests:
+        group, _, kind = kind_of(manifest)
+        with suppress(Malformed):
+            for template, _ in kinds.templates_in(group, kind, manifest):
+                gang = pods_gang(template)
+                if gang is not None and gang.minimum is not None:
+                    minimums.setdefault((_namespace(manifest), gang.name), set()).add(gang.minimum)
+    return {key: next(iter(stated)) if len(stated) == 1 else None for key, stated in minimums.items()}
 
 
 def _without_group(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[str]:

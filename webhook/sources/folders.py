@@ -24,7 +24,7 @@ from webhook.model.projections import key_of
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.operator_group import KIND as POD_GROUP
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
-from webhook.offline.group_sizes import Group, file_groups, group_sizes
+from webhook.offline.group_sizes import Group, file_groups, group_sizes, pods_gangs
 from webhook.offline.judgement import kind_of
 from webhook.offline.operator_groups import operator_groups, sizes_of_owners
 from webhook.sources.facts import Entry, FactObject, Remark, name_of, subject_of
@@ -57,9 +57,11 @@ class GroupFolders:
         # The folder of each file in which groups have one size, if it is not the same everywhere, and these sizes.
         self._areas: dict[str, str] = {}
         self._sizes: dict[str, dict[str, dict[Any, Any]]] = {}
-        if any(kind_of(item.manifest).kind == POD_GROUP for item in objects):
+        manifests = [item.manifest for item in objects]
+        gangs = pods_gangs(manifests, kinds)
+        if gangs or any(kind_of(manifest).kind == POD_GROUP for manifest in manifests):
             differing: list[Manifest] = []
-            self.parts = self._sized([item.manifest for item in objects], differing)
+            self.parts = {**self._sized(manifests, differing), "pods_gangs": gangs}
             self._split(objects, scopes)
             self._remark_uncounted(objects, differing)
 

@@ -17,6 +17,8 @@ from webhook.model import grove
 from webhook.model.any_object import AnyObject
 from webhook.model.changes import value_at
 from webhook.model.claims import (
+    GANG_MINIMUM,
+    KOORDINATOR_GANG,
     NAMES_OF,
     SYSTEM_OF_GROUP,
     SYSTEM_OF_SCHEDULER,
@@ -24,6 +26,7 @@ from webhook.model.claims import (
     GroupName,
     groups_named_on,
     named_group,
+    pods_gang,
     scheduler_of,
 )
 from webhook.model.facts import ClusterFacts
@@ -44,8 +47,9 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 _KAI_GROUPS = QueuedGroups({("default", "train"): QueuedGroup("team-a")})
 _HELD = ClusterFacts(file_groups={("KAI", "default"): {"train": False}})
 _ALONE = ClusterFacts(file_groups={("KAI", "default"): {"train": True}})
-# Koordinator makes a gang of pods that name one by another key, without a PodGroup.
+# Koordinator makes a gang of pods that name one by another key and state its minimum, without a PodGroup.
 _KEY_OF_POD_GROUPS = "pod-group.scheduling.sigs.k8s.io"
+_GANG = {KOORDINATOR_GANG: "train", GANG_MINIMUM: "2"}
 # Where KAI's podgrouper does not replace the group that a pod names.
 _SKIPPED = "kai.scheduler/skip-podgrouper"
 _WORD = "group"
@@ -237,8 +241,9 @@ def _remedy(system: str, template: PodTemplate) -> str:
 )
 def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
     """A pod that names a PodGroup that its namespace does not have waits for ever. A PodGroup in another namespace, or
-    of another scheduler, does not count. Where neither the files nor the facts have PodGroups of that scheduler, it is
-    not judged. The rules of Koordinator and of default-scheduler judge Pods themselves.
+    of another scheduler, does not count. Where neither the files nor the facts have PodGroups of that scheduler in the
+    namespace, it is not judged. A gang of Koordinator that its pods describe needs no PodGroup. The rules of
+    Koordinator and of default-scheduler judge Pods themselves.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core; volcano-sh/volcano, pkg/scheduler/cache
     (a job without PodGroup is left out); kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info;
@@ -251,6 +256,8 @@ def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
             if one.system != system or system is None:
                 continue
             here = _in_files(context.facts, system, manifest.namespace)
+            if _is_described(one, template, manifest.namespace, context.facts):
+                continue
             if one.name not in here and (other := _of_another(one, manifest.namespace, context.facts)) is not None:
                 yield Finding(
                     at=one.claim.path,
@@ -271,9 +278,15 @@ def _of_another(named: GroupName, namespace: str, facts: ClusterFacts) -> str | 
 def _needs_group(named: GroupName, template: PodTemplate, manifest: AnyObject) -> bool:
     if named.system == "KAI":
         return manifest.kind[::2] == POD or template.annotations.get(_SKIPPED) == "true"
-    if named.system in {"Koordinator", "the Workload API"}:
-        return manifest.kind[::2] != POD and (named.system != "Koordinator" or named.claim.key == _KEY_OF_POD_GROUPS)
-    return True
+    return named.system not in {"Koordinator", "the Workload API"} or manifest.kind[::2] != POD
+
+
+def _is_described(named: GroupName, template: PodTemplate, namespace: str, facts: ClusterFacts) -> bool:
+    """Whether koord-scheduler needs no PodGroup: pods describe the gang, or it reads another key of this pod."""
+    if named.system != "Koordinator" or named.claim.key == _KEY_OF_POD_GROUPS:
+        return False
+    gang = pods_gang(template)
+    return gang is None or gang.name != named.name or (namespace, gang.name) in (facts.pods_gangs or {})
 
 
 def _missing(named: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
@@ -292,13 +305,59 @@ def _missing(named: GroupName, namespace: str, facts: ClusterFacts, near: NearMi
             remedy="" if part else "add the PodGroup to the files",
         )
         return
+    why = f"there is no such PodGroup of {named.system} in the namespace {namespace[:63]}, so the pod waits for ever"
+    remedy = "name a PodGroup of the namespace, or add it"
+    if named.system == "Koordinator" and named.claim.key != _KEY_OF_POD_GROUPS:
+        why = f"no pod of the gang states its minimum, and {why}"
+        remedy = f'set the annotation {GANG_MINIMUM} on its pods, such as "2", or add the PodGroup'
     yield Finding(
         at=named.claim.path,
         found=named.name,
-        why=f"there is no such PodGroup of {named.system} in the namespace {namespace[:63]}, so the pod waits for ever",
-        remedy=f"did you mean {likely}? write that name" if likely else "name a PodGroup of the namespace, or add it",
+        why=why,
+        remedy=f"did you mean {likely}? write that name" if likely else remedy,
         absent=None if likely or part is None else Needed(part, (namespace, named.name)),
     )
+
+
+@rule(
+    "groups/minimum",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(
+        _pod("koord-scheduler", annotations=_GANG),
+        facts=ClusterFacts(group_sizes={("Koordinator", "default", "train"): 2}, pods_gangs={("default", "train"): 2}),
+    ),
+    fails=Example(
+        _pod("koord-scheduler", annotations=_GANG),
+        facts=ClusterFacts(group_sizes={("Koordinator", "default", "train"): 1}, pods_gangs={("default", "train"): 2}),
+    ),
+)
+def minimum_above_pods(manifest: AnyObject, context: Context[Any]) -> Results:
+    """koord-scheduler makes a gang of pods that describe it by annotations, and holds them until as many as the minimum
+    are there. The rule counts the pods in the same files: pods, and the templates of their controllers. It is silent
+    where the pods state different minimums, or where a PodGroup of that name states another.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`), core.go
+    (`PreEnqueue`: children below the minimum), v1.8.0.
+    """
+    system, facts = "Koordinator", context.facts
+    for template in _judged_templates(manifest):
+        gang = pods_gang(template)
+        if gang is None or gang.minimum is None or SYSTEM_OF_SCHEDULER.get(scheduler_of(template)) != system:
+            continue
+        key = (manifest.namespace, gang.name)
+        if gang.name in _in_files(facts, system, manifest.namespace) or key in (facts.koordinator_pod_groups or {}):
+            continue
+        pods = (facts.group_sizes or {}).get((system, *key))
+        if pods is not None and pods < gang.minimum and (facts.pods_gangs or {}).get(key) == gang.minimum:
+            yield Finding(
+                at=gang.at,
+                found=str(gang.minimum),
+                why=f"in these files only {pods} {'pod names' if pods == 1 else 'pods name'} the gang, and it starts "
+                "only with its minimum",
+                remedy=f'set it to "{pods}", or add the missing pods',
+                instead=(str(pods),),
+            )
 
 
 @rule(

@@ -89,6 +89,13 @@ def _label(key: str) -> str:
     return f"metadata.labels[{key}]"
 
 
+_GANG_NAME, _GANG_MINIMUM = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"
+
+
+def _gang(name: str, minimum: str = "2") -> dict[str, str]:
+    return {_GANG_NAME: name, _GANG_MINIMUM: minimum}
+
+
 GROUPS = {
     "pods beside a group of Volcano name none": File(
         (group(VOLCANO), pod("volcano")), one("groups/no-pods", "metadata.name", "train")
@@ -204,6 +211,83 @@ GROUPS = {
                 },
             ),
         )
+    ),
+    "a gang that pods describe is no PodGroup of another scheduler": File(
+        (group(VOLCANO), *(pod("koord-scheduler", name, annotations=_gang("train")) for name in ("w0", "w1"))),
+    ),
+    "a gang of a Deployment whose minimum a Pod states": File(
+        (
+            deployment("koord-scheduler", annotations={_GANG_NAME: "train"}),
+            pod("koord-scheduler", annotations=_gang("train")),
+            item(KOORDINATOR, "PodGroup", "other", spec={"minMember": 1}),
+        )
+    ),
+    "a gang of which no pod states the minimum": File(
+        (
+            deployment("koord-scheduler", annotations={_GANG_NAME: "train"}),
+            item(KOORDINATOR, "PodGroup", "other", spec={"minMember": 1}),
+        ),
+        one("groups/missing", f"spec.template.metadata.annotations[{_GANG_NAME}]", "train"),
+    ),
+    "a gang that a PodGroup elsewhere may describe": File(
+        (deployment("koord-scheduler", annotations={_GANG_NAME: "train", _GANG_MINIMUM: "two"}),),
+        unjudged=frozenset({("groups/missing", f"spec.template.metadata.annotations[{_GANG_NAME}]")}),
+    ),
+    "a gang whose minimum is above its pods": File(
+        (deployment("koord-scheduler", annotations=_gang("train", "3")),),
+        one("groups/minimum", f"spec.template.metadata.annotations[{_GANG_MINIMUM}]", "3"),
+    ),
+    "a gang by the older labels whose minimum is above its pods": File(
+        (
+            pod(
+                "koord-scheduler",
+                labels={
+                    "pod-group.scheduling.sigs.k8s.io/name": "train",
+                    "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+                },
+            ),
+        ),
+        one("groups/minimum", _label("pod-group.scheduling.sigs.k8s.io/min-available"), "2"),
+    ),
+    "a gang of two Deployments": File(
+        tuple(
+            item(
+                "apps/v1",
+                "Deployment",
+                name,
+                spec={
+                    "replicas": 2,
+                    "template": {
+                        "metadata": {"annotations": _gang("train", "4")},
+                        "spec": {"schedulerName": "koord-scheduler", "containers": [_MAIN]},
+                    },
+                },
+            )
+            for name in ("leader", "worker")
+        )
+    ),
+    "a gang whose pods state different minimums": File(
+        tuple(pod("koord-scheduler", f"w{least}", annotations=_gang("train", least)) for least in ("3", "4"))
+    ),
+    "a gang whose PodGroup states the minimum": File(
+        (
+            pod("koord-scheduler", annotations=_gang("train", "3")),
+            item(KOORDINATOR, "PodGroup", "train", spec={"minMember": 1}),
+        )
+    ),
+    "a gang of pods that an autoscaler counts": File(
+        (
+            deployment("koord-scheduler", annotations=_gang("train", "3")),
+            item(
+                "autoscaling/v2",
+                "HorizontalPodAutoscaler",
+                spec={"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "demo"}},
+            ),
+        )
+    ),
+    "a gang that Volcano is to place": File(
+        (deployment("volcano", annotations=_gang("train", "3")),),
+        one("groups/unread-key", f"spec.template.metadata.annotations[{_GANG_NAME}]", "train"),
     ),
     "KAI's annotation as a label": File(
         (group(KAI), pod("kai-scheduler", labels={"pod-group-name": "train"})),
