@@ -89,60 +89,60 @@ def load_facts(paths: Sequence[Path], kinds: WorkloadKinds = PYTHON_KINDS) -> Cl
 
 
 def facts_from(
-    documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOWN, kinds: WorkloadKinds = PYTHON_KINDS
+    documents: Iterable[Document], facts: ClusterFacts = NOTHING_KNOWN, kinds: WorkloadKinds = PYTHON_KINDS
 ) -> ClusterFacts:
     """Return the facts in `documents`, added to those `known`. Raises `InputError` for a document that cannot be
     understood.
     """
-    return facts_of(fact_objects(documents), known, kinds)
+    return facts_of(fact_objects(documents), facts, kinds)
 
 
 def facts_of(
     items: Iterable[FactObject],
-    known: ClusterFacts = NOTHING_KNOWN,
+    facts: ClusterFacts = NOTHING_KNOWN,
     kinds: WorkloadKinds = PYTHON_KINDS,
     origins: _Origins | None = None,
 ) -> ClusterFacts:
     """Return the facts in objects. With `origins`, which is filled, an object may stand twice only if both are
     equal.
     """
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     cut: set[str] = set()
     for item in items:
         group, version, kind = kind_of(item.manifest)
         is_list = kind.endswith("List")
         try:
             for part in parts_of(group, kind.removesuffix("List"), kinds):
-                known_part = found.setdefault(part, begun_part(known, part))
+                objects = parts.setdefault(part, begun_part(facts, part))
                 if (is_list and is_page(item.manifest)) or is_unread(group, version, kind, kinds):
                     cut.add(part)
                 if not is_list and not is_nameless(part, item.manifest):
-                    _add(part, item, known_part, kinds, origins)
+                    _add(part, item, objects, kinds, origins)
         except Missing as error:
             raise item.error(error.path, str(error)) from None
         except Malformed as error:
             raise item.error(FieldPath(), f"{kind}: {error}") from None
-    for part in _SETS & found.keys():
-        found[part] = frozenset(found[part])
-    if not found.get(NODE_PODS.part, True):
+    for part in _SETS & parts.keys():
+        parts[part] = frozenset(parts[part])
+    if not parts.get(NODE_PODS.part, True):
         # Pods without a node, and those that were cut down to their name and gang, do not tell what the others use.
-        del found[NODE_PODS.part]
+        del parts[NODE_PODS.part]
     if cut:
-        found["partial"] = _both(known.partial, frozenset(cut))
+        parts["partial"] = _both(facts.partial, frozenset(cut))
     if origins:
-        found["origins"] = MappingProxyType({key: origin.text for key, origin in origins.items()})
-    return replace(known, **found)
+        parts["origins"] = MappingProxyType({key: origin.text for key, origin in origins.items()})
+    return replace(facts, **parts)
 
 
-def is_page(found: Manifest) -> bool:
+def is_page(manifest: Manifest) -> bool:
     """Return whether a list is one page of several. Raises `Malformed`."""
-    metadata = mapping(found.get("metadata"))
+    metadata = mapping(manifest.get("metadata"))
     return bool(metadata.get("continue") or metadata.get("remainingItemCount"))
 
 
 def facts_in(manifests: Iterable[Manifest], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
     """Return the facts in manifests that were read from a cluster. Raises `InputError`."""
-    documents = (Document("the cluster", one, 1, Lines(""), lambda: Root(0, None)) for one in manifests)
+    documents = (Document("the cluster", manifest, 1, Lines(""), lambda: Root(0, None)) for manifest in manifests)
     return facts_from(documents, kinds=kinds)
 
 
@@ -173,11 +173,11 @@ def _both(some: frozenset[str] | None, others: frozenset[str] | None) -> frozens
     return (some or frozenset()) | (others or frozenset()) or None
 
 
-def with_field_names(known: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:
+def with_field_names(facts: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:
     """Return `known` with the field names of all kinds: those of CRDs in `schemas`, else those `known`, else those of
     the known releases. Raises `InputError`.
     """
-    return replace(known, field_names={**known_fields(), **(known.field_names or {}), **load_schemas(schemas)})
+    return replace(facts, field_names={**known_fields(), **(facts.field_names or {}), **load_schemas(schemas)})
 
 
 # What limits gangs in a namespace: a folder often has it beside the workloads. Objects that get their names at creation
@@ -274,23 +274,25 @@ def parts_of(group: str, kind: str, kinds: WorkloadKinds) -> Iterator[str]:
         yield "field_names"
 
 
-def _add(part: str, item: FactObject, known: Any, kinds: WorkloadKinds, origins: _Origins | None = None) -> None:
+def _add(part: str, item: FactObject, objects: Any, kinds: WorkloadKinds, origins: _Origins | None = None) -> None:
     """Add what one object says to its part of the facts."""
     raw = item.manifest
     if part == "apis":
         discovered = kind_of(raw).kind == served_kinds.KIND
-        known |= {found.api for found in served_kinds.kinds_of(raw)} if discovered else {api for api, _ in _served(raw)}
+        objects |= (
+            {served.api for served in served_kinds.kinds_of(raw)} if discovered else {api for api, _ in _served(raw)}
+        )
     elif part == "spec_fields":
-        known.update((api, fields) for api, fields in _served(raw) if fields is not None)
+        objects.update((api, fields) for api, fields in _served(raw) if fields is not None)
     elif part == "field_names":
-        known.update((api, KindFields(names, item.document.source)) for api, names in versions_of(raw))
+        objects.update((api, KindFields(names, item.document.source)) for api, names in versions_of(raw))
     elif part == NODE_PODS.part:
         if (pod := read_node_pod(raw)) is not None:
-            known[pod[0]] = pod[1]
+            objects[pod[0]] = pod[1]
     elif part == "bound_gangs":
         podgang = text(labels_of(raw).get(grove.LABEL_PODGANG))
         if podgang is not None and text(mapping(raw.get("spec")).get("nodeName")):
-            known.add((key_of(raw)[0], podgang))
+            objects.add((key_of(raw)[0], podgang))
     else:
         group, version, kind = kind_of(raw)
         projection = projection_of(group, kind, kinds)
@@ -299,7 +301,7 @@ def _add(part: str, item: FactObject, known: Any, kinds: WorkloadKinds, origins:
         entry = entry_of(item, projection)
         if entry is None:
             return
-        known[entry.key] = entry.value
+        objects[entry.key] = entry.value
         if origins is not None and (group, kind) != POD:
             _note_origin(part, entry, projection, origins)
 
@@ -324,7 +326,7 @@ def _note_origin(part: str, entry: Entry, projection: Projection, origins: _Orig
     origin = _Origin(item.order, item.origin, kind_of(item.manifest).version, entry.value)
     before = origins.setdefault((part, *subject), origin)
     if before.version == origin.version and before.value != origin.value:
-        first, second = sorted((before, origin), key=lambda one: one.order)
+        first, second = sorted((before, origin), key=lambda place: place.order)
         why = f"{called(subject)} differs from the one in {second.text}: keep the one that the cluster has"
         raise InputError(first.order[0], why, first.order[1], 1)
 

@@ -120,7 +120,7 @@ class _Identity:
         written = repr(entry.value)
         variant = self._by_text.get(written)
         if variant is None:
-            equal = [one for one in self.variants[:_MOST_COMPARED] if one[0].value == entry.value]
+            equal = [other for other in self.variants[:_MOST_COMPARED] if other[0].value == entry.value]
             if not equal:
                 self.variants.append([])
             variant = self._by_text[written] = equal[0] if equal else self.variants[-1]
@@ -128,12 +128,12 @@ class _Identity:
 
     def places(self, scopes: Mapping[str, Sequence[str]]) -> dict[str, set[int]]:
         """Return the variants that stand in each file, and below each folder. `scopes` are those of each file."""
-        found: dict[str, set[int]] = {}
+        indexes: dict[str, set[int]] = {}
         for index, variant in enumerate(self.variants):
             for source in {entry.item.document.source for entry in variant}:
                 for scope in scopes[source]:
-                    found.setdefault(scope, set()).add(index)
-        return found
+                    indexes.setdefault(scope, set()).add(index)
+        return indexes
 
 
 _MOST_COMPARED = 64
@@ -357,29 +357,29 @@ class Worlds:
 
     def _remark(self) -> None:
         """Say which objects differ, and which replace others."""
-        told = [
-            *sorted(self._differences(), key=lambda one: one[0]),
-            *sorted(self._replacements(), key=lambda one: one[0]),
+        remarks = [
+            *sorted(self._differences(), key=lambda remark: remark[0]),
+            *sorted(self._replacements(), key=lambda remark: remark[0]),
             *self._repetitions(),
         ]
-        for _, message, item, subject in told[:_MOST_REMARKS]:
+        for _, message, item, subject in remarks[:_MOST_REMARKS]:
             self.remarks.append(Remark(message, item.document, item.at, subject))
-        if len(told) > _MOST_REMARKS:
+        if len(remarks) > _MOST_REMARKS:
             last = self.remarks[-1]
-            more = f"{last.message}; and {len(told) - _MOST_REMARKS:,} more objects that differ or stand twice"
+            more = f"{last.message}; and {len(remarks) - _MOST_REMARKS:,} more objects that differ or stand twice"
             self.remarks[-1] = last._replace(message=more)
 
     def _differences(self) -> Iterator[_Told]:
-        for one in self._differing:
-            first, second = sorted((variant[0].item for variant in one.variants), key=lambda item: item.order)[:2]
-            more = len(one.variants) - 2
+        for identity in self._differing:
+            first, second = sorted((variant[0].item for variant in identity.variants), key=lambda item: item.order)[:2]
+            more = len(identity.variants) - 2
             others = f" and {more:,} more places" if more else ""
             yield (
                 (0, *first.order),
-                f"{called(one.subject)} differs in {_text_of(first.place)} and {_text_of(second.place)}{others}: each "
-                "file is judged with the nearest one, and without it where two are equally near",
+                f"{called(identity.subject)} differs in {_text_of(first.place)} and {_text_of(second.place)}{others}: "
+                "each file is judged with the nearest one, and without it where two are equally near",
                 first,
-                one.subject,
+                identity.subject,
             )
 
     def _replacements(self) -> Iterator[_Told]:
@@ -388,41 +388,47 @@ class Worlds:
             if part != NODES.part and (before := getattr(self._facts, part)) and before != self._settled[part]:
                 kind = kind_of(item.manifest).kind
                 yield (1, *item.order), f"this {kind} replaces what else is known of its kind", item, (kind, "", "")
-        nodes = [one for one in self._identities.values() if one.part == NODES.part]
+        nodes = [identity for identity in self._identities.values() if identity.part == NODES.part]
         if nodes and self._facts.nodes and self._facts.nodes != self._settled[NODES.part]:
-            item = min((one.entries[0].item for one in nodes), key=lambda item: item.order)
+            item = min((identity.entries[0].item for identity in nodes), key=lambda item: item.order)
             message = "the nodes of these files are judged, and not the other known nodes"
             yield (1, *item.order), message, item, nodes[0].subject
-        for key, one in self._identities.items():
-            before = None if one.part in self._whole or one.part == NODES.part else getattr(self._facts, one.part)
-            if not before or one.part not in _OF_CLUSTER:
+        for key, identity in self._identities.items():
+            before = (
+                None
+                if identity.part in self._whole or identity.part == NODES.part
+                else getattr(self._facts, identity.part)
+            )
+            if not before or identity.part not in _OF_CLUSTER:
                 continue
-            entry = one.entries[0]
+            entry = identity.entries[0]
             if (old := before.get(entry.key)) is not None and not _agree(old, entry.value):
                 other = origins.get(key, "the other facts")
-                message = f"{called(one.subject)} differs from the one in {other}; this one is judged"
-                yield (1, *entry.item.order), message, entry.item, one.subject
+                message = f"{called(identity.subject)} differs from the one in {other}; this one is judged"
+                yield (1, *entry.item.order), message, entry.item, identity.subject
 
     def _repetitions(self) -> Iterator[_Told]:
-        twice = [one for one in self._identities.values() if len(one.variants) == 1 < len(one.entries)]
+        twice = [
+            identity for identity in self._identities.values() if len(identity.variants) == 1 < len(identity.entries)
+        ]
         if twice:
-            one = min(twice, key=lambda one: min(entry.item.order for entry in one.entries))
-            first, second = sorted((entry.item for entry in one.entries), key=lambda item: item.order)[:2]
+            identity = min(twice, key=lambda identity: min(entry.item.order for entry in identity.entries))
+            first, second = sorted((entry.item for entry in identity.entries), key=lambda item: item.order)[:2]
             many = f", as {len(twice) - 1:,} more objects do" if len(twice) > 1 else ""
-            message = f"{called(one.subject)} stands in {_text_of(first.place)} and {_text_of(second.place)}{many}"
-            yield (2, *first.order), message, first, one.subject
+            message = f"{called(identity.subject)} stands in {_text_of(first.place)} and {_text_of(second.place)}{many}"
+            yield (2, *first.order), message, first, identity.subject
 
 
-def one_world(known: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
+def one_world(facts: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
     """Return `known` with facts from `documents` that are judged together. An object of which they have different ones
     is unknown. Raises `InputError`.
     """
-    return Worlds(known, documents, kinds).common
+    return Worlds(facts, documents, kinds).common
 
 
-def _opened(queues: Mapping[str, VolcanoQueue], known: Mapping[str, VolcanoQueue]) -> dict[str, VolcanoQueue]:
+def _opened(queues: Mapping[str, VolcanoQueue], before: Mapping[str, VolcanoQueue]) -> dict[str, VolcanoQueue]:
     """Return the Queues with a state each: in a file, that of the cluster's Queue, and Volcano opens a new Queue."""
     return {
-        name: replace(queue, state=queue.state or (known[name].state if name in known else None) or OPEN)
+        name: replace(queue, state=queue.state or (before[name].state if name in before else None) or OPEN)
         for name, queue in queues.items()
     }
