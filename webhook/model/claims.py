@@ -150,11 +150,12 @@ def groups_named_on(pod: PodTemplate) -> Iterator[GroupName]:
 
 class PodsGang(NamedTuple):
     """A gang that koord-scheduler makes of pods that describe it themselves. It exists once a pod states a readable
-    minimum, whose place is `at`; `minimum` is None if this pod states none.
+    minimum: `written` at `at`, and `minimum` as a number, None if this pod states none.
     """
 
     name: str
     at: FieldPath
+    written: Any
     minimum: int | None
 
 
@@ -169,7 +170,7 @@ def pods_gang(pod: PodTemplate) -> PodsGang | None:
     written, at = pod.labels.get(_GANG_MINIMUM_LABEL), pod.labels_path / _GANG_MINIMUM_LABEL
     if not written:
         written, at = pod.annotations.get(GANG_MINIMUM), pod.annotations_path / GANG_MINIMUM
-    return PodsGang(name, at, int32(written) if isinstance(written, str) else None)
+    return PodsGang(name, at, written, int32(written) if isinstance(written, str) else None)
 
 
 def scheduler_of(pod: PodTemplate) -> str:

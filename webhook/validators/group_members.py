@@ -355,7 +355,7 @@ def minimum_above_pods(manifest: AnyObject, context: Context[Any]) -> Results:
         if pods is not None and pods < gang.minimum and (facts.pods_gangs or {}).get(key) == gang.minimum:
             yield Finding(
                 at=gang.at,
-                found=str(gang.minimum),
+                found=gang.written,
                 why=f"in these files only {pods} {'pod names' if pods == 1 else 'pods name'} the gang, and it starts "
                 "only with its minimum",
                 remedy=f'set it to "{pods}", or add the missing pods',

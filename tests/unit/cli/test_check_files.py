@@ -234,8 +234,8 @@ GROUPS = {
         unjudged=frozenset({("groups/missing", f"spec.template.metadata.annotations[{_GANG_NAME}]")}),
     ),
     "a gang whose minimum is above its pods": File(
-        (deployment("koord-scheduler", annotations=_gang("train", "3")),),
-        one("groups/minimum", f"spec.template.metadata.annotations[{_GANG_MINIMUM}]", "3"),
+        (deployment("koord-scheduler", annotations=_gang("train", "+3")),),
+        one("groups/minimum", f"spec.template.metadata.annotations[{_GANG_MINIMUM}]", "+3"),
     ),
     "a gang by the older labels whose minimum is above its pods": File(
         (
