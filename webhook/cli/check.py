@@ -46,7 +46,8 @@ from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.model.facts import ClusterFacts
 from webhook.offline.judgement import judge
 from webhook.offline.report import Report
-from webhook.sources.facts import Worlds, with_field_names
+from webhook.sources.facts import with_field_names
+from webhook.sources.worlds import Worlds
 
 
 def check(  # noqa: PLR0913 - one parameter for each option

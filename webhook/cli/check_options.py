@@ -17,9 +17,8 @@ from webhook.offline.baseline import Baseline, baseline_as_json, baseline_from
 from webhook.offline.report import FailOn, Report, Selection
 from webhook.reports.rule_pages import rules_by_id
 from webhook.reports.summary import counted
-from webhook.sources.bounded_files import content_of
 from webhook.sources.manifests import files_of
-from webhook.sources.whole_files import replace_file, require_replaceable
+from webhook.sources.whole_files import content_of, replace_file, require_replaceable
 
 
 class CheckFormat(StrEnum):

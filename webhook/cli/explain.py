@@ -38,8 +38,9 @@ from webhook.offline.report import finding_as_json
 from webhook.pictures.folding import gang_picture, group_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
-from webhook.sources.facts import Worlds, with_field_names
+from webhook.sources.facts import with_field_names
 from webhook.sources.manifests import Document
+from webhook.sources.worlds import Worlds
 
 _ASSUMED = "no --config: every scheduler is shown with its defaults, default-scheduler without gangScheduling"
 _CODES = {Answer.RUNS: CLEAN, Answer.PARTLY: CLEAN, Answer.REFUSED: REFUSED, Answer.UNKNOWN: NOT_EVALUATED}

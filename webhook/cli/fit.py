@@ -36,8 +36,9 @@ from webhook.pictures.fit import fit_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
 from webhook.reports.fit_schema import FIT_VERSION
-from webhook.sources.facts import Remark, Worlds
+from webhook.sources.facts import Remark
 from webhook.sources.manifests import Document
+from webhook.sources.worlds import Worlds
 
 
 class Judged(NamedTuple):

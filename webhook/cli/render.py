@@ -38,8 +38,9 @@ from webhook.offline.judgement import judge, kind_of, profile_of
 from webhook.offline.overridden import name_scheduler_in_member
 from webhook.offline.pod_clique_set_gangs import pods_of_set
 from webhook.offline.translation import gang_objects, shown_record, translated
-from webhook.sources.facts import Worlds, with_field_names
+from webhook.sources.facts import with_field_names
 from webhook.sources.manifests import Document
+from webhook.sources.worlds import Worlds
 from webhook.validators.opted_in_agreement import runtime, train_job_alone
 
 

@@ -145,18 +145,18 @@ def _job_spec(spec: Mapping[str, Any], path: FieldPath) -> Results:
         yield Finding(path / "completions", None, why, "set completions", instead=(parallelism,))
 
 
-def _of_job(workload: OptedInWorkload) -> Results:
+def _job_refusals(workload: OptedInWorkload) -> Results:
     return _job_spec(workload.spec, SPEC)
 
 
-def _of_job_set(job_set: OptedInWorkload) -> Results:
+def _job_set_refusals(job_set: OptedInWorkload) -> Results:
     if isinstance(job_set, JobSet) and not isinstance(job_set, MadeJobSet):
         yield from _target_names(job_set)
         for index, part in enumerate(job_set.parts):
             yield from _job_spec(job_set.job_spec(index), part.path / "template" / "spec")
 
 
-def _of_groups(workload: OptedInWorkload) -> Results:
+def _subgroup_refusals(workload: OptedInWorkload) -> Results:
     template = _object(workload.spec.get("leaderWorkerTemplate"))
     policy = _object(template.get("subGroupPolicy"))
     size, each = template.get("size", 1), policy.get("subGroupSize")
@@ -174,7 +174,7 @@ def _of_groups(workload: OptedInWorkload) -> Results:
         )
 
 
-def _of_pytorch(workload: OptedInWorkload) -> Results:
+def _pytorch_refusals(workload: OptedInWorkload) -> Results:
     path = SPEC / "pytorchReplicaSpecs"
     for key, raw in _object(workload.spec.get("pytorchReplicaSpecs")).items():
         role, replica = str(key).lower(), _object(raw)
@@ -186,7 +186,7 @@ def _of_pytorch(workload: OptedInWorkload) -> Results:
             why = "the training operator refuses a number of masters other than 1"
             yield Finding(path / key / "replicas", replica["replicas"], why, "set 1", instead=(1,))
         containers = _object(_object(replica.get("template")).get("spec")).get("containers")
-        names = [_object(one).get("name") for one in containers] if isinstance(containers, list) else []
+        names = [_object(container).get("name") for container in containers] if isinstance(containers, list) else []
         if "pytorch" not in names:
             yield Finding(
                 path / key / "template" / "spec" / "containers",
@@ -196,7 +196,7 @@ def _of_pytorch(workload: OptedInWorkload) -> Results:
             )
 
 
-def _of_mpi(workload: OptedInWorkload) -> Results:
+def _mpi_refusals(workload: OptedInWorkload) -> Results:
     path = SPEC / "mpiReplicaSpecs"
     replicas = _object(workload.spec.get("mpiReplicaSpecs"))
     launcher, worker = replicas.get("Launcher"), _object(replicas.get("Worker")).get("replicas")
@@ -216,8 +216,8 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
         yield Finding(SPEC / "mpiImplementation", implementation, why, "name one of them", instead=_IMPLEMENTATIONS)
 
 
-def _of_ray(workload: OptedInWorkload) -> Results:
-    """Its worker groups; also those of the cluster of a RayJob and a RayService."""
+def _ray_refusals(workload: OptedInWorkload) -> Results:
+    """Yield what KubeRay refuses of worker groups; also of those of the cluster of a RayJob and a RayService."""
     holders = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
     field = holders.get(workload.resource.api.kind)
     path = SPEC if field is None else SPEC / field
@@ -239,14 +239,14 @@ def _of_ray(workload: OptedInWorkload) -> Results:
 _IMPLEMENTATIONS = ("OpenMPI", "Intel", "MPICH")
 # What is refused of each kind. In a cluster the peer says so; a file is seen by nobody else.
 _CHECKS: dict[tuple[str, str], Callable[[OptedInWorkload], Results]] = {
-    ("batch", "Job"): _of_job,
-    ("jobset.x-k8s.io", "JobSet"): _of_job_set,
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _of_groups,
-    ("kubeflow.org", "PyTorchJob"): _of_pytorch,
-    ("kubeflow.org", "MPIJob"): _of_mpi,
-    ("ray.io", "RayCluster"): _of_ray,
-    ("ray.io", "RayJob"): _of_ray,
-    ("ray.io", "RayService"): _of_ray,
+    ("batch", "Job"): _job_refusals,
+    ("jobset.x-k8s.io", "JobSet"): _job_set_refusals,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _subgroup_refusals,
+    ("kubeflow.org", "PyTorchJob"): _pytorch_refusals,
+    ("kubeflow.org", "MPIJob"): _mpi_refusals,
+    ("ray.io", "RayCluster"): _ray_refusals,
+    ("ray.io", "RayJob"): _ray_refusals,
+    ("ray.io", "RayService"): _ray_refusals,
 }
 
 

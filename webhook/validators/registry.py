@@ -322,7 +322,7 @@ class Outcome:
                 break
             room -= 1
             if isinstance(result, Finding):
-                if result.absent is not None and result.absent.part in (facts.partial or ()):
+                if result.absent is not None and facts.may_exist(result.absent):
                     self.unjudged.append(
                         Unjudged(result.at, f"the {result.absent}", declared.id, part=result.absent.part)
                     )

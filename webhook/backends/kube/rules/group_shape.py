@@ -42,24 +42,24 @@ def group_shape(found: StoredObject, _: RuleContext) -> Results:
     (1.36), v1beta1 and v1alpha3 (1.37).
     """
     if found.kind == WORKLOADS.kind:
-        yield from _of_workload(found)
+        yield from _workload_refusals(found)
         return
-    yield from _of_group(found.spec, SPEC, composite=found.kind == COMPOSITES.kind)
+    yield from _group_refusals(found.spec, SPEC, composite=found.kind == COMPOSITES.kind)
 
 
-def _of_workload(found: StoredObject) -> Iterator[Finding]:
-    spec, names = found.spec, set[str]()
+def _workload_refusals(workload: StoredObject) -> Iterator[Finding]:
+    spec, names = workload.spec, set[str]()
     templates = list(templates_in(spec))
     present = [name for name in _LISTS if sequence(spec.get(name))]
     if not present:
-        at = SPEC / (_FIRST if found.version == "v1alpha1" else "podGroupTemplates")
+        at = SPEC / (_FIRST if workload.version == "v1alpha1" else "podGroupTemplates")
         yield _refused(at, None, "a Workload has at least one template", "add the templates of its groups")
     elif len(present) > 1:
         why = f"a Workload has either {present[0]} or {present[1]}"
         yield _refused(SPEC / present[1], len(sequence(spec[present[1]])), why, "put all groups below one list")
     yield from _too_many(spec, SPEC)
     for template in templates:
-        yield from _of_group(template.spec, template.path, composite=template.group.composite)
+        yield from _group_refusals(template.spec, template.path, composite=template.group.composite)
         if template.group.composite:
             yield from _too_many(template.spec, template.path)
             if not any(sequence(template.spec.get(name)) for name in _LISTS[1:]):
@@ -75,7 +75,7 @@ def _of_workload(found: StoredObject) -> Iterator[Finding]:
             yield _refused(template.path / "name", template.name, "another template has this name", "rename one")
         names.add(template.name)
     # The first generation has no priorities, and the second does not compare them.
-    if found.version not in {"v1alpha1", "v1alpha2"}:
+    if workload.version not in {"v1alpha1", "v1alpha2"}:
         yield from _priorities(templates)
 
 
@@ -100,7 +100,7 @@ def _priorities(templates: list[Template]) -> Iterator[Finding]:
             yield _refused(templates[place].path / field, said[place], why, "write the same in all of them, or none")
 
 
-def _of_group(spec: Mapping[str, Any], path: FieldPath, *, composite: bool) -> Iterator[Finding]:
+def _group_refusals(spec: Mapping[str, Any], path: FieldPath, *, composite: bool) -> Iterator[Finding]:
     """What is wrong with a group, or with its template."""
     field = "policy" if "schedulingPolicy" not in spec and "policy" in spec else "schedulingPolicy"
     policy = mapping(spec.get(field))
