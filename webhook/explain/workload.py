@@ -46,7 +46,7 @@ from webhook.model.changes import Change, applied
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.findings import Finding, Reason
+from webhook.model.findings import Finding, Reason, shown
 from webhook.model.grove_generation import SHORTENED, generation_of, is_shortened
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT
@@ -254,6 +254,11 @@ def _explain_opted_in(
         modes = [] if opinion.answer is Answer.REFUSED else disruption_modes(workload, profile, facts)
         views.append(View(opinion, None, modes, _fits(workload, profile, facts, settings)))
     omission = omission_of(workload, facts, settings) if found is None else None
+    notes = [str(omission)] if omission is not None else [IS_NO_GANG] if opted_out else []
+    if made is None and isinstance(workload, TrainJob):
+        notes.append(
+            f"its gangs are not known: they are made from {workload.runtime_kind} {shown(workload.runtime.name)}"
+        )
     remark = _OPTED_OUT if opted_out else _IF_OPTED_IN
     tree = None if made is None else _tree(workload, made, choice, settings, remark)
     return Explanation(
@@ -265,7 +270,7 @@ def _explain_opted_in(
         tuple(views),
         tree,
         workload.resource.api.kind,
-        (str(omission),) if omission is not None else (IS_NO_GANG,) if opted_out else (),
+        tuple(notes),
         omission=None if omission is None else omission.reason,
     )
 

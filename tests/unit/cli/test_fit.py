@@ -210,12 +210,18 @@ def test_the_gang_of_a_sparkapplication_is_not_known(rollcall: Run, manifest: st
     assert rollcall("fit", "--strict", "-", stdin=f"{manifest}---\n{FACTS}").code == 1
 
 
-def test_strict_wants_every_gang_to_fit(rollcall: Run) -> None:
-    fits = f"{JOB.replace('cpu: 6', 'cpu: 4')}---\n{FACTS}"
-    assert rollcall("fit", "--strict", "-", stdin=fits).code == 0
-    assert rollcall("fit", "--strict", "-", stdin=JOB).code == 1, "nothing is known without nodes"
+def test_strict_wants_every_gang_to_fit_with_all_that_is_asked(rollcall: Run) -> None:
+    no_limits = "".join(
+        f"---\napiVersion: v1\nkind: {kind}List\nitems: []\n" for kind in ("ResourceQuota", "LimitRange")
+    )
+    small = JOB.replace("cpu: 6", "cpu: 4").replace("scheduler: volcano", "scheduler: koord-scheduler")
+    fits = f"{small}---\n{FACTS}"
+    assert rollcall("fit", "-", stdin=fits).code == 0
+    assert rollcall("fit", "--strict", "-", stdin=fits).code == 1, "quotas are not known"
+    assert rollcall("fit", "--strict", "-", stdin=fits + no_limits).code == 0
+    assert rollcall("fit", "--strict", "-", stdin=small).code == 1, "nothing is known without nodes"
     assert rollcall("fit", "-", stdin=f"{TRAIN_JOB}---\n{fits}").code == 0
-    assert rollcall("fit", "--strict", "-", stdin=f"{TRAIN_JOB}---\n{fits}").code == 1
+    assert rollcall("fit", "--strict", "-", stdin=f"{TRAIN_JOB}---\n{fits}{no_limits}").code == 1
 
 
 def test_a_job_that_has_begun_is_not_judged_as_if_it_were_fresh(rollcall: Run, tmp_path: Path) -> None:

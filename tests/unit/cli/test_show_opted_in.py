@@ -134,7 +134,7 @@ def test_a_name_that_is_not_generated_yet_is_shown_as_such(rollcall: Run) -> Non
 @pytest.mark.parametrize(
     ("arguments", "manifest", "code", "said"),
     [
-        ((), JOB, 0, "<stdin>:1:1: Job default/demo: not opted in: "),
+        ((), JOB, 3, "<stdin>:1:1: Job default/demo: not opted in: "),
         (KOORD, JOB.replace("completions: 2", "completions: 5"), 1, "<stdin>:7:3: owner/completions at spec.comp"),
         (KOORD, TRAIN_JOB, 3, "<stdin>:5:16: owner/runtime at spec.runtimeRef.name: not judged: "),
         (KOORD, "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n", 0, "makes no pods"),

@@ -88,10 +88,12 @@ def _folded(group: SchedulerGroup, stem: str, count: int) -> tuple[SchedulerGrou
 def _flat(workload: OptedInWorkload, grouping: PodGrouping, domains: tuple[str | None, str | None]) -> SchedulerGroup:
     """The PodGroup of a Job or MPIJob: its minimum counts any of the pods, so its parts have none of their own."""
     parts = [part for part in (*workload.outside_parts, *workload.parts) if part.pods > 0]
-    below = () if isinstance(workload, Job) else tuple(_leaf(part, part.pods) for part in parts)
+    is_job = isinstance(workload, Job)
+    below = () if is_job else tuple(_leaf(part, part.pods) for part in parts)
     minimum = sum(grouping.minimums.values()) if grouping.total is None else grouping.total
     pods = sum(part.pods for part in parts)
-    return SchedulerGroup(workload.name, pods, minimum, None, None, *domains, below=below)
+    part = workload.parts[0] if is_job else None
+    return SchedulerGroup(workload.name, pods, minimum, part, None, *domains, below=below)
 
 
 def _leaves(workload: OptedInWorkload, part: Part, grouping: PodGrouping) -> Iterator[SchedulerGroup]:
