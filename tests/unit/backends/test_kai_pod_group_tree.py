@@ -9,6 +9,7 @@ import pytest
 from tests.unit.backends.test_kai_podgrouper import KAI, MINIMUM, in_order, segmented, steps
 from tests.unit.shapes.workloads import deployment, mpi_job, pytorch_job, ray_cluster, template, view, worker_group
 from webhook.backends.kai.pod_group_tree import pod_groups_of
+from webhook.backends.kai.podgrouper import grouping_of
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.job import Job
@@ -113,9 +114,8 @@ def test_a_raycluster_has_a_leaf_for_each_group_with_the_pods_that_it_must_have(
 
 
 def test_the_launcher_of_an_mpijob_counts_until_it_is_created_later() -> None:
-    specs = {"Launcher": {"replicas": 1, "template": template()}, "Worker": {"replicas": 2, "template": template()}}
-    assert trees_of(view(mpi_job(mpiReplicaSpecs=specs))) == [("demo: 3", "launcher: 1", "worker: 2")]
-    later = mpi_job(mpiReplicaSpecs=specs, launcherCreationPolicy="WaitForWorkersReady")
+    assert trees_of(view(mpi_job())) == [("demo: 3", "launcher: 1", "worker: 2")]
+    later = mpi_job(launcherCreationPolicy="WaitForWorkersReady")
     assert trees_of(view(later)) == [("demo: 2 of 3", "launcher-later: 1", "worker: 2")]
 
 
@@ -141,3 +141,15 @@ def test_why_there_is_no_group() -> None:
         "podgrouper makes no PodGroup: spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize: "
     )
     assert pod_groups_of(view(deployment()), TREES) is None, "podgrouper makes one for each pod"
+
+
+def test_fit_is_told_that_the_level_of_segments_is_not_judged() -> None:
+    manifest = segmented(5, 2)
+    level = {"kai.scheduler/segment-topology-required-placement": "rack", "kai.scheduler/topology": "dc"}
+    manifest["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {"annotations": level}
+    grouping = grouping_of(LeaderWorkerSet(manifest))
+    assert grouping is not None
+    assert grouping.unsure == ["the level that each segment requires is not judged"]
+    groups = pod_groups_of(LeaderWorkerSet(manifest), TREES)
+    assert groups is not None
+    assert [segment.required for segment in groups.groups[0].below] == ["rack", "rack"]
