@@ -292,6 +292,9 @@ def _tree(workload: OptedInWorkload, made: OptedInWorkload, choice: Choice, sett
             return workload_tree(workload, made, note=f"its gang is not known: {why}")
         if not support.supported:
             return workload_tree(workload, made, note=f"no gang: {support.why}")
+    if profile is None and choice.scheduler:
+        note = f"its gang is not known: {shown(choice.scheduler)} has no profile here"
+        return workload_tree(workload, made, note=note)
     if barred is not None and not barred.is_made:
         return workload_tree(workload, made, note=f"no gang is made: {barred.why}")
     if choice.scheduler:

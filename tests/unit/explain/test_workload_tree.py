@@ -49,7 +49,7 @@ def test_the_submitter_of_a_rayjob_is_in_no_gang() -> None:
     [
         (spark_application(scheduler="volcano", batchScheduler="volcano"), "its gang is not known: Spark's operator "),
         (spark_application(scheduler="koord-scheduler", batchScheduler="volcano"), "no gang: Spark's operator makes "),
-        (mpi_job(scheduler="lpx-scheduler"), "no gang: neither lpx-scheduler nor Rollcall "),
+        (mpi_job(scheduler="lpx-scheduler"), 'its gang is not known: "lpx-scheduler" has no profile here'),
         (mpi_job(scheduler=None), "if it were opted in"),
         (volcano_job(scheduler="koord-scheduler"), "no gang: Volcano's controller makes its PodGroup, and koord-"),
     ],
