@@ -98,7 +98,7 @@ TABLE: dict[str, tuple[Manifest, set[tuple[str, str]]]] = {
     ),
     "a SparkApplication of yunikorn": (
         spark_application(scheduler="volcano", batchScheduler="yunikorn"),
-        set(),
+        {("owner/gang-unread", "spec.batchScheduler")},
     ),
     "a SparkApplication larger than its queue": (
         spark_application(

@@ -257,6 +257,11 @@ class OptedInWorkload(ABC):
         if (at := self.native_path) is not None:
             yield Left(at, f"its own controller makes its gang, because {at} is set")
 
+    @property
+    def outside_parts(self) -> tuple[Part, ...]:
+        """Its parts whose pods are in no gang, such as a launcher."""
+        return ()
+
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
         """The fields that state numbers of its pods, with their values. Raises `Malformed`."""
         return iter(())

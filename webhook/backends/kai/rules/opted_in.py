@@ -24,6 +24,7 @@ from webhook.backends.kai.keys import (
     LABEL_QUEUE,
 )
 from webhook.backends.kai.podgrouper import (
+    TREES,
     Fault,
     PodGrouping,
     first_parts,
@@ -54,8 +55,6 @@ from webhook.validators.opted_in_names import Key
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _KAI = "kai-scheduler"
-# From this version on, podgrouper's groups of JobSets are trees.
-TREES = Version(0, 16)
 # A minimum that any workload reaches with its first pod.
 _ONE = {ANNOTATION_MINIMUM: "1"}
 _MOST_DIGITS = 18
