@@ -672,6 +672,27 @@ VALUES: dict[str, File] = {
         (item(VOLCANO, "Queue", spec={"weight": -1}),), one("volcano/queue-weight", "spec.weight", -1)
     ),
     "a Queue with the default weight": File((item(VOLCANO, "Queue", spec={}),)),
+    "a Queue that deserves less than its guarantee": File(
+        (item(VOLCANO, "Queue", spec={"guarantee": {"resource": {"cpu": 4}}, "deserved": {"cpu": "3500m"}}),),
+        one("volcano/queue-amounts", "spec.deserved.cpu", "3500m"),
+    ),
+    "a Queue that deserves nothing of its guarantee": File(
+        (item(VOLCANO, "Queue", spec={"guarantee": {"resource": {"cpu": 4}}}),),
+        one("volcano/queue-amounts", "spec.deserved.cpu", None),
+    ),
+    "a Queue that deserves more than its capability": File(
+        (item(VOLCANO, "Queue", spec={"capability": {"cpu": 2}, "deserved": {"cpu": 3, "memory": "1Gi"}}),),
+        one("volcano/queue-amounts", "spec.deserved.cpu", 3),
+    ),
+    "a Queue whose amounts are in order": File(
+        (
+            item(
+                VOLCANO,
+                "Queue",
+                spec={"guarantee": {"resource": {"cpu": 1}}, "deserved": {"cpu": "1000m"}, "capability": {"cpu": 1}},
+            ),
+        )
+    ),
 }
 FILES = {**GROUPS, **VERSIONS, **AMOUNTS, **PEERS, **KEYS, **VALUES}
 # The rules that are tested here.
@@ -687,6 +708,7 @@ TESTED = (
     "kai/group-parent",
     "volcano/group-two-tiers",
     "volcano/group-topology-mode",
+    "volcano/queue-amounts",
     "volcano/queue-weight",
     "coscheduling/group-minimum",
     "kueue/topology-keys",

@@ -128,6 +128,19 @@ def subgroups(size: int, each: Any, **policy: Any) -> dict[str, Any]:
     return leader_worker_set(size, subGroupPolicy={"subGroupSize": each, **policy})
 
 
+def rollout(**rolling: Any) -> dict[str, Any]:
+    """A LeaderWorkerSet of two groups with these settings of its rollout."""
+    found = leader_worker_set()
+    found["spec"]["rolloutStrategy"] = {"rollingUpdateConfiguration": rolling}
+    return found
+
+
+def ray_job(**spec: Any) -> dict[str, Any]:
+    """A RayJob of one worker group."""
+    return object_of("ray.io/v1", "RayJob", {"rayClusterSpec": ray_cluster()["spec"], **spec})
+
+
+ROLLING = "spec.rolloutStrategy.rollingUpdateConfiguration"
 REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
     "minReplicas above maxReplicas": (ray_cluster(minReplicas=5, maxReplicas=2), [("warn", GROUP, 5)]),
     "minReplicas as maxReplicas": (ray_cluster(minReplicas=2, maxReplicas=2), []),
@@ -180,7 +193,167 @@ REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
     "an unknown MPI": (mpi_job(mpiImplementation="Foo"), [("deny", "spec.mpiImplementation", "Foo")]),
     "an MPI of another type": (mpi_job(mpiImplementation=["Intel"]), [("deny", "spec.mpiImplementation", None)]),
     "a known MPI": (mpi_job(mpiImplementation="MPICH", slotsPerWorker=0), []),
+    "workers without a number": (
+        mpi_job(mpiReplicaSpecs={"Launcher": {"template": TEMPLATE}, "Worker": {"template": TEMPLATE}}),
+        [("deny", f"{MPI}.Worker.replicas", 0)],
+    ),
+    "workers that always restart": (
+        mpi_job(
+            mpiReplicaSpecs={
+                "Launcher": {"template": TEMPLATE},
+                "Worker": {"replicas": 2, "restartPolicy": "Always", "template": TEMPLATE},
+            }
+        ),
+        [("deny", f"{MPI}.Worker.restartPolicy", "Always")],
+    ),
+    "negative slots": (mpi_job(slotsPerWorker=-1), [("deny", "spec.slotsPerWorker", -1)]),
+    "an unknown end of pods": (
+        mpi_job(runPolicy={"cleanPodPolicy": "Some"}),
+        [("deny", "spec.runPolicy.cleanPodPolicy", "Some")],
+    ),
+    "a master without a number": (pytorch_job(Master=ONE), [("warn", f"{REPLICAS}.Master.replicas", None)]),
+    "a master in lower case": (
+        pytorch_job(master={**ONE, "replicas": 1}),
+        [("warn", f"{REPLICAS}.master", "master")],
+    ),
+    "workers of none": (
+        pytorch_job(Worker={**ONE, "replicas": 0}),
+        [("warn", f"{REPLICAS}.Worker.replicas", 0)],
+    ),
+    "elastic without workers": (
+        object_of(
+            "kubeflow.org/v1",
+            "PyTorchJob",
+            {"elasticPolicy": {}, "pytorchReplicaSpecs": {"Master": {**ONE, "replicas": 1}}},
+        ),
+        [("deny", f"{REPLICAS}.Worker", None)],
+    ),
+    "a Job without a container": (
+        job(template={"spec": {"restartPolicy": "Never", "containers": []}}),
+        [("deny", "spec.template.spec.containers", None)],
+    ),
+    "a worker group without a container": (
+        ray_cluster(template={"spec": {"containers": []}}),
+        [("deny", "spec.workerGroupSpecs[0].template.spec.containers", None)],
+    ),
+    "resources twice": (
+        ray_cluster(rayStartParams={"num-gpus": "1"}, resources={"CPU": "1"}),
+        [("warn", "spec.workerGroupSpecs[0].resources", "num-gpus")],
+    ),
+    "labels in the parameters of Ray": (
+        ray_cluster(rayStartParams={"labels": "a=b"}),
+        [("warn", "spec.workerGroupSpecs[0].rayStartParams.labels", "a=b")],
+    ),
+    "a RayJob without a cluster": (
+        object_of("ray.io/v1", "RayJob", {"entrypoint": "x"}),
+        [("deny", "spec.rayClusterSpec", None)],
+    ),
+    "a RayJob that keeps its cluster": (
+        ray_job(suspend=True),
+        [("deny", "spec.suspend", True)],
+    ),
+    "a RayJob that may be suspended": (ray_job(suspend=True, shutdownAfterJobFinishes=True, backoffLimit=1), []),
+    "a RayJob without time": (
+        ray_job(activeDeadlineSeconds=0, ttlSecondsAfterFinished=-1),
+        [("deny", "spec.activeDeadlineSeconds", 0), ("deny", "spec.ttlSecondsAfterFinished", -1)],
+    ),
+    "a subdomain of capitals": (job_set(network={"subdomain": "A_b"}), [("deny", "spec.network.subdomain", "A_b")]),
+    "a coordinator": (
+        job_set(job={"completions": 2}, coordinator={"replicatedJob": "w", "jobIndex": 1, "podIndex": 1}),
+        [],
+    ),
+    "a coordinator beyond the Jobs": (
+        job_set(job={"completions": 2}, coordinator={"replicatedJob": "w", "jobIndex": 2}),
+        [("deny", "spec.coordinator.jobIndex", 2)],
+    ),
+    "a coordinator of no Job": (
+        job_set(coordinator={"replicatedJob": "zz"}),
+        [("deny", "spec.coordinator.replicatedJob", "zz")],
+    ),
+    "a coordinator without completions": (
+        job_set(coordinator={"replicatedJob": "w"}),
+        [("deny", "spec.replicatedJobs[0].template.spec.completions", None)],
+    ),
+    "two rules of one name": (
+        job_set(failurePolicy={"rules": [{"name": "a"}, {"name": "a"}, {}]}),
+        [("deny", "spec.failurePolicy.rules[1].name", "a")],
+    ),
+    "an unknown reason": (
+        job_set(failurePolicy={"rules": [{"onJobFailureReasons": ["Boredom"]}]}),
+        [("deny", "spec.failurePolicy.rules[0].onJobFailureReasons[0]", "Boredom")],
+    ),
+    "a rollout that moves nothing": (
+        rollout(maxUnavailable=0),
+        [("deny", f"{ROLLING}.maxUnavailable", 0)],
+    ),
+    "a rollout of less than one group": (
+        rollout(maxUnavailable="10%"),
+        [("deny", f"{ROLLING}.maxUnavailable", "10%")],
+    ),
+    "a rollout that adds groups": (rollout(maxUnavailable=0, maxSurge="10%"), []),
+    "a rollout by default": (rollout(), []),
+    "more than all groups": (rollout(maxSurge="101%"), [("deny", f"{ROLLING}.maxSurge", "101%")]),
+    "a negative partition": (rollout(partition=-1), [("deny", f"{ROLLING}.partition", -1)]),
+    "pods beyond all numbers": (leader_worker_set(3000, 1_000_000), [("deny", "spec.replicas", 1_000_000)]),
+    "node selectors of application and role": (
+        object_of(
+            "sparkoperator.k8s.io/v1beta2",
+            "SparkApplication",
+            {"nodeSelector": {"a": "b"}, "driver": {"nodeSelector": {"a": "c"}}, "executor": {}},
+        ),
+        [("deny", "spec.nodeSelector", "a")],
+    ),
+    "a template for Spark 2": (
+        object_of(
+            "sparkoperator.k8s.io/v1beta2",
+            "SparkApplication",
+            {"sparkVersion": "2.4.5", "driver": {"template": TEMPLATE}, "executor": {}},
+        ),
+        [("deny", "spec.driver.template", "2.4.5")],
+    ),
 }
+
+
+def called(name: str, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The object under another name."""
+    return {**manifest, "metadata": {"name": name, "namespace": "ml"}}
+
+
+# By kind, the longest name that its owner accepts, and what it does about a longer one.
+NAMES: dict[str, tuple[dict[str, Any], int, str]] = {
+    "a JobSet by its Jobs": (job_set(), 63 - len("-w-1"), "deny"),
+    "a JobSet by its pods": (job_set(job={"completions": 20}), 63 - len("-w-1-19-abcde"), "deny"),
+    "a JobSet of other pods": (
+        job_set(job={"completions": 20, "completionMode": "NonIndexed"}),
+        63 - len("-w-1"),
+        "deny",
+    ),
+    "a LeaderWorkerSet": (leader_worker_set(), 63, "deny"),
+    "a RayCluster": (ray_cluster(), 53, "warn"),
+    "a RayJob": (ray_job(), 47, "warn"),
+    "an MPIJob": (mpi_job(), 63 - len("-worker-1"), "deny"),
+    "a PyTorchJob": (pytorch_job(Worker={**ONE, "replicas": 1}), 63, "warn"),
+    "a TrainJob": (object_of("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "x"}}), 63, "deny"),
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_name_that_a_peer_refuses_is_reported(rollcall: Run, tmp_path: Path, kind: str) -> None:
+    """A name that is too long, or that begins with a digit."""
+    manifest, limit, action = NAMES[kind]
+    assert findings_of(rollcall, tmp_path, called("a" * limit, manifest), "owner/refused") == []
+    for name in ("a" * (limit + 1), "1a"):
+        parsed = findings_of(rollcall, tmp_path, called(name, manifest), "owner/refused")
+        assert parsed == [(action, "metadata.name", name)], name
+
+
+def test_a_generated_name_has_five_characters_more(rollcall: Run, tmp_path: Path) -> None:
+    """Which the API server adds."""
+    manifest = {**ray_cluster(), "metadata": {"generateName": "a" * 49}}
+    expected = [("warn", "metadata.generateName", "a" * 49)]
+    assert findings_of(rollcall, tmp_path, manifest, "owner/refused") == expected
+    manifest["metadata"] = {"generateName": "a" * 48}
+    assert findings_of(rollcall, tmp_path, manifest, "owner/refused") == []
 
 
 @pytest.mark.parametrize("name", REFUSED)

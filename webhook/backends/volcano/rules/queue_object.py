@@ -13,9 +13,10 @@ from webhook.backends.volcano.rules.queue import QUEUES
 from webhook.backends.volcano.settings import RuleContext
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Action, Finding, shown
 from webhook.model.known_objects import QueuedGroup, QueuedGroups, VolcanoQueue
-from webhook.model.reading import integer
+from webhook.model.quantity import parse_quantity
+from webhook.model.reading import integer, mapping
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, rule
 
@@ -92,3 +93,42 @@ def queue_weight(found: StoredObject, _: RuleContext) -> Results:
             remedy=f"set 1 to {_MOST_WEIGHT}",
             at_most=Action.DENY if weight else Action.WARN,
         )
+
+
+@rule(
+    "volcano/queue-amounts",
+    kinds=(keys.QUEUES,),
+    default=Action.WARN,
+    passes=Example({**queue(), "spec": {"guarantee": {"resource": {"cpu": "4"}}, "deserved": {"cpu": "8"}}}),
+    fails=Example({**queue(), "spec": {"guarantee": {"resource": {"cpu": "4"}}, "deserved": {"cpu": "2"}}}),
+)
+def queue_amounts(found: StoredObject, _: RuleContext) -> Results:
+    """What a Queue deserves is between its guarantee and its capability. From v1.13 on Volcano's own webhook refuses a
+    guarantee above what the Queue deserves, and a deserved amount above the capability; from v1.14 on also a guarantee
+    of a resource for which no deserved amount is stated. Earlier releases accept the Queue.
+
+    Source: volcano-sh/volcano, pkg/webhooks/admission/queues/validate/validate_queue.go (`validateResourceOfQueue`,
+    v1.13.0; `validateResourceQuantityOfQueue`, v1.15.1).
+    """
+    capability, deserved = mapping(found.spec.get("capability")), mapping(found.spec.get("deserved"))
+    for resource, stated in mapping(mapping(found.spec.get("guarantee")).get("resource")).items():
+        guarantee, share = parse_quantity(stated), parse_quantity(deserved.get(resource))
+        if resource not in deserved or (guarantee is not None and share is not None and share < guarantee):
+            yield Finding(
+                at=SPEC / "deserved" / resource,
+                found=deserved.get(resource),
+                why=f"the Queue is guaranteed {shown(stated)}, and Volcano refuses one that deserves less",
+                remedy="raise it to the guarantee, or lower the guarantee",
+                instead=(stated,),
+            )
+    for resource, stated in deserved.items():
+        limit = capability.get(resource)
+        share, most = parse_quantity(stated), parse_quantity(limit)
+        if share is not None and most is not None and share > most:
+            yield Finding(
+                at=SPEC / "deserved" / resource,
+                found=stated,
+                why=f"the Queue's capability is {shown(limit)}, and Volcano refuses one that deserves more",
+                remedy="lower it to the capability, or raise the capability",
+                instead=(limit,),
+            )
