@@ -342,6 +342,11 @@ VERSIONS = {
 _HEAD = "spec.headGroupSpec.template.spec.containers[0].resources"
 _POD = "spec.containers[0].resources"
 AMOUNTS = {
+    "a quota with more at least than at most": File(
+        (_served(KOORDINATOR, "ElasticQuota", spec={"min": {"cpu": 3, "memory": "1Gi"}, "max": {"cpu": "2500m"}}),),
+        one("resources/quota-range", "spec.min.cpu", 3) | one("resources/quota-range", "spec.min.memory", "1Gi"),
+    ),
+    "a quota in order": File((_served(KOORDINATOR, "ElasticQuota", spec={"min": {"cpu": 2}, "max": {"cpu": 2}}),)),
     "a unit that Kubernetes does not have": File(
         (requesting("RayCluster", {"memory": "10 GB"}),),
         one("resources/quantity", f"{_HEAD}.requests.memory", "10 GB"),
@@ -665,6 +670,10 @@ VALUES: dict[str, File] = {
         one("volcano/group-topology-mode", "spec.subGroupPolicy[0].networkTopology.mode", "Hard"),
     ),
     "a soft mode": File((group(VOLCANO, networkTopology={"mode": "soft"}),)),
+    "a KAI Queue without resources": File(
+        (item("scheduling.run.ai/v2", "Queue", spec={"priority": 1}),),
+        one("kai/queue-resources", "spec.resources", None),
+    ),
     "a Queue without weight": File(
         (item(VOLCANO, "Queue", spec={"weight": 0}),), one("volcano/queue-weight", "spec.weight", 0)
     ),
@@ -706,6 +715,7 @@ TESTED = (
     "kai/group-without-minimum",
     "kai/set-minimum",
     "kai/group-parent",
+    "kai/queue-resources",
     "volcano/group-two-tiers",
     "volcano/group-topology-mode",
     "volcano/queue-amounts",
