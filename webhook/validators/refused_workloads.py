@@ -10,7 +10,7 @@ from typing import Any
 
 from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, shown
-from webhook.model.naming import LABEL_VALUE_LIMIT, is_label, is_service_name
+from webhook.model.naming import LABEL_VALUE_LIMIT, is_key, is_label, is_service_name, is_subdomain
 from webhook.model.reading import text
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.trainjob import MadeJobSet
@@ -134,6 +134,11 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
     yield from _target_names(job_set)
     yield from _coordinator(job_set)
     yield from _failure_rules(job_set)
+    yield from _claims(job_set)
+    manager = job_set.spec.get("managedBy")
+    if isinstance(manager, str) and not ("/" in manager and is_key(manager)):
+        why = "JobSet refuses the name of a controller without a domain before it"
+        yield Finding(SPEC / "managedBy", manager, why, "write DOMAIN/NAME, or remove it")
     subdomain = _object(job_set.spec.get("network")).get("subdomain")
     if isinstance(subdomain, str) and subdomain and not is_service_name(subdomain):
         why = "JobSet makes a Service of this name, and refuses one that is no DNS label or begins with no letter"
@@ -215,6 +220,50 @@ def _coordinator(job_set: JobSet) -> Results:
         if most is not None and type(index) is int and not 0 <= index < most:
             why = f"JobSet refuses a coordinator beyond the {most} that there are"
             yield Finding(path / field, index, why, f"set 0 to {max(most - 1, 0)}", instead=(0,))
+    # JobSet writes the address of the coordinator into a label of each pod.
+    at, name = _longest_name(job_set)
+    subdomain = _object(job_set.spec.get("network")).get("subdomain") or name
+    address = f"{name}-{part.name}-{raw.get('jobIndex') or 0}-{raw.get('podIndex') or 0}.{subdomain}"
+    if name and (over := len(address) - LABEL_VALUE_LIMIT) > 0:
+        why = (
+            f"the address of the coordinator, {shown(address)}, has {len(address)} characters, and a label has at most"
+        )
+        why = f"JobSet refuses it: {why} {LABEL_VALUE_LIMIT}"
+        yield Finding(at, job_set.name, why, f"shorten the names, or the subdomain, by {over}")
+
+
+def _claims(job_set: JobSet) -> Results:
+    """The volumes that JobSet makes: each has a name of its own, and a container mounts it."""
+    policies = job_set.spec.get("volumeClaimPolicies")
+    names: set[str] = set()
+    for index, policy in enumerate(policies if isinstance(policies, list) else ()):
+        templates = _object(policy).get("templates")
+        for place, template in enumerate(templates if isinstance(templates, list) else ()):
+            at = SPEC / "volumeClaimPolicies" / Item(index) / "templates" / Item(place) / "metadata" / "name"
+            name = _object(_object(template).get("metadata")).get("name")
+            if not isinstance(name, str) or not is_subdomain(name):
+                why = "JobSet refuses a template that has no name, or one that no PersistentVolumeClaim can have"
+                yield Finding(at, name, why, "name it with lowercase letters, digits and dashes")
+                continue
+            if name in names:
+                yield Finding(at, name, "JobSet refuses two templates of one name", "rename one")
+            names.add(name)
+            specs = [part.template.spec for part in job_set.parts]
+            if any(name in _names(spec.get("volumes")) for spec in specs):
+                why = "JobSet refuses a template with the name of a volume of the pods"
+                yield Finding(at, name, why, "rename one of the two")
+            containers = [
+                _object(container)
+                for spec in specs
+                for key in ("containers", "initContainers")
+                for container in (spec.get(key) or ())
+            ]
+            if not any(name in _names(container.get("volumeMounts")) for container in containers):
+                yield Finding(at, name, "JobSet refuses a template that no container mounts", "mount it, or remove it")
+
+
+def _names(items: Any) -> set[Any]:
+    return {_object(item).get("name") for item in items} if isinstance(items, list) else set()
 
 
 _RULE_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")

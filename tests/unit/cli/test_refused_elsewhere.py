@@ -140,6 +140,19 @@ def ray_job(**spec: Any) -> dict[str, Any]:
     return object_of("ray.io/v1", "RayJob", {"rayClusterSpec": ray_cluster()["spec"], **spec})
 
 
+def claims(*names: str) -> list[dict[str, Any]]:
+    """A policy of a JobSet for claims of these names."""
+    return [{"templates": [{"metadata": {"name": name}, "spec": {}} for name in names]}]
+
+
+def mounting(name: str) -> dict[str, Any]:
+    """A pod template whose container mounts a volume."""
+    mounts = [{"name": name, "mountPath": "/data"}]
+    container = {"name": "node", "image": "example.com/x:1", "volumeMounts": mounts}
+    return {"spec": {"restartPolicy": "Never", "containers": [container]}}
+
+
+CLAIMS = "spec.volumeClaimPolicies[0]"
 ROLLING = "spec.rolloutStrategy.rollingUpdateConfiguration"
 REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
     "minReplicas above maxReplicas": (ray_cluster(minReplicas=5, maxReplicas=2), [("warn", GROUP, 5)]),
@@ -273,6 +286,34 @@ REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
     "a coordinator without completions": (
         job_set(coordinator={"replicatedJob": "w"}),
         [("deny", "spec.replicatedJobs[0].template.spec.completions", None)],
+    ),
+    "a coordinator with a long address": (
+        {
+            **job_set(job={"completions": 2}, coordinator={"replicatedJob": "w"}),
+            "metadata": {"name": "a" * 29, "namespace": "ml"},
+        },
+        [("deny", "metadata.name", "a" * 29)],
+    ),
+    "a coordinator with the longest address": (
+        {
+            **job_set(job={"completions": 2}, coordinator={"replicatedJob": "w"}),
+            "metadata": {"name": "a" * 28, "namespace": "ml"},
+        },
+        [],
+    ),
+    "a controller without a domain": (job_set(managedBy="me"), [("deny", "spec.managedBy", "me")]),
+    "a controller": (job_set(managedBy="jobset.sigs.k8s.io/jobset-controller"), []),
+    "claims": (
+        job_set(job={"template": mounting("data")}, volumeClaimPolicies=claims("data")),
+        [],
+    ),
+    "wrong claims": (
+        job_set(job={"template": mounting("data")}, volumeClaimPolicies=claims("data", "data", "A_b", "other")),
+        [
+            ("deny", f"{CLAIMS}.templates[1].metadata.name", "data"),
+            ("deny", f"{CLAIMS}.templates[2].metadata.name", "A_b"),
+            ("deny", f"{CLAIMS}.templates[3].metadata.name", "other"),
+        ],
     ),
     "two rules of one name": (
         job_set(failurePolicy={"rules": [{"name": "a"}, {"name": "a"}, {}]}),
