@@ -225,10 +225,7 @@ def _coordinator(job_set: JobSet) -> Results:
     subdomain = _object(job_set.spec.get("network")).get("subdomain") or name
     address = f"{name}-{part.name}-{raw.get('jobIndex') or 0}-{raw.get('podIndex') or 0}.{subdomain}"
     if name and (over := len(address) - LABEL_VALUE_LIMIT) > 0:
-        why = (
-            f"the address of the coordinator, {shown(address)}, has {len(address)} characters, and a label has at most"
-        )
-        why = f"JobSet refuses it: {why} {LABEL_VALUE_LIMIT}"
+        why = f"JobSet refuses the address of the coordinator, {shown(address)}: it is too long for a label"
         yield Finding(at, job_set.name, why, f"shorten the names, or the subdomain, by {over}")
 
 
