@@ -693,6 +693,26 @@ VALUES: dict[str, File] = {
         (item(VOLCANO, "Queue", spec={"capability": {"cpu": 2}, "deserved": {"cpu": 3, "memory": "1Gi"}}),),
         one("volcano/queue-amounts", "spec.deserved.cpu", 3),
     ),
+    "a Queue above its parent": File(
+        (
+            item(
+                VOLCANO,
+                "Queue",
+                "top",
+                spec={"capability": {"cpu": 4}, "guarantee": {"resource": {"cpu": 1}}, "deserved": {"cpu": 4}},
+            ),
+            item(VOLCANO, "Queue", "middle", spec={"parent": "top"}),
+            item(VOLCANO, "Queue", spec={"parent": "middle", "capability": {"cpu": "4500m", "memory": "9Gi"}}),
+            item(
+                VOLCANO,
+                "Queue",
+                "second",
+                spec={"parent": "top", "guarantee": {"resource": {"cpu": 2}}, "deserved": {"cpu": 2}},
+            ),
+        ),
+        one("volcano/queue-share", "spec.capability.cpu", "4500m")
+        | one("volcano/queue-share", "spec.guarantee.resource.cpu", 2),
+    ),
     "a Queue whose amounts are in order": File(
         (
             item(
@@ -719,6 +739,7 @@ TESTED = (
     "volcano/group-two-tiers",
     "volcano/group-topology-mode",
     "volcano/queue-amounts",
+    "volcano/queue-share",
     "volcano/queue-weight",
     "coscheduling/group-minimum",
     "kueue/topology-keys",
