@@ -21,6 +21,8 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 _INT32 = 2**31 - 1
 # The API server adds five characters to the first 58 of generateName.
 _GENERATED, _ADDED = 58, "xxxxx"
+# What a label leaves for a name before the hash of a revision.
+_MOST_OF_REVISION = LABEL_VALUE_LIMIT - len("-4294967295")
 _PERCENT = re.compile(r"0*(?:100|[0-9]{1,2})%")
 # The kinds whose pod templates are whole, by group. Spark, for one, fills in the containers.
 _WHOLE_TEMPLATES = frozenset(
@@ -46,10 +48,11 @@ _WHOLE_TEMPLATES = frozenset(
 def refused(workload: OptedInWorkload, _: Context[Any]) -> Results:
     """What the kind's own schema, webhook or controller refuses never runs. In a file nothing else says so.
 
-    Source: kubernetes, pkg/apis/batch/validation (v1.37); jobset, pkg/webhooks/jobset_webhook.go (v0.12); lws,
-    pkg/webhooks/leaderworkerset_webhook.go (v0.9); trainer, pkg/apis/trainer/v1alpha1 (v2.2); training-operator,
-    pkg/webhooks/pytorch (v1.9); mpi-operator, pkg/apis/kubeflow/validation and v2beta1/default.go (v0.8); kuberay,
-    controllers/ray/utils/validation.go (v1.6); spark-operator, internal/webhook/sparkapplication_validator.go (v2.5).
+    Source: kubernetes, pkg/apis/batch/validation, pkg/controller/statefulset, pkg/controller/history (v1.37); jobset,
+    pkg/webhooks/jobset_webhook.go (v0.12); lws, pkg/webhooks/leaderworkerset_webhook.go (v0.9); trainer,
+    pkg/apis/trainer/v1alpha1 (v2.2); training-operator, pkg/webhooks/pytorch (v1.9); mpi-operator,
+    pkg/apis/kubeflow/validation and v2beta1/default.go (v0.8); kuberay, controllers/ray/utils/validation.go (v1.6);
+    spark-operator, internal/webhook/sparkapplication_validator.go (v2.5).
     """
     api = workload.resource.api
     if (check := _CHECKS.get((api.group, api.kind))) is not None:
@@ -100,6 +103,18 @@ def _unfit_name(
         why = f"{system} refuses a name that does not begin with a letter, or is no DNS label"
         remedy = "begin with a letter, and use only lowercase letters, digits and dashes"
         yield Finding(at, stated, why, remedy, at_most=at_most)
+
+
+def _revision_label(workload: OptedInWorkload, suffix: str = "") -> Results:
+    """One finding if a StatefulSet of the workload's name, with `suffix` behind it, has too long a name for its pods:
+    each has a label of that name, a dash, and a hash of up to ten digits.
+    """
+    at, name = _longest_name(workload)
+    over = len(name) + len(suffix) - _MOST_OF_REVISION
+    if 0 < over <= LABEL_VALUE_LIMIT - _MOST_OF_REVISION:
+        why = f"the API server refuses pods of a StatefulSet whose name is longer than {_MOST_OF_REVISION} characters"
+        why = f"{why} if the hash of its revision is long: both are in a label"
+        yield Finding(at, workload.name, why, f"shorten it by {over}", at_most=Action.WARN)
 
 
 # --- Job and JobSet
@@ -304,6 +319,9 @@ def _of_groups(workload: OptedInWorkload) -> Results:
     yield from _unfit_name(workload, "LeaderWorkerSet")
     template = _object(workload.spec.get("leaderWorkerTemplate"))
     replicas, size = _or(workload.spec.get("replicas"), 1), _or(template.get("size"), 1)
+    # The workers of each group are a StatefulSet that is named after their leader.
+    has_workers = type(size) is int and size > 1 and type(replicas) is int and replicas > 0
+    yield from _revision_label(workload, f"-{replicas - 1}" if has_workers else "")
     if type(replicas) is int and type(size) is int and (replicas > _MOST_GROUPS or replicas * size > _INT32):
         why = f"LeaderWorkerSet refuses more than {_MOST_GROUPS} groups or {_INT32} pods"
         yield Finding(SPEC / "replicas", replicas, why, "lower it")
@@ -534,6 +552,7 @@ def _of_spark(workload: OptedInWorkload) -> Results:
 
 
 _CHECKS: dict[tuple[str, str], Callable[[OptedInWorkload], Results]] = {
+    ("apps", "StatefulSet"): _revision_label,
     ("batch", "Job"): _of_job,
     ("jobset.x-k8s.io", "JobSet"): _of_job_set,
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _of_groups,

@@ -369,7 +369,6 @@ NAMES: dict[str, tuple[dict[str, Any], int, str]] = {
         63 - len("-w-1"),
         "deny",
     ),
-    "a LeaderWorkerSet": (leader_worker_set(), 63, "deny"),
     "a RayCluster": (ray_cluster(), 53, "warn"),
     "a RayJob": (ray_job(), 47, "warn"),
     "an MPIJob": (mpi_job(), 63 - len("-worker-1"), "deny"),
@@ -386,6 +385,18 @@ def test_a_name_that_a_peer_refuses_is_reported(rollcall: Run, tmp_path: Path, k
     for name in ("a" * (limit + 1), "1a"):
         parsed = findings_of(rollcall, tmp_path, called(name, manifest), "owner/refused")
         assert parsed == [(action, "metadata.name", name)], name
+
+
+def test_the_name_of_a_stateful_set_leaves_room_for_the_hash_of_its_revision(rollcall: Run, tmp_path: Path) -> None:
+    """Both are in a label of its pods. The workers of a group are a StatefulSet."""
+    stateful_set = object_of("apps/v1", "StatefulSet", {"replicas": 2, "template": TEMPLATE})
+    for manifest, limit in ((stateful_set, 52), (leader_worker_set(), 50), (leader_worker_set(size=1), 52)):
+        assert findings_of(rollcall, tmp_path, called("a" * limit, manifest), "owner/refused") == []
+        parsed = findings_of(rollcall, tmp_path, called("a" * (limit + 1), manifest), "owner/refused")
+        assert parsed == [("warn", "metadata.name", "a" * (limit + 1))]
+    for name in ("a" * 64, "1a"):
+        parsed = findings_of(rollcall, tmp_path, called(name, leader_worker_set()), "owner/refused")
+        assert parsed == [("deny", "metadata.name", name)]
 
 
 def test_a_generated_name_has_five_characters_more(rollcall: Run, tmp_path: Path) -> None:
