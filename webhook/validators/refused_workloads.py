@@ -23,6 +23,8 @@ _INT32 = 2**31 - 1
 _GENERATED, _ADDED = 58, "xxxxx"
 # What a label leaves for a name before the hash of a revision.
 _MOST_OF_REVISION = LABEL_VALUE_LIMIT - len("-4294967295")
+# What begins a placeholder in a name.
+_UNRENDERED = re.compile(r"[${<]")
 _PERCENT = re.compile(r"0*(?:100|[0-9]{1,2})%")
 # The kinds whose pod templates are whole, by group. Spark, for one, fills in the containers.
 _WHOLE_TEMPLATES = frozenset(
@@ -73,11 +75,13 @@ def _no_containers(workload: OptedInWorkload) -> Results:
 
 
 def _longest_name(workload: OptedInWorkload) -> tuple[FieldPath, str]:
-    """The field that states the workload's name, and the name that it has, or a name of the same length."""
-    if name := text(workload.metadata.get("name")):
-        return METADATA / "name", name
-    prefix = text(workload.metadata.get("generateName")) or ""
-    return METADATA / "generateName", prefix[:_GENERATED] + _ADDED if prefix else ""
+    """The field that states the workload's name, and the name that it has, or a name of the same length; an empty one
+    if it is not rendered yet.
+    """
+    field = "name" if text(workload.metadata.get("name")) else "generateName"
+    if not workload.name or _UNRENDERED.search(workload.name):
+        return METADATA / field, ""
+    return METADATA / field, workload.name if field == "name" else workload.name[:_GENERATED] + _ADDED
 
 
 def _unfit_name(
@@ -112,8 +116,10 @@ def _revision_label(workload: OptedInWorkload, suffix: str = "") -> Results:
     at, name = _longest_name(workload)
     over = len(name) + len(suffix) - _MOST_OF_REVISION
     if 0 < over <= LABEL_VALUE_LIMIT - _MOST_OF_REVISION:
-        why = f"the API server refuses pods of a StatefulSet whose name is longer than {_MOST_OF_REVISION} characters"
-        why = f"{why} if the hash of its revision is long: both are in a label"
+        why = (
+            f"above {_MOST_OF_REVISION} characters the API server refuses the pods of a StatefulSet if the hash of its "
+            "revision is long: both are in one label"
+        )
         yield Finding(at, workload.name, why, f"shorten it by {over}", at_most=Action.WARN)
 
 
@@ -179,6 +185,8 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
 
 def _names_of_jobs(job_set: JobSet) -> Results:
     """The longest names of Jobs and pods, of which one fault is reported."""
+    if any(_UNRENDERED.search(part.name) for part in job_set.parts):
+        return
     suffixes = []
     for index, part in enumerate(job_set.parts):
         replicas = part.pods // part.each if part.each > 0 else 0

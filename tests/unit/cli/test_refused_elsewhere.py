@@ -399,6 +399,13 @@ def test_the_name_of_a_stateful_set_leaves_room_for_the_hash_of_its_revision(rol
         assert parsed == [("deny", "metadata.name", name)]
 
 
+@pytest.mark.parametrize("name", ["${JOB}", "$JOB-a", "{{ .Release.Name }}", "<name>"])
+def test_a_name_that_is_not_rendered_is_not_refused(rollcall: Run, tmp_path: Path, name: str) -> None:
+    """Its form is not yet known."""
+    for manifest in (job_set(), leader_worker_set(), ray_cluster(), mpi_job()):
+        assert findings_of(rollcall, tmp_path, called(name, manifest), "owner/refused") == []
+
+
 def test_a_generated_name_has_five_characters_more(rollcall: Run, tmp_path: Path) -> None:
     """Which the API server adds."""
     manifest = {**ray_cluster(), "metadata": {"generateName": "a" * 49}}
