@@ -157,8 +157,8 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
     yield from _failure_rules(job_set)
     yield from _claims(job_set)
     manager = job_set.spec.get("managedBy")
-    if isinstance(manager, str) and not ("/" in manager and is_key(manager)):
-        why = "JobSet refuses the name of a controller without a domain before it"
+    if isinstance(manager, str) and not ("/" in manager and is_key(manager) and len(manager) <= LABEL_VALUE_LIMIT):
+        why = f"JobSet refuses the name of a controller without a domain, or above {LABEL_VALUE_LIMIT} characters"
         yield Finding(SPEC / "managedBy", manager, why, "write DOMAIN/NAME, or remove it")
     subdomain = _object(job_set.spec.get("network")).get("subdomain")
     if isinstance(subdomain, str) and subdomain and not is_service_name(subdomain):
@@ -268,6 +268,10 @@ def _claims(job_set: JobSet) -> Results:
             if name in names:
                 yield Finding(at, name, "JobSet refuses two templates of one name", "rename one")
             names.add(name)
+            over = len(name) + len("-") + len(_longest_name(job_set)[1]) - LABEL_VALUE_LIMIT
+            if over > 0:
+                why = f"JobSet refuses a claim if this and its own name have more than {LABEL_VALUE_LIMIT} characters"
+                yield Finding(at, name, why, f"shorten one of them by {over}")
             specs = [part.template.spec for part in job_set.parts]
             if any(name in _names(spec.get("volumes")) for spec in specs):
                 why = "JobSet refuses a template with the name of a volume of the pods"
@@ -321,6 +325,8 @@ def _failure_rules(job_set: JobSet) -> Results:
 
 _SUBGROUP_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
 _MOST_GROUPS = 1_000_000
+_STARTS = ("LeaderCreated", "LeaderReady")
+_RESTARTS = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None", "Default")
 
 
 def _of_groups(workload: OptedInWorkload) -> Results:
@@ -333,6 +339,13 @@ def _of_groups(workload: OptedInWorkload) -> Results:
     if type(replicas) is int and type(size) is int and (replicas > _MOST_GROUPS or replicas * size > _INT32):
         why = f"LeaderWorkerSet refuses more than {_MOST_GROUPS} groups or {_INT32} pods"
         yield Finding(SPEC / "replicas", replicas, why, "lower it")
+    for holder, at, field, values in (
+        (workload.spec, SPEC, "startupPolicy", _STARTS),
+        (template, SPEC / "leaderWorkerTemplate", "restartPolicy", _RESTARTS),
+    ):
+        if holder.get(field) not in (None, "", *values):
+            why = "the schema of LeaderWorkerSet has no such value"
+            yield Finding(at / field, holder[field], why, f"set one of {', '.join(values)}", instead=values)
     yield from _rollout(_object(workload.spec.get("rolloutStrategy")), replicas)
     if isinstance(template.get("subGroupPolicy"), dict):
         yield from _subgroups(template["subGroupPolicy"], size)

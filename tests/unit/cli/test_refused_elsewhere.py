@@ -302,6 +302,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
         [],
     ),
     "a controller without a domain": (job_set(managedBy="me"), [("deny", "spec.managedBy", "me")]),
+    "a long controller": (job_set(managedBy="a.b/" + "c" * 60), [("deny", "spec.managedBy", "a.b/" + "c" * 60)]),
+    "a long claim": (
+        job_set(job={"template": mounting("d" * 59)}, volumeClaimPolicies=claims("d" * 59)),
+        [("deny", f"{CLAIMS}.templates[0].metadata.name", "d" * 59)],
+    ),
     "a controller": (job_set(managedBy="jobset.sigs.k8s.io/jobset-controller"), []),
     "claims": (
         job_set(job={"template": mounting("data")}, volumeClaimPolicies=claims("data")),
@@ -322,6 +327,16 @@ REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
     "an unknown reason": (
         job_set(failurePolicy={"rules": [{"onJobFailureReasons": ["Boredom"]}]}),
         [("deny", "spec.failurePolicy.rules[0].onJobFailureReasons[0]", "Boredom")],
+    ),
+    "an unknown start": (
+        object_of(
+            "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {**leader_worker_set()["spec"], "startupPolicy": "x"}
+        ),
+        [("deny", "spec.startupPolicy", "x")],
+    ),
+    "an unknown restart": (
+        leader_worker_set(restartPolicy="Always"),
+        [("deny", "spec.leaderWorkerTemplate.restartPolicy", "Always")],
     ),
     "a rollout that moves nothing": (
         rollout(maxUnavailable=0),

@@ -4,6 +4,7 @@ own webhook refuses in a Job.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -61,6 +62,7 @@ _TYPES: dict[str, Any] = {
         ],
     }
 }
+_MASTER = re.compile(r"(?:^|\s)--?master[=\s](\S+)")
 _REFUSED = "so Volcano refuses the Job"
 # How many names a message repeats.
 _NAMED = 4
@@ -176,6 +178,7 @@ def job_shape(workload: OptedInWorkload, _: RuleContext) -> Results:
         yield _shape(SPEC / "tasks", None, "it has no task", "add a task")
     # Volcano gives a task without a name one of its index.
     tasks = [(text(task.get("name")) or f"default{index}", task) for index, task in enumerate(raw)]
+    yield from _mpi_master(workload.spec, [name for name, _ in tasks])
     yield from _pod_names(workload, tasks)
     names: set[str] = set()
     for index, (name, task) in enumerate(tasks):
@@ -234,6 +237,20 @@ def _volumes(spec: Mapping[str, Any]) -> Iterator[Finding]:
         elif claim is not None and not is_subdomain(claim):
             remedy = "use lowercase letters, digits, dashes and dots"
             yield _shape(at / "volumeClaimName", claim, "no PersistentVolumeClaim can have this name", remedy)
+
+
+def _mpi_master(spec: Mapping[str, Any], names: list[str]) -> Iterator[Finding]:
+    """One finding if the task is missing that starts MPI: `master`, unless an argument of the plugin names another."""
+    plugins = mapping(spec.get("plugins"))
+    arguments = plugins.get("mpi")
+    if "mpi" not in plugins or not names:
+        return
+    stated = " ".join(one for one in arguments if isinstance(one, str)) if isinstance(arguments, list) else ""
+    argument = _MASTER.search(stated)
+    master = argument[1] if argument else "master"
+    if master not in names:
+        why = "the plugin mpi has no task of this name to start from"
+        yield _shape(SPEC / "plugins" / "mpi", master, why, "name a task with --master=NAME")
 
 
 def _pod_names(workload: OptedInWorkload, tasks: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Finding]:
