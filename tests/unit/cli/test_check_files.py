@@ -559,6 +559,41 @@ PEERS = {
             placed(unconstrained_topology="true"),
         )
     ),
+    "values that no group can have": File(
+        (
+            workload(
+                {
+                    **leaf("A_b"),
+                    "priority": 1_000_000_001,
+                    "preemptionPolicy": "Sometimes",
+                    "schedulingConstraints": {"topology": [{"key": "Example.com/x"}]},
+                    "resourceClaims": [{"name": "a/b", "resourceClaimName": "a"}],
+                }
+            ),
+        ),
+        frozenset(
+            ("kube/group-shape", f"spec.podGroupTemplates[0].{field}", value)
+            for field, value in (
+                ("name", "A_b"),
+                ("priority", 1_000_000_001),
+                ("preemptionPolicy", "Sometimes"),
+                ("schedulingConstraints.topology[0].key", "Example.com/x"),
+                ("resourceClaims[0].name", "a/b"),
+            )
+        ),
+        scheduler=TREE,
+    ),
+    "a group below a composite without a Workload": File(
+        (
+            item(
+                KUBERNETES,
+                "PodGroup",
+                spec={"parentCompositePodGroupName": "above", "schedulingPolicy": {"basic": {}}},
+            ),
+        ),
+        one("kube/group-shape", "spec.workloadRef", None),
+        scheduler=TREE,
+    ),
     "no policy": File(
         (item(KUBERNETES, "PodGroup", spec={}),), one("kube/group-shape", "spec.schedulingPolicy", None), scheduler=TREE
     ),
