@@ -165,7 +165,7 @@ TABLE: dict[str, tuple[Manifest, set[tuple[str, str]]]] = {
     ),
     "a PyTorchJob without a number": (
         pytorch_job(worker=0, scheduler=KAI),
-        {(UNGROUPED, f"{SPECS}.Worker.replicas")},
+        {(UNGROUPED, f"{SPECS}.Worker.replicas"), ("owner/refused", f"{SPECS}.Worker.replicas")},
     ),
     "a PyTorchJob above its pods": (
         pytorch_job(scheduler=KAI, elasticPolicy={"minReplicas": 6}),

@@ -441,6 +441,11 @@ VERSIONS = {
 _HEAD = "spec.headGroupSpec.template.spec.containers[0].resources"
 _POD = "spec.containers[0].resources"
 AMOUNTS = {
+    "a quota with more at least than at most": File(
+        (_served(KOORDINATOR, "ElasticQuota", spec={"min": {"cpu": 3, "memory": "1Gi"}, "max": {"cpu": "2500m"}}),),
+        one("resources/quota-range", "spec.min.cpu", 3) | one("resources/quota-range", "spec.min.memory", "1Gi"),
+    ),
+    "a quota in order": File((_served(KOORDINATOR, "ElasticQuota", spec={"min": {"cpu": 2}, "max": {"cpu": 2}}),)),
     "a unit that Kubernetes does not have": File(
         (requesting("RayCluster", {"memory": "10 GB"}),),
         one("resources/quantity", f"{_HEAD}.requests.memory", "10 GB"),
@@ -653,6 +658,41 @@ PEERS = {
             placed(unconstrained_topology="true"),
         )
     ),
+    "values that no group can have": File(
+        (
+            workload(
+                {
+                    **leaf("A_b"),
+                    "priority": 1_000_000_001,
+                    "preemptionPolicy": "Sometimes",
+                    "schedulingConstraints": {"topology": [{"key": "Example.com/x"}]},
+                    "resourceClaims": [{"name": "a/b", "resourceClaimName": "a"}],
+                }
+            ),
+        ),
+        frozenset(
+            ("kube/group-shape", f"spec.podGroupTemplates[0].{field}", value)
+            for field, value in (
+                ("name", "A_b"),
+                ("priority", 1_000_000_001),
+                ("preemptionPolicy", "Sometimes"),
+                ("schedulingConstraints.topology[0].key", "Example.com/x"),
+                ("resourceClaims[0].name", "a/b"),
+            )
+        ),
+        scheduler=TREE,
+    ),
+    "a group below a composite without a Workload": File(
+        (
+            item(
+                KUBERNETES,
+                "PodGroup",
+                spec={"parentCompositePodGroupName": "above", "schedulingPolicy": {"basic": {}}},
+            ),
+        ),
+        one("kube/group-shape", "spec.workloadRef", None),
+        scheduler=TREE,
+    ),
     "no policy": File(
         (item(KUBERNETES, "PodGroup", spec={}),), one("kube/group-shape", "spec.schedulingPolicy", None), scheduler=TREE
     ),
@@ -764,6 +804,10 @@ VALUES: dict[str, File] = {
         one("volcano/group-topology-mode", "spec.subGroupPolicy[0].networkTopology.mode", "Hard"),
     ),
     "a soft mode": File((group(VOLCANO, networkTopology={"mode": "soft"}),)),
+    "a KAI Queue without resources": File(
+        (item("scheduling.run.ai/v2", "Queue", spec={"priority": 1}),),
+        one("kai/queue-resources", "spec.resources", None),
+    ),
     "a Queue without weight": File(
         (item(VOLCANO, "Queue", spec={"weight": 0}),), one("volcano/queue-weight", "spec.weight", 0)
     ),
@@ -771,6 +815,47 @@ VALUES: dict[str, File] = {
         (item(VOLCANO, "Queue", spec={"weight": -1}),), one("volcano/queue-weight", "spec.weight", -1)
     ),
     "a Queue with the default weight": File((item(VOLCANO, "Queue", spec={}),)),
+    "a Queue that deserves less than its guarantee": File(
+        (item(VOLCANO, "Queue", spec={"guarantee": {"resource": {"cpu": 4}}, "deserved": {"cpu": "3500m"}}),),
+        one("volcano/queue-amounts", "spec.deserved.cpu", "3500m"),
+    ),
+    "a Queue that deserves nothing of its guarantee": File(
+        (item(VOLCANO, "Queue", spec={"guarantee": {"resource": {"cpu": 4}}}),),
+        one("volcano/queue-amounts", "spec.deserved.cpu", None),
+    ),
+    "a Queue that deserves more than its capability": File(
+        (item(VOLCANO, "Queue", spec={"capability": {"cpu": 2}, "deserved": {"cpu": 3, "memory": "1Gi"}}),),
+        one("volcano/queue-amounts", "spec.deserved.cpu", 3),
+    ),
+    "a Queue above its parent": File(
+        (
+            item(
+                VOLCANO,
+                "Queue",
+                "top",
+                spec={"capability": {"cpu": 4}, "guarantee": {"resource": {"cpu": 1}}, "deserved": {"cpu": 4}},
+            ),
+            item(VOLCANO, "Queue", "middle", spec={"parent": "top"}),
+            item(VOLCANO, "Queue", spec={"parent": "middle", "capability": {"cpu": "4500m", "memory": "9Gi"}}),
+            item(
+                VOLCANO,
+                "Queue",
+                "second",
+                spec={"parent": "top", "guarantee": {"resource": {"cpu": 2}}, "deserved": {"cpu": 2}},
+            ),
+        ),
+        one("volcano/queue-share", "spec.capability.cpu", "4500m")
+        | one("volcano/queue-share", "spec.guarantee.resource.cpu", 2),
+    ),
+    "a Queue whose amounts are in order": File(
+        (
+            item(
+                VOLCANO,
+                "Queue",
+                spec={"guarantee": {"resource": {"cpu": 1}}, "deserved": {"cpu": "1000m"}, "capability": {"cpu": 1}},
+            ),
+        )
+    ),
 }
 FILES = {**GROUPS, **VERSIONS, **AMOUNTS, **PEERS, **KEYS, **VALUES}
 # The rules that are tested here.
@@ -784,8 +869,11 @@ TESTED = (
     "kai/group-without-minimum",
     "kai/set-minimum",
     "kai/group-parent",
+    "kai/queue-resources",
     "volcano/group-two-tiers",
     "volcano/group-topology-mode",
+    "volcano/queue-amounts",
+    "volcano/queue-share",
     "volcano/queue-weight",
     "coscheduling/group-minimum",
     "kueue/topology-keys",
