@@ -151,7 +151,7 @@ def marks_of(kind: tuple[str, ...], raw: Manifest) -> Iterator[Marks]:
     """The labels and annotations of an object of a kind (group and kind) and of its templates, as `AnyObject.holders`
     has them, without their paths.
     """
-    for place in (_OWN, *_TEMPLATES.get(kind, ())):  # type: ignore[call-overload]
+    for place in (_OWN, *_TEMPLATES.get(kind, ())):  # type: ignore[arg-type]
         for holder in _values_at(raw, place):
             for name in _MARKS:
                 keys = holder.get(name)

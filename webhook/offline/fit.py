@@ -283,7 +283,7 @@ def _why_not_known(workload: PodCliqueSet | OptedInWorkload) -> str | None:
         return None
     if (left := next((left for left in workload.leaves() if not left.is_made), None)) is not None:
         return None if is_volcano_job(workload) else f"{left.why}: {_MADE_ELSEWHERE}"
-    hindered = next(iter(workload.hindrances()), None) is not None
+    hindered = next(iter(workload.hindrances), None) is not None
     return _NO_TEMPLATES if any(part.flat for part in workload.shape.parts) and not hindered else None
 
 
