@@ -37,8 +37,8 @@ class FieldPath(tuple[Part, ...]):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Its map keys and list items."""
-        return self
+        """Its map keys and list items. Unlike the path, those of the root are false."""
+        return tuple(self)
 
     def __truediv__(self, part: Part) -> FieldPath:
         """The path one step further down."""

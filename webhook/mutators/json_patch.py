@@ -8,7 +8,6 @@ A builder applies each operation to the received object when it records it. So a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from webhook.model.admission_request import Operation
@@ -76,9 +75,17 @@ class PatchBuilder:
         return holder
 
 
-@lru_cache(maxsize=256)
+# The places that most patches change.
+_POINTERS: Mapping[Parents, str] = {
+    ("metadata",): "/metadata",
+    ("metadata", "labels"): "/metadata/labels",
+    ("metadata", "annotations"): "/metadata/annotations",
+    ("spec",): "/spec",
+}
+
+
 def _pointer(parts: Parents) -> str:
-    return "".join([f"/{part if isinstance(part, int) else _escape(part)}" for part in parts])
+    return _POINTERS.get(parts) or "".join([f"/{part if isinstance(part, int) else _escape(part)}" for part in parts])
 
 
 def _escape(part: str) -> str:

@@ -19,8 +19,8 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 _OF_WORKLOADS = (SCHEDULER_LABEL, "rollcall.dev/disruption-mode")
 # Labels of the object itself, and those that a TrainJob gives to the JobSet that Trainer makes, are as short.
 _OWN = ("metadata", "labels")
-# An object with more keys is looked at key by key.
-_MOST_KEYS = 32
+# An object with keys of more domains is looked at key by key: each may be compared with all known ones.
+_MOST_DOMAINS = 16
 # A CronJob has no gang. Each of its Jobs has one, and gets the labels of this template.
 _OF_CRON_JOBS: tuple[Part, ...] = ("spec", "jobTemplate", "metadata", "labels")
 
@@ -101,15 +101,13 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
 
 def are_unremarkable(marks: Iterable[Marks]) -> bool:
     """Whether the rules of this module surely find nothing in the labels and annotations of an object. Quick, because
-    it is asked of every object, and nearly all have the same few keys. False if there are many keys.
+    it is asked of every object, and nearly all have the same few keys. False if these are of many domains.
     """
-    left = _MOST_KEYS
+    domains = set[str]()
     for name, own, keys in marks:
-        left -= len(keys)
-        if left < 0:
-            return False
         for key in keys:
-            if len(key) > LONGEST_KEY or not _is_unremarkable(key, name, own):
+            domains.add(key.partition("/")[0] if "/" in key else "")
+            if len(domains) > _MOST_DOMAINS or len(key) > LONGEST_KEY or not _is_unremarkable(key, name, own):
                 return False
     return True
 

@@ -28,7 +28,7 @@ FILES = {
 }
 MORE = {
     # Its podgrouper makes gangs of workloads by rules of its own.
-    "kai": {"subgroups", "podgrouper"},
+    "kai": {"subgroups", "podgrouper", "pod_group_tree"},
     # Both read topology from annotations of opted-in workloads and write it into their gang objects, and both have
     # topology objects of other fields than a ClusterTopologyBinding. HyperNodes name their nodes.
     "volcano": {"subgroups", "carried_topology", "hyper_nodes", "hyper_node_members"},

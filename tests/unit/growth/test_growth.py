@@ -67,6 +67,7 @@ NOT_JUDGED = {
     "owner/group-rollout",
     "owner/operator-group",
     "resources/quantity",
+    "resources/quota-range",
     "resources/request",
 }
 JUDGED_RULES = [rule for rule in EVERY_RULE if rule.id not in NOT_JUDGED]

@@ -95,7 +95,7 @@ FITS = (
     Fit("kai-1369-non-preemptible", "--facts q2.yaml build.yaml", "never", ("2 nvidia.com/gpu", "1 nvidia.com/gpu")),
     Fit("kueue-2796-quota-too-small", "--facts facts.yaml job.yaml", "never", ("32 nvidia.com/gpu", "16")),
     Fit("kueue-2796-quota-too-small", "--facts facts.yaml pytorchjob.yaml", "never", ("24 nvidia.com/gpu", "16")),
-    Fit("volcano-3910-spark-autoscaler", "--facts facts.yaml spark.yaml", "none", ("PodGroup",)),
+    Fit("volcano-3910-spark-autoscaler", "--facts facts.yaml spark.yaml", "unknown", ()),
 )
 
 
