@@ -115,7 +115,7 @@ def are_unremarkable(marks: Iterable[Marks]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _is_unremarkable(key: str, mark: str, own: bool) -> bool:  # noqa: FBT001 - a keyword makes the cache slower
+def _is_unremarkable(key: str, mark: str, own: bool) -> bool:
     """Whether no rule of this module finds anything in a key of the `labels` or `annotations` of an object itself, or
     of a template.
     """
