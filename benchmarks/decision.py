@@ -1,16 +1,21 @@
-"""`python -m benchmarks.decision`: one decision without HTTP, in microseconds, the best of several rounds."""
+"""`python -m benchmarks.decision`: one decision without HTTP, in microseconds and in times of the parsing of its
+review, the best of several rounds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import argparse
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from time import thread_time
+from typing import Any, NamedTuple
 
 import orjson
 
+from benchmarks import held_ratios
 from benchmarks.reviews import pod_clique_set_review, pod_review
-from benchmarks.servers import FIVE_PROFILES, ONE_PROFILE, configuration
+from benchmarks.servers import ONE_PROFILE, SIX_PROFILES, configuration
 from webhook import admission
 from webhook.admission.review import request_from
 from webhook.config.file import settings_from
@@ -24,13 +29,13 @@ _ROUNDS, _CALLS = 7, 2000
 
 def best(call: Callable[[], object], rounds: int = _ROUNDS, calls: int = _CALLS) -> float:
     """Microseconds a call, in the round that was disturbed the least."""
-    found = []
+    figures = []
     for _ in range(rounds):
         begun = thread_time()
         for _ in range(calls):
             call()
-        found.append((thread_time() - begun) / calls * 1e6)
-    return min(found)
+        figures.append((thread_time() - begun) / calls * 1e6)
+    return min(figures)
 
 
 def _parse(body: bytes) -> Request:
@@ -41,23 +46,69 @@ def _decide(decide: Decision, body: bytes, settings: Settings) -> Verdict:
     return decide(_parse(body), NOTHING_KNOWN, settings)
 
 
-def settings(profiles: Sequence[str], default: str) -> Settings:
-    """Those of a server without a cluster."""
-    return replace(settings_from(configuration(profiles, default), "benchmark"), standalone=True)
+def settings(profiles: Sequence[str], default: str, **sections: Any) -> Settings:
+    """Those of a server without a cluster. `sections` are further ones of its configuration."""
+    return replace(settings_from(configuration(profiles, default) | sections, "benchmark"), standalone=True)
+
+
+# Every section that rules look at: what a review has nothing of should cost nothing.
+WHOLE: dict[str, Any] = {
+    "kueue": {"waitForPodsReady": {"timeout": "2h"}},
+    "fit": {"nodes": "auto", "templates": [{"name": "h100", "allocatable": {"cpu": 180, "memory": "1900Gi"}}]},
+    "exceptions": [
+        {
+            "name": "night-runs",
+            "rules": ["koordinator/mnnvl"],
+            "namespaces": ["other"],
+            "reason": "moved next week",
+            "grantedBy": "anna@example.com",
+            "until": "2099-01-01",
+        }
+    ],
+}
+DECISIONS: dict[str, Decision] = {"validate": admission.validate, "mutate": admission.mutate}
+_SECTION = "decision, of the parsing of its review"
+
+
+class Measured(NamedTuple):
+    """What one decision takes, and the parsing of its review, in microseconds."""
+
+    name: str
+    parse: float
+    decision: float
+
+    @property
+    def ratio(self) -> float:
+        """The decision in times of the parsing."""
+        return self.decision / self.parse
+
+
+def measured() -> Iterator[Measured]:
+    """Each decision under each configuration."""
+    alone = "koord-scheduler, alone"
+    chosen = {alone: settings(ONE_PROFILE, "koord-scheduler")}
+    chosen |= {f"{name}, of six": settings(SIX_PROFILES, name) for name in SIX_PROFILES}
+    chosen["koord-scheduler, of six, and all else"] = settings(SIX_PROFILES, "koord-scheduler", **WHOLE)
+    for kind, body in (("PodCliqueSet", pod_clique_set_review()), ("Pod", pod_review())):
+        for title, used in chosen.items():
+            # Mutation changes what it is given, so each call parses anew and the parsing is taken off.
+            parse = best(partial(_parse, body))
+            for what, decide in DECISIONS.items():
+                both = best(partial(_decide, decide, body, used))
+                yield Measured(f"{kind} {what}, {title}", parse, both - parse)
 
 
 def main() -> None:
-    chosen = {"koord-scheduler, alone": settings(ONE_PROFILE, "koord-scheduler")}
-    chosen |= {f"{name}, of five": settings(FIVE_PROFILES, name) for name in FIVE_PROFILES}
-    print(f"{'':<14}{'parse':>8}{'validate':>10}{'mutate':>8}   microseconds")
-    for title, body in (("PodCliqueSet", pod_clique_set_review()), ("Pod", pod_review())):
-        # Mutation changes what it is given, so each call parses anew and the parsing is taken off.
-        parse = best(partial(_parse, body))
-        for scheduler, used in chosen.items():
-            figures = [
-                best(partial(_decide, decide, body, used)) - parse for decide in (admission.validate, admission.mutate)
-            ]
-            print(f"{title:<14}{parse:>8.1f}{figures[0]:>10.1f}{figures[1]:>8.1f}   {scheduler}")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.decision", description=__doc__)
+    held_ratios.add_options(parser)
+    chosen = parser.parse_args()
+    before = held_ratios.recorded(_SECTION)
+    ratios: dict[str, float] = {}
+    print(f"{'':<60}{'us':>8}{'of the parsing':>16}{'recorded':>10}")
+    for one in measured():
+        ratios[one.name] = round(one.ratio, 1)
+        print(f"{one.name:<60}{one.decision:>8.1f}{one.ratio:>16.1f}{before.get(one.name, ''):>10}")
+    held_ratios.conclude(chosen, _SECTION, ratios, lambda now, then: now > then * held_ratios.TOLERATED)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,15 @@ from time import perf_counter, sleep
 from typing import Any
 
 # Every built-in scheduler, and the one whose workloads are sent: what is not chosen should cost nothing.
-FIVE_PROFILES = ("koord-scheduler", "default-scheduler", "volcano", "kai-scheduler", "lpx-scheduler")
-ONE_PROFILE = FIVE_PROFILES[:1]
+SIX_PROFILES = (
+    "koord-scheduler",
+    "default-scheduler",
+    "volcano",
+    "kai-scheduler",
+    "lpx-scheduler",
+    "scheduler-plugins-scheduler",
+)
+ONE_PROFILE = SIX_PROFILES[:1]
 
 
 def configuration(profiles: Sequence[str], default: str = "koord-scheduler") -> dict[str, Any]:

@@ -15,7 +15,7 @@ import orjson
 
 from benchmarks.decision import best
 from benchmarks.reviews import pod_clique_set_review, pod_review
-from benchmarks.servers import FIVE_PROFILES, configuration
+from benchmarks.servers import SIX_PROFILES, configuration
 from webhook import admission
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
@@ -59,8 +59,8 @@ def main() -> None:
 
 
 def _settings(shadows: Sequence[Any]) -> Settings:
-    later = settings_from(configuration(FIVE_PROFILES, "volcano"), "benchmark", shadow_files=None)
-    document = {**configuration(FIVE_PROFILES, "koord-scheduler"), "shadow": list(shadows)}
+    later = settings_from(configuration(SIX_PROFILES, "volcano"), "benchmark", shadow_files=None)
+    document = {**configuration(SIX_PROFILES, "koord-scheduler"), "shadow": list(shadows)}
     return replace(settings_from(document, "benchmark", shadow_files={"next.yaml": later}), standalone=True)
 
 

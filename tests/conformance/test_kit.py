@@ -83,6 +83,12 @@ BROKEN: dict[str, list[Case]] = {
     "test_each_rule_about_pods_sees_the_pods_that_it_judges": [
         Case(judging(Finding(AT, "x", WHY, REMEDY), subject=Subject.POD, guard=NEEDS_WORKLOAD), "no trait of its guard")
     ],
+    "test_each_rule_looks_at_what_it_judges": [
+        Case(
+            judging(Finding(AT, "x", WHY, REMEDY), looks_at=frozenset({"example.com/none"})),
+            "nothing of its `looks_at`",
+        )
+    ],
     "test_its_capability_table_says_why_and_what_to_do": [
         Case(broken(capabilities={Capability.QUEUE: unsupported("it has none", "")}), "is empty"),
         Case(

@@ -285,23 +285,21 @@ def _counts(workload: PodCliqueSet | OptedInWorkload, counts: Sequence[str]) -> 
 # In the status of a Job, and of each part of a JobSet or TrainJob: pods or Jobs that there are or were. Pods that wait
 # for a node are active, too.
 _ACTIVE, _RAN = "active", ("ready", "succeeded", "failed", "terminating")
-# Without any of these nothing can be said.
-_PARTS = (
-    "nodes",
-    "elastic_quotas",
-    "volcano_queues",
-    "kai_queues",
-    "resource_quotas",
-    "limit_ranges",
-    "resource_claims",
-    "resource_claim_templates",
-    "cluster_queues",
-)
 
 
 def is_known(facts: ClusterFacts) -> bool:
     """Return whether anything is known that a gang may not fit into. Quick: most decisions need no more."""
-    return any(getattr(facts, part) for part in _PARTS)
+    return bool(
+        facts.nodes
+        or facts.elastic_quotas
+        or facts.volcano_queues
+        or facts.kai_queues
+        or facts.resource_quotas
+        or facts.limit_ranges
+        or facts.resource_claims
+        or facts.resource_claim_templates
+        or facts.cluster_queues
+    )
 
 
 def _shapes(

@@ -46,7 +46,7 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
         if (unread := profile.backend.unread(Api(*request.kind))) is not None:
             unjudged.append(unread)
             continue
-        rules = profile.rules[settings.ceiling(profile, facts, request.namespace)]
+        rules = profile.object_rules[settings.ceiling(profile, facts, request.namespace)]
         choice = Choice(profile.name, ROOT, settings.available)
         context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace, owner=owner)
         outcome = run_on_object(rules, context, request.kind.group, found)

@@ -88,7 +88,7 @@ class Opinion:
 def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Run the rules about pods on a pod that was prepared for the scheduler of `profile`."""
     context = pod_context(pod, profile, facts, settings, capabilities_of_pod(pod.template))
-    outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))
+    outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, pod.template)
     outcome.findings.sort(key=lambda finding: -finding.action)
     allowed = not any(finding.action is Action.DENY for finding in outcome.findings)
     return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))
@@ -197,7 +197,7 @@ def opinion_of(
     # The context adds what the profile implies. The opinion covers only what the workload asks for.
     context = gang_context(profile, facts, choice, dict(uses), settings, workload)
     rules = _every_rule(profile, profile.rules[settings.ceiling(profile, facts, workload.namespace)])
-    return opinion_on(profile, uses, run(rules, context, tuple(workload.pod_templates())))
+    return opinion_on(profile, uses, run(rules, context))
 
 
 def opinion_on(profile: Profile, uses: Uses, outcome: Outcome, table: CapabilityTable | None = None) -> Opinion:

@@ -20,7 +20,18 @@ from webhook.config.settings import CHOICE_BOUND, Profile, Settings
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
 from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, unsupported
 from webhook.model.changes import value_at
-from webhook.model.claims import KOORDINATOR_GANG, SYSTEMS, GroupName, claims_on, groups_named_on
+from webhook.model.claims import (
+    GANG_MINIMUM,
+    KOORDINATOR_GANG,
+    SYSTEM_OF_SCHEDULER,
+    SYSTEMS,
+    Claim,
+    GroupName,
+    claims_on,
+    groups_named_on,
+    pods_gang,
+    scheduler_of,
+)
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, ROOT, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, Omission, Reason, Unjudged, shown
@@ -111,7 +122,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         choice = Choice(scheduler, SPEC if named is None else named.path, settings.available)
         known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
         context = gang_context(profile, known, choice, {}, settings, namespace=workload.namespace)
-        rules = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
+        rules: Sequence[BoundRule] = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
         if scheduler not in settings.profiles:
             rules = tuple(bound for bound in rules if bound.rule.id.startswith(_OF_CONTROLLERS))
         outcome = _judged_with_pods(rules, profile, workload, None, replace(context, opted_in=False))
@@ -167,7 +178,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         """Run the rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is
         made of it.
         """
-        rules = profile.rules[ceiling]
+        rules = profile.opted_in_rules[ceiling]
         context = replace(
             gang_context(profile, facts, choice, {}, settings, namespace=workload.namespace),
             makes_gangs=profile.backend.makes_gangs_of(settings.kinds.grouped_as(workload)),
@@ -248,26 +259,45 @@ def _omission_of_claimed(
         claim = groups[0].claim if groups else next(claims_on(template), None)
         if claim is None:
             continue
-        held = [one for one in groups if _is_judged(one, workload.namespace, facts, settings)]
-        if not held:
-            system = claim.system
-            why = f"{claim.path} says that something else makes the gang of its pods for {system}, and no rule reads it"
-            remedy = f"add the label {label} instead"
-            if groups:
-                named = f"the group {shown(groups[0].name)} of {system}"
-                why = f"its pods name {named}, which is not among the objects that are judged"
-                remedy = f"give that PodGroup too, or add the label {label} instead of the name"
-                if (SYSTEMS[system].api_group, POD_GROUP) not in settings.judging:
-                    remedy = f"{_enabling(SYSTEMS[system].scheduler)}, or add the label {label} instead of the name"
-                elif claim.key == KOORDINATOR_GANG:
-                    remedy = f"write a PodGroup and name it by {SYSTEMS[system].mark}, or add the label {label} instead"
+        gang = pods_gang(template)
+        is_described = gang is not None and (workload.namespace, gang.name) in (facts.pods_gangs or {})
+        of_koordinator = SYSTEM_OF_SCHEDULER.get(scheduler_of(template)) == "Koordinator"
+        judged = [group for group in groups if _is_judged(group, workload.namespace, facts, settings)]
+        if judged:
+            grouped = grouped or judged[0]
+        elif gang is not None and is_described and of_koordinator:
+            why = f"its pods describe their gang {shown(gang.name)} for Koordinator, and only its minimum is judged"
+            remedy = f"write a PodGroup and name it by {SYSTEMS[claim.system].mark}, or add the label {label} instead"
             return Omission(claim.path, Reason.GROUP_MISSING, why, remedy)
-        grouped = grouped or held[0]
+        elif gang is not None and of_koordinator:
+            why = f"its pods name the gang {shown(gang.name)} of Koordinator, and none states its minimum"
+            remedy = f'set {GANG_MINIMUM} on them, such as "2", or add the label {label} instead'
+            return Omission(claim.path, Reason.GROUP_MISSING, why, remedy)
+        else:
+            return _omission_without_group(claim, groups, settings, label)
     if grouped is None:
         return None
     why = f"its pods name the group {shown(grouped.name)} of {grouped.system}, so they are judged with that group"
     remedy = f"if Rollcall should make the gang, add the label {label}"
     return Omission(grouped.claim.path, Reason.GANG_ELSEWHERE, why, remedy)
+
+
+def _omission_without_group(claim: Claim, groups: tuple[GroupName, ...], settings: Settings, label: str) -> Omission:
+    """Return why a workload is not judged whose pods are claimed for a group that is not judged."""
+    system = SYSTEMS[claim.system]
+    if not groups:
+        why = (
+            f"{claim.path} says that something else makes the gang of its pods for {claim.system}, and no rule reads it"
+        )
+        return Omission(claim.path, Reason.GROUP_MISSING, why, f"add the label {label} instead")
+    named = f"the group {shown(groups[0].name)} of {claim.system}"
+    why = f"its pods name {named}, which is not among the objects that are judged"
+    remedy = f"give that PodGroup too, or add the label {label} instead of the name"
+    if (system.api_group, POD_GROUP) not in settings.judging:
+        remedy = f"{_enabling(system.scheduler)}, or add the label {label} instead of the name"
+    elif claim.key == KOORDINATOR_GANG:
+        remedy = f"set their schedulerName to {system.scheduler}, or add the label {label} instead"
+    return Omission(claim.path, Reason.GROUP_MISSING, why, remedy)
 
 
 def _enabling(scheduler: str) -> str:
@@ -417,7 +447,7 @@ def _with_pods(
         uses = capabilities_of_pod(part.template)
         for capability in profile.backend.implied:
             uses.setdefault(capability, [])
-        found = run(rules, replace(context, uses=uses), (part.template,))
+        found = run(rules, replace(context, uses=uses), part.template)
         outcome.findings.extend(found.findings)
         outcome.unjudged.extend(found.unjudged)
     return outcome

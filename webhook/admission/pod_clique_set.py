@@ -60,7 +60,7 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
         self, workload: PodCliqueSet, old: PodCliqueSet | None, choice: Choice, facts: ClusterFacts
     ) -> Outcome:
         """Run the rules about the choice of a scheduler."""
-        return run(CHOICE_BOUND, Context(facts, choice, {}, None, workload), (), old)
+        return run(CHOICE_BOUND, Context(facts, choice, {}, None, workload), old=old)
 
     def judged_by(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly and for how long
         self,
@@ -77,7 +77,7 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
         if old is not None:
             fits = context.fits if makes_new_gangs(workload, old, facts) else no_fits
             context = replace(context, fits=fits, is_update=True)
-        return run(profile.set_rules[ceiling], context, tuple(workload.pod_templates()), old)
+        return run(profile.set_rules[ceiling], context, old=old)
 
     def compared(
         self, verdict: Verdict, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings

@@ -24,7 +24,7 @@ def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, setting
     if not settings.tenancy.is_grove_operator(user) or pod.podgang is None or pod.podclique is None:
         return None
     if any(getattr(facts, part) for part in seal.parts):
-        outcome = run(seal.asked, pod_context(pod, profile, facts, settings, {}), (pod.template,))
+        outcome = run(seal.asked, pod_context(pod, profile, facts, settings, {}), pod.template)
         if outcome.findings or outcome.unjudged:
             return None
     return f"{pod.podgang}/{pod.podclique}/{seal.digest}"

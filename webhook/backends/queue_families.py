@@ -262,11 +262,10 @@ class QueueObjects:
             pod_groups: QueuedGroups | None = getattr(context.facts, self.queues.pod_groups)
             if name is None or name == self.queues.root:
                 return
-            if known is None or pod_groups is None:
+            using = None if pod_groups is None else next(iter(pod_groups.in_queue(name)), None)
+            if known is None or (using is None and not context.facts.is_whole(self.queues.pod_groups)):
                 yield self._unknown("Queues" if known is None else "PodGroups")
-                return
-            using = next(iter(pod_groups.in_queue(name)), None)
-            if using is not None and not children_of(name, known).keys() - {found.name}:
+            elif using is not None and not children_of(name, known).keys() - {found.name}:
                 yield Finding(
                     at=self.parent,
                     found=name,

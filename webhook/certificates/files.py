@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import ssl
-import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,8 +20,8 @@ from cryptography.hazmat.primitives import serialization
 
 from webhook.certificates.x509 import issued_by, names_missing, new_authority, new_leaf, pem
 from webhook.clock import MACHINE_CLOCK, Clock
-from webhook.errors import CertificateError
-from webhook.sources.whole_files import replace_file
+from webhook.errors import CertificateError, InputError
+from webhook.sources.whole_files import Opener, content_of, only_regular, replace_file
 
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "tls.crt", "tls.key"
 
@@ -75,7 +73,7 @@ def load_pair(certificate: Path, key: Path, *, clock: Clock = MACHINE_CLOCK) -> 
 
 def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock: Clock = MACHINE_CLOCK) -> Pair:
     """The pair in the given file contents. Raises `CertificateError`, like `load_pair`."""
-    found = _parsed(certificate, chain)
+    leaf = _parsed(certificate, chain)
     try:
         loaded = serialization.load_pem_private_key(private, password=None)
     except TypeError:
@@ -83,7 +81,7 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock
     except (ValueError, UnsupportedAlgorithm):
         raise CertificateError(f"{key}: no private key in PEM form") from None
     try:
-        public = found.public_key().public_bytes(*_KEY_FORM)
+        public = leaf.public_key().public_bytes(*_KEY_FORM)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise CertificateError(f"{certificate}: its key cannot be read: {error}") from None
     own = loaded.public_key().public_bytes(*_KEY_FORM)
@@ -93,10 +91,10 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock
                 f"{certificate}: the certificate of {key} must come first, then the certificates that signed it"
             )
         raise CertificateError(f"{key}: the key does not belong to {certificate}")
-    if not _names_any(found):
+    if not _names_any(leaf):
         raise CertificateError(f"{certificate}: no subjectAltName, and API servers look for the host only there")
-    leaf = found.public_bytes(serialization.Encoding.DER)
-    pair = Pair(certificate, key, found.not_valid_before_utc, found.not_valid_after_utc, leaf, chain, private)
+    encoded = leaf.public_bytes(serialization.Encoding.DER)
+    pair = Pair(certificate, key, leaf.not_valid_before_utc, leaf.not_valid_after_utc, encoded, chain, private)
     if (why := validity(pair, clock.now())) is not None:
         raise CertificateError(f"{certificate}: {why}")
     try:
@@ -265,27 +263,15 @@ def read_regular(path: Path) -> bytes:
 
     Reading a pipe or device may block forever and stop the server.
     """
-    return _read(path, _open_regular)
+    return _read(path, only_regular)
 
 
-def _open_regular(path: str, flags: int) -> int:
-    handle = os.open(path, flags | os.O_NONBLOCK)
-    mode = os.fstat(handle).st_mode
-    # Reading a directory fails later with its own message.
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "it is not a regular file")
-    return handle
-
-
-def _read(path: Path, opener: Callable[[str, int], int]) -> bytes:
+def _read(path: Path, opener: Opener) -> bytes:
     try:
-        with open(path, "rb", opener=opener) as file:
-            content = file.read(_MAX_BYTES + 1)
+        return content_of(path, opener, most=_MAX_BYTES)
+    except InputError:
+        raise CertificateError(f"{path}: longer than 1 MiB, so it is neither a certificate nor a key") from None
     except FileNotFoundError:
         raise CertificateError(f"{path}: no such file") from None
     except OSError as error:
         raise CertificateError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(content) > _MAX_BYTES:
-        raise CertificateError(f"{path}: longer than 1 MiB, so it is neither a certificate nor a key")
-    return content

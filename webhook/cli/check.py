@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from webhook.model.facts import ClusterFacts
     from webhook.offline.levels import FailOn
     from webhook.offline.report import Report
-    from webhook.sources.facts import Worlds
+    from webhook.sources.worlds import Worlds
 
 
 def check(  # noqa: PLR0913 - one parameter for each option
@@ -163,7 +163,7 @@ def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, setting
     from webhook.cli.inputs import read_inputs
     from webhook.clock import MACHINE_CLOCK
     from webhook.offline.judgement import judge
-    from webhook.sources.facts import Worlds
+    from webhook.sources.worlds import Worlds
 
     documents, report.unreadable = read_inputs(inputs)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.

@@ -148,7 +148,7 @@ def baseline_of(path: Path | None) -> Baseline | None:
     if path is None:
         return None
     from webhook.offline.baseline import baseline_from
-    from webhook.sources.bounded_files import content_of
+    from webhook.sources.whole_files import content_of
 
     try:
         return baseline_from(json.loads(content_of(path).decode()))

@@ -67,8 +67,8 @@ COMMANDS: Mapping[str, Entry] = {
         "webhook.cli.facts",
         "facts",
         AUTHOR,
-        "Write what rules may ask about in a cluster into a folder, for `--facts` of `check`, `explain`, `fit`, `render` "
-        "and `serve`.",
+        "Write what rules may ask about in a cluster into a folder, for `--facts` of `check`, `explain`, `fit`, "
+        "`render` and `serve`.",
     ),
     "doctor": Entry(
         "webhook.cli.doctor",

@@ -38,8 +38,9 @@ from webhook.offline.report import finding_as_json
 from webhook.pictures.folding import gang_picture, group_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
-from webhook.sources.facts import Worlds, with_field_names
+from webhook.sources.facts import with_field_names
 from webhook.sources.manifests import Document
+from webhook.sources.worlds import Worlds
 
 _ASSUMED = "no --config: every scheduler is shown with its defaults, default-scheduler without gangScheduling"
 _CODES = {Answer.RUNS: CLEAN, Answer.PARTLY: CLEAN, Answer.REFUSED: REFUSED, Answer.UNKNOWN: NOT_EVALUATED}
@@ -125,8 +126,8 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     Grove will choose, or by `--grove legacy` as by the releases before.
 
     Exit code 0: the chosen scheduler refuses nothing and the tree can start. 1: the scheduler refuses something or the
-    tree cannot start. 2: something cannot be read. 3: more facts or pods are needed to decide. For KIND/NAME 0: the
-    gang has started. 1: it is held. 2: it does not exist. 3: the cluster cannot be read.
+    tree cannot start. 2: something cannot be read. 3: more facts or pods are needed to decide, or the workload is not
+    opted in. For KIND/NAME 0: the gang has started. 1: it is held. 2: it does not exist. 3: the cluster cannot be read.
 
     **Examples**
 
@@ -173,10 +174,17 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     if not found and not trees:
         tell("nothing to explain: no workload, and no gang object")
         raise typer.Exit(UNREADABLE)
-    answers = (one.explanation.answer for one in found)
-    codes = {*(CLEAN if answer is None else _CODES[answer] for answer in answers), *map(code_of, trees)}
+    codes = {*(_code_of(one.explanation) for one in found), *map(code_of, trees)}
     # A refusal is certain, even if other facts are unknown.
     raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
+
+
+def _code_of(explanation: Explanation) -> int:
+    if explanation.answer is not None:
+        return _CODES[explanation.answer]
+    # Without a scheduler nothing is decided; of a workload that asks for no gang there is nothing to decide.
+    is_ordinary = explanation.omission is None or explanation.omission.is_ordinary
+    return CLEAN if is_ordinary else NOT_EVALUATED
 
 
 def _print(

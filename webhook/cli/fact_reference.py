@@ -26,7 +26,9 @@ has. In a cluster Rollcall watches them. Elsewhere they are supplied in one of t
   the cluster changes; the folder can be kept in Git.
 * `--live` reads it from the cluster when the command runs, with your own rights.
 * `--facts` also reads manifests that are written by hand or by `kubectl get KIND -A -o yaml`.
-* Some objects in the checked files count, too: namespaces, runtimes, queues, gang objects, TrainJobs.
+* Some objects in the checked files count, too: namespaces, runtimes, queues, gang objects, TrainJobs. The cluster may
+  have more of them, so none is said to be missing, except for gang objects and workloads in a namespace of which the
+  files have some.
 
 A fact is *unknown* until there is an object of its kind or an empty list of it. A rule that needs an unknown fact
 neither passes nor refuses: it is *not judged*, and the line says which command supplies the fact. In a cluster that was
@@ -38,7 +40,7 @@ only whether the Cluster Autoscaler has written its status. Of pods and pod temp
 environment or volume, but only: {pod}.
 """
 # The parts that only a server or a reconciler fills, and those that say something about the others.
-_NOT_SUPPLIED = frozenset({"gang_objects", "unread_gang_kinds", "partial", "unread", "origins"})
+_NOT_SUPPLIED = frozenset({"gang_objects", "unread_gang_kinds", "partial", "whole_namespaces", "unread", "origins"})
 # Who asks besides rules.
 _ALSO = {
     "namespaces": "the choice of the scheduler, enforcement",
@@ -79,6 +81,7 @@ _TITLES = {
     "bound_gangs": "PodGangs with a pod on a node",
     "group_sizes": "Pods of each group in the same files",
     "file_groups": "PodGroups in the same files",
+    "pods_gangs": "Gangs that pods in the same files describe without a PodGroup",
     "gang_sizes": "Pods of workloads that own a PodGroup in the same files",
     "node_pods": "Pods on nodes",
     "node_reservations": "Reservations of Koordinator",
@@ -89,7 +92,7 @@ _TITLES = {
 _SAID = {
     "bound_gangs": "one pod for each PodGang: its name, `metadata.labels[grove.io/podgang]`, and that it has a node",
     **dict.fromkeys(("node_pods", "node_reservations"), "nothing"),
-    **dict.fromkeys(("group_sizes", "file_groups", "gang_sizes"), "nothing"),
+    **dict.fromkeys(("group_sizes", "file_groups", "pods_gangs", "gang_sizes"), "nothing"),
     "apis": "a list of APIGroupDiscovery: group, version, kind, plural and scope of the kinds of Grove, the schedulers "
     "and the workloads",
     "spec_fields": "CustomResourceDefinitions with the names of the fields and nothing else",

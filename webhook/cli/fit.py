@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -24,9 +24,10 @@ from webhook.cli.options import (
     judging_files,
     settings_of,
 )
-from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
+from webhook.fit.verdict import Answer
 from webhook.model.fields import FieldPath
 from webhook.model.kubernetes_kinds import POD
 from webhook.offline.fit import Found, fits_in, pods_of_gangs
@@ -36,8 +37,9 @@ from webhook.pictures.fit import fit_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
 from webhook.reports.fit_schema import FIT_VERSION
-from webhook.sources.facts import Remark, Worlds
+from webhook.sources.facts import Remark
 from webhook.sources.manifests import Document
+from webhook.sources.worlds import Worlds
 
 
 class Judged(NamedTuple):
@@ -71,6 +73,9 @@ def fit(  # noqa: PLR0913 - one parameter for each option
         int,
         typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang."),
     ] = 1,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 also if anything about a gang is not known or not judged.")
+    ] = False,
     output: PictureOutput = Picture.TEXT,
     namespace: NamespaceOfNamed = None,
     kubeconfig: Kubeconfig = None,
@@ -90,8 +95,9 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     `--effort` may only turn *not known* into one of the others. In a cluster that may grow, nothing is said about its
     nodes unless the configuration has its node groups (`fit.templates`).
 
-    Exit code 0: no gang is known to never fit. 1: a gang never fits. 2: something cannot be read, or there is no
-    workload. 3: the cluster cannot be read.
+    Exit code 0: no gang is known to never fit. 1: a gang never fits, or with `--strict` something about one is
+    not known. 2: something cannot be read, or there is no workload. 3: no gang was judged, or the cluster cannot be
+    read.
 
     **Examples**
 
@@ -122,8 +128,17 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     if not found:
         tell("nothing to judge: no workload")
         raise typer.Exit(UNREADABLE)
-    never = any(one.found.entry is not None and one.found.entry.never for one in found)
-    raise typer.Exit(REFUSED if never else CLEAN)
+    raise typer.Exit(_code_of([one.found for one in found], strict=strict))
+
+
+def _code_of(found: list[Found], *, strict: bool) -> int:
+    """Return the exit code. Workloads that have begun, or that ask for no gang, do not count."""
+    verdicts = [one.entry.verdict for one in found if one.entry is not None]
+    left_out = any(one.left_out for one in found)
+    unknown = left_out or any(verdict.answer is Answer.UNKNOWN or verdict.causes for verdict in verdicts)
+    if any(verdict.answer is Answer.NEVER for verdict in verdicts) or (strict and unknown):
+        return REFUSED
+    return NOT_EVALUATED if left_out and not verdicts else CLEAN
 
 
 def judged(documents: list[Document], worlds: Worlds, settings: Settings, effort: int) -> list[Judged]:
@@ -161,13 +176,20 @@ def _print(found: list[Judged], remarks: list[Remark], output: Picture) -> None:
                 position_in(remark.document, remark.at).as_json() | {"message": remark.message} for remark in remarks
             ]
             notes += [one.place.as_json() | {"message": one.found.note} for one in found if one.found.note]
-            typer.echo(as_json_text({"fitVersion": FIT_VERSION, "gangs": gangs, "notes": notes}))
+            left_out = [_left_out(one) for one in found if one.found.left_out]
+            typer.echo(as_json_text({"fitVersion": FIT_VERSION, "gangs": gangs, "notJudged": left_out, "notes": notes}))
         case Picture.MERMAID:
             typer.echo(flowchart([fit_picture(one) for one in entries]), nl=False)
         case Picture.SVG:
             typer.echo(drawing([fit_picture(one) for one in entries]), nl=False)
         case Picture.TEXT:
             _print_text(found)
+
+
+def _left_out(one: Judged) -> dict[str, Any]:
+    """Return a workload of which no gang is judged as plain JSON values."""
+    kind, namespace, name = one.found.workload
+    return {"kind": kind, "namespace": namespace, "name": name, **one.place.as_json(), "why": one.found.note}
 
 
 def _print_text(found: list[Judged]) -> None:

@@ -38,8 +38,9 @@ from webhook.offline.judgement import judge, kind_of, profile_of
 from webhook.offline.overridden import name_scheduler_in_member
 from webhook.offline.pod_clique_set_gangs import pods_of_set
 from webhook.offline.translation import gang_objects, shown_record, translated
-from webhook.sources.facts import Worlds, with_field_names
+from webhook.sources.facts import with_field_names
 from webhook.sources.manifests import Document
+from webhook.sources.worlds import Worlds
 from webhook.validators.opted_in_agreement import runtime, train_job_alone
 
 
@@ -80,6 +81,12 @@ class Rendered(NamedTuple):
     manifest: Manifest
 
 
+class LeftOut(str):
+    """Why nothing is printed of a workload that may have a gang."""
+
+    __slots__ = ()
+
+
 def render(
     paths: Inputs,
     *,
@@ -104,7 +111,8 @@ def render(
     Since v0.1.0-alpha.12 Grove's operator puts a number into the names of PodGangs, which is shown as `<epoch>`. What
     contains it cannot be applied; render the PodGang of a cluster for that.
 
-    Exit code 1 if the scheduler cannot express a gang: then nothing of that gang is printed.
+    Exit code 1 if the scheduler cannot express a gang: then nothing of that gang is printed. 3 if that is not known, or
+    if nothing is printed because no workload is opted in.
 
     **Examples**
 
@@ -118,15 +126,16 @@ def render(
     for remark in worlds.remarks:
         tell(str(remark))
     found: list[Rendered] = []
-    code = CLEAN
+    code, not_judged = CLEAN, False
     for item in (item for document in documents for item in _items(document)):
         known = worlds.of(item.document)
         try:
             for rendered in _render(item, known, settings):
                 if isinstance(rendered, Rendered):
                     found.append(rendered)
-                else:
-                    tell(f"{item.place(ROOT)}: {rendered}")
+                    continue
+                not_judged = not_judged or isinstance(rendered, LeftOut)
+                tell(f"{item.place(ROOT)}: {rendered}")
         except Inexpressible as refusal:
             reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *supplied(refusal.unjudged, known))
             for reason in reasons:
@@ -136,6 +145,7 @@ def render(
             raise item.error(str(wrong)) from None
     if not found and code == CLEAN:
         tell("nothing to render: no workload with a gang, no PodGang or Pod, nor a topology that needs an object")
+        code = NOT_EVALUATED if not_judged else CLEAN
     typer.echo(_json(found) if output is Syntax.JSON else _yaml(found), nl=False)
     raise typer.Exit(code)
 
@@ -215,7 +225,8 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
         raise Inexpressible(verdict.denials)
     named = f"{judgement.kind} {judgement.namespace}/{judgement.name}"
     if verdict.omission is not None:
-        yield f"{named}: {verdict.omission}"
+        said = f"{named}: {verdict.omission}"
+        yield said if verdict.omission.reason.is_ordinary else LeftOut(said)
         return
     if verdict.scheduler in {None, OPTED_OUT}:
         yield ": ".join((named, *verdict.notes))

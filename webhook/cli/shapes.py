@@ -35,8 +35,9 @@ from webhook.offline.translation import translated
 from webhook.pictures.folding import gang_picture
 from webhook.pictures.text import tree_lines
 from webhook.sources.configuration import load_shapes
-from webhook.sources.facts import one_world, with_field_names
+from webhook.sources.facts import with_field_names
 from webhook.sources.manifests import Document, files_of, read_file
+from webhook.sources.worlds import one_world
 
 shapes_app = typer.Typer(no_args_is_help=True, help="Kinds of workloads that are declared by WorkloadShapes.")
 _INDENT = "    "

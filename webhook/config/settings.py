@@ -35,7 +35,7 @@ from webhook.model.users import GROVE_OPERATORS, in_any_namespace
 from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
-from webhook.validators.registry import BoundRule, IndexedRules, Proceed, Rule, Subject, go_on
+from webhook.validators.registry import OF_OPTED_IN, BoundRule, IndexedRules, Proceed, Rule, Subject, go_on
 from webhook.validators.seal import seal_of
 from webhook.validators.selection import Choice, Chosen, namespace_choice
 
@@ -113,6 +113,8 @@ class Profile:
         "judged_in_files",
         "name",
         "name_rules",
+        "object_rules",
+        "opted_in_rules",
         "part_rules",
         "pod_rules",
         "prepared",
@@ -149,11 +151,15 @@ class Profile:
         # The rules about a PodCliqueSet with its pods, and the rules about a pod.
         self.set_rules = self.rules.about(Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD, Subject.CHANGE)
         self.pod_rules = self.rules.about(Subject.POD)
+        # The rules about a workload of another kind and its pod templates.
+        self.opted_in_rules = self.rules.about(*OF_OPTED_IN, Subject.OPTED_IN_CHANGE, Subject.POD)
         self.seal = seal_of(self.every_rule, backend.settings)
         self.creation_rules = self.rules.about(Subject.POD_CREATION)
         self.part_rules = self.rules.about(Subject.PART)
         self.unknown_rules = self.rules.about(Subject.UNKNOWN_OWNER)
         self.independent_rules = self.rules.independent()
+        # The rules about gang objects and other pods.
+        self.object_rules = self.rules.about(Subject.OBJECT)
         # The rules about the names in an object of any kind, by their subject.
         self.name_rules = {subject: self.rules.about(subject) for subject in (Subject.KEYS, Subject.MANIFEST)}
         # The kinds of objects that it has rules about, besides PodCliqueSets and pods: in a cluster, in files.

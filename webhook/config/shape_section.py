@@ -120,7 +120,7 @@ class StatementSection(Section):
 class LeaveSection(StatementSection):
     """A statement about a gang that something else makes, and the system whose scheduler reads that gang."""
 
-    system: Literal["", "KAI", "Koordinator", "Volcano", "scheduler-plugins", "the Workload API"] = ""
+    system: Literal["", "KAI", "Koordinator", "Volcano", "scheduler-plugins", "the Workload API", "YuniKorn"] = ""
 
 
 class CarrySection(Section):

@@ -35,6 +35,7 @@ class Level(StrEnum):
     # `Node.kind` says which.
     DECLARED = "declared workload"
     OWNED_GANG = "gang"
+    SUBGROUP = "subgroup"
     MEMBER = "member"
 
 
@@ -47,7 +48,8 @@ class Node:
     """One node of the tree. `pods` is the number of all its pods, `minimum` the number with which its gang starts.
 
     `more` counts further equal nodes, `last` is the name of the last one. `waits_for` is the gang that must run before
-    this one starts.
+    this one starts, or the part whose pods exist before those of this one. It starts with `needed` of the nodes below,
+    or with all of them. `note` says what is special or not known about it.
     """
 
     level: Level
@@ -64,6 +66,8 @@ class Node:
     below: tuple[Node, ...] = ()
     # What each pod of a part has that not every node has.
     carries: tuple[str, ...] = ()
+    needed: int | None = None
+    note: str = ""
 
     @property
     def called(self) -> str:
@@ -78,6 +82,10 @@ class Node:
             found["topology"] = topology
         if self.waits_for is not None:
             found["waitsFor"] = self.waits_for
+        if self.needed is not None:
+            found["needed"] = self.needed
+        if self.note:
+            found["note"] = self.note
         if self.more:
             found |= {"more": self.more, "last": self.last}
         if self.carries:

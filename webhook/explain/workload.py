@@ -46,11 +46,11 @@ from webhook.model.changes import Change, applied
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.findings import Finding
+from webhook.model.findings import Finding, Reason, shown
 from webhook.model.grove_generation import SHORTENED, generation_of, is_shortened
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT
-from webhook.model.workloads.gang import is_claimed
+from webhook.model.workloads.gang import is_claimed, no_gang, scheduler_of_pods
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.topology_request import requests
 from webhook.model.workloads.trainjob import TrainJob
@@ -64,6 +64,9 @@ from webhook.offline.report import finding_as_json, unjudged_as_json
 from webhook.offline.stock_runtimes import assumed
 from webhook.offline.translation import disruption_modes
 from webhook.validators.selection import Choice
+
+_IF_OPTED_IN = "if it were opted in"
+_OPTED_OUT = "if it were not opted out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,8 @@ class Explanation:
     notes: tuple[str, ...] = ()
     # What is wrong with the names of its fields, labels and annotations.
     names: tuple[Finding, ...] = ()
+    # Why no scheduler is chosen for it.
+    omission: Reason | None = None
 
     @property
     def answer(self) -> Answer | None:
@@ -248,9 +253,14 @@ def _explain_opted_in(
         opinion = opinion_on(profile, uses, outcome, table)
         modes = [] if opinion.answer is Answer.REFUSED else disruption_modes(workload, profile, facts)
         views.append(View(opinion, None, modes, _fits(workload, profile, facts, settings)))
-    chosen = settings.profiles.get(choice.scheduler)
-    minimums = {} if made is None or chosen is None else chosen.backend.own_minimums(made)
-    tree = None if made is None else workload_tree(workload, made, minimums)
+    omission = omission_of(workload, facts, settings) if found is None else None
+    notes = [str(omission)] if omission is not None else [IS_NO_GANG] if opted_out else []
+    if made is None and isinstance(workload, TrainJob):
+        notes.append(
+            f"its gangs are not known: they are made from {workload.runtime_kind} {shown(workload.runtime.name)}"
+        )
+    remark = _OPTED_OUT if opted_out else _IF_OPTED_IN
+    tree = None if made is None else _tree(workload, made, choice, settings, remark)
     return Explanation(
         workload.namespace,
         workload.name,
@@ -260,8 +270,36 @@ def _explain_opted_in(
         tuple(views),
         tree,
         workload.resource.api.kind,
-        (str(omission_of(workload, facts, settings)),) if found is None else (IS_NO_GANG,) if opted_out else (),
+        tuple(notes),
+        omission=None if omission is None else omission.reason,
     )
+
+
+def _tree(workload: OptedInWorkload, made: OptedInWorkload, choice: Choice, settings: Settings, remark: str) -> Node:
+    """Return the tree of the gangs of a workload under the scheduler that is chosen for it, or that its pods name.
+    `remark` says of the gangs of one without a scheduler that nobody makes them.
+    """
+    named = scheduler_of_pods(made)
+    profile = settings.profiles.get(choice.scheduler or (str(named.value) if named is not None else ""))
+    barred = no_gang(made)
+    if profile is not None:
+        groups = profile.backend.scheduler_groups(made)
+        if groups is not None:
+            return workload_tree(workload, made, groups)
+        support = gang_support(made, profile, settings.kinds)
+        if support is None or profile.backend.groups(made.resource.api.group_kind):
+            why = barred.why if barred is not None else f"{profile.name} groups its pods itself"
+            return workload_tree(workload, made, note=f"its gang is not known: {why}")
+        if not support.supported:
+            return workload_tree(workload, made, note=f"no gang: {support.why}")
+    if profile is None and choice.scheduler:
+        note = f"its gang is not known: {shown(choice.scheduler)} has no profile here"
+        return workload_tree(workload, made, note=note)
+    if barred is not None and not barred.is_made:
+        return workload_tree(workload, made, note=f"no gang is made: {barred.why}")
+    if choice.scheduler:
+        return workload_tree(workload, made)
+    return workload_tree(workload, made, remark=remark)
 
 
 def _fits(

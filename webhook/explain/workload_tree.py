@@ -6,37 +6,51 @@ directly below the workload.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from webhook.explain.carried import carried
 from webhook.explain.gang_tree import Level, Node, left, shown
-from webhook.model.fields import FieldPath
-from webhook.model.workloads.gang import gangs_of, no_gang
+from webhook.model.workloads.gang import gangs_of
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.roles import groups_together
+from webhook.model.workloads.scheduler_group import SchedulerGroup, SchedulerGroups
 from webhook.model.workloads.topology_request import domains, of_pods, of_workload
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
-NONE_STATED: Mapping[FieldPath, int] = MappingProxyType({})
 _LEVELS = {
     "Job": Level.JOB,
     "JobSet": Level.JOB_SET,
     "LeaderWorkerSet": Level.LEADER_WORKER_SET,
     "TrainJob": Level.TRAIN_JOB,
 }
+_IN_NO_GANG = "in no gang"
 
 
 def workload_tree(
-    workload: OptedInWorkload, made: OptedInWorkload, minimums: Mapping[FieldPath, int] = NONE_STATED
+    workload: OptedInWorkload,
+    made: OptedInWorkload,
+    groups: SchedulerGroups | None = None,
+    note: str = "",
+    remark: str = "",
 ) -> Node:
     """Return the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself.
-    `minimums` are those of parts in a group that the scheduler makes, by the path of the pod template.
+    `groups` are those that its scheduler makes itself. `note` says why it has no gangs, or why they are not known: then
+    its parts are directly below the workload. `remark` is said beside its gangs.
     """
-    barred = no_gang(made)
-    gangs = tuple(_gangs(made, minimums) if barred is None or barred.is_made else _members(made, minimums))
-    pods = sum(gang.pods * (1 + gang.more) for gang in gangs)
+    if groups is not None:
+        gangs, note = tuple(map(_gang_of_scheduler, groups.groups)), note or groups.why
+        covered = frozenset(part.place for group in groups.groups for part in _parts_in(group))
+    else:
+        gangs = () if note else tuple(_gangs(made))
+        covered = frozenset(part.place for part in made.parts if _has_gang(made, part))
+    if not gangs:
+        gangs = tuple(_members(made.parts))
+        covered = frozenset(part.place for part in made.parts)
+    outside = (part for part in (*made.parts, *made.outside_parts) if part.place not in covered)
+    below = (*gangs, *(replace(one, note="" if note else _IN_NO_GANG) for one in _members(outside)))
+    pods = sum(node.pods * (1 + node.more) for node in below)
     minimum = sum(gang.minimum * (1 + gang.more) for gang in gangs if gang.waits_for is None)
     # A JobSet's annotations win over those of its TrainJob.
     own, above = domains(of_workload(made)), domains(of_workload(workload))
@@ -44,30 +58,64 @@ def workload_tree(
     level = Level.DECLARED if workload.crd else _LEVELS[workload.kind]
     kind = workload.kind if workload.crd else ""
     name = f"{workload.namespace}/{workload.name}"
-    return Node(level, name, pods, minimum, *wanted, kind=kind, below=gangs)
+    return Node(level, name, pods, minimum, *wanted, kind=kind, below=below, note=note or remark)
 
 
-def _gangs(made: OptedInWorkload, minimums: Mapping[FieldPath, int]) -> Iterator[Node]:
+def _has_gang(made: OptedInWorkload, part: Part) -> bool:
+    """Return whether Rollcall makes a gang of a part's pods. A gang of a part that needs none of its pods is left
+    out.
+    """
+    return not made.gang_per_part or part.needed > 0
+
+
+def _parts_in(group: SchedulerGroup) -> Iterator[Part]:
+    if group.part is not None:
+        yield group.part
+    for below in group.below:
+        yield from _parts_in(below)
+
+
+def _gang_of_scheduler(group: SchedulerGroup) -> Node:
+    """Return the node of a group that the scheduler makes itself."""
+    return replace(_subgroup(group), level=Level.OWNED_GANG)
+
+
+def _subgroup(group: SchedulerGroup) -> Node:
+    part = group.part
+    return Node(
+        Level.SUBGROUP if group.below else Level.MEMBER,
+        group.name,
+        group.pods,
+        group.minimum,
+        group.required,
+        group.preferred,
+        group.waits_for,
+        group.more,
+        group.last,
+        below=tuple(map(_subgroup, group.below)),
+        carries=() if part is None else tuple(carried(part.template)),
+        needed=group.needed,
+    )
+
+
+def _gangs(made: OptedInWorkload) -> Iterator[Node]:
     if isinstance(made, LeaderWorkerSet):
         yield from _groups(made)
         return
     if made.together is not None:
         yield from _of_roles(made)
         return
+    every = (*made.parts, *made.outside_parts)
     # By name of the gang: its part, if each part has its own gang.
     alone = {f"{made.name}-{part.name}": part for part in made.parts} if made.gang_per_part else {}
     for gang in gangs_of(made):
         pods = sum(member.pods for member in gang.members)
-        minimum = sum(
-            minimums.get(part.place, member.min_replicas)
-            for member in gang.members
-            for part in gang.parts[member.name][:1]
-        )
+        minimum = sum(member.min_replicas for member in gang.members)
         if gang.name in alone:
             after = _last(made, alone[gang.name])
             yield Node(Level.OWNED_GANG, gang.name, pods, minimum, waits_for=after)
         else:
-            below = tuple(_members(made, minimums)) if isinstance(made, JobSet) or len(made.parts) > 1 else ()
+            below = tuple(_members(made.parts)) if isinstance(made, JobSet) or len(every) > 1 else ()
             yield Node(Level.OWNED_GANG, gang.name, pods, minimum, below=below)
 
 
@@ -108,12 +156,13 @@ def _of_roles(made: OptedInWorkload) -> Iterator[Node]:
         yield Node(Level.OWNED_GANG, gang.name, pods, pods, more=more, last=last)
 
 
-def _members(made: OptedInWorkload, minimums: Mapping[FieldPath, int]) -> Iterator[Node]:
-    for part in made.parts:
+def _members(parts: Iterable[Part]) -> Iterator[Node]:
+    for part in parts:
         if part.pods > 0:
-            yield _member(part.name or made.name, part.pods, part, minimums.get(part.place, part.needed))
+            yield _member(part.name, part.pods, part, part.needed)
 
 
 def _member(name: str, pods: int, part: Part, minimum: int | None = None) -> Node:
     needed = pods if minimum is None else minimum
-    return Node(Level.MEMBER, name, pods, needed, *domains(of_pods(part)), carries=tuple(carried(part.template)))
+    after = ", ".join(part.after) or None
+    return Node(Level.MEMBER, name, pods, needed, *domains(of_pods(part)), after, carries=tuple(carried(part.template)))

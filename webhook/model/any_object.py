@@ -151,7 +151,7 @@ def marks_of(kind: tuple[str, ...], raw: Manifest) -> Iterator[Marks]:
     """The labels and annotations of an object of a kind (group and kind) and of its templates, as `AnyObject.holders`
     has them, without their paths.
     """
-    for place in (_OWN, *_TEMPLATES.get(kind, ())):  # type: ignore[call-overload]
+    for place in (_OWN, *_TEMPLATES.get(kind, ())):  # type: ignore[arg-type]
         for holder in _values_at(raw, place):
             for name in _MARKS:
                 keys = holder.get(name)
@@ -163,7 +163,9 @@ def _values_at(value: Any, place: tuple[str, ...]) -> list[Any]:
     """The objects at `place`, as `_at` has them."""
     values = [value]
     for step in place:
-        if step == _ITEMS:
+        if len(values) == 1 and isinstance(value := values[0], dict) and step in value:
+            values = [value[step]]
+        elif step == _ITEMS:
             values = [item for inner in values if isinstance(inner, list) for item in inner]
         elif step == _EACH:
             values = [item for inner in values if isinstance(inner, dict) for item in inner.values()]

@@ -56,10 +56,12 @@ QOS_LABEL = "koordinator.sh/qosClass"
 VOLCANO_QUEUE = "scheduling.grove.io/volcano-queue"
 KAI_QUEUE = "kai.scheduler/queue"
 
-# What a clique mentions that asks for something, besides its minimum.
+# What a set or its cliques mention if they ask for something, besides minimums.
 _ASKING = frozenset(
     {
         "topologyConstraint",
+        "priorityClassName",
+        "resourceClaimTemplates",
         "resourceSharing",
         "resourceClaims",
         grove.AUTO_MNNVL,
@@ -80,9 +82,13 @@ def capabilities_used(workload: PodCliqueSet) -> Uses:
     """
     uses: Uses = {Capability.GANG: [Use(_CLIQUES, len(workload.cliques))]}
     mentions = workload.mentions
-    _whole(workload, uses)
     grouped_nvlink = grove.MNNVL_GROUP in mentions
     asks = not _ASKING.isdisjoint(mentions)
+    _several(workload, uses)
+    if asks:
+        _whole(workload, uses)
+    for scaling_group in workload.scaling_groups:
+        _group(scaling_group, uses)
     # Several cliques may get the same annotation from their scaling group or set: one place, one use.
     groups: set[FieldPath] = set()
     for clique in workload.cliques:
@@ -124,7 +130,6 @@ def _several(workload: PodCliqueSet, uses: Uses) -> None:
 
 def _whole(workload: PodCliqueSet, uses: Uses) -> None:
     template = workload.template
-    _several(workload, uses)
     if workload.annotations.get(grove.AUTO_MNNVL) == grove.AUTO_MNNVL_ENABLED:
         _add(uses, Capability.MULTI_NODE_NVLINK, Use(ANNOTATIONS / grove.AUTO_MNNVL, grove.AUTO_MNNVL_ENABLED))
     if (topology := workload.topology) is not None:
@@ -140,8 +145,6 @@ def _whole(workload: PodCliqueSet, uses: Uses) -> None:
     for field in ("resourceClaimTemplates", "resourceSharing"):
         if template.get(field):
             _add(uses, Capability.RESOURCE_CLAIMS, Use(_TEMPLATE / field, template[field]))
-    for group in workload.scaling_groups:
-        _group(group, uses)
 
 
 def _queues(

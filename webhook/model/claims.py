@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from webhook.model.fields import FieldPath
+from webhook.model.go_values import int32
 from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
 from webhook.model.workloads.podtemplate import PodTemplate
 
@@ -48,13 +49,18 @@ class Claim(NamedTuple):
     path: FieldPath
 
 
-# By which pods make a gang without a PodGroup.
+# By which pods make a gang of koord-scheduler without a PodGroup. The label comes first, for the name and the minimum.
 KOORDINATOR_GANG = "gang.scheduling.koordinator.sh/name"
+_GANG_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
+GANG_MINIMUM = "gang.scheduling.koordinator.sh/min-available"
+_GANG_MINIMUM_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
+# With this label koord-scheduler reads no setting of the pod.
+_POD_GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io"
 _LABELS = {
     "scheduling.x-k8s.io/pod-group": "scheduler-plugins",
     "kai.scheduler/subgroup-name": "KAI",
-    "pod-group.scheduling.sigs.k8s.io": "Koordinator",
-    "pod-group.scheduling.sigs.k8s.io/name": "Koordinator",
+    _POD_GROUP_LABEL: "Koordinator",
+    _GANG_LABEL: "Koordinator",
 }
 _ANNOTATIONS = {
     "scheduling.k8s.io/group-name": "Volcano",
@@ -142,6 +148,31 @@ def groups_named_on(pod: PodTemplate) -> Iterator[GroupName]:
         name = named_group(claim.key, claim.value)
         if name is not None:
             yield GroupName(claim.system, name, claim)
+
+
+class PodsGang(NamedTuple):
+    """A gang that koord-scheduler makes of pods that describe it themselves. It exists once a pod states a readable
+    minimum: `written` at `at`, and `minimum` as a number, None if this pod states none.
+    """
+
+    name: str
+    at: FieldPath
+    written: Any
+    minimum: int | None
+
+
+def pods_gang(pod: PodTemplate) -> PodsGang | None:
+    """The gang that a pod or a pod template describes itself; None if it names a PodGroup, or no gang.
+
+    Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling/util/gang_helper.go.
+    """
+    name = pod.labels.get(_GANG_LABEL) or pod.annotations.get(KOORDINATOR_GANG)
+    if pod.labels.get(_POD_GROUP_LABEL) or not isinstance(name, str) or not name:
+        return None
+    written, at = pod.labels.get(_GANG_MINIMUM_LABEL), pod.labels_path / _GANG_MINIMUM_LABEL
+    if not written:
+        written, at = pod.annotations.get(GANG_MINIMUM), pod.annotations_path / GANG_MINIMUM
+    return PodsGang(name, at, written, int32(written) if isinstance(written, str) else None)
 
 
 def scheduler_of(pod: PodTemplate) -> str:

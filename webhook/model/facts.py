@@ -67,6 +67,9 @@ class ClusterFacts:
     # By system and namespace: the PodGroups that these files define, and whether no pod names it although pods of its
     # scheduler beside it name none.
     file_groups: Mapping[tuple[str, str], Mapping[str, bool]] | None = None
+    # By namespace and name: the minimum of a gang that pods in these files describe without a PodGroup; None if they
+    # state different ones.
+    pods_gangs: Mapping[ObjectKey, int | None] | None = None
     # The sizes of workloads of declared kinds that own a PodGroup, in the files that are judged together.
     gang_sizes: Mapping[WorkloadKey, GangSize] | None = None
     # Pods on nodes, and what Koordinator's Reservations keep, by name. Admission does not read them.
@@ -141,12 +144,23 @@ class ClusterFacts:
     unread: Mapping[str, str] | None = None
     # Parts that contain only the objects of one folder. An object missing there may still exist.
     partial: frozenset[str] | None = None
+    # By such a part: the namespaces of which it has every object.
+    whole_namespaces: Mapping[str, frozenset[str]] | None = None
     # By part, kind, namespace and name: where an object stands, in words. Only known of files of facts.
     origins: Mapping[tuple[str, str, str, str], str] | None = field(default=None, compare=False)
 
-    def is_whole(self, part: str) -> bool:
-        """Whether every object of a part is known: one that is missing there does not exist."""
-        return getattr(self, part) is not None and part not in (self.partial or ())
+    def is_whole(self, part: str, namespace: str | None = None) -> bool:
+        """Whether every object of a part is known, or every one in a namespace: one that is missing there does not
+        exist.
+        """
+        if getattr(self, part) is None:
+            return False
+        return part not in (self.partial or ()) or namespace in (self.whole_namespaces or {}).get(part, ())
+
+    def may_exist(self, needed: Needed) -> bool:
+        """Whether an object may exist although it is missing from a part, because only some of the part is known."""
+        is_partial = needed.part in (self.partial or ())
+        return is_partial and self.lacks(needed) and not self.is_whole(needed.part, needed.namespace)
 
     def lacks_field(self, wanted: SpecField) -> bool:
         """Whether the cluster is known not to have this field. An unknown field is not missing."""
@@ -242,4 +256,5 @@ _OF_OTHER_CLUSTERS = (
     "local_queues",
     "cluster_queues",
     "partial",
+    "whole_namespaces",
 )

@@ -96,6 +96,11 @@ class Needed(NamedTuple):
         """The name of the object, without its namespace."""
         return self.key if isinstance(self.key, str) else (self.key or ("",))[-1]
 
+    @property
+    def namespace(self) -> str | None:
+        """The namespace of the object; None for one of a cluster."""
+        return None if self.key is None or isinstance(self.key, str) else self.key[-2]
+
     def __str__(self) -> str:
         if self.part == SHAPED_WORKLOADS and self.key is not None:
             return f"{self.key[0]} {'/'.join(self.key[1:])}"

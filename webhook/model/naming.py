@@ -14,6 +14,8 @@ LABEL_VALUE_LIMIT = 63
 _HASH_CHARACTERS = 10
 # Parts of a gang object usually have a DNS label as name. Grove's names may contain dots and be longer.
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+# RFC 1035: the form of a Service's name.
+_SERVICE = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_HASH_CHARACTERS = 20
 # RFC 1123 subdomain: the form of most object names.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -51,6 +53,11 @@ def is_subdomain(name: str) -> bool:
 def is_label(name: str) -> bool:
     """Whether it is a DNS label."""
     return _LABEL.fullmatch(name) is not None
+
+
+def is_service_name(name: str) -> bool:
+    """Whether a Service can have that name: a DNS label that begins with a letter."""
+    return _SERVICE.fullmatch(name) is not None
 
 
 def is_key(key: str) -> bool:

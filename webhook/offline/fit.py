@@ -28,6 +28,7 @@ from webhook.fit.room import Room
 from webhook.fit.stored_shapes import shape_of_gang
 from webhook.fit.taints import added_tolerations
 from webhook.fit.verdict import Answer, Witness
+from webhook.fit.verdict import Verdict as FitVerdict
 from webhook.model import grove
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import ClusterFacts
@@ -55,18 +56,18 @@ _BEGUN = "it has begun: a pod of it is on a node, has ended or is being deleted"
 _WORK_BEGUN = (
     "it has begun: its status counts pods that are ready or have ended, and each scheduler counts these in its own way"
 )
-_NO_REPLICAS = "no gang is judged: it has no pods, or is being deleted"
-_OF_TRAIN_JOB = "no gang is judged: it is judged with the TrainJob that makes it"
+_NOT_JUDGED = "no gang is judged: "
+_NO_REPLICAS = "it has no pods, or is being deleted"
+_OF_TRAIN_JOB = "it is judged with the TrainJob that makes it"
 _UNKNOWN_RUNTIME = "is not known: give it to --facts, as the pods of a TrainJob are made from it"
-_GROUPED_ALONE = "no gang is judged: it is not known how many of its pods start together:"
-_CHANGED_RUNTIME = "no gang is judged: it may change what the pods of its runtime request, or where they may be"
-_NO_TEMPLATES = "no gang is judged: it has no pod templates, so what its pods request is not known"
-_NOT_REACHED = (
-    "no gang is judged: its minimum is never reached, or depends on partitions, or another scheduler places its pods"
-)
+_GROUPED_ALONE = "it is not known how many of its pods start together:"
+_CHANGED_RUNTIME = "it may change what the pods of its runtime request, or where they may be"
+_NO_TEMPLATES = "it has no pod templates, so what its pods request is not known"
+_NOT_REACHED = "its minimum is never reached, or depends on partitions, or another scheduler places its pods"
+_MADE_ELSEWHERE = "what starts together, and what it requests, is not read"
 _NO_GANG = (
-    "no gang is judged: it is over, or its pods are made elsewhere, as MultiKueue may do: give --facts the LocalQueues "
-    "and ClusterQueues of Kueue"
+    "it is over, or its pods are made elsewhere, as MultiKueue may do: give --facts the LocalQueues and ClusterQueues "
+    "of Kueue"
 )
 
 
@@ -85,6 +86,8 @@ class Found(NamedTuple):
     note: str = ""
     # A field that cannot be read, and why.
     broken: tuple[FieldPath, str] | None = None
+    # Whether the note says why no gang of it is judged, although it may have one that still waits.
+    left_out: bool = False
 
 
 def pods_of_gangs(pods: Iterable[Manifest]) -> PodsOfGangs:
@@ -121,12 +124,12 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
             if choice is None:
                 omission = omission_of(workload, facts, settings)
                 if omission.reason is not Reason.NO_GANG:
-                    yield Found(at, named, note=f"no gang is judged: {omission}")
+                    yield Found(at, named, note=f"{_NOT_JUDGED}{omission}", left_out=True)
                 return
         if choice is None:
             return
         if (note := _why_not(choice, settings)) is not None:
-            yield Found(at, named, note=note)
+            yield Found(at, named, note=note, left_out=choice.scheduler != OPTED_OUT)
             return
         if has_run(workload):
             yield Found(at, named, note=_WORK_BEGUN)
@@ -134,7 +137,8 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
         entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
         yield from (Found(at, named, one) for one in entries)
         if not entries:
-            yield Found(at, named, note=_why_no_gang(workload, settings.profiles[choice.scheduler], facts))
+            why = _why_no_gang(workload, settings.profiles[choice.scheduler], facts)
+            yield Found(at, named, note=f"{_NOT_JUDGED}{why}", left_out=why not in {_NO_REPLICAS, _OF_TRAIN_JOB})
         elif facts.nodes is None:
             yield Found(at, named, note=_WITHOUT_NODES)
     except Malformed:
@@ -158,7 +162,7 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, fac
         # What hinders a gang of Rollcall does not hinder a group that counts the pods that exist.
         why = f"{_GROUPED_ALONE} {profile.name} groups the pods itself, and some are created only after others"
     elif barred is not None and not barred.is_made:
-        why = f"no gang is judged: {barred.why}"
+        why = barred.why
     elif not any(part.pods > 0 for part in made.parts):
         why = _NO_REPLICAS
     elif isinstance(made, MadeJobSet) and changes_pods(made):
@@ -185,11 +189,11 @@ def _stored(
         podgang = PodGang(request.object or {}, request.namespace)
         own = pods.get((podgang.namespace, podgang.name), ())
         if not own:
-            return Found(at, named, note=_NO_PODS)
+            return Found(at, named, note=_NO_PODS, left_out=True)
         scheduler = _scheduler_of(podgang, own, settings)
         profile = settings.profiles.get(scheduler)
         if profile is None:
-            return Found(at, named, note=_no_profile(scheduler))
+            return Found(at, named, note=_no_profile(scheduler), left_out=True)
         members: dict[str, list[Pod]] = {}
         for pod in own:
             members.setdefault(pod.podclique or "", []).append(pod)
@@ -255,11 +259,32 @@ def entries_of(
     settings: Settings,
     effort: int = 1,
 ) -> Iterator[FitEntry]:
-    """Yield what is reported of each different gang of a workload under one scheduler. Raises `Malformed`."""
+    """Yield what is reported of each different gang of a workload under one scheduler. A gang that the operator of the
+    workload makes is not known. Raises `Malformed`.
+    """
     named = (workload.kind, workload.namespace, workload.name)
-    for found in fits_of(workload, profile, facts, settings, STEPS * effort):
+    fits = fits_of(workload, profile, facts, settings, STEPS * effort)
+    for found in fits:
         settings.proceed()
         yield _entry(named, found, profile, facts, settings, STEPS * effort)
+    if not fits and (why := _why_not_known(workload)) is not None:
+        yield FitEntry(named, workload.name, profile.name, FitVerdict(Answer.UNKNOWN, causes=(why,)))
+
+
+def _why_not_known(workload: PodCliqueSet | OptedInWorkload) -> str | None:
+    """Return why nothing is known of the gang of a workload whose operator makes it, or of one that has no pod
+    templates; None for any other workload.
+    """
+    if (
+        not isinstance(workload, ShapedWorkload)
+        or workload.finished
+        or not any(part.pods > 0 for part in workload.parts)
+    ):
+        return None
+    if (left := next((left for left in workload.leaves() if not left.is_made), None)) is not None:
+        return None if is_volcano_job(workload) else f"{left.why}: {_MADE_ELSEWHERE}"
+    hindered = next(iter(workload.hindrances), None) is not None
+    return _NO_TEMPLATES if any(part.flat for part in workload.shape.parts) and not hindered else None
 
 
 def _entry(

@@ -19,9 +19,11 @@ from webhook.model.claims import (
     SYSTEM_OF_SCHEDULER,
     groups_named_on,
     named_group,
+    pods_gang,
     scheduler_of,
 )
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
 from webhook.model.projections import key_of
 from webhook.model.reading import Malformed, Manifest, mapping, text
@@ -40,33 +42,33 @@ def group_sizes(manifests: Iterable[Manifest], kinds: WorkloadKinds, differing: 
     """Return the number of pods of each group that an object names; None for an unknown number. `differing` is filled
     with objects of which there is another version with other numbers.
     """
-    found: dict[Hashable, Sizes] = {}
+    by_object: dict[Hashable, Sizes] = {}
     scaled: set[Hashable] = set()
     for manifest in manifests:
         try:
-            own, groups = _identity(manifest), _groups_of(manifest, kinds)
+            identity, groups = _identity(manifest), _groups_of(manifest, kinds)
             scaled |= set(_scaled_by(manifest))
         except Malformed:
             # The API server refuses such an object. Which groups it would name is unknown.
-            own, groups = object(), _mentioned(manifest)
+            identity, groups = object(), _mentioned(manifest)
         # Without a name each object is separate. Which of two versions of an object there will be is unknown.
-        other = found.setdefault(own, groups)
+        other = by_object.setdefault(identity, groups)
         if other != groups:
-            found[own] = dict.fromkeys({**other, **groups})
+            by_object[identity] = dict.fromkeys({**other, **groups})
             if differing is not None:
                 differing.append(manifest)
     sizes: Sizes = {}
-    for own, groups in found.items():
+    for identity, groups in by_object.items():
         for group, pods in groups.items():
             before = sizes.get(group, 0)
-            sizes[group] = None if pods is None or before is None or own in scaled else before + pods
+            sizes[group] = None if pods is None or before is None or identity in scaled else before + pods
     return sizes
 
 
 def _identity(manifest: Manifest) -> Hashable:
     kind = kind_of(manifest)
-    named = text(mapping(manifest.get("metadata")).get("name"))
-    return object() if named is None else (kind.group, kind.kind, *key_of(manifest))
+    name = text(mapping(manifest.get("metadata")).get("name"))
+    return object() if name is None else (kind.group, kind.kind, *key_of(manifest))
 
 
 def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
@@ -78,7 +80,7 @@ def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
     counted_kind = kind != "PodCliqueSet"
     for template, pods in kinds.templates_in(group, kind, manifest) if counted_kind else ():
         # Two marks of one system may name one group.
-        for system, name in {(one.system, one.name) for one in groups_named_on(template)}:
+        for system, name in {(group_name.system, group_name.name) for group_name in groups_named_on(template)}:
             counted[(system, namespace, name)] += pods
     # A name elsewhere in the object, such as in a custom resource: how many pods have it is unknown.
     return {**_mentioned(manifest), **counted}
@@ -88,7 +90,7 @@ def _mentioned(manifest: Manifest) -> Sizes:
     """Return every group that is named anywhere in an object, with an unknown number of pods. A label is no mention if
     the key is read only as an annotation, and the other way round.
     """
-    found: Sizes = {}
+    sizes: Sizes = {}
     waiting: list[tuple[str, Any]] = [("", manifest)]
     while waiting:
         holder, value = waiting.pop()
@@ -96,11 +98,11 @@ def _mentioned(manifest: Manifest) -> Sizes:
             for key, inner in value.items():
                 name = named_group(str(key), inner)
                 if name is not None and (holder not in _HOLDERS or holder == PART_OF_MARK[key]):
-                    found[(NAMES_OF[key], _namespace(manifest), name)] = None
+                    sizes[(NAMES_OF[key], _namespace(manifest), name)] = None
             waiting += ((str(key), inner) for key, inner in value.items())
         elif isinstance(value, list):
             waiting += (("", inner) for inner in value)
-    return found
+    return sizes
 
 
 def _namespace(manifest: Manifest) -> str:
@@ -123,16 +125,31 @@ def file_groups(
             metadata = mapping(manifest.get("metadata"))
             labels = mapping(metadata.get("labels"))
             if kind == POD_GROUP and (system := SYSTEM_OF_GROUP.get(group)) is not None:
-                made = metadata.get("ownerReferences") or labels.get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
-                groups[(system, *key_of(manifest))] = not made
+                is_made = metadata.get("ownerReferences") or labels.get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
+                groups[(system, *key_of(manifest))] = not is_made
             elif SCHEDULER_LABEL not in labels and kind != "PodCliqueSet":
                 ungrouped.update(
                     (system, _namespace(manifest)) for system in _without_group(group, kind, manifest, kinds)
                 )
-    found: dict[tuple[str, str], dict[str, bool]] = {}
+    by_namespace: dict[tuple[str, str], dict[str, bool]] = {}
     for key, foreign in groups.items():
-        found.setdefault(key[:2], {})[key[2]] = foreign and key not in sizes and key[:2] in ungrouped
-    return found
+        by_namespace.setdefault(key[:2], {})[key[2]] = foreign and key not in sizes and key[:2] in ungrouped
+    return by_namespace
+
+
+def pods_gangs(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> dict[ObjectKey, int | None]:
+    """Return the minimum of each gang that pods describe without a PodGroup, by namespace and name; None if they state
+    different ones.
+    """
+    minimums: dict[ObjectKey, set[int]] = {}
+    for manifest in manifests:
+        group, _, kind = kind_of(manifest)
+        with suppress(Malformed):
+            for template, _ in kinds.templates_in(group, kind, manifest):
+                gang = pods_gang(template)
+                if gang is not None and gang.minimum is not None:
+                    minimums.setdefault((_namespace(manifest), gang.name), set()).add(gang.minimum)
+    return {key: next(iter(stated)) if len(stated) == 1 else None for key, stated in minimums.items()}
 
 
 def _without_group(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[str]:
@@ -144,7 +161,11 @@ def _without_group(group: str, kind: str, manifest: Manifest, kinds: WorkloadKin
     for template, _ in kinds.templates_in(group, kind, manifest):
         system = SYSTEM_OF_SCHEDULER.get(scheduler_of(template))
         may_lack = plain or system != SYSTEM_OF_SCHEDULER[DEFAULT_SCHEDULER]
-        if system is not None and may_lack and all(named.system != system for named in groups_named_on(template)):
+        if (
+            system is not None
+            and may_lack
+            and all(group_name.system != system for group_name in groups_named_on(template))
+        ):
             yield system
 
 

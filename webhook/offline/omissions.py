@@ -14,10 +14,10 @@ from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Kind, Verdict
 from webhook.model.changes import value_at
-from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.fields import LABELS, ROOT, FieldPath, Item
 from webhook.model.findings import Finding, Omission, Reason, shown
 from webhook.model.known_keys import KNOWN_KEYS
-from webhook.model.known_kinds import OTHER_WORKLOADS
+from webhook.model.known_kinds import NO_GANGS, OTHER_WORKLOADS
 from webhook.model.reading import Manifest
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.operator_group import KIND as GROUP
@@ -69,6 +69,8 @@ _FACTS = frozenset(
         "TrainingRuntime",
     }
 )
+# API groups of Kubernetes without the suffix k8s.io whose kinds have no pods, with a few exceptions.
+_WITHOUT_PODS = frozenset({"", "autoscaling", "policy"})
 # Values of a chart, which are no pod templates.
 _OF_CHARTS = frozenset({"values", "valuesObject"})
 # The keys of what rules read: names, queues, schedulers, numbers of pods, amounts, and choices of a workload's shape.
@@ -128,7 +130,9 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
         why = f"the profile of {DEFAULT_SCHEDULER} has no gangScheduling here, so its gangs are not judged"
         remedy = f"turn on gangScheduling in the profile of {DEFAULT_SCHEDULER}"
         return Omission(ROOT / "apiVersion", Reason.NO_PROFILE, why, remedy)
-    mark = None if kind.kind in _FACTS else next(_marks(raw, settings), None)
+    marks = () if kind.kind in _FACTS else _marks(raw, settings)
+    # Tools add a label to every object.
+    mark = next((mark for mark in marks if mark[0] != LABELS / SCHEDULER_LABEL or _may_have_pods(kind)), None)
     if mark is None:
         remedy = "give the manifests of a workload, or of a gang object"
         return Omission(ROOT / "kind", Reason.NO_RULES, f"no rule is about the kind {shown(kind.kind)}", remedy)
@@ -144,6 +148,12 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
             f"add the label {SCHEDULER_LABEL}: {name} to spec.jobTemplate.metadata.labels, which makes each Job a gang"
         )
     return Omission(at, Reason.UNKNOWN_KIND, why, remedy)
+
+
+def _may_have_pods(kind: Kind) -> bool:
+    """Return whether objects of a kind may have pods: most kinds of Kubernetes itself, such as Services, have none."""
+    of_kubernetes = kind.group in _WITHOUT_PODS or kind.group.endswith(".k8s.io")
+    return not of_kubernetes or (kind[::2] in NO_GANGS and kind.kind != "Node") or kind.kind == "PodTemplate"
 
 
 @cache

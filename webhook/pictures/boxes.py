@@ -56,8 +56,11 @@ _LEVELS = {
     Level.GROUP: Shape.PART,
     Level.CLIQUE: Shape.LEAF,
     Level.OWNED_GANG: Shape.GANG,
+    Level.SUBGROUP: Shape.PART,
     Level.MEMBER: Shape.LEAF,
 }
+# What is titled by its name alone.
+_BY_NAME = frozenset({Level.CLIQUE, Level.MEMBER, Level.SUBGROUP})
 _KINDS = {
     Kind.WORKLOAD: Shape.WHOLE,
     Kind.GANG_GROUP: Shape.WHOLE,
@@ -95,13 +98,16 @@ def gangs_box(node: Node) -> Box:
 
 
 def _title(node: Node) -> str:
-    titles = {Level.GROUP: f"replica {node.name}", Level.CLIQUE: node.name, Level.MEMBER: node.name}
-    return titles.get(node.level, f"{node.called} {node.name}")
+    if node.level is Level.GROUP:
+        return f"replica {node.name}"
+    return node.name if node.level in _BY_NAME else f"{node.called} {node.name}"
 
 
 def _details(node: Node) -> Iterator[str]:
     yield _count(node.pods, "pod") if node.level not in WORKLOADS else f"{_count(node.pods, 'pod')} in all"
-    if node.level not in WORKLOADS and node.minimum != node.pods:
+    if node.needed is not None:
+        yield f"starts with {node.needed:,} of {_count(sum(1 + one.more for one in node.below), 'part')}"
+    elif node.level not in WORKLOADS and node.minimum != node.pods:
         yield f"starts with {node.minimum:,}"
     if node.required is not None:
         yield f"requires one {node.required}"
@@ -109,6 +115,8 @@ def _details(node: Node) -> Iterator[str]:
         yield f"prefers one {node.preferred}"
     for carried in node.carries:
         yield carried if node.pods == 1 else f"{carried} each"
+    if node.note:
+        yield node.note
 
 
 # Groups written by hand

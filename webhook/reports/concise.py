@@ -19,9 +19,8 @@ def concise(report: Report, options: ReportOptions) -> Iterator[str]:
         yield f"{entry.place}: {entry.level}: {told}{accepted}"
     for omission, place in report.omitted:
         yield f"{place}: not judged: {place.object}: {omission}"
-    if options.shows_unjudged:
-        for missing, place in report.unjudged:
-            yield f"{place}: not judged: {missing.rule} {place.object}: {missing.lacking}"
+    for missing, place in report.unjudged:
+        yield f"{place}: not judged: {missing.rule} {place.object}: {missing.lacking}"
     if options.quiet:
         return
     if options.list_ignored:

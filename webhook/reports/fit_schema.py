@@ -106,6 +106,8 @@ _GANG = {
     "steps": {**COUNT, "description": "The work that the verdict took."},
 }
 
+_PLACE = ("kind", "namespace", "name", "file", "line", "column")
+
 
 def fit_schema() -> dict[str, Any]:
     """Return the schema. Later releases may add fields."""
@@ -117,6 +119,10 @@ def fit_schema() -> dict[str, Any]:
             {
                 "fitVersion": {"const": FIT_VERSION},
                 "gangs": list_of(object_of(_GANG)),
+                "notJudged": list_of(
+                    object_of({name: _GANG[name] for name in _PLACE} | {"why": TEXT}),
+                    description="Workloads of which no gang was judged.",
+                ),
                 "notes": list_of(object_of({"file": TEXT, "line": COUNT, "column": COUNT, "message": TEXT})),
             }
         ),

@@ -24,7 +24,7 @@ _MAX_ROWS = 100
 def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
     """Yield the lines of the comment."""
     failed = report.failed(options.fail_on) or report.unreadable
-    yield f"### {'❌' if failed else '❔' if report.omitted else '✅'} Rollcall"
+    yield f"### {'❌' if failed else '❔' if report.omitted or report.unjudged else '✅'} Rollcall"
     yield ""
     yield _escaped(last_line(report))
     rows = sorted(report.findings, key=lambda entry: (entry.suppression is not None, entry.order))

@@ -20,8 +20,3 @@ class ReportOptions:
     list_ignored: bool = False
     version: str = __version__
     documentation: str = field(default_factory=documentation)
-
-    @property
-    def shows_unjudged(self) -> bool:
-        """Whether rules that could not judge are shown: with `quiet` only if they fail the check."""
-        return not self.quiet or FailOn.UNJUDGED in self.fail_on

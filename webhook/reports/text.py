@@ -61,7 +61,7 @@ def text_lines(report: Report, options: ReportOptions) -> Iterator[Line]:
         if entry.fails(options.fail_on) or not options.quiet:
             yield from _finding(entry)
     yield from _omissions(report)
-    for missing, place in report.unjudged if options.shows_unjudged else ():
+    for missing, place in report.unjudged:
         yield Head(str(place), "not judged", "cyan", f" {missing.rule}: {missing.needs} unknown")
         yield Field("field", str(missing.at))
         if missing.remedy:

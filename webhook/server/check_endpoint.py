@@ -41,10 +41,11 @@ from webhook.server.lane import Turn
 from webhook.server.lane_metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
 from webhook.server.web_page import check_page
-from webhook.sources.facts import Worlds, with_field_names
+from webhook.sources.facts import with_field_names
 from webhook.sources.fixes import add_fixes
 from webhook.sources.limits import SERVER
 from webhook.sources.manifests import NO_MANIFEST, Document, read_text
+from webhook.sources.worlds import Worlds
 
 # Enough for the manifests of a release. rollcall check reads more.
 MAX_MANIFEST_BYTES = 1024 * 1024

@@ -23,11 +23,11 @@ from webhook.model.reading import Manifest
 from webhook.offline.fix import TextEdit
 from webhook.offline.suppression import Directive
 from webhook.sources import json_values, yaml_values
-from webhook.sources.bounded_files import bounded, content_of, name_of
 from webhook.sources.limits import COMMAND_LINE, Budget, Limits, Problem, go_on
 from webhook.sources.places import Lines, Root, find
 from webhook.sources.suppression_comments import suppressions_in
 from webhook.sources.text_edits import document_at, text_edits
+from webhook.sources.whole_files import bounded, content_of, name_of
 
 SUFFIXES = (".yaml", ".yml", ".json")
 

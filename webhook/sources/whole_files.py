@@ -1,4 +1,6 @@
-"""Write a file as a whole: a reader sees the old content or the new one, never a part of one."""
+"""Whole files: what is read is never more than memory holds, and of what is written a reader sees the old content or
+the new one, never a part of one.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,62 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
+from typing import BinaryIO
 
+from webhook.errors import InputError
+
+# All objects of a large cluster are smaller. Endless input such as /dev/zero must stop before memory is full.
+MAX_FILE_BYTES = 256 << 20
+_PART_BYTES = 1 << 20
+# How a file is opened, as for `open`.
+Opener = Callable[[str, int], int]
 # The attributes that do not depend on the content, as a signature does.
 _KEPT = re.compile(r"user\.|system\.posix_acl_access$|security\.selinux$")
 _LIST = "system.posix_acl_access"
 _NOT_REGULAR = "it is not a regular file"
 _MOUNTED = "it is mounted on its own, so it cannot be replaced; mount its folder instead"
+
+
+def without_waiting(path: str, flags: int) -> int:
+    """Open a file. A named pipe that no program writes to is empty; else it would wait until one opens it."""
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    # Only to open it: a program that writes may take its time.
+    os.set_blocking(handle, True)
+    return handle
+
+
+def only_regular(path: str, flags: int) -> int:
+    """Open a file that is neither a pipe nor a device: these may block a server for ever. Raises `OSError`."""
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    mode = os.fstat(handle).st_mode
+    # Reading a directory fails later with its own message.
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        os.close(handle)
+        raise OSError(errno.EINVAL, _NOT_REGULAR)
+    return handle
+
+
+def content_of(path: Path, opener: Opener = without_waiting, *, most: int | None = None) -> bytes:
+    """The content of a file or pipe of at most `most` bytes, else `MAX_FILE_BYTES`. Raises `InputError` if it is too
+    large, and `OSError`.
+    """
+    with open(path, "rb", opener=opener) as file:
+        return bounded(file, name_of(path), most)
+
+
+def bounded(file: BinaryIO, name: str, most: int | None = None) -> bytes:
+    """The rest of a file, which is called `name` in messages. Raises `InputError` if it is too large, and `OSError`."""
+    content, room = bytearray(), MAX_FILE_BYTES if most is None else most
+    while part := file.read(min(_PART_BYTES, room + 1)):
+        content += part
+        if len(content) > room:
+            raise InputError(name, f"is larger than {room >> 20} MiB")
+    return bytes(content)
+
+
+def name_of(path: Path) -> str:
+    """The name of a file for messages: a name that is not UTF-8 could not be printed."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def replace_file(
@@ -76,13 +128,13 @@ def _temporary(path: Path) -> tuple[int, Path]:
 
 def _copy_rights(path: Path, target: int) -> None:
     """Give an open file the owner, group, permissions, access-control list and attributes of another file."""
-    found = path.stat()
-    for owner in (found.st_uid, -1):
+    rights = path.stat()
+    for owner in (rights.st_uid, -1):
         # Only root gives files away. A member of the group keeps at least the group, whose members may read the file.
         with suppress(OSError):
-            os.fchown(target, owner, found.st_gid)
+            os.fchown(target, owner, rights.st_gid)
             break
-    mode = stat.S_IMODE(found.st_mode)
+    mode = stat.S_IMODE(rights.st_mode)
     names = list[str]()
     if sys.platform == "linux":
         with suppress(OSError):
@@ -98,6 +150,6 @@ def _copy_rights(path: Path, target: int) -> None:
 
 
 def _umask() -> int:
-    found = os.umask(0o022)
-    os.umask(found)
-    return found
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

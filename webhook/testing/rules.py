@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 
 from hypothesis import given
 
@@ -29,6 +30,8 @@ from webhook.testing.suite import GENERATED, Configuration, Suite
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Rule, Subject
 
+# The subjects of rules about a PodCliqueSet.
+_ABOUT_SETS = (Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD)
 _ID = re.compile(r"([a-z][a-z0-9-]*)/[a-z][a-z0-9-]*\Z")
 _GENERAL = {declared.id for declared in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
 # Rules about one scheduler beside Kueue have Kueue's prefix, as those for every scheduler.
@@ -101,6 +104,26 @@ class RuleChecks(Suite):
                     any(trait.of(pod) for trait in guard.traits) or not list(declared.check(pod, context)),
                     f"{declared.id} finds something in a pod that has no trait of its guard",
                     "add what the rule looks for to the guard, or declare no guard",
+                )
+
+    def test_each_rule_looks_at_what_it_judges(self) -> None:
+        examples = [one for declared in self.backend.rules for one in (declared.passes, declared.fails)]
+        manifests = [one.object for one in examples if one.object.get("kind") == PodCliqueSet.kind]
+        sets = [PodCliqueSet(deepcopy(one)) for one in (*manifests, *(one for use in USES.values() for one in use))]
+        for declared in self.backend.rules:
+            if not declared.looks_at or declared.subject not in _ABOUT_SETS:
+                continue
+            installed = self.installed(declared.fails.config, version=declared.fails.version)
+            for workload in sets:
+                context = replace(
+                    installed.context(declared.fails.facts), workload=workload, uses=capabilities_used(workload)
+                )
+                judged = workload.pod_templates() if declared.subject is Subject.POD else (workload,)
+                require(
+                    not declared.looks_at.isdisjoint(workload.mentions)
+                    or not any(list(declared.check(one, context)) for one in judged),
+                    f"{declared.id} finds something in a set that mentions nothing of its `looks_at`",
+                    "add the field, key or resource that the rule judges, or declare no `looks_at`",
                 )
 
     def test_what_the_capability_table_refuses_is_refused_by_a_rule(self, configuration: Configuration) -> None:

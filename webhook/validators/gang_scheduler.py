@@ -16,6 +16,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.keys import GroupKind
 from webhook.model.workloads.facts import VIEWS
+from webhook.model.workloads.scheduler_group import SchedulerGroups
 from webhook.model.workloads.workload import OptedInWorkload
 
 # In kube-scheduler's framework: the longest wait in Permit, and when a pod that nothing has moved is tried again.
@@ -69,6 +70,10 @@ class GangScheduler:
         template. Empty if Rollcall makes the group, or if the scheduler needs all pods.
         """
         return {}
+
+    def scheduler_groups(self, workload: OptedInWorkload) -> SchedulerGroups | None:
+        """The groups that it makes itself of a workload. None if Rollcall, or the workload's operator, makes them."""
+        return None
 
     @property
     def retry_seconds(self) -> int:

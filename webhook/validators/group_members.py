@@ -17,6 +17,8 @@ from webhook.model import grove
 from webhook.model.any_object import AnyObject
 from webhook.model.changes import value_at
 from webhook.model.claims import (
+    GANG_MINIMUM,
+    KOORDINATOR_GANG,
     NAMES_OF,
     SYSTEM_OF_GROUP,
     SYSTEM_OF_SCHEDULER,
@@ -24,6 +26,7 @@ from webhook.model.claims import (
     GroupName,
     groups_named_on,
     named_group,
+    pods_gang,
     scheduler_of,
 )
 from webhook.model.facts import ClusterFacts
@@ -44,8 +47,9 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 _KAI_GROUPS = QueuedGroups({("default", "train"): QueuedGroup("team-a")})
 _HELD = ClusterFacts(file_groups={("KAI", "default"): {"train": False}})
 _ALONE = ClusterFacts(file_groups={("KAI", "default"): {"train": True}})
-# Koordinator makes a gang of pods that name one by another key, without a PodGroup.
+# Koordinator makes a gang of pods that name one by another key and state its minimum, without a PodGroup.
 _KEY_OF_POD_GROUPS = "pod-group.scheduling.sigs.k8s.io"
+_GANG = {KOORDINATOR_GANG: "train", GANG_MINIMUM: "2"}
 # Where KAI's podgrouper does not replace the group that a pod names.
 _SKIPPED = "kai.scheduler/skip-podgrouper"
 _WORD = "group"
@@ -127,7 +131,7 @@ def no_pods(manifest: AnyObject, context: Context[Any]) -> Results:
         yield Finding(
             at=METADATA / "name",
             found=manifest.name,
-            why="in these files no pod names the group, though pods beside it have the same scheduler",
+            why="in these files no pod names the group, though pods of its namespace have the same scheduler",
             remedy=f"name it on its pods by {SYSTEMS[system].mark}",
         )
 
@@ -150,24 +154,24 @@ def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
     for template in _judged_templates(manifest):
         scheduler = scheduler_of(template)
         system = SYSTEM_OF_SCHEDULER.get(scheduler)
-        named = tuple(groups_named_on(template))
-        if system is None or any(one.system == system for one in named):
+        groups = tuple(groups_named_on(template))
+        if system is None or any(group.system == system for group in groups):
             continue
-        for one in named:
+        for group in groups:
             # A ClusterColocationProfile sets the scheduler of pods, and coscheduling may run in default-scheduler.
-            if template.spec.get("schedulerName") is None and one.system in _FOUND_WITHOUT_NAME:
+            if template.spec.get("schedulerName") is None and group.system in _FOUND_WITHOUT_NAME:
                 continue
             # The profile of default-scheduler judges a pod with its own mark.
-            if manifest.kind[::2] == POD and one.system == "the Workload API":
+            if manifest.kind[::2] == POD and group.system == "the Workload API":
                 continue
-            of_other = one.name in _in_files(context.facts, one.system, manifest.namespace)
+            of_other = group.name in _in_files(context.facts, group.system, manifest.namespace)
             yield Finding(
-                at=one.claim.path,
-                found=one.name,
-                why=f"{scheduler} does not read this key ({one.system} does), so the pod is in no group",
-                remedy=_one_scheduler(one.system, system) if of_other else _remedy(system, template),
+                at=group.claim.path,
+                found=group.name,
+                why=f"{scheduler} does not read this key ({group.system} does), so the pod is in no group",
+                remedy=_scheduler_remedy(group.system, system) if of_other else _remedy(system, template),
             )
-        yield from _unknown_keys(template, manifest.namespace, system, named, context.facts)
+        yield from _unknown_keys(template, manifest.namespace, system, groups, context.facts)
     yield from _beside_pods(manifest)
 
 
@@ -176,7 +180,7 @@ def _beside_pods(manifest: AnyObject) -> Iterator[Finding]:
     templates = tuple(_judged_templates(manifest))
     if not templates or manifest.kind[::2] == POD:
         return
-    systems = {one.system for template in templates for one in groups_named_on(template)}
+    systems = {group.system for template in templates for group in groups_named_on(template)}
     for parts, keys in manifest.holders:
         for key, value in keys.items() if parts in _OWN else ():
             name = named_group(key, value)
@@ -190,16 +194,16 @@ def _beside_pods(manifest: AnyObject) -> Iterator[Finding]:
 
 
 def _unknown_keys(
-    template: PodTemplate, namespace: str, system: str, named: tuple[GroupName, ...], facts: ClusterFacts
+    template: PodTemplate, namespace: str, system: str, groups: tuple[GroupName, ...], facts: ClusterFacts
 ) -> Iterator[Finding]:
     """A key that nobody reads, with the name of a PodGroup that no pod names."""
-    known = {one.claim.key for one in named}
+    read = {group.claim.key for group in groups}
     for path, keys, misplaced in (
         (template.labels_path, template.labels, Holder.ANNOTATION),
         (template.annotations_path, template.annotations, Holder.LABEL),
     ):
         for key, value in keys.items():
-            if _WORD not in key.casefold() or key in known or key in RETIRED_KEYS or not isinstance(value, str):
+            if _WORD not in key.casefold() or key in read or key in RETIRED_KEYS or not isinstance(value, str):
                 continue
             # Another rule reports a label that is read only as an annotation, and the other way round.
             if KNOWN_KEYS.get(key) is misplaced:
@@ -213,7 +217,7 @@ def _unknown_keys(
                 )
 
 
-def _one_scheduler(of_group: str, of_pods: str) -> str:
+def _scheduler_remedy(of_group: str, of_pods: str) -> str:
     """The remedy where the group is written for another scheduler than the one that the pods name."""
     group, pods = SYSTEMS[of_group], SYSTEMS[of_pods]
     return (
@@ -237,8 +241,9 @@ def _remedy(system: str, template: PodTemplate) -> str:
 )
 def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
     """A pod that names a PodGroup that its namespace does not have waits for ever. A PodGroup in another namespace, or
-    of another scheduler, does not count. Where neither the files nor the facts have PodGroups of that scheduler, it is
-    not judged. The rules of Koordinator and of default-scheduler judge Pods themselves.
+    of another scheduler, does not count. Where neither the files nor the facts have PodGroups of that scheduler in the
+    namespace, it is not judged. A gang of Koordinator that its pods describe needs no PodGroup. The rules of
+    Koordinator and of default-scheduler judge Pods themselves.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core; volcano-sh/volcano, pkg/scheduler/cache
     (a job without PodGroup is left out); kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info;
@@ -247,61 +252,115 @@ def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
     near = NearMisses()
     for template in _judged_templates(manifest):
         system = SYSTEM_OF_SCHEDULER.get(scheduler_of(template))
-        for one in groups_named_on(template):
-            if one.system != system or system is None:
+        for group in groups_named_on(template):
+            if group.system != system or system is None:
                 continue
             here = _in_files(context.facts, system, manifest.namespace)
-            if one.name not in here and (other := _of_another(one, manifest.namespace, context.facts)) is not None:
+            if _is_described(group, template, manifest.namespace, context.facts):
+                continue
+            if (
+                group.name not in here
+                and (namesake := _system_of_namesake(group, manifest.namespace, context.facts)) is not None
+            ):
                 yield Finding(
-                    at=one.claim.path,
-                    found=one.name,
-                    why=f"the PodGroup of this name is one of {other}, which {scheduler_of(template)} does not read",
+                    at=group.claim.path,
+                    found=group.name,
+                    why=f"the PodGroup of this name is one of {namesake}, which {scheduler_of(template)} does not read",
                     remedy=f"write the PodGroup as one of {SYSTEMS[system].api_group}",
                 )
-            elif _needs_group(one, template, manifest):
-                yield from _missing(one, manifest.namespace, context.facts, near)
+            elif _needs_group(group, template, manifest):
+                yield from _missing(group, manifest.namespace, context.facts, near)
 
 
-def _of_another(named: GroupName, namespace: str, facts: ClusterFacts) -> str | None:
+def _system_of_namesake(group: GroupName, namespace: str, facts: ClusterFacts) -> str | None:
     """The other system that has a PodGroup of that name in the files."""
-    others = (system for system in SYSTEMS if named.name in _in_files(facts, system, namespace))
-    return next((system for system in others if system != named.system), None)
+    others = (system for system in SYSTEMS if group.name in _in_files(facts, system, namespace))
+    return next((system for system in others if system != group.system), None)
 
 
-def _needs_group(named: GroupName, template: PodTemplate, manifest: AnyObject) -> bool:
-    if named.system == "KAI":
+def _needs_group(group: GroupName, template: PodTemplate, manifest: AnyObject) -> bool:
+    if group.system == "KAI":
         return manifest.kind[::2] == POD or template.annotations.get(_SKIPPED) == "true"
-    if named.system in {"Koordinator", "the Workload API"}:
-        return manifest.kind[::2] != POD and (named.system != "Koordinator" or named.claim.key == _KEY_OF_POD_GROUPS)
-    return True
+    return group.system not in {"Koordinator", "the Workload API"} or manifest.kind[::2] != POD
 
 
-def _missing(named: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
+def _is_described(group: GroupName, template: PodTemplate, namespace: str, facts: ClusterFacts) -> bool:
+    """Whether koord-scheduler needs no PodGroup: pods describe the gang, or it reads another key of this pod."""
+    if group.system != "Koordinator" or group.claim.key == _KEY_OF_POD_GROUPS:
+        return False
+    gang = pods_gang(template)
+    return gang is None or gang.name != group.name or (namespace, gang.name) in (facts.pods_gangs or {})
+
+
+def _missing(group: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
     """What is wrong with one name of a group. A file's group that no pod names is the likely one."""
-    here, sizes = _in_files(facts, named.system, namespace), facts.group_sizes or {}
-    if named.name in here:
-        return
-    part = SYSTEMS[named.system].groups
-    known = None if part is None else getattr(facts, part)
-    if known is not None and (namespace, named.name) in known:
+    here, sizes = _in_files(facts, group.system, namespace), facts.group_sizes or {}
+    part = SYSTEMS[group.system].groups
+    if group.name in here or (part is not None and not facts.lacks(Needed(part, (namespace, group.name)))):
         return
     alone = here if len(here) <= _MOST_OFFERED else ()
-    likely = near.likely(named.name, [name for name in alone if (named.system, namespace, name) not in sizes])
-    if not here and known is None:
+    likely = near.likely(group.name, [name for name in alone if (group.system, namespace, name) not in sizes])
+    if not here and (part is None or not facts.is_whole(part, namespace)):
         yield Unjudged(
-            named.claim.path,
-            f"whether there is a PodGroup {shown(named.name)} is",
+            group.claim.path,
+            f"whether there is a PodGroup {shown(group.name)} is",
             part=part or "",
             remedy="" if part else "add the PodGroup to the files",
         )
         return
+    why = f"there is no such PodGroup of {group.system} in the namespace {namespace[:63]}, so the pod waits for ever"
+    remedy = "name a PodGroup of the namespace, or add it"
+    if group.system == "Koordinator" and group.claim.key != _KEY_OF_POD_GROUPS:
+        why = f"no pod of the gang states its minimum, and {why}"
+        remedy = f'set the annotation {GANG_MINIMUM} on its pods, such as "2", or add the PodGroup'
     yield Finding(
-        at=named.claim.path,
-        found=named.name,
-        why=f"there is no such PodGroup of {named.system} in the namespace {namespace[:63]}, so the pod waits for ever",
-        remedy=f"did you mean {likely}? write that name" if likely else "name a PodGroup of the namespace, or add it",
-        absent=None if likely or part is None else Needed(part, (namespace, named.name)),
+        at=group.claim.path,
+        found=group.name,
+        why=why,
+        remedy=f"did you mean {likely}? write that name" if likely else remedy,
+        absent=None if likely or part is None else Needed(part, (namespace, group.name)),
     )
+
+
+@rule(
+    "groups/minimum",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(
+        _pod("koord-scheduler", annotations=_GANG),
+        facts=ClusterFacts(group_sizes={("Koordinator", "default", "train"): 2}, pods_gangs={("default", "train"): 2}),
+    ),
+    fails=Example(
+        _pod("koord-scheduler", annotations=_GANG),
+        facts=ClusterFacts(group_sizes={("Koordinator", "default", "train"): 1}, pods_gangs={("default", "train"): 2}),
+    ),
+)
+def minimum_above_pods(manifest: AnyObject, context: Context[Any]) -> Results:
+    """koord-scheduler makes a gang of pods that describe it by annotations, and holds them until as many as the minimum
+    are there. The rule counts the pods in the same files: pods, and the templates of their controllers. It is silent
+    where the pods state different minimums, or where a PodGroup of that name states another.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`), core.go
+    (`PreEnqueue`: children below the minimum), v1.8.0.
+    """
+    system, facts = "Koordinator", context.facts
+    for template in _judged_templates(manifest):
+        gang = pods_gang(template)
+        if gang is None or gang.minimum is None or SYSTEM_OF_SCHEDULER.get(scheduler_of(template)) != system:
+            continue
+        key = (manifest.namespace, gang.name)
+        if gang.name in _in_files(facts, system, manifest.namespace) or key in (facts.koordinator_pod_groups or {}):
+            continue
+        pods = (facts.group_sizes or {}).get((system, *key))
+        if pods is not None and pods < gang.minimum and (facts.pods_gangs or {}).get(key) == gang.minimum:
+            yield Finding(
+                at=gang.at,
+                found=gang.written,
+                why=f"in these files only {pods} {'pod names' if pods == 1 else 'pods name'} the gang, and it starts "
+                "only with its minimum",
+                remedy=f'set it to "{pods}", or add the missing pods',
+                instead=(str(pods),),
+            )
 
 
 @rule(
@@ -319,7 +378,7 @@ def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
     Source: kubernetes, pkg/scheduler/eventhandlers.go (`responsibleForPod`): a scheduler leaves pods of other names
     alone.
     """
-    known = (*context.choice.available, *SYSTEM_OF_SCHEDULER)
+    names = (*context.choice.available, *SYSTEM_OF_SCHEDULER)
     paths: dict[FieldPath, str] = {
         template.spec_path / "schedulerName": scheduler_of(template) for template in _judged_templates(manifest)
     }
@@ -328,8 +387,8 @@ def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
         name = value_at(manifest.raw, field)[1]
         paths |= {field: name} if isinstance(name, str) and name else {}
         if field.parts[-1] == _OF_SPARK:
-            known, why = (*_SCHEDULERS_OF_SPARK, *known), "and Spark's operator knows no such batch scheduler"
-    meant = {name: _likely_scheduler(name, known) for name in islice(dict.fromkeys(paths.values()), MOST_COMPARED)}
+            names, why = (*_SCHEDULERS_OF_SPARK, *names), "and Spark's operator knows no such batch scheduler"
+    meant = {name: _likely_scheduler(name, names) for name in islice(dict.fromkeys(paths.values()), MOST_COMPARED)}
     for path, name in paths.items():
         if (likely := meant.get(name)) is not None:
             yield Finding(
@@ -340,15 +399,15 @@ def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
             )
 
 
-def _likely_scheduler(name: str, known: Iterable[str]) -> str | None:
+def _likely_scheduler(name: str, names: Iterable[str]) -> str | None:
     """The scheduler that a misspelt name means. With a suffix, such as volcano-2, it may be that of a second one, but
     not with its last letter again.
     """
-    if name in known or len(name) > _LONGEST_SCHEDULER:
+    if name in names or len(name) > _LONGEST_SCHEDULER:
         return None
     if name in _PROGRAMS:
         return _PROGRAMS[name]
-    for likely in known:
+    for likely in names:
         alike = SequenceMatcher(None, name.casefold(), likely).ratio() >= _SIMILAR_SCHEDULER
         is_second = name.startswith(likely) and name[len(likely) :].strip(likely[-1])
         if alike and name[0].casefold() == likely[0] and not is_second:

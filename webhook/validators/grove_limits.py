@@ -127,12 +127,12 @@ def mnnvl_name(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """
     holders = [(workload.annotations, METADATA)]
     holders += [(member.annotations, member.path) for member in _members(workload)]
-    for annotations, holder in holders:
-        if grove.MNNVL_GROUP in annotations and not is_label(text(annotations[grove.MNNVL_GROUP]) or ""):
+    for written, holder in holders:
+        if grove.MNNVL_GROUP in written and not is_label(text(written[grove.MNNVL_GROUP]) or ""):
             at = holder / "annotations" / grove.MNNVL_GROUP
             why = "Grove refuses a group whose name is not a DNS label"
             remedy = f'name it with a-z, 0-9 and -, or set "{grove.MNNVL_NONE}"'
-            yield Finding(at, annotations[grove.MNNVL_GROUP], why, remedy)
+            yield Finding(at, written[grove.MNNVL_GROUP], why, remedy)
 
 
 def _members(workload: PodCliqueSet) -> Iterable[Clique | ScalingGroup]:

@@ -21,6 +21,7 @@ from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Context, Example, Results, rule
 
 _TEMPLATE = SPEC / "template"
+_CONTAINERS = ("containers", "initContainers")
 _SCOPES = ("AllReplicas", "PerReplica")
 # IsEnvVarName of k8s.io/apimachinery.
 _VARIABLE = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z][-._a-zA-Z0-9]*")
@@ -99,8 +100,10 @@ def environment(workload: PodCliqueSet, _: Context[Any]) -> Results:
     Source: Grove's own validation of the containers and initContainers of podSpec (since v0.1.0-alpha.7).
     """
     for member in workload.cliques:
-        for field in ("containers", "initContainers"):
-            for index, container in enumerate(sequence(member.pod_spec.get(field))):
+        for field in _CONTAINERS:
+            if (containers := member.pod_spec.get(field)) is None:
+                continue
+            for index, container in enumerate(sequence(containers)):
                 variables = sequence(mapping(container).get("env"))
                 if variables and not _are_named_once(variables):
                     place = member.spec_path / field / Item(index, text(container.get("name"))) / "env"
@@ -111,7 +114,7 @@ def _are_named_once(variables: Sequence[Any]) -> bool:
     """Whether each variable has a valid name of its own. Nearly all do."""
     try:
         names = [variable["name"] for variable in variables]
-        return len(set(names)) == len(names) and all(map(_VARIABLE.fullmatch, names))
+        return len({*names}) == len(names) and all(map(_VARIABLE.fullmatch, names))
     except (TypeError, KeyError):
         return False
 

@@ -100,8 +100,8 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
 
 
 def are_unremarkable(marks: Iterable[Marks]) -> bool:
-    """Whether the rules of this module surely find nothing in the labels and annotations of an object. Quick, because it
-    is asked of every object, and nearly all have the same few keys. False if there are many keys.
+    """Whether the rules of this module surely find nothing in the labels and annotations of an object. Quick, because
+    it is asked of every object, and nearly all have the same few keys. False if there are many keys.
     """
     left = _MOST_KEYS
     for name, own, keys in marks:

@@ -37,20 +37,20 @@ _SIMILAR_KIND, _SIMILAR_GROUP = 0.8, 0.8
     passes=Example(pod_clique_set()),
     fails=Example({**pod_clique_set(), "kind": "PodcliqueSet"}),
 )
-def unknown_kind(found: AnyObject, _: Context[Any]) -> Results:
+def unknown_kind(manifest: AnyObject, _: Context[Any]) -> Results:
     """No rule judges an object of an unknown kind, and no API server accepts it. Reported are kinds and API groups that
     resemble one that Rollcall judges.
 
     Source: an API server serves a kind only by its exact group and name (k8s.io/apimachinery, pkg/api/meta).
     """
-    kind = found.kind.kind
-    if (meant := _meant(found)) is None:
+    kind = manifest.kind.kind
+    if (meant := _meant(manifest)) is None:
         return
     likely_group, likely_kind = meant
     at, wrong, likely = (
         (ROOT / "kind", kind, f"kind {likely_kind}")
         if likely_kind != kind
-        else (ROOT / "apiVersion", found.raw.get("apiVersion"), f"the API group {likely_group or '(core)'}")
+        else (ROOT / "apiVersion", manifest.raw.get("apiVersion"), f"the API group {likely_group or '(core)'}")
     )
     yield Finding(
         at=at,
@@ -60,13 +60,13 @@ def unknown_kind(found: AnyObject, _: Context[Any]) -> Results:
     )
 
 
-def _meant(found: AnyObject) -> tuple[str, str] | None:
+def _meant(manifest: AnyObject) -> tuple[str, str] | None:
     """Return the group and kind that an unknown kind most likely means, or None."""
-    group, _, kind = found.kind
-    if (group, kind) in found.judged or (group, kind) in found.known or (group, kind) in RETIRED_KINDS:
+    group, _, kind = manifest.kind
+    if (group, kind) in manifest.judged or (group, kind) in manifest.known or (group, kind) in RETIRED_KINDS:
         return None
     groups: dict[str, list[str]] = {}
-    for one, name in (*found.judged, *found.known):
+    for one, name in (*manifest.judged, *manifest.known):
         groups.setdefault(name, []).append(one)
     if not kind or group in groups.get(kind, ()):
         return None
@@ -140,41 +140,41 @@ def _other_workload(kind: str, **spec: Any) -> Manifest:
     passes=Example(pod_clique_set(labels={SCHEDULER_LABEL: "koord-scheduler"})),
     fails=Example(_other_workload("ReplicaSet", replicas=2)),
 )
-def no_gangs(found: AnyObject, context: Context[Any]) -> Results:
+def no_gangs(manifest: AnyObject, context: Context[Any]) -> Results:
     """Rollcall makes gangs of PodCliqueSets, TrainJobs, JobSets, LeaderWorkerSets, Jobs, and the kinds that a
     WorkloadShape declares. On a workload of another kind its label has no effect: the pods start one by one, under the
     scheduler that their template names.
 
     Source: the webhooks of Rollcall select only these kinds (webhook/installation/webhooks.py).
     """
-    kind = found.kind[::2]
-    if kind in found.judged or kind in found.known:
+    kind = manifest.kind[::2]
+    if kind in manifest.judged or kind in manifest.known:
         return
-    if SCHEDULER_LABEL not in found.labels:
-        yield from _in_namespace(found, context)
+    if SCHEDULER_LABEL not in manifest.labels:
+        yield from _in_namespace(manifest, context)
         return
-    remedy = OTHER_WORKLOADS.get(kind) or (UNKNOWN_WORKLOAD if _has_pods(found.raw) else None)
-    if remedy is not None and _meant(found) is None:
+    remedy = OTHER_WORKLOADS.get(kind) or (UNKNOWN_WORKLOAD if _has_pods(manifest.raw) else None)
+    if remedy is not None and _meant(manifest) is None:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
-            found=found.labels[SCHEDULER_LABEL],
-            why=f"Rollcall makes no gangs of the kind {found.kind.kind[:63]}, so the label has no effect",
+            found=manifest.labels[SCHEDULER_LABEL],
+            why=f"Rollcall makes no gangs of the kind {manifest.kind.kind[:63]}, so the label has no effect",
             remedy=remedy,
         )
 
 
-def _in_namespace(found: AnyObject, context: Context[Any]) -> Results:
+def _in_namespace(manifest: AnyObject, context: Context[Any]) -> Results:
     """One finding about a workload of an unknown kind that a namespace opts in, unless it is no gang in most clusters,
     such as a DaemonSet.
     """
-    kind = found.kind[::2]
-    if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(found.raw) or _meant(found) is not None:
+    kind = manifest.kind[::2]
+    if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(manifest.raw) or _meant(manifest) is not None:
         return
-    chosen = context.facts.namespace_label(found.namespace, SCHEDULER_LABEL)
+    chosen = context.facts.namespace_label(manifest.namespace, SCHEDULER_LABEL)
     if chosen is not None:
         yield Finding(
             at=ROOT / "kind",
-            found=found.kind.kind,
+            found=manifest.kind.kind,
             why=f"its namespace is opted in to {chosen}, but Rollcall makes no gangs of this kind",
             remedy=UNKNOWN_WORKLOAD,
         )

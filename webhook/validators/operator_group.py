@@ -95,7 +95,7 @@ def _deployment(minimum: str, surge: int | str) -> Manifest:
     passes=Example(_deployment("2", 2)),
     fails=Example(_deployment("2", 1)),
 )
-def group_rollout(found: AnyObject, _: Context[Any]) -> Results:
+def group_rollout(manifest: AnyObject, _: Context[Any]) -> Results:
     """Volcano makes a PodGroup for each ReplicaSet, with the minimum that the Deployment's annotation states. A rollout
     first creates only maxSurge and maxUnavailable pods of the new ReplicaSet. If its group needs more, no pod of it
     starts, and the rollout never ends. An opted-in Deployment has one group for all revisions.
@@ -103,11 +103,11 @@ def group_rollout(found: AnyObject, _: Context[Any]) -> Results:
     Source: volcano-sh/volcano issue 4739, pkg/controllers/podgroup/pg_controller_handler.go (v1.15.1); kubernetes,
     pkg/controller/deployment (a ReplicaSet gets the Deployment's annotations; `NewRSNewReplicas`).
     """
-    if found.kind[::2] != ("apps", "Deployment") or found.labels.get(SCHEDULER_LABEL):
+    if manifest.kind[::2] != ("apps", "Deployment") or manifest.labels.get(SCHEDULER_LABEL):
         return
     try:
-        spec = mapping(found.raw.get("spec"))
-        written = text(mapping(mapping(found.raw.get("metadata")).get("annotations")).get(_GROUP_MINIMUM))
+        spec = mapping(manifest.raw.get("spec"))
+        written = text(mapping(mapping(manifest.raw.get("metadata")).get("annotations")).get(_GROUP_MINIMUM))
         minimum = None if written is None else int32(written)
         pod = mapping(mapping(spec.get("template")).get("spec"))
         if minimum is None or text(pod.get("schedulerName")) != "volcano":

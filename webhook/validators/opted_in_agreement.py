@@ -5,23 +5,24 @@ other workloads.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS, METADATA
+from webhook.model.fields import LABELS, METADATA, SPEC, Item
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Api, Needed, ObjectKey, Record
 from webhook.model.known_objects import Namespace, PodGangFacts
-from webhook.model.reading import Malformed, mapping, text
+from webhook.model.reading import Malformed, mapping, sequence, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.gang import names_of
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS
-from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.model.workloads.trainjob import MadeJobSet, Runtime, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.membership import missing_apis
 from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated, runtimes, train_job
@@ -130,6 +131,93 @@ def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
             why=f"its {workload.runtime_kind} cannot be read: {error}",
             remedy="correct the runtime according to its CRD",
         )
+
+
+# What Trainer writes into the containers of its trainer, by policy of the runtime.
+_WRITTEN = {
+    "torch": ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
+    "mpi": (
+        "OMPI_MCA_orte_default_hostfile",
+        "OMPI_MCA_plm_rsh_args",
+        "OMPI_MCA_orte_keep_fqdn_hostnames",
+        "OMPI_MCA_orte_set_default_slots",
+    ),
+    "xgboost": ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"),
+}
+# The Job and the container that initialize, by field of the TrainJob.
+_INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
+
+
+@rule(
+    "owner/runtime-parts",
+    subject=Subject.OPTED_IN,
+    default=Action.WARN,
+    independent=True,
+    passes=Example(train_job(trainer={"env": [{"name": "DEBUG"}]}), facts=runtimes()),
+    fails=Example(train_job(initializer={"dataset": {"storageUri": "hf://data"}}), facts=runtimes()),
+)
+def runtime_parts(workload: OptedInWorkload, context: Context[Any]) -> Results:
+    """Trainer refuses a TrainJob if its runtime lacks the Job or the container of an initializer or of a patch, or if
+    the TrainJob sets a variable that Trainer itself writes.
+
+    Source: kubeflow/trainer, pkg/runtime/framework/plugins/jobset, torch and mpi (`Validate`, v2.0.0 to v2.3.0),
+    xgboost (v2.2.0), pkg/constants.
+    """
+    # owner/runtime reports a runtime that is missing, unknown or unreadable.
+    if isinstance(workload, TrainJob):
+        with suppress(Malformed):
+            found = runtime_of(workload, context.facts)
+            yield from () if found is None else list(_lacking(workload, found))
+
+
+def _lacking(workload: TrainJob, found: Runtime) -> Iterator[Finding]:
+    called = f"{workload.runtime_kind} {found.name}"
+    parts = {
+        text(mapping(raw).get("name")): {text(mapping(one).get("name")) for one in _containers_of(mapping(raw))}
+        for raw in sequence(mapping(found.template.get("spec")).get("replicatedJobs"))
+    }
+    for field, initializer in _INITIALIZERS.items():
+        is_stated = mapping(workload.spec.get("initializer")).get(field) is not None
+        if is_stated and initializer not in parts.get(initializer, ()):
+            what = "container" if initializer in parts else "replicated Job"
+            yield Finding(
+                at=SPEC / "initializer" / field,
+                found=initializer,
+                why=f"Trainer refuses it: {called} has no {what} of this name",
+                remedy="remove it, or name a runtime that has it",
+            )
+    for index, raw in enumerate(sequence(workload.spec.get("runtimePatches"))):
+        path = SPEC / "runtimePatches" / Item(index) / "trainingRuntimeSpec" / "template" / "spec" / "replicatedJobs"
+        patch = mapping(mapping(mapping(mapping(raw).get("trainingRuntimeSpec")).get("template")).get("spec"))
+        for place, patched in enumerate(sequence(patch.get("replicatedJobs"))):
+            name = text(mapping(patched).get("name"))
+            containers = {text(mapping(one).get("name")) for one in _containers_of(mapping(patched))}
+            unknown = [name] if name not in parts else sorted(filter(None, containers - parts[name]))
+            for one in unknown:
+                what = "replicated Job" if name not in parts else "container"
+                yield Finding(
+                    at=path / Item(place, name),
+                    found=one,
+                    why=f"Trainer refuses it: {called} has no {what} of this name",
+                    remedy="name one that the runtime has, or remove the patch",
+                )
+    policies = mapping(found.spec.get("mlPolicy"))
+    written = {name for policy, names in _WRITTEN.items() if policies.get(policy) is not None for name in names}
+    for index, variable in enumerate(sequence(mapping(workload.spec.get("trainer")).get("env"))):
+        name = text(mapping(variable).get("name"))
+        if name in written:
+            yield Finding(
+                at=SPEC / "trainer" / "env" / Item(index, name),
+                found=name,
+                why="Trainer writes this variable itself, and refuses the TrainJob",
+                remedy="remove it",
+            )
+
+
+def _containers_of(replicated_job: Mapping[str, Any]) -> list[Any]:
+    job = mapping(mapping(replicated_job.get("template")).get("spec"))
+    pod = mapping(mapping(job.get("template")).get("spec"))
+    return [*sequence(pod.get("containers")), *sequence(pod.get("initContainers"))]
 
 
 def _namespace(**labels: str) -> ClusterFacts:

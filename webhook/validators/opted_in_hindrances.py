@@ -27,9 +27,9 @@ def _hindrance(rule_id: str, workload: OptedInWorkload, context: Context[Any]) -
     # A scheduler without gangs, or one that groups these pods itself, does not wait for a complete gang.
     if not context.makes_gangs or workload.native_path is not None:
         return
-    for found in workload.hindrances():
-        if found.rule == rule_id:
-            yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
+    for hindrance in workload.hindrances:
+        if hindrance.rule == rule_id:
+            yield Finding(at=hindrance.at, found=hindrance.found, why=hindrance.why, remedy=hindrance.remedy)
 
 
 @rule(

@@ -30,11 +30,6 @@ class HasLabel(NamedTuple):
     other_than: tuple[str, ...] = ()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The label."""
-        return (self.key,)
-
-    @property
     def cel(self) -> str:
         """The trait as an expression over `object`."""
         present = Mark("labels", self.key).cel
@@ -53,11 +48,6 @@ class HasAnnotation(NamedTuple):
     key: str
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The annotation."""
-        return (self.key,)
-
-    @property
     def cel(self) -> str:
         """The trait as an expression over `object`."""
         return Mark("annotations", self.key).cel
@@ -73,11 +63,6 @@ class Requests(NamedTuple):
     """
 
     resources: frozenset[str]
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The resources. A pod is judged for its many containers only because an API server cannot look for them."""
-        return self.resources
 
     @property
     def cel(self) -> str:
@@ -118,13 +103,6 @@ class PodGuard:
     traits: tuple[Trait, ...] = ()
     suffices: Callable[[Any], bool] = _always
     by_facts: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The labels, annotations and resources of which a pod has at least one if its rule finds something, whatever
-        the settings of the profile are. Empty if that depends on these.
-        """
-        return frozenset(name for trait in self.traits for name in trait.names if self.suffices is _always)
 
 
 def sees(*traits: Trait, suffices: Callable[[Any], bool] = _always) -> PodGuard:

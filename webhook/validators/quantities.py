@@ -12,6 +12,7 @@ from webhook.model.any_object import AnyObject
 from webhook.model.field_names import Trail, path_of
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.quantity import parse_quantity
+from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
@@ -31,6 +32,7 @@ _MAPS: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("scheduling.sigs.k8s.io", "ElasticQuota"): (("spec", "max"), ("spec", "min")),
     ("scheduling.x-k8s.io", "ElasticQuota"): (("spec", "max"), ("spec", "min")),
 }
+_ELASTIC_QUOTA = ("scheduling.sigs.k8s.io", "ElasticQuota")
 # Keys whose value is an amount itself, in any kind of Kueue.
 _OF_KUEUE, _AMOUNTS_OF_KUEUE = "kueue.x-k8s.io", frozenset({"nominalQuota", "borrowingLimit", "lendingLimit"})
 # What a container requests without a prefix, and what a pod requests itself.
@@ -116,6 +118,40 @@ def request(manifest: AnyObject, _: Context[Any]) -> Results:
             continue
         if (fault := _request_fault(stated, amount)) is not None:
             yield _finding(stated, *fault)
+
+
+def _quota(**least: str) -> Manifest:
+    spec: Manifest = {"min": least, "max": {"cpu": "8"}}
+    metadata = {"name": "team-a", "namespace": "default"}
+    return {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": metadata, "spec": spec}
+
+
+@rule(
+    "resources/quota-range",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_quota(cpu="4")),
+    fails=Example(_quota(cpu="16")),
+)
+def quota_range(manifest: AnyObject, _: Context[Any]) -> Results:
+    """An ElasticQuota states a maximum of each resource of which it states a minimum, and the minimum is at most the
+    maximum. Koordinator's own webhook refuses other ElasticQuotas.
+
+    Source: koordinator-sh/koordinator, pkg/webhook/elasticquota/quota_topology_check.go (`validateQuotaSelfItem`,
+    v1.8).
+    """
+    spec = manifest.raw.get("spec")
+    if manifest.kind[::2] != _ELASTIC_QUOTA or not isinstance(spec, dict) or not isinstance(spec.get("min"), dict):
+        return
+    most = spec["max"] if isinstance(spec.get("max"), dict) else {}
+    for stated in _of_map(spec["min"], (((), "spec"), "min")):
+        limit = most.get(stated.resource)
+        amount, bound = parse_quantity(stated.value), parse_quantity(limit)
+        if limit is None:
+            yield _finding(stated, "Koordinator refuses a minimum without a maximum of the resource", "add it to max")
+        elif amount is not None and bound is not None and amount > bound:
+            why = f"it is above the maximum, {shown(limit)[:32]}, so Koordinator refuses it"
+            yield _finding(stated, why, "lower it, or raise the maximum")
 
 
 def _request_fault(stated: _Amount, amount: Fraction) -> tuple[str, str] | None:

@@ -57,9 +57,13 @@ def no_fits(_: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
     return ()
 
 
-# What a rule looks at that asks whether gangs fit: no object mentions it, and it is there where anything is known that a
+# What a rule looks at that asks whether gangs fit. No object mentions it: it is there where anything is known that a
 # gang may not fit into.
 GANG_FITS = "whether gangs fit"
+
+
+# What rules about a change look at.
+UPDATE = "an update"
 
 
 class Subject(StrEnum):
@@ -96,7 +100,7 @@ class Subject(StrEnum):
 _POD, _CHANGE = Subject.POD, Subject.CHANGE
 # The subjects that are called with a whole PodCliqueSet, and with a whole workload of another kind.
 _OF_SETS = (Subject.WORKLOAD, Subject.ANY_WORKLOAD)
-_OF_OPTED_IN = (Subject.OPTED_IN, Subject.ANY_WORKLOAD)
+OF_OPTED_IN = (Subject.OPTED_IN, Subject.ANY_WORKLOAD)
 
 
 class Change(NamedTuple):
@@ -134,7 +138,8 @@ class UnknownOwner(NamedTuple):
     opted_in_by: str
 
 
-# Nothing changes one. It is not frozen because one is made for each decision, and freezing takes longer than most rules.
+# Nothing changes one. It is not frozen, because one is made for each decision, and that would take longer than most
+# rules.
 @dataclass(slots=True)
 class Context(Generic[S]):
     """What a rule may read besides its subject. `settings` are those of the chosen backend. `workload` is None if a Pod
@@ -259,11 +264,12 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
     them; with `kinds`, for objects of these kinds; with `looks_at`, for workloads and pods that mention one of these.
     `documentation` is the function's docstring unless it is given. A rule about pods without a `guard` must see every
-    pod; one whose guard names traits looks at these.
+    pod.
     """
     subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
-    seen = frozenset(looks_at or (() if guard is None else guard.names))
+    of_kinds = [_kind_word(judged.group, judged.kind) for judged in kinds]
+    seen = frozenset(of_kinds or looks_at or ((UPDATE,) if subject is _CHANGE else ()))
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
         return Rule(
@@ -316,7 +322,7 @@ class Outcome:
                 break
             room -= 1
             if isinstance(result, Finding):
-                if result.absent is not None and result.absent.part in (facts.partial or ()):
+                if result.absent is not None and facts.may_exist(result.absent):
                     self.unjudged.append(
                         Unjudged(result.at, f"the {result.absent}", declared.id, part=result.absent.part)
                     )
@@ -364,15 +370,16 @@ class IndexedRules(tuple[BoundRule, ...]):
 def run(
     rules: Sequence[BoundRule],
     context: Context[Any],
-    pods: Sequence[PodTemplate],
+    pod: PodTemplate | None = None,
     old: PodCliqueSet | None = None,
 ) -> Outcome:
-    """Runs each rule that may find something: on `context.workload`, on each of the pods, or on the change from
-    `old`.
+    """Runs each rule that may find something: on `context.workload` and on each of its pod templates, or on the change
+    from `old`; without a workload on `pod`.
     """
     outcome = Outcome()
     uses, workload, facts, proceed = context.uses, context.workload, context.facts, context.proceed
-    mentioned = _mentioned(context, workload, pods)
+    mentioned = _mentioned(context, workload, pod, old)
+    pods: tuple[PodTemplate, ...] | None = None
     for bound in rules.about(uses, mentioned) if isinstance(rules, IndexedRules) else rules:
         declared = bound.rule
         if declared.capabilities and declared.capabilities.isdisjoint(uses):
@@ -382,7 +389,10 @@ def run(
         proceed()
         subject = declared.subject
         if subject is _POD:
-            results = chain.from_iterable(map(declared.check, pods, repeat(context)))
+            if pods is None:
+                pods = () if workload is None else tuple(workload.pod_templates())
+                pods = pods if pod is None else (pod,)
+            results: Results = chain.from_iterable(map(declared.check, pods, repeat(context)))
         elif workload is None:
             continue
         elif subject in _OF_SETS:
@@ -398,11 +408,14 @@ def run(
     return outcome
 
 
-def _mentioned(context: Context[Any], workload: PodCliqueSet | None, pods: Sequence[PodTemplate]) -> AbstractSet[str]:
-    """Returns what rules may look at: what a set or the pods mention, and what is known of the cluster."""
+def _mentioned(
+    context: Context[Any], workload: PodCliqueSet | None, pod: PodTemplate | None, old: PodCliqueSet | None
+) -> AbstractSet[str]:
+    """Returns what rules may look at: what a set or a pod mentions, and what is known of the cluster."""
     if workload is None:
-        return pods[0].mentions if len(pods) == 1 else frozenset().union(*(pod.mentions for pod in pods))
-    return _with_known(workload.mentions, workload.namespace, context)
+        return frozenset() if pod is None else pod.mentions
+    known = _with_known(workload.mentions, workload.namespace, context)
+    return known if old is None else {*known, UPDATE}
 
 
 def _with_known(mentions: AbstractSet[str], namespace: str, context: Context[Any]) -> AbstractSet[str]:
@@ -410,7 +423,7 @@ def _with_known(mentions: AbstractSet[str], namespace: str, context: Context[Any
     if context.kueue.manage_without_queue_name or (namespace, DEFAULT_QUEUE) in (context.facts.local_queues or ()):
         # Kueue holds the workload as if it named a queue.
         known.append(QUEUE_NAME)
-    return mentions.union(known) if known else mentions
+    return {*mentions, *known} if known else mentions
 
 
 def run_on_opted_in(
@@ -426,10 +439,11 @@ def run_on_opted_in(
             mentioned = mentioned or _with_known(workload.mentions, workload.namespace, context)
             if declared.looks_at.isdisjoint(mentioned):
                 continue
-        context.proceed()
-        if declared.subject in _OF_OPTED_IN:
+        if declared.subject in OF_OPTED_IN:
+            context.proceed()
             outcome.add(bound, declared.check(workload, context), context.facts)
         elif declared.subject is Subject.OPTED_IN_CHANGE and old is not None:
+            context.proceed()
             outcome.add(bound, declared.check(OptedInChange(old, workload), context), context.facts)
     return outcome
 
@@ -446,12 +460,15 @@ def run_each(
     return outcome
 
 
-def run_on_object(rules: Sequence[BoundRule], context: Context[Any], group: str, found: StoredObject) -> Outcome:
+def run_on_object(rules: IndexedRules, context: Context[Any], group: str, judged: StoredObject) -> Outcome:
     """Runs each rule about objects of that kind."""
     outcome = Outcome()
-    for bound in rules:
+    for bound in rules.about({}, {_kind_word(group, judged.kind)}):
         context.proceed()
-        declared = bound.rule
-        if any((judged.group, judged.kind) == (group, found.kind) for judged in declared.kinds):
-            outcome.add(bound, declared.check(found, context), context.facts)
+        outcome.add(bound, bound.rule.check(judged, context), context.facts)
     return outcome
+
+
+def _kind_word(group: str, kind: str) -> str:
+    """Returns what the rules about a kind look at."""
+    return f"{kind} of {group}"

@@ -56,6 +56,12 @@ def of_job(minimum: str | None = None, **spec: Any) -> Manifest:
     return job_set(replicated("node", 4, job=spec, **metadata), scheduler=KAI)
 
 
+def segmented(size: int, segment: int, **policy: Any) -> Manifest:
+    manifest = leader_worker_set(size=size, scheduler=KAI)
+    manifest["spec"]["leaderWorkerTemplate"]["subGroupPolicy"] = {"subGroupSize": segment, **policy}
+    return manifest
+
+
 def near(*, level: str | None = "rack", topology: str | None = "dc") -> Manifest:
     asked = {REQUIRED: level, TOPOLOGY: topology}
     return template(annotations={key: value for key, value in asked.items() if value is not None})
@@ -106,7 +112,25 @@ TABLE: dict[str, tuple[Manifest, set[tuple[str, str]]]] = {
         ),
         set(),
     ),
-    "segments": (leader_worker_set(scheduler=KAI, annotations={"kai.scheduler/segment-size": "2"}), set()),
+    "segments": (leader_worker_set(size=5, scheduler=KAI, annotations={"kai.scheduler/segment-size": "2"}), set()),
+    "one segment of the whole group": (
+        leader_worker_set(scheduler=KAI, annotations={"kai.scheduler/segment-size": "3"}),
+        set(),
+    ),
+    "one segment beside the leader, who is counted twice": (
+        leader_worker_set(scheduler=KAI, annotations={"kai.scheduler/segment-size": "2"}),
+        {(ABOVE, "metadata.annotations[kai.scheduler/segment-size]")},
+    ),
+    "one segment without the leader": (
+        segmented(3, 2, subGroupPolicyType="LeaderExcluded"),
+        {(ABOVE, "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize")},
+    ),
+    "segments of a group whose leader starts first": (
+        leader_worker_set(
+            size=5, scheduler=KAI, startupPolicy="LeaderReady", annotations={"kai.scheduler/segment-size": "2"}
+        ),
+        {(UNGROUPED, "metadata.annotations[kai.scheduler/segment-size]")},
+    ),
     "segments of one pod": (
         leader_worker_set(scheduler=KAI, annotations={"kai.scheduler/segment-size": "1"}),
         {(UNGROUPED, "metadata.annotations[kai.scheduler/segment-size]")},
@@ -141,7 +165,7 @@ TABLE: dict[str, tuple[Manifest, set[tuple[str, str]]]] = {
     ),
     "a PyTorchJob without a number": (
         pytorch_job(worker=0, scheduler=KAI),
-        {(UNGROUPED, f"{SPECS}.Worker.replicas")},
+        {(UNGROUPED, f"{SPECS}.Worker.replicas"), ("owner/refused", f"{SPECS}.Worker.replicas")},
     ),
     "a PyTorchJob above its pods": (
         pytorch_job(scheduler=KAI, elasticPolicy={"minReplicas": 6}),

@@ -98,7 +98,7 @@ TABLE: dict[str, tuple[Manifest, set[tuple[str, str]]]] = {
     ),
     "a SparkApplication of yunikorn": (
         spark_application(scheduler="volcano", batchScheduler="yunikorn"),
-        set(),
+        {("owner/gang-unread", "spec.batchScheduler")},
     ),
     "a SparkApplication larger than its queue": (
         spark_application(
@@ -248,6 +248,10 @@ def with_policies(*policies: Manifest) -> Manifest:
     return of_job(task("a", 2), policies=list(policies))
 
 
+def partitions(total: int, size: int, **policy: Any) -> Manifest:
+    return {"totalPartitions": total, "partitionSize": size, **policy}
+
+
 ON_FAILURE = {"event": "PodFailed", "action": "RestartJob"}
 REFUSED: dict[str, tuple[Manifest, set[str]]] = {
     "a good Job": (
@@ -290,6 +294,65 @@ REFUSED: dict[str, tuple[Manifest, set[str]]] = {
     "after one task twice": (
         of_job(task("a", 2), task("b", 1, dependsOn={"name": ["a", "a"]})),
         {"spec.tasks[1].dependsOn.name[1]"},
+    ),
+    "no task that starts MPI": (of_job(task("a", 2), plugins={"mpi": ["--worker=a"]}), {"spec.plugins.mpi"}),
+    "a task that starts MPI": (of_job(task("master", 1), task("a", 2), plugins={"mpi": []}), set()),
+    "the task that starts MPI": (of_job(task("a", 1), plugins={"mpi": ["--port=22", "--master=a"]}), set()),
+    "no task": (of_job(tasks=[]), {"spec.tasks"}),
+    "a long name of a pod": (named(of_job(task("a", 2)), name="b" * 60), {"metadata.name"}),
+    "the longest name of a pod": (named(of_job(task("a", 2)), name="b" * 59), set()),
+    "partitions of all replicas": (of_job(task("a", 6, partitionPolicy=partitions(2, 3))), set()),
+    "partitions of fewer": (
+        of_job(task("a", 8, partitionPolicy=partitions(2, 3))),
+        {"spec.tasks[0].partitionPolicy.totalPartitions"},
+    ),
+    "partitions without pods": (
+        of_job(task("a", 6, partitionPolicy=partitions(2, 0))),
+        {"spec.tasks[0].partitionPolicy.partitionSize"},
+    ),
+    "another minimum than its partitions": (
+        of_job(task("a", 6, minAvailable=2, partitionPolicy=partitions(2, 3, minPartitions=1))),
+        {"spec.tasks[0].partitionPolicy.minPartitions"},
+    ),
+    "two tiers": (
+        of_job(task("a", 2), networkTopology={"highestTierAllowed": 1, "highestTierName": "rack"}),
+        {"spec.networkTopology.highestTierName"},
+    ),
+    "two tiers of partitions": (
+        of_job(
+            task(
+                "a",
+                6,
+                partitionPolicy=partitions(2, 3, networkTopology={"highestTierAllowed": 1, "highestTierName": "rack"}),
+            )
+        ),
+        {"spec.tasks[0].partitionPolicy.networkTopology.highestTierName"},
+    ),
+    "volumes": (
+        of_job(
+            task("a", 2),
+            volumes=[{"mountPath": "/a", "volumeClaimName": "a"}, {"mountPath": "/b", "volumeClaim": {}}],
+        ),
+        set(),
+    ),
+    "wrong volumes": (
+        of_job(
+            task("a", 2),
+            volumes=[
+                {"volumeClaimName": "a"},
+                {"mountPath": "/b"},
+                {"mountPath": "/b", "volumeClaim": {}},
+                {"mountPath": "/c", "volumeClaim": {}, "volumeClaimName": "c"},
+                {"mountPath": "/d", "volumeClaimName": "A_b"},
+            ],
+        ),
+        {
+            "spec.volumes[0].mountPath",
+            "spec.volumes[1].volumeClaimName",
+            "spec.volumes[2].mountPath",
+            "spec.volumes[3].volumeClaimName",
+            "spec.volumes[4].volumeClaimName",
+        },
     ),
     "policies that are no list": (of_job(task("a", 2), policies=7), {"spec.policies"}),
     "a plugin that is a name": (of_job(task("a", 2), plugins="svc"), {"spec.plugins"}),

@@ -23,8 +23,9 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.workloads.facts import VIEWS
 from webhook.offline.judgement import requests_in
 from webhook.server.state import ServerState
-from webhook.sources.facts import facts_from, one_world
+from webhook.sources.facts import facts_from
 from webhook.sources.manifests import Document, files_in, read_file, read_text
+from webhook.sources.worlds import one_world
 
 HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
 KAI_ONLY = {"profiles": [{"name": "kai-scheduler", "config": {"defaultQueue": "default-queue"}}]}

@@ -89,6 +89,13 @@ def _label(key: str) -> str:
     return f"metadata.labels[{key}]"
 
 
+_GANG_NAME, _GANG_MINIMUM = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"
+
+
+def _gang(name: str, minimum: str = "2") -> dict[str, str]:
+    return {_GANG_NAME: name, _GANG_MINIMUM: minimum}
+
+
 GROUPS = {
     "pods beside a group of Volcano name none": File(
         (group(VOLCANO), pod("volcano")), one("groups/no-pods", "metadata.name", "train")
@@ -175,6 +182,21 @@ GROUPS = {
         ),
         one("groups/missing", _label("scheduling.x-k8s.io/pod-group"), "other"),
     ),
+    "a group of KAI in a namespace of which nothing is known": File(
+        (group(KAI), pod("kai-scheduler", namespace="other", annotations={"pod-group-name": "train"})),
+        unjudged=frozenset({("groups/missing", "metadata.annotations.pod-group-name")}),
+    ),
+    "a group of Volcano in a namespace of which nothing is known": File(
+        (group(VOLCANO), pod("volcano", namespace="other", annotations={"scheduling.k8s.io/group-name": "train"})),
+        unjudged=frozenset({("groups/missing", "metadata.annotations[scheduling.k8s.io/group-name]")}),
+    ),
+    "a group of Koordinator in a namespace of which nothing is known": File(
+        (
+            item(KOORDINATOR, "PodGroup", namespace="other", spec={"minMember": 1}),
+            deployment("koord-scheduler", labels={"pod-group.scheduling.sigs.k8s.io": "train"}),
+        ),
+        unjudged=frozenset({("groups/missing", f"spec.template.{_label('pod-group.scheduling.sigs.k8s.io')}")}),
+    ),
     "a group of which nothing is known": File(
         (deployment("volcano", annotations={"scheduling.k8s.io/group-name": "train"}),),
         unjudged=frozenset({("groups/missing", "spec.template.metadata.annotations[scheduling.k8s.io/group-name]")}),
@@ -189,6 +211,83 @@ GROUPS = {
                 },
             ),
         )
+    ),
+    "a gang that pods describe is no PodGroup of another scheduler": File(
+        (group(VOLCANO), *(pod("koord-scheduler", name, annotations=_gang("train")) for name in ("w0", "w1"))),
+    ),
+    "a gang of a Deployment whose minimum a Pod states": File(
+        (
+            deployment("koord-scheduler", annotations={_GANG_NAME: "train"}),
+            pod("koord-scheduler", annotations=_gang("train")),
+            item(KOORDINATOR, "PodGroup", "other", spec={"minMember": 1}),
+        )
+    ),
+    "a gang of which no pod states the minimum": File(
+        (
+            deployment("koord-scheduler", annotations={_GANG_NAME: "train"}),
+            item(KOORDINATOR, "PodGroup", "other", spec={"minMember": 1}),
+        ),
+        one("groups/missing", f"spec.template.metadata.annotations[{_GANG_NAME}]", "train"),
+    ),
+    "a gang that a PodGroup elsewhere may describe": File(
+        (deployment("koord-scheduler", annotations={_GANG_NAME: "train", _GANG_MINIMUM: "two"}),),
+        unjudged=frozenset({("groups/missing", f"spec.template.metadata.annotations[{_GANG_NAME}]")}),
+    ),
+    "a gang whose minimum is above its pods": File(
+        (deployment("koord-scheduler", annotations=_gang("train", "+3")),),
+        one("groups/minimum", f"spec.template.metadata.annotations[{_GANG_MINIMUM}]", "+3"),
+    ),
+    "a gang by the older labels whose minimum is above its pods": File(
+        (
+            pod(
+                "koord-scheduler",
+                labels={
+                    "pod-group.scheduling.sigs.k8s.io/name": "train",
+                    "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+                },
+            ),
+        ),
+        one("groups/minimum", _label("pod-group.scheduling.sigs.k8s.io/min-available"), "2"),
+    ),
+    "a gang of two Deployments": File(
+        tuple(
+            item(
+                "apps/v1",
+                "Deployment",
+                name,
+                spec={
+                    "replicas": 2,
+                    "template": {
+                        "metadata": {"annotations": _gang("train", "4")},
+                        "spec": {"schedulerName": "koord-scheduler", "containers": [_MAIN]},
+                    },
+                },
+            )
+            for name in ("leader", "worker")
+        )
+    ),
+    "a gang whose pods state different minimums": File(
+        tuple(pod("koord-scheduler", f"w{least}", annotations=_gang("train", least)) for least in ("3", "4"))
+    ),
+    "a gang whose PodGroup states the minimum": File(
+        (
+            pod("koord-scheduler", annotations=_gang("train", "3")),
+            item(KOORDINATOR, "PodGroup", "train", spec={"minMember": 1}),
+        )
+    ),
+    "a gang of pods that an autoscaler counts": File(
+        (
+            deployment("koord-scheduler", annotations=_gang("train", "3")),
+            item(
+                "autoscaling/v2",
+                "HorizontalPodAutoscaler",
+                spec={"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "demo"}},
+            ),
+        )
+    ),
+    "a gang that Volcano is to place": File(
+        (deployment("volcano", annotations=_gang("train", "3")),),
+        one("groups/unread-key", f"spec.template.metadata.annotations[{_GANG_NAME}]", "train"),
     ),
     "KAI's annotation as a label": File(
         (group(KAI), pod("kai-scheduler", labels={"pod-group-name": "train"})),
@@ -342,6 +441,11 @@ VERSIONS = {
 _HEAD = "spec.headGroupSpec.template.spec.containers[0].resources"
 _POD = "spec.containers[0].resources"
 AMOUNTS = {
+    "a quota with more at least than at most": File(
+        (_served(KOORDINATOR, "ElasticQuota", spec={"min": {"cpu": 3, "memory": "1Gi"}, "max": {"cpu": "2500m"}}),),
+        one("resources/quota-range", "spec.min.cpu", 3) | one("resources/quota-range", "spec.min.memory", "1Gi"),
+    ),
+    "a quota in order": File((_served(KOORDINATOR, "ElasticQuota", spec={"min": {"cpu": 2}, "max": {"cpu": 2}}),)),
     "a unit that Kubernetes does not have": File(
         (requesting("RayCluster", {"memory": "10 GB"}),),
         one("resources/quantity", f"{_HEAD}.requests.memory", "10 GB"),
@@ -554,6 +658,41 @@ PEERS = {
             placed(unconstrained_topology="true"),
         )
     ),
+    "values that no group can have": File(
+        (
+            workload(
+                {
+                    **leaf("A_b"),
+                    "priority": 1_000_000_001,
+                    "preemptionPolicy": "Sometimes",
+                    "schedulingConstraints": {"topology": [{"key": "Example.com/x"}]},
+                    "resourceClaims": [{"name": "a/b", "resourceClaimName": "a"}],
+                }
+            ),
+        ),
+        frozenset(
+            ("kube/group-shape", f"spec.podGroupTemplates[0].{field}", value)
+            for field, value in (
+                ("name", "A_b"),
+                ("priority", 1_000_000_001),
+                ("preemptionPolicy", "Sometimes"),
+                ("schedulingConstraints.topology[0].key", "Example.com/x"),
+                ("resourceClaims[0].name", "a/b"),
+            )
+        ),
+        scheduler=TREE,
+    ),
+    "a group below a composite without a Workload": File(
+        (
+            item(
+                KUBERNETES,
+                "PodGroup",
+                spec={"parentCompositePodGroupName": "above", "schedulingPolicy": {"basic": {}}},
+            ),
+        ),
+        one("kube/group-shape", "spec.workloadRef", None),
+        scheduler=TREE,
+    ),
     "no policy": File(
         (item(KUBERNETES, "PodGroup", spec={}),), one("kube/group-shape", "spec.schedulingPolicy", None), scheduler=TREE
     ),
@@ -665,6 +804,10 @@ VALUES: dict[str, File] = {
         one("volcano/group-topology-mode", "spec.subGroupPolicy[0].networkTopology.mode", "Hard"),
     ),
     "a soft mode": File((group(VOLCANO, networkTopology={"mode": "soft"}),)),
+    "a KAI Queue without resources": File(
+        (item("scheduling.run.ai/v2", "Queue", spec={"priority": 1}),),
+        one("kai/queue-resources", "spec.resources", None),
+    ),
     "a Queue without weight": File(
         (item(VOLCANO, "Queue", spec={"weight": 0}),), one("volcano/queue-weight", "spec.weight", 0)
     ),
@@ -672,6 +815,47 @@ VALUES: dict[str, File] = {
         (item(VOLCANO, "Queue", spec={"weight": -1}),), one("volcano/queue-weight", "spec.weight", -1)
     ),
     "a Queue with the default weight": File((item(VOLCANO, "Queue", spec={}),)),
+    "a Queue that deserves less than its guarantee": File(
+        (item(VOLCANO, "Queue", spec={"guarantee": {"resource": {"cpu": 4}}, "deserved": {"cpu": "3500m"}}),),
+        one("volcano/queue-amounts", "spec.deserved.cpu", "3500m"),
+    ),
+    "a Queue that deserves nothing of its guarantee": File(
+        (item(VOLCANO, "Queue", spec={"guarantee": {"resource": {"cpu": 4}}}),),
+        one("volcano/queue-amounts", "spec.deserved.cpu", None),
+    ),
+    "a Queue that deserves more than its capability": File(
+        (item(VOLCANO, "Queue", spec={"capability": {"cpu": 2}, "deserved": {"cpu": 3, "memory": "1Gi"}}),),
+        one("volcano/queue-amounts", "spec.deserved.cpu", 3),
+    ),
+    "a Queue above its parent": File(
+        (
+            item(
+                VOLCANO,
+                "Queue",
+                "top",
+                spec={"capability": {"cpu": 4}, "guarantee": {"resource": {"cpu": 1}}, "deserved": {"cpu": 4}},
+            ),
+            item(VOLCANO, "Queue", "middle", spec={"parent": "top"}),
+            item(VOLCANO, "Queue", spec={"parent": "middle", "capability": {"cpu": "4500m", "memory": "9Gi"}}),
+            item(
+                VOLCANO,
+                "Queue",
+                "second",
+                spec={"parent": "top", "guarantee": {"resource": {"cpu": 2}}, "deserved": {"cpu": 2}},
+            ),
+        ),
+        one("volcano/queue-share", "spec.capability.cpu", "4500m")
+        | one("volcano/queue-share", "spec.guarantee.resource.cpu", 2),
+    ),
+    "a Queue whose amounts are in order": File(
+        (
+            item(
+                VOLCANO,
+                "Queue",
+                spec={"guarantee": {"resource": {"cpu": 1}}, "deserved": {"cpu": "1000m"}, "capability": {"cpu": 1}},
+            ),
+        )
+    ),
 }
 FILES = {**GROUPS, **VERSIONS, **AMOUNTS, **PEERS, **KEYS, **VALUES}
 # The rules that are tested here.
@@ -685,8 +869,11 @@ TESTED = (
     "kai/group-without-minimum",
     "kai/set-minimum",
     "kai/group-parent",
+    "kai/queue-resources",
     "volcano/group-two-tiers",
     "volcano/group-topology-mode",
+    "volcano/queue-amounts",
+    "volcano/queue-share",
     "volcano/queue-weight",
     "coscheduling/group-minimum",
     "kueue/topology-keys",
@@ -740,3 +927,94 @@ def test_a_template_of_leader_and_workers_is_judged_once(
     (unread,) = [one for one in json.loads(ran.out)["findings"] if one["rule"] == "groups/unread-key"]
     assert unread["field"].startswith("spec.leaderWorkerTemplate.workerTemplate.metadata.annotations")
     assert remedy in json.dumps(unread)
+
+
+_PG = item(KUBERNETES, "PodGroup", namespace="a", spec={"schedulingPolicy": {"gang": {"minCount": 1}}})
+_MADE = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "name": "sets",
+    "uid": "0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22",
+    "controller": True,
+}
+_OF_A_SET = {"jobset.sigs.k8s.io/jobset-name": "sets", "jobset.sigs.k8s.io/replicatedjob-name": "r"}
+_TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [_MAIN]}}
+_OPTED_IN = {"rollcall.dev/scheduler": "koord-scheduler"}
+# The rule, an object that it judges in namespace b, and one of the kind that is missing there.
+MISSING: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "a PodGroup of Koordinator": (
+        "koordinator/pod-group-missing",
+        pod("koord-scheduler", namespace="b", labels={"pod-group.scheduling.sigs.k8s.io": "train"}),
+        item(KOORDINATOR, "PodGroup", namespace="a", spec={"minMember": 1}),
+    ),
+    "a PodGroup of Kubernetes": (
+        "kube/pod-group-missing",
+        item("v1", "Pod", namespace="b", spec={"schedulingGroup": {"podGroupName": "x"}, "containers": [_MAIN]}),
+        _PG,
+    ),
+    "a Workload": (
+        "kube/workload-missing",
+        item(
+            KUBERNETES,
+            "PodGroup",
+            namespace="b",
+            spec={
+                "schedulingPolicy": {"gang": {"minCount": 2}},
+                "workloadRef": {"workloadName": "x", "templateName": "l"},
+            },
+        ),
+        item(KUBERNETES, "Workload", namespace="a", spec={"podGroupTemplates": [leaf("l")]}),
+    ),
+    "a CompositePodGroup": (
+        "kube/parent-missing",
+        item(
+            KUBERNETES,
+            "PodGroup",
+            namespace="b",
+            spec={"schedulingPolicy": {"gang": {"minCount": 2}}, "parentCompositePodGroupName": "x"},
+        ),
+        item(
+            KUBERNETES,
+            "CompositePodGroup",
+            namespace="a",
+            spec={"schedulingPolicy": {"gang": {"minGroupCount": 1}}},
+        ),
+    ),
+    "a JobSet": (
+        "owner/foreign-job",
+        item(
+            "batch/v1",
+            "Job",
+            namespace="b",
+            metadata={"labels": {**_OPTED_IN, **_OF_A_SET}, "ownerReferences": [_MADE]},
+            spec={"parallelism": 2, "template": _TEMPLATE},
+        ),
+        item(
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            namespace="a",
+            metadata={"labels": _OPTED_IN},
+            spec={"replicatedJobs": [{"name": "r", "template": {"spec": {"parallelism": 2, "template": _TEMPLATE}}}]},
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("rule", "judged", "other"), MISSING.values(), ids=MISSING)
+def test_an_object_is_missing_only_where_others_of_its_namespace_are_known(
+    rollcall: Run, tmp_path: Path, rule: str, judged: dict[str, Any], other: dict[str, Any]
+) -> None:
+    profiles = [*TREE["profiles"], {"name": "koord-scheduler"}]
+    head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+    config = tmp_path / "rollcall.json"
+    config.write_text(json.dumps({**head, "scheduler": {"profiles": profiles}}))
+
+    def verdict(*objects: dict[str, Any]) -> tuple[int, ...]:
+        (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(objects))
+        ran = rollcall("check", "--config", str(config), "-o", "json", str(tmp_path / "objects.yaml"))
+        report = json.loads(ran.out)
+        return tuple(sum(one["rule"] == rule for one in report[part]) for part in ("findings", "notJudged"))
+
+    assert verdict(judged, other) == (0, 1)
+    nearer = {**other, "metadata": {**other["metadata"], "namespace": "b", "name": "another"}}
+    assert verdict(judged, other, nearer) == (1, 0)

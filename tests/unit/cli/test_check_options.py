@@ -12,7 +12,7 @@ import pytest
 from tests.unit.cli.checked_manifests import FINE, KOORD, NVLINK
 from tests.unit.cli.conftest import Run, unframed
 from webhook.offline.baseline import VERSION
-from webhook.sources import bounded_files
+from webhook.sources import whole_files
 
 MNNVL = "koordinator/mnnvl"
 WARNED = FINE.replace("name: leader", "name: er")
@@ -182,7 +182,7 @@ def test_a_broken_baseline_is_one_line(rollcall: Run, tmp_path: Path, content: b
 
 
 def test_an_endless_baseline_is_one_line(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_files, "MAX_FILE_BYTES", 8 << 20)
+    monkeypatch.setattr(whole_files, "MAX_FILE_BYTES", 8 << 20)
     ran = rollcall("check", "--baseline", "/dev/zero", "-", stdin=FINE)
     assert (ran.code, ran.out, ran.err) == (2, "", "rollcall: /dev/zero: is larger than 8 MiB\n")
 

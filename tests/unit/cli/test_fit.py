@@ -168,16 +168,60 @@ metadata: {name: train, namespace: team-a, labels: {rollcall.dev/scheduler: volc
 spec: {runtimeRef: {name: own}}
 """
 NO_GANG = {
-    "more completions than pods": (JOB.replace("completions: 2", "completions: 5"), "only 2 of the pods run "),
-    "no pods": (JOB.replace("parallelism: 2", "parallelism: 0"), "it has no pods"),
-    "an unknown runtime": (TRAIN_JOB, 'ClusterTrainingRuntime "own" is not known: give '),
+    "more completions than pods": (JOB.replace("completions: 2", "completions: 5"), 3, "only 2 of the pods run "),
+    "no pods": (JOB.replace("parallelism: 2", "parallelism: 0"), 0, "it has no pods"),
+    "an unknown runtime": (TRAIN_JOB, 3, 'ClusterTrainingRuntime "own" is not known: give '),
 }
 
 
-@pytest.mark.parametrize(("manifest", "said"), NO_GANG.values(), ids=NO_GANG)
-def test_why_no_gang_is_judged_is_said(rollcall: Run, manifest: str, said: str) -> None:
+@pytest.mark.parametrize(("manifest", "code", "said"), NO_GANG.values(), ids=NO_GANG)
+def test_why_no_gang_is_judged_is_said(rollcall: Run, manifest: str, code: int, said: str) -> None:
     ran = rollcall("fit", "-", stdin=manifest)
-    assert (ran.code, said in ran.out) == (0, True), ran.out
+    assert (ran.code, said in ran.out) == (code, True), ran.out
+    left_out = json.loads(rollcall("fit", "-o", "json", "-", stdin=manifest).out)["notJudged"]
+    assert [said in one["why"] for one in left_out] == ([True] if code else [])
+
+
+SPARK = """\
+apiVersion: sparkoperator.k8s.io/v1beta2
+kind: SparkApplication
+metadata: {name: pi, namespace: team-a, labels: {rollcall.dev/scheduler: volcano}}
+spec:
+  mode: cluster
+  driver: {cores: 1, memory: 512m}
+  executor: {instances: 2, cores: 1, memory: 512m}
+"""
+
+
+@pytest.mark.parametrize(
+    ("manifest", "why"),
+    [
+        (SPARK, "it has no pod templates, so what its pods request is not known"),
+        (f"{SPARK}  batchScheduler: volcano\n", "Spark's operator makes a PodGroup, because batchScheduler is set: "),
+        (f"{SPARK}  batchScheduler: yunikorn\n", "Spark's operator asks YuniKorn for a gang, "),
+    ],
+)
+def test_the_gang_of_a_sparkapplication_is_not_known(rollcall: Run, manifest: str, why: str) -> None:
+    (gang,) = gangs(rollcall("fit", "-o", "json", "-", stdin=f"{manifest}---\n{FACTS}").out)
+    assert (gang["kind"], gang["name"], gang["verdict"]) == ("SparkApplication", "pi", "unknown")
+    assert gang["causes"][0].startswith(why)
+    ran = rollcall("fit", "-", stdin=f"{manifest}---\n{FACTS}")
+    assert (ran.code, "gang pi (volcano): not known" in ran.out) == (0, True)
+    assert rollcall("fit", "--strict", "-", stdin=f"{manifest}---\n{FACTS}").code == 1
+
+
+def test_strict_wants_every_gang_to_fit_with_all_that_is_asked(rollcall: Run) -> None:
+    no_limits = "".join(
+        f"---\napiVersion: v1\nkind: {kind}List\nitems: []\n" for kind in ("ResourceQuota", "LimitRange")
+    )
+    small = JOB.replace("cpu: 6", "cpu: 4").replace("scheduler: volcano", "scheduler: koord-scheduler")
+    fits = f"{small}---\n{FACTS}"
+    assert rollcall("fit", "-", stdin=fits).code == 0
+    assert rollcall("fit", "--strict", "-", stdin=fits).code == 1, "quotas are not known"
+    assert rollcall("fit", "--strict", "-", stdin=fits + no_limits).code == 0
+    assert rollcall("fit", "--strict", "-", stdin=small).code == 1, "nothing is known without nodes"
+    assert rollcall("fit", "-", stdin=f"{TRAIN_JOB}---\n{fits}").code == 0
+    assert rollcall("fit", "--strict", "-", stdin=f"{TRAIN_JOB}---\n{fits}{no_limits}").code == 1
 
 
 def test_a_job_that_has_begun_is_not_judged_as_if_it_were_fresh(rollcall: Run, tmp_path: Path) -> None:
@@ -196,15 +240,15 @@ def test_a_job_that_has_begun_is_not_judged_as_if_it_were_fresh(rollcall: Run, t
 def test_a_workload_that_is_not_opted_in_is_noted(rollcall: Run) -> None:
     plain = JOB.replace(", labels: {rollcall.dev/scheduler: volcano}", "")
     ran = rollcall("fit", "-", stdin=plain)
-    assert (ran.code, ran.out.splitlines()[0]) == (0, "<stdin>:1:1: Job team-a/train")
+    assert (ran.code, ran.out.splitlines()[0]) == (3, "<stdin>:1:1: Job team-a/train")
     assert "not opted in: " in ran.out
     assert rollcall("fit", "--scheduler", "volcano", "-o", "json", "-", stdin=f"{plain}---\n{FACTS}").code == 1
 
 
 def test_a_picture_says_on_standard_error_which_workloads_it_does_not_show(rollcall: Run) -> None:
     ran = rollcall("fit", "-o", "svg", "-", stdin=TRAIN_JOB)
-    assert ran.code == 0
-    assert ran.err.startswith('rollcall: <stdin>:1:1: ClusterTrainingRuntime "own" is not known')
+    assert ran.code == 3
+    assert 'rollcall: <stdin>:1:1: no gang is judged: ClusterTrainingRuntime "own" is not known' in ran.err
 
 
 def test_what_cannot_be_read_is_named_with_its_place(rollcall: Run, tmp_path: Path) -> None:
@@ -390,15 +434,17 @@ def test_pods_of_a_stored_gang_that_are_still_missing_are_assumed_to_be_like_the
 
 
 @pytest.mark.parametrize(
-    ("pods", "said"),
+    ("pods", "code", "said"),
     [
-        ("", "none of its pods"),
-        (gang_pod(0, nodeName="n1") + gang_pod(1), "it has begun: a pod"),
+        ("", 3, "none of its pods"),
+        (gang_pod(0, nodeName="n1") + gang_pod(1), 0, "it has begun: a pod"),
     ],
 )
-def test_a_pod_gang_without_pods_or_that_has_begun_is_not_judged(rollcall: Run, pods: str, said: str) -> None:
+def test_a_pod_gang_without_pods_or_that_has_begun_is_not_judged(
+    rollcall: Run, pods: str, code: int, said: str
+) -> None:
     ran = rollcall("fit", "--config", "none", "-", stdin=GANG + pods)
-    assert ran.code == 0
+    assert ran.code == code
     assert said in ran.out
 
 

@@ -98,6 +98,24 @@ def _report(rollcall: Run, text: str, *arguments: str) -> dict[str, Any]:
     return report
 
 
+def test_a_label_that_a_tool_adds_to_every_object_asks_for_no_gang(rollcall: Run) -> None:
+    kinds = {
+        "v1": ("Service", "ConfigMap", "Node", "ServiceAccount"),
+        "networking.k8s.io/v1": ("Ingress",),
+        "rbac.authorization.k8s.io/v1": ("ClusterRole",),
+        "policy/v1": ("PodDisruptionBudget",),
+    }
+    objects = [
+        f"{{apiVersion: {api}, kind: {kind}, metadata: {{name: x, labels: {{{LABEL}: volcano}}}}}}\n"
+        for api, every in kinds.items()
+        for kind in every
+    ]
+    report = _report(rollcall, "---\n".join([*objects, LABELLED]))
+    assert [(one["reason"], one["object"]["kind"]) for one in report["objectsNotJudged"]] == [
+        ("unknown-kind", "Training")
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "reason", "kind", "field"),
     [

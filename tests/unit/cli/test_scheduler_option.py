@@ -22,8 +22,8 @@ from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.offline.judgement import judge, kind_of, objects_in
 from webhook.reports.rule_pages import rules_by_id
-from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file
+from webhook.sources.worlds import one_world
 from webhook.validators.opted_in_examples import (
     disaggregated_set,
     job,

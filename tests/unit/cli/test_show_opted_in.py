@@ -134,7 +134,7 @@ def test_a_name_that_is_not_generated_yet_is_shown_as_such(rollcall: Run) -> Non
 @pytest.mark.parametrize(
     ("arguments", "manifest", "code", "said"),
     [
-        ((), JOB, 0, "<stdin>:1:1: Job default/demo: not opted in: "),
+        ((), JOB, 3, "<stdin>:1:1: Job default/demo: not opted in: "),
         (KOORD, JOB.replace("completions: 2", "completions: 5"), 1, "<stdin>:7:3: owner/completions at spec.comp"),
         (KOORD, TRAIN_JOB, 3, "<stdin>:5:16: owner/runtime at spec.runtimeRef.name: not judged: "),
         (KOORD, "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n", 0, "makes no pods"),
@@ -183,16 +183,17 @@ def test_a_refusal_and_an_unknown_result_have_their_exit_codes(rollcall: Run) ->
     assert (unknown.code, found["answer"], found["gangs"]) == (3, "unknown", None)
 
 
-def test_a_workload_that_is_not_opted_in_gets_no_verdict_and_no_failure(rollcall: Run) -> None:
+def test_a_workload_that_is_not_opted_in_gets_no_verdict(rollcall: Run) -> None:
     ran = rollcall("explain", "-o", "json", "-", stdin=GROUPS)
     (found,) = json.loads(ran.out)["workloads"]
-    assert (ran.code, found["answer"], found["scheduler"]) == (0, None, None)
+    assert (ran.code, found["answer"], found["scheduler"]) == (3, None, None)
     assert found["notes"][0].startswith("not opted in: ")
     assert found["gangs"] == {
         "kind": "LeaderWorkerSet",
         "name": "default/demo",
         "pods": 12,
         "minimum": 12,
+        "note": "if it were opted in",
         "below": [
             {
                 "kind": "gang",
@@ -230,7 +231,7 @@ def test_the_drawings_show_the_gangs(rollcall: Run) -> None:
     chart = rollcall("explain", "-o", "mermaid", "-", stdin=JOB_SET)
     assert chart.out == (
         "flowchart TD\n"
-        '    n0[["JobSet default/demo<br/>7 pods in all"]]\n'
+        '    n0[["JobSet default/demo<br/>7 pods in all<br/>if it were opted in"]]\n'
         '    n1["gang demo<br/>7 pods"]\n'
         "    n0 --> n1\n"
         '    n2(["leader<br/>1 pod"])\n'

@@ -15,8 +15,8 @@ from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fit import entries_of
 from webhook.offline.fit_report import FitEntry
 from webhook.offline.judgement import kind_of
-from webhook.sources.facts import one_world
 from webhook.sources.manifests import read_text
+from webhook.sources.worlds import one_world
 
 
 def entry(text: str, scheduler: str = "coscheduling", config: Manifest | None = None) -> FitEntry | None:

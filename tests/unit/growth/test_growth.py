@@ -53,6 +53,7 @@ WAYS: tuple[tuple[Way, Style], ...] = (
 NOT_JUDGED = {
     "fields/misplaced",
     "fields/unknown",
+    "groups/minimum",
     "groups/missing",
     "groups/no-pods",
     "groups/scheduler-name",

@@ -18,8 +18,8 @@ from webhook.model.findings import Unjudged
 from webhook.offline.fact_supply import supplied, supply_of
 from webhook.offline.judgement import judge
 from webhook.server.review import MAX_MESSAGE_BYTES
-from webhook.sources.facts import one_world
 from webhook.sources.manifests import read_text
+from webhook.sources.worlds import one_world
 from webhook.validators.registry import Rule
 
 
@@ -82,5 +82,5 @@ def test_the_facts_that_a_rule_reads_are_observed() -> None:
     rules = {rule.id: parts_read_by(rule) for rule in every_rule() if rule.id in {"kai/queue", "kai/queue-in-use"}}
     assert rules == {
         "kai/queue": frozenset({"kai_queues"}),
-        "kai/queue-in-use": frozenset({"kai_pod_groups", "kai_queues"}),
+        "kai/queue-in-use": frozenset({"kai_pod_groups", "kai_queues", "partial"}),
     }

@@ -23,6 +23,7 @@ def test_an_entry_is_valid_by_the_schema(entry: FitEntry) -> None:
     printed: dict[str, Any] = {
         "fitVersion": FIT_VERSION,
         "gangs": [entry.as_json() | place],
+        "notJudged": [place | {"kind": "TrainJob", "namespace": "team-a", "name": "train", "why": "x"}],
         "notes": [place | {"message": "x"}],
     }
     jsonschema.Draft202012Validator(schema).validate(printed)

@@ -13,8 +13,9 @@ from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.offline.judgement import Judgement, judge
 from webhook.offline.stock_runtimes import STOCK_RUNTIMES, with_stock_runtimes
-from webhook.sources.facts import facts_from, one_world
+from webhook.sources.facts import facts_from
 from webhook.sources.manifests import read_text
+from webhook.sources.worlds import one_world
 
 TRAIN_JOB = """
 apiVersion: trainer.kubeflow.org/v1alpha1

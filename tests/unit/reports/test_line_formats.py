@@ -113,9 +113,9 @@ def test_concise_is_one_line_a_finding() -> None:
     )
 
 
-def test_quiet_prints_only_what_fails() -> None:
+def test_quiet_prints_only_what_fails_and_what_was_not_judged() -> None:
     quiet = ReportOptions(quiet=True)
-    assert [line.split(": ")[1] for line in concise(report_on(REFUSED), quiet)] == ["error", "error"]
+    assert [line.split(": ")[1] for line in concise(report_on(REFUSED), quiet)] == ["error", "error", "not judged"]
     assert list(concise(report_on(FINE), quiet)) == []
     assert list(text_lines(report_on(FINE), quiet)) == []
 

@@ -26,8 +26,8 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
-from webhook.sources.facts import one_world
 from webhook.sources.manifests import read_text
+from webhook.sources.worlds import one_world
 
 LEADER = """
 apiVersion: scheduling.sigs.k8s.io/v1alpha1

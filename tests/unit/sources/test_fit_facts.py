@@ -13,8 +13,8 @@ from webhook.model.devices import Alternative, DeviceRequest
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.namespace_limits import NamespaceQuota
 from webhook.model.node_pods import NodePod
-from webhook.sources.facts import one_world
 from webhook.sources.manifests import read_text
+from webhook.sources.worlds import one_world
 
 
 def whole_pod(name: str, node: str | None, **status: str) -> str:

@@ -20,7 +20,7 @@ from tests.texts import Text
 from tests.unit.growth.step_counts import Cost
 from webhook.errors import InputError, Stopped
 from webhook.model.fields import FieldPath, Item
-from webhook.sources import bounded_files
+from webhook.sources import whole_files
 from webhook.sources.limits import COMMAND_LINE, SERVER, Limits
 from webhook.sources.manifests import NO_MANIFEST, files_of, read_file, read_text
 from webhook.testing.strategies import words
@@ -311,7 +311,7 @@ def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path) -> Non
 
 
 def test_an_endless_input_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_files, "MAX_FILE_BYTES", 8 << 20)
+    monkeypatch.setattr(whole_files, "MAX_FILE_BYTES", 8 << 20)
     with pytest.raises(InputError, match=r"/dev/zero: is larger than 8 MiB"):
         read_file(Path("/dev/zero"))
 

@@ -11,9 +11,11 @@ import pytest
 from tests.unit.sources.fact_files import facts
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.sources import facts as sources_facts
-from webhook.sources.facts import Worlds, load_facts
+from webhook.model.keys import Needed
+from webhook.sources import worlds as sources_worlds
+from webhook.sources.facts import load_facts
 from webhook.sources.manifests import Document, read_text
+from webhook.sources.worlds import Worlds
 
 BINDING = """\
 apiVersion: grove.io/v1alpha1
@@ -96,6 +98,97 @@ def test_an_object_among_the_files_beats_the_other_facts_and_both_places_are_sai
     # A file has no state of a queue.
     queue = QUEUE.replace("MOST", "8")
     assert only(queue, facts(f"{queue}status: {{state: Open}}\n"))[1] == []
+
+
+def _of(api: str, kind: str, spec: str = "{}", extra: str = "") -> str:
+    return f"{{apiVersion: {api}, kind: {kind}, metadata: {{name: x, namespace: a{extra}}}, spec: {spec}}}\n"
+
+
+_POLICY = "{schedulingPolicy: {gang: {minCount: 1}}}"
+_PLAIN = "{spec: {containers: [{name: c, image: example.com/c}]}}"
+_JOBS = f"[{{name: r, template: {{spec: {{template: {_PLAIN}}}}}}}]"
+_LABEL = ", labels: {rollcall.dev/scheduler: koord-scheduler}"
+# An object of the namespace a, and its part of the facts.
+OF_NAMESPACES: dict[str, tuple[str, str]] = {
+    "a PodGroup of KAI": (_of("scheduling.run.ai/v2alpha2", "PodGroup", "{minMember: 1}"), "kai_pod_groups"),
+    "a PodGroup of Volcano": (_of("scheduling.volcano.sh/v1beta1", "PodGroup", "{minMember: 1}"), "volcano_pod_groups"),
+    "a PodGroup of Koordinator": (
+        _of("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", "{minMember: 1}"),
+        "koordinator_pod_groups",
+    ),
+    "a PodGroup of Kubernetes": (_of("scheduling.k8s.io/v1beta1", "PodGroup", _POLICY), "pod_groups"),
+    "a CompositePodGroup": (
+        _of("scheduling.k8s.io/v1beta1", "CompositePodGroup", "{schedulingPolicy: {gang: {minGroupCount: 1}}}"),
+        "composite_pod_groups",
+    ),
+    "a Workload": (
+        _of("scheduling.k8s.io/v1beta1", "Workload", f"{{podGroupTemplates: [{{name: x, {_POLICY[1:-1]}}}]}}"),
+        "workloads",
+    ),
+    "a pod of a group": (
+        _of("v1", "Pod", "{schedulingGroup: {podGroupName: g}, containers: [{name: c, image: example.com/c}]}"),
+        "group_pods",
+    ),
+    "a JobSet": (_of("jobset.x-k8s.io/v1alpha2", "JobSet", f"{{replicatedJobs: {_JOBS}}}", _LABEL), "job_sets"),
+    "a Job": (_of("batch/v1", "Job", f"{{parallelism: 2, template: {_PLAIN}}}", _LABEL), "jobs"),
+    "a LeaderWorkerSet": (
+        _of(
+            "leaderworkerset.x-k8s.io/v1",
+            "LeaderWorkerSet",
+            f"{{replicas: 1, leaderWorkerTemplate: {{size: 2, workerTemplate: {_PLAIN}}}}}",
+            _LABEL,
+        ),
+        "leader_worker_sets",
+    ),
+    "a TrainJob": (
+        _of("trainer.kubeflow.org/v1alpha1", "TrainJob", "{runtimeRef: {name: torch}}", _LABEL),
+        "train_jobs",
+    ),
+}
+# Of these a folder may have only some, also of one namespace.
+OF_PARTS: dict[str, tuple[str, str]] = {
+    "a LocalQueue": (_of("kueue.x-k8s.io/v1beta2", "LocalQueue", "{clusterQueue: q}"), "local_queues"),
+    "an ElasticQuota": (_of("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota"), "elastic_quotas"),
+    "a ResourceQuota": (_of("v1", "ResourceQuota", "{hard: {pods: 1}}"), "resource_quotas"),
+    "a LimitRange": (_of("v1", "LimitRange", "{limits: []}"), "limit_ranges"),
+    "a TrainingRuntime": (
+        _of("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", "{template: {spec: {replicatedJobs: []}}}"),
+        "training_runtimes",
+    ),
+    "a ResourceClaim": (_of("resource.k8s.io/v1", "ResourceClaim", "{devices: {requests: []}}"), "resource_claims"),
+    "a ResourceClaimTemplate": (
+        _of("resource.k8s.io/v1", "ResourceClaimTemplate", "{spec: {devices: {requests: []}}}"),
+        "resource_claim_templates",
+    ),
+    "a Namespace": ("{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n", "namespaces"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "whole"),
+    [
+        *((*row, True) for row in OF_NAMESPACES.values()),
+        *((*row, False) for row in OF_PARTS.values()),
+    ],
+    ids=[*OF_NAMESPACES, *OF_PARTS],
+)
+def test_what_stands_in_one_namespace_says_nothing_of_another(text: str, part: str, whole: bool) -> None:
+    found, remarks = only(text)
+    assert len(getattr(found, part)) == 1
+    assert remarks == []
+    assert (found.is_whole(part, "a"), found.is_whole(part, "b"), found.is_whole(part)) == (whole, False, False)
+    if whole:
+        assert [found.may_exist(Needed(part, (name, "y"))) for name in "ab"] == [False, True]
+    # All others are known from elsewhere: facts are those of a whole cluster.
+    both, _ = only(text, facts(text.replace("namespace: a", "namespace: c")))
+    assert both.is_whole(part, "b")
+
+
+def test_an_object_that_differs_leaves_only_its_namespace_unknown() -> None:
+    texts = [_of("scheduling.volcano.sh/v1beta1", "PodGroup", f"{{minMember: 1, queue: q{index}}}") for index in (1, 2)]
+    elsewhere = texts[0].replace("namespace: a", "namespace: b")
+    found, _ = only("---\n".join([*texts, elsewhere]))
+    assert [found.is_whole("volcano_pod_groups", name) for name in "abc"] == [False, True, False]
 
 
 def test_the_nodes_among_the_files_are_all_nodes() -> None:
@@ -182,13 +275,13 @@ def test_each_folder_decides_once_which_objects_are_nearest(many: int, monkeypat
     ]
     files = {"one__x": classes[0], "two__x": classes[1], **{f"jobs__j{n}__job": JOB for n in range(many)}}
     decided: list[set[int]] = []
-    only_of = sources_facts._only
+    only_of = sources_worlds._only
 
     def counted(variants: set[int]) -> int | None:
         decided.append(variants)
         return only_of(variants)
 
-    monkeypatch.setattr(sources_facts, "_only", counted)
+    monkeypatch.setattr(sources_worlds, "_only", counted)
     every = documents(**files)
     worlds = Worlds(NOTHING_KNOWN, every)
     chosen = [worlds.of(document) for document in every]
@@ -269,3 +362,57 @@ def test_nodes_in_folders_beside_each_other_are_clusters(
         assert (None if there is None else sorted(there)) == names
     told = any("beside each other" in one.message for one in worlds.remarks)
     assert told is any(names != sorted({name.split("__")[-1] for name in nodes}) for names in expected.values())
+
+
+GROWER = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: gpus}, spec: {}}\n"
+CHECK = """\
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: AdmissionCheck
+metadata: {name: nodes}
+spec: {controllerName: kueue.x-k8s.io/CONTROLLER}
+"""
+# What stands beside the nodes of two clusters, the file it stands in, and for which of these it counts.
+BELONGING: dict[str, tuple[str, str, str, set[str]]] = {
+    "a NodePool of one": (GROWER, "node_pools", "a__pool", {"a"}),
+    "a NodePool above both": (GROWER, "node_pools", "pool", {"a", "b"}),
+    "a NodePool beside both": (GROWER, "node_pools", "c__pool", {"a", "b"}),
+    "a check of one": (CHECK.replace("CONTROLLER", "provisioning-request"), "admission_checks", "b__x", {"b"}),
+    "a check beside both": (
+        CHECK.replace("CONTROLLER", "provisioning-request"),
+        "admission_checks",
+        "c__x",
+        {"a", "b"},
+    ),
+    "a check of another kind": (CHECK.replace("CONTROLLER", "multikueue"), "admission_checks", "c__x", {"a", "b"}),
+    "a HyperNode of one": (
+        "{apiVersion: topology.volcano.sh/v1alpha1, kind: HyperNode, metadata: {name: h}, spec: {tier: 1}}\n",
+        "hyper_nodes",
+        "a__h",
+        {"a"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "part", "place", "expected"), BELONGING.values(), ids=BELONGING)
+def test_what_belongs_to_nodes_counts_for_the_cluster_of_its_folder(
+    text: str, part: str, place: str, expected: set[str]
+) -> None:
+    nodes = {f"{name}__n": NODE.replace("NAME", "n1") for name in "ab"}
+    every = documents(**nodes, **{place: text}, a__job=JOB, b__job=JOB)
+    worlds = Worlds(NOTHING_KNOWN, every)
+    jobs = {one.source.split("/")[0]: worlds.of(one) for one in every if one.source.endswith("/job.yaml")}
+    assert {name for name, found in jobs.items() if getattr(found, part)} == expected
+    # It costs every cluster its proofs only with a word.
+    adds_nodes = part == "node_pools" or "provisioning" in text
+    said = any("may get more nodes" in one.message for one in worlds.remarks)
+    assert said is (adds_nodes and len(expected) > 1)
+
+
+def test_a_node_that_differs_in_other_clusters_leaves_a_cluster_whole() -> None:
+    other = NODE.replace("NAME", "n1").replace("'8'", "'4'")
+    files = {"a__n": NODE.replace("NAME", "n1"), "b__n": other, "c__n": NODE.replace("NAME", "n2")}
+    every = documents(**files, **{f"{name}__job": JOB for name in "abc"})
+    worlds = Worlds(NOTHING_KNOWN, every)
+    assert all(worlds.of(one).is_whole("nodes") for one in every)
+    twice = documents(**files, a__m=other, a__job=JOB)
+    assert not Worlds(NOTHING_KNOWN, twice).of(twice[-1]).is_whole("nodes")

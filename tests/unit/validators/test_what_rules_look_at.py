@@ -18,6 +18,7 @@ from webhook.admission.review import request_from
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
 from webhook.errors import RollcallError
+from webhook.model.any_object import Marks
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.reading import Manifest
 from webhook.testing.strategies import damaged, gang_pods, workloads
@@ -102,12 +103,15 @@ def test_a_malformed_object_gets_the_same_verdict(workload: Manifest, review: di
     except RollcallError:
         return
     if request.object is not None:
-        same({**request.object, "kind": request.kind.kind, "apiVersion": "/".join(filter(None, request.kind[:2]))}, settings)
+        same(
+            {**request.object, "kind": request.kind.kind, "apiVersion": "/".join(filter(None, request.kind[:2]))},
+            settings,
+        )
 
 
 def test_a_key_that_no_rule_would_report_is_not_looked_at_twice() -> None:
     marks = [("labels", True, {"rollcall.dev/scheduler": "x"}), ("annotations", False, {"example.com/owner": "x"})]
-    assert key_names.are_unremarkable([key_names.Marks(*one) for one in marks])
+    assert key_names.are_unremarkable([Marks(*one) for one in marks])
     for wrong in (
         ("annotations", True, {"rollcall.dev/scheduler": "x"}),
         ("labels", False, {"rollcall.dev/scheduler": "x"}),
@@ -116,4 +120,4 @@ def test_a_key_that_no_rule_would_report_is_not_looked_at_twice() -> None:
         ("labels", True, {"a" * 400: "x"}),
         ("labels", True, {f"example.com/{number}": "x" for number in range(40)}),
     ):
-        assert not key_names.are_unremarkable([key_names.Marks(*wrong)])
+        assert not key_names.are_unremarkable([Marks(*wrong)])

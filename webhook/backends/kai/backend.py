@@ -21,6 +21,7 @@ from webhook.backends.kai.keys import (
     TOPOLOGY,
 )
 from webhook.backends.kai.packing import packing_of
+from webhook.backends.kai.pod_group_tree import pod_groups_of
 from webhook.backends.kai.podgrouper import grouping_of
 from webhook.backends.kai.rules import RULES
 from webhook.backends.kai.settings import KaiSettings
@@ -43,6 +44,7 @@ from webhook.model.topology_objects import TopologyDrift
 from webhook.model.version import Version
 from webhook.model.workloads.gang import made_elsewhere
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.scheduler_group import SchedulerGroups
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.gang_scheduler import Limit
 
@@ -92,6 +94,11 @@ class KaiBackend(Backend[KaiSettings]):
     def own_minimums(self, workload: OptedInWorkload) -> Mapping[FieldPath, int]:
         grouping = grouping_of(workload) if self.groups(workload.resource.api.group_kind) else None
         return {} if grouping is None else grouping.minimums
+
+    def scheduler_groups(self, workload: OptedInWorkload) -> SchedulerGroups | None:
+        if not self.groups(workload.resource.api.group_kind):
+            return None
+        return pod_groups_of(workload, self.scheduler_version)
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:

@@ -34,6 +34,9 @@ ANNOTATION_SKIP = "kai.scheduler/skip-podgrouper"
 ANNOTATION_MINIMUM = "kai.scheduler/batch-min-member"
 # On a LeaderWorkerSet or on the template of workers: how many pods a segment has that podgrouper makes a leaf of.
 ANNOTATION_SEGMENT = "kai.scheduler/segment-size"
+# On the template of workers: the level that each segment requires or prefers.
+ANNOTATION_SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
+ANNOTATION_SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
 # The administrator can choose other keys for these two (`global.queueLabelKey`, `global.nodePoolLabelKey`).
 LABEL_QUEUE = "kai.scheduler/queue"
 LABEL_NODE_POOL = "kai.scheduler/node-pool"

@@ -17,7 +17,7 @@ from typing import Any
 
 from webhook.backends.inexpressible import NoTopology, UnknownTopology
 from webhook.backends.kai.keys import ANNOTATION_MINIMUM
-from webhook.backends.kai.podgrouper import first_parts, grouping_of, reads_pods, root_minimum
+from webhook.backends.kai.podgrouper import TREES, annotations_of, first_parts, grouping_of, reads_pods, root_minimum
 from webhook.backends.kai.topology import levels_of
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed
 from webhook.fit.roles import Roles, all_together, group_of
@@ -29,11 +29,8 @@ from webhook.model.reading import mapping, text
 from webhook.model.version import Version
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.topology_request import KAI_REQUIRED, KAI_TOPOLOGY
-from webhook.model.workloads.trainjob import MadeJobSet
-from webhook.model.workloads.workload import OptedInWorkload, Part
+from webhook.model.workloads.workload import Part
 
-# From this version on, podgrouper's groups of JobSets are trees.
-TREES = Version(0, 16)
 _ASSUMED = f"kai-scheduler is {TREES} or newer"
 _UNKNOWN = "the level of the KAI Topology that the gang requires"
 # Jobs of a JobSet that each need a domain of their own are listed up to this number.
@@ -102,7 +99,7 @@ class _Domains:
 def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
     """Return what a group of podgrouper places together."""
     workload = None if shape.opted_in is None else shape.opted_in.workload
-    within = domains.of_annotations(_annotations(workload))
+    within = domains.of_annotations({} if workload is None else annotations_of(workload))
     grouping = None if workload is None else grouping_of(workload, trees=version is None or version >= TREES)
     if grouping is not None and (faults := [*grouping.errors, *grouping.unreachable]):
         return Packing((), unknown=tuple(f"{fault.at}: {fault.why}" for fault in faults[:_MOST_FAULTS]))
@@ -133,7 +130,7 @@ def _of_job_set(
     needed, first = root_minimum(workload), first_parts(workload)
     if (version is None or version >= TREES) and needed is not None and needed > first:
         return Packing((), unknown=(_IN_TURN.format(needed, first),))
-    stated = _minimum(_annotations(workload), None)
+    stated = _minimum(annotations_of(workload), None)
     left_out_members = _members_of(shape) - len(shape.needed)
     if version is not None and version < TREES:
         if left_out_members:
@@ -144,7 +141,7 @@ def _of_job_set(
             return _together(shape, needs, min(1, len(needs)), None)
         only = shape.needed[0]
         return _together(shape, [PodsNeed(roles.of(only), min(stated, only.minimum))], 1, None)
-    whole = domains.of_annotations(_annotations(workload))
+    whole = domains.of_annotations(annotations_of(workload))
     of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
     needs, left_out = [], False
     for member in shape.needed:
@@ -184,14 +181,6 @@ def _together(shape: GangShape, needs: list[Need], count: int, within: Partition
         return Packing((), left_out=shape.left_out)
     group = replace(group_of(shape.name, needs, within), count=count)
     return Packing((group,), left_out=shape.left_out)
-
-
-def _annotations(workload: OptedInWorkload | None) -> Mapping[str, Any]:
-    """Return the annotations that podgrouper reads of a workload: a JobSet also has those of its TrainJob."""
-    if workload is None:
-        return {}
-    above = workload.train_job.annotations if isinstance(workload, MadeJobSet) else {}
-    return {**above, **workload.annotations}
 
 
 def _minimum(annotations: Mapping[str, Any], default: int | None) -> int | None:

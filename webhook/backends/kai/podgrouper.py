@@ -13,9 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from webhook.backends.kai.keys import ANNOTATION_MINIMUM, ANNOTATION_SEGMENT, ANNOTATION_SKIP
+from webhook.backends.kai.keys import (
+    ANNOTATION_MINIMUM,
+    ANNOTATION_SEGMENT,
+    ANNOTATION_SEGMENT_REQUIRED,
+    ANNOTATION_SKIP,
+)
 from webhook.model.changes import value_at
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
 from webhook.model.go_values import int32
@@ -29,6 +34,8 @@ from webhook.model.workloads.topology_request import KAI_PREFERRED, KAI_REQUIRED
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
+# From this version on, podgrouper's groups of JobSets are trees.
+TREES = Version(0, 16)
 RAY = "ray.io"
 # Where each kind of Ray has the spec of its RayCluster.
 _CLUSTERS = {"RayCluster": SPEC, "RayJob": SPEC / "rayClusterSpec", "RayService": SPEC / "rayClusterConfig"}
@@ -96,6 +103,12 @@ def _read(workload: OptedInWorkload, *, trees: bool) -> PodGrouping | None:
     if api.group_kind == ("kubeflow.org", "PyTorchJob"):
         return _of_pytorch(workload)
     return _of_mpi(workload) if api.group_kind == ("kubeflow.org", "MPIJob") else None
+
+
+def annotations_of(workload: OptedInWorkload) -> Mapping[str, Any]:
+    """The annotations that podgrouper reads of a workload: a JobSet also has those of its TrainJob."""
+    above = workload.train_job.annotations if isinstance(workload, MadeJobSet) else {}
+    return {**above, **workload.annotations}
 
 
 def stated_minimum(workload: OptedInWorkload) -> str | None:
@@ -185,23 +198,49 @@ def _of_job_set(workload: JobSet, *, trees: bool) -> PodGrouping:
     return found
 
 
+class _Segment(NamedTuple):
+    """The size of the segments of a LeaderWorkerSet's groups, where it is stated, and the value there."""
+
+    path: FieldPath
+    value: Any
+    size: int
+
+
+def _segment_of(workload: LeaderWorkerSet) -> _Segment | None:
+    group = SPEC / "leaderWorkerTemplate"
+    template = mapping(workload.spec.get("leaderWorkerTemplate"))
+    size = integer(mapping(template.get("subGroupPolicy")).get("subGroupSize"))
+    if size is not None:
+        return _Segment(group / "subGroupPolicy" / "subGroupSize", size, size)
+    of_worker = group / "workerTemplate" / "metadata" / "annotations"
+    for at, holder in ((ANNOTATIONS, workload.annotations), (of_worker, mapping(value_at(workload.raw, of_worker)[1]))):
+        if (stated := text(holder.get(ANNOTATION_SEGMENT))) is not None:
+            return _Segment(at / ANNOTATION_SEGMENT, stated, int32(stated) or 0)
+    return None
+
+
+def segment_size(workload: LeaderWorkerSet) -> int | None:
+    """How many pods a segment of a LeaderWorkerSet's groups has; None if there are no segments."""
+    segment = _segment_of(workload)
+    return None if segment is None else segment.size
+
+
 def _of_group(workload: LeaderWorkerSet) -> PodGrouping:
     """The faults of the segments of a group."""
-    found, group = PodGrouping(), SPEC / "leaderWorkerTemplate"
-    template = mapping(workload.spec.get("leaderWorkerTemplate"))
-    path: FieldPath = group / "subGroupPolicy" / "subGroupSize"
-    size = integer(mapping(template.get("subGroupPolicy")).get("subGroupSize"))
-    value: Any = size
-    if size is None:
-        worker = mapping(mapping(mapping(template.get("workerTemplate")).get("metadata")).get("annotations"))
-        holders = ((ANNOTATIONS, workload.annotations), (group / "workerTemplate" / "metadata" / "annotations", worker))
-        for at, annotations in holders:
-            if (stated := text(annotations.get(ANNOTATION_SEGMENT))) is not None:
-                path, value, size = at / ANNOTATION_SEGMENT, stated, int32(stated) or 0
-                break
-    if size is not None and not 1 < size <= workload.size:
+    found, segment = PodGrouping(), _segment_of(workload)
+    if segment is None:
+        return found
+    if not 1 < segment.size <= workload.size:
         why = f"podgrouper wants segments of 2 to {workload.size} pods, so it makes no PodGroup and the pods wait"
-        found.errors.append(Fault(path, value, why, "set a number in this range, or remove it"))
+        found.errors.append(Fault(segment.path, segment.value, why, "set a number in this range, or remove it"))
+    elif text(workload.spec.get("startupPolicy")) == "LeaderReady":
+        why = "with LeaderReady podgrouper counts only the leader at first, so it makes no PodGroup"
+        found.errors.append(Fault(segment.path, segment.value, why, "remove it, or set startupPolicy to LeaderCreated"))
+    elif segment.size == workload.size - 1:
+        why = f"podgrouper counts the leader twice in one segment of {segment.size} workers, so its group never starts"
+        found.unreachable.append(Fault(segment.path, segment.value, why, "set a smaller number, or remove it"))
+    if workload.parts[-1].template.annotations.get(ANNOTATION_SEGMENT_REQUIRED):
+        found.unsure.append("the level that each segment requires is not judged")
     return found
 
 

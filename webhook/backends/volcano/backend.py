@@ -41,7 +41,8 @@ from webhook.model.topology_tree import NodeLabels, members_of
 from webhook.model.version import Version
 from webhook.model.workloads.gang import made_elsewhere
 from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.volcano_job import is_volcano_job, least_pods
+from webhook.model.workloads.scheduler_group import SchedulerGroups
+from webhook.model.workloads.volcano_job import is_volcano_job, least_pods, pod_groups_of
 from webhook.model.workloads.workload import QUEUE_ANNOTATIONS, OptedInWorkload
 from webhook.validators.gang_scheduler import Limit
 from webhook.validators.opted_in_names import first_named
@@ -92,6 +93,9 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     def own_minimums(self, workload: OptedInWorkload) -> Mapping[FieldPath, int]:
         least = least_pods(workload) if is_volcano_job(workload) else None
         return {part.place: (least or {}).get(part.path, 0) for part in workload.parts if least is not None}
+
+    def scheduler_groups(self, workload: OptedInWorkload) -> SchedulerGroups | None:
+        return pod_groups_of(workload) if is_volcano_job(workload) else None
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:

@@ -124,5 +124,7 @@ SHAPES: dict[tuple[str, str], dict[str, Any]] = {
             "subGroupPolicy": [_POLICY],
         },
     },
-    keys.QUEUES[:2]: {"spec": {"parent": str, "weight": int, "capability": {}}},
+    keys.QUEUES[:2]: {
+        "spec": {"parent": str, "weight": int, "capability": {}, "deserved": {}, "guarantee": {"resource": {}}}
+    },
 }

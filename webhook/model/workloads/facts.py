@@ -85,7 +85,7 @@ def _spec(raw: Manifest) -> Packed:
         # An unreadable runtime must fail here, and not as a fault of the TrainJob that names it. For a runtime that is
         # too large to keep, this check would take too long for one event.
         made = TrainJob({}).job_set(Runtime(found))
-        _ = made.record, made.sequence_path, list(made.hindrances()), names_of(made)
+        _ = made.record, made.sequence_path, made.hindrances, names_of(made)
     return packed
 
 

@@ -109,7 +109,7 @@ def no_gang(workload: OptedInWorkload) -> NoGang | None:
     for template in workload.templates:
         for claim in claims_on(template):
             return NoGang(claim.path, f"{claim.path} says that {claim.system} has claimed its pods")
-    for found in workload.hindrances():
+    for found in workload.hindrances:
         return NoGang(found.at, found.why, found)
     return None
 

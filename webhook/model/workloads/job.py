@@ -31,7 +31,7 @@ class Job(OptedInWorkload):
         """Its `parallelism` and `completions`."""
         return job_counts(self.spec, SPEC)
 
-    def hindrances(self) -> Iterator[Hindrance]:
+    def _read_hindrances(self) -> Iterator[Hindrance]:
         """More completions than parallel pods, now or after Kueue has lowered the number of parallel pods."""
         yield from tail(self.spec, SPEC, pods_at_once(self.spec))
         least = text(self.annotations.get(MIN_PARALLELISM))

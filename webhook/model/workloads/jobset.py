@@ -115,7 +115,7 @@ class JobSet(OptedInWorkload):
             job = mapping(mapping(mapping(raw).get("template")).get("spec"))
             yield from job_counts(job, part.path / "template" / "spec")
 
-    def hindrances(self) -> Iterator[Hindrance]:
+    def _read_hindrances(self) -> Iterator[Hindrance]:
         """Exclusive topology, and Jobs that replace finished pods."""
         every = sum(part.pods for part in self.parts)
         at_once = self.sequence_path is None

@@ -51,7 +51,7 @@ class LeaderWorkerSet(OptedInWorkload):
         """Its `replicas`; its `size` is at least 1."""
         yield SPEC / "replicas", integer(self.spec.get("replicas"))
 
-    def hindrances(self) -> Iterator[Hindrance]:
+    def _read_hindrances(self) -> Iterator[Hindrance]:
         """Workers that are not created before the leader is ready, or on a node."""
         if self.size < 2:  # noqa: PLR2004 - a leader without workers does not wait
             return

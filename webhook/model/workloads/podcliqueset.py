@@ -14,7 +14,7 @@ from webhook.model import grove
 from webhook.model.conditions import any_true
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
-from webhook.model.workloads.podtemplate import PodTemplate, find_request
+from webhook.model.workloads.podtemplate import PodTemplate, find_request, resources_of
 
 _TEMPLATE = SPEC / "template"
 _CLIQUES, _SCALING_GROUPS = _TEMPLATE / "cliques", _TEMPLATE / "podCliqueScalingGroups"
@@ -224,9 +224,10 @@ class PodCliqueSet:
             for group in self.scaling_groups:
                 mentions.update(group.raw, group.annotations)
             for clique in self.cliques:
-                template = clique.template
-                mentions.update(clique.raw, clique.spec, template.labels, template.annotations)
-                mentions.update(template.spec, template.resources)
+                raw, pod_spec = clique.raw, clique.pod_spec
+                mentions.update(raw, clique.spec, pod_spec, resources_of(pod_spec))
+                if "labels" in raw or "annotations" in raw:
+                    mentions.update(mapping(raw.get("labels")), clique.annotations)
             self._mentions = mentions
         return self._mentions
 

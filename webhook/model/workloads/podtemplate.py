@@ -66,7 +66,7 @@ class PodTemplate:
 
     @property
     def mentions(self) -> set[str]:
-        """The names of its labels and annotations, of the fields of its spec, and of the resources of its containers."""
+        """The names of its labels and annotations, of the fields of its spec, and of its containers' resources."""
         if self._mentions is None:
             self._mentions = {*self.labels, *self.annotations, *self.spec, *self.resources}
         return self._mentions
@@ -80,7 +80,7 @@ class PodTemplate:
         """Every resource that a container requests or limits."""
         if self._asked is None:
             # Several rules ask for this, and most pods request none of the resources that a rule is about.
-            self._asked = _resources(self.spec)
+            self._asked = resources_of(self.spec)
         return self._asked
 
     def total_request(self, resource: str) -> Fraction | None:
@@ -116,7 +116,7 @@ def find_request(spec: Mapping[str, Any], resources: frozenset[str]) -> Request 
     return None
 
 
-def _resources(spec: Mapping[str, Any]) -> set[str]:
+def resources_of(spec: Mapping[str, Any]) -> set[str]:
     """Every resource that a container of a pod spec requests or limits."""
     found: set[str] = set()
     for field in ("containers", "initContainers"):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.reading import integer, mapping, sequence, text
+from webhook.model.workloads.scheduler_group import SchedulerGroup, SchedulerGroups
 from webhook.model.workloads.workload import OptedInWorkload
 
 VOLCANO_JOB = ("batch.volcano.sh", "Job")
@@ -79,3 +80,27 @@ def least_pods(workload: OptedInWorkload) -> dict[FieldPath, int] | None:
         rest = minimum - (pods - task.replicas)
         found[task.path] = max(rest, task.needed or 0 if each else 0, 0)
     return found
+
+
+def pod_groups_of(workload: OptedInWorkload) -> SchedulerGroups:
+    """The PodGroup that Volcano's controller makes of a Volcano Job. Raises `Malformed`."""
+    tasks, minimum = tasks_of(workload), minimum_of(workload)
+    if any(task.needed is None for task in tasks):
+        return SchedulerGroups((), "its minimum depends on the partitions of a task, which are not read")
+    if minimum is None:
+        minimum = sum(task.needed or 0 for task in tasks)
+    each = tasks_count(tasks, minimum)
+    needed = {task.path: task.needed or 0 for task in tasks}
+    below = tuple(
+        SchedulerGroup(
+            part.name,
+            part.pods,
+            needed[part.path] if each else part.pods,
+            part,
+            waits_for=", ".join(part.after) or None,
+        )
+        for part in workload.parts
+        if part.pods > 0
+    )
+    pods = sum(part.pods for part in below)
+    return SchedulerGroups((SchedulerGroup(workload.name, pods, minimum, below=below),))

@@ -137,7 +137,7 @@ class OptedInWorkload(ABC):
 
     def read(self) -> None:
         """Reads every field that any caller may read. Raises `Malformed`."""
-        _ = self.parts, self.record, self.controller, self.suspended, self.sequence_path, tuple(self.hindrances())
+        _ = self.parts, self.record, self.controller, self.suspended, self.sequence_path, self.hindrances
         _ = self.managed_elsewhere, tuple(self.counts())
 
     @property
@@ -257,6 +257,11 @@ class OptedInWorkload(ABC):
         if (at := self.native_path) is not None:
             yield Left(at, f"its own controller makes its gang, because {at} is set")
 
+    @property
+    def outside_parts(self) -> tuple[Part, ...]:
+        """Its parts whose pods are in no gang, such as a launcher."""
+        return ()
+
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
         """The fields that state numbers of its pods, with their values. Raises `Malformed`."""
         return iter(())
@@ -266,8 +271,13 @@ class OptedInWorkload(ABC):
         """Whether its controller has ended its work, successfully or not: no more pods are created."""
         return any_true(self.raw, TERMINAL)
 
-    def hindrances(self) -> Iterator[Hindrance]:
+    @cached_property
+    def hindrances(self) -> tuple[Hindrance, ...]:
         """What prevents a gang of this workload from ever being complete."""
+        return tuple(self._read_hindrances())
+
+    def _read_hindrances(self) -> Iterator[Hindrance]:
+        """Its hindrances."""
         return iter(())
 
     @cached_property

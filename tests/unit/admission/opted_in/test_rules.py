@@ -358,3 +358,40 @@ def test_in_order_a_group_cannot_be_used_again_after_other_parts() -> None:
     assert "owner/membership-in-turn" not in rules(validate(job_set(*parts, startupPolicy=order), facts=known()))
     last = replicated("last", template=pod_template(labels={"pod-group.scheduling.sigs.k8s.io": "g-0"}))
     assert "owner/membership-in-turn" in rules(validate(job_set(*parts, last, startupPolicy=order), facts=known()))
+
+
+def _patch(job: str, container: str) -> Manifest:
+    pod = {"spec": {"containers": [{"name": container}]}}
+    replicated_jobs = [{"name": job, "template": {"spec": {"template": pod}}}]
+    return {
+        "manager": "example.com/me",
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": replicated_jobs}}},
+    }
+
+
+_PATCHED = "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0]"
+_LACKING: dict[str, tuple[dict[str, Any], set[tuple[str, str]]]] = {
+    "a model that the runtime prepares": ({"initializer": {"model": {}}}, set()),
+    "data that the runtime does not prepare": (
+        {"initializer": {"dataset": {}, "model": {}}},
+        {("spec.initializer.dataset", "dataset-initializer")},
+    ),
+    "a patch of its node": ({"runtimePatches": [_patch("node", "node")]}, set()),
+    "a patch of another Job": ({"runtimePatches": [_patch("nodes", "node")]}, {(_PATCHED, "nodes")}),
+    "a patch of another container": ({"runtimePatches": [_patch("node", "nodes")]}, {(_PATCHED, "nodes")}),
+    "a variable of Trainer": (
+        {"trainer": {"env": [{"name": "DEBUG"}, {"name": "PET_NNODES"}]}},
+        {("spec.trainer.env[1]", "PET_NNODES")},
+    ),
+    "a variable of another policy": ({"trainer": {"env": [{"name": "DMLC_TASK_ID"}]}}, set()),
+    "variables that are no list": ({"trainer": {"env": 7}}, set()),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), _LACKING.values(), ids=_LACKING)
+def test_what_a_train_job_needs_of_its_runtime_is_there(spec: dict[str, Any], expected: set[tuple[str, str]]) -> None:
+    model = {"spec": {"containers": [{"name": "model-initializer", "image": "example.com/model"}]}}
+    jobs = (replicated("node"), replicated("model-initializer", 1, template=model))
+    verdict = validate(train_job(**spec), facts=known(facts=runtimes(*jobs, mlPolicy={"torch": {}})))
+    found = {(str(finding.at), finding.found) for finding in verdict.findings if finding.rule == "owner/runtime-parts"}
+    assert found == expected

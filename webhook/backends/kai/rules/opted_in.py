@@ -24,6 +24,7 @@ from webhook.backends.kai.keys import (
     LABEL_QUEUE,
 )
 from webhook.backends.kai.podgrouper import (
+    TREES,
     Fault,
     PodGrouping,
     first_parts,
@@ -54,8 +55,6 @@ from webhook.validators.opted_in_names import Key
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _KAI = "kai-scheduler"
-# From this version on, podgrouper's groups of JobSets are trees.
-TREES = Version(0, 16)
 # A minimum that any workload reaches with its first pod.
 _ONE = {ANNOTATION_MINIMUM: "1"}
 _MOST_DIGITS = 18
@@ -301,7 +300,7 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
     # `owner/exclusive-topology` says it of gangs that Rollcall makes.
     if context.makes_gangs or not _waits_for_all_pods(workload, context):
         return
-    for found in workload.hindrances():
+    for found in workload.hindrances:
         if found.rule in {"owner/exclusive-topology", "owner/completions"}:
             yield Finding(at=found.at, found=found.found, why=found.why, remedy=_remedy_for(found.remedy, workload))
 

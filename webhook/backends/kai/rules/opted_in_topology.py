@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from webhook.backends.kai.keys import ANNOTATION_SKIP, NAME, POD_GROUP, POD_GROUPS, TOPOLOGY_FIELDS
-from webhook.backends.kai.podgrouper import reads_pods
+from webhook.backends.kai.podgrouper import TREES, reads_pods
 from webhook.backends.kai.rules import pod_group_topology
-from webhook.backends.kai.rules.opted_in import TREES
 from webhook.backends.kai.settings import RuleContext
 from webhook.backends.topology_families import CarriedTopology, opted_in_topology
 from webhook.model.capabilities import Capability, Use

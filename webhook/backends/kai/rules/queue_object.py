@@ -10,7 +10,7 @@ from webhook.backends.kai.settings import RuleContext
 from webhook.backends.queue_families import QueueObjects
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, SPEC
-from webhook.model.findings import Action, Unjudged
+from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.known_objects import KaiQueue, QueuedGroup, QueuedGroups
 from webhook.model.reading import text
 from webhook.model.stored_object import StoredObject
@@ -61,6 +61,28 @@ def queue_pool(found: StoredObject, context: RuleContext) -> Results:
     if name is not None and context.facts.kai_queues is None:
         yield Unjudged(path, "the KAI Queues", part="kai_queues")
     yield from judge_node_pools(name, pool, path, "this Queue", context)
+
+
+@rule(
+    "kai/queue-resources",
+    kinds=(keys.QUEUES,),
+    default=Action.WARN,
+    passes=Example(queue()),
+    fails=Example({**queue(), "spec": {"priority": 100}}),
+)
+def queue_resources(found: StoredObject, _: RuleContext) -> Results:
+    """KAI's own webhook refuses a Queue that states no resources. The schema of Queue does not require them.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/apis/scheduling/v2/queue_webhook.go (v0.9),
+    pkg/admission/webhook/queuehooks/queue_validator.go (v0.16.8).
+    """
+    if found.spec.get("resources") is None:
+        yield Finding(
+            at=SPEC / "resources",
+            found=None,
+            why="KAI's own webhook refuses a Queue without them",
+            remedy="state quota, limit and overQuotaWeight of cpu, memory and gpu",
+        )
 
 
 queue_cycle = _OBJECTS.cycle(

@@ -145,6 +145,7 @@ _UNSIGNED = re.compile(r"[0-9]{1,20}\Z")
     "kai/gpu-sharing",
     subject=Subject.POD,
     guard=sees(*map(HasAnnotation, (*_PARTS, _DEVICES, _MPS))),
+    looks_at=(*_PARTS, _DEVICES, _MPS),
     independent=True,
     passes=Example(pod_clique_set(clique("worker", annotations={"gpu-fraction": "0.5"}))),
     fails=Example(

@@ -82,6 +82,9 @@ def min_available(found: StoredObject, context: RuleContext) -> Results:
         return
     key = (found.key[0], named.gang)
     pod_groups = context.facts.koordinator_pod_groups
+    if key in (context.facts.pods_gangs or {}):
+        # Another pod states it.
+        return
     if pod_groups is None:
         yield Unjudged(named.at, f"the PodGroup {named.gang}", part="koordinator_pod_groups")
     elif key not in pod_groups:

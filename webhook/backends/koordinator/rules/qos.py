@@ -55,6 +55,7 @@ def _lsr(priority: str | None, cpu: str = "4") -> Example:
     "koordinator/qos-class",
     subject=Subject.POD,
     guard=sees(HasLabel(QOS_LABEL, other_than=QOS_CLASSES)),
+    looks_at=(QOS_LABEL,),
     capability=Capability.QOS_CLASS,
     independent=True,
     passes=Example(pod_clique_set(clique("worker", labels={QOS_LABEL: "LS"}))),
@@ -141,6 +142,7 @@ def qos_cpu(pod: PodTemplate, context: RuleContext) -> Results:
     "koordinator/batch-resources",
     subject=Subject.POD,
     guard=sees(Requests(BATCH_RESOURCES)),
+    looks_at=BATCH_RESOURCES,
     independent=True,
     passes=Example(
         pod_clique_set(

@@ -59,6 +59,7 @@ def quota(workload: PodCliqueSet, context: RuleContext) -> Results:
     "koordinator/pod-quota",
     subject=Subject.POD,
     guard=sees(HasLabel(QUOTA_LABEL)),
+    looks_at=(QUOTA_LABEL,),
     passes=Example(pod_clique_set(), facts=_QUOTAS),
     fails=Example(
         {
@@ -144,6 +145,10 @@ def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleConte
         return
     of_set = isinstance(workload, PodCliqueSet)
     at = ANNOTATIONS / QUOTA_ANNOTATION if of_set else LABELS / QUOTA_LABEL
+    if found != [workload.namespace] and not context.facts.is_whole("elastic_quotas"):
+        # One with the name of the namespace comes before those that list it.
+        yield Unjudged(at, "the ElasticQuotas", part="elastic_quotas")
+        return
     if disabled is None:
         yield Unjudged(
             at,

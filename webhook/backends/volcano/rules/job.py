@@ -4,14 +4,15 @@ own webhook refuses in a Job.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from webhook.backends.volcano.settings import RuleContext
-from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.fields import METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Finding, shown
-from webhook.model.naming import is_label
+from webhook.model.naming import LABEL_VALUE_LIMIT, is_label, is_subdomain
 from webhook.model.reading import integer, mapping, sequence, text
 from webhook.model.workloads.volcano_job import is_volcano_job, minimum_of, tasks_count, tasks_of
 from webhook.model.workloads.workload import OptedInWorkload
@@ -35,17 +36,33 @@ _ACTIONS = (
     "TerminateJob",
 )
 _POLICIES = [{"event": str, "events": [str], "action": str, "exitCode": int}]
+_TIERS = {"mode": str, "highestTierAllowed": int, "highestTierName": str}
 # The fields that are read here, besides those of a Job's gang.
 _TYPES: dict[str, Any] = {
     "spec": {
         "maxRetry": int,
         "ttlSecondsAfterFinished": int,
         "plugins": {},
-        "networkTopology": {"mode": str},
+        "networkTopology": _TIERS,
+        "volumes": [{"mountPath": str, "volumeClaimName": str, "volumeClaim": {}}],
         "policies": _POLICIES,
-        "tasks": [{"name": str, "replicas": int, "dependsOn": {"name": [str]}, "policies": _POLICIES}],
+        "tasks": [
+            {
+                "name": str,
+                "replicas": int,
+                "dependsOn": {"name": [str]},
+                "policies": _POLICIES,
+                "partitionPolicy": {
+                    "totalPartitions": int,
+                    "partitionSize": int,
+                    "minPartitions": int,
+                    "networkTopology": _TIERS,
+                },
+            }
+        ],
     }
 }
+_MASTER = re.compile(r"(?:^|\s)--?master[=\s](\S+)")
 _REFUSED = "so Volcano refuses the Job"
 # How many names a message repeats.
 _NAMED = 4
@@ -135,9 +152,10 @@ def job_in_turn(workload: OptedInWorkload, _: RuleContext) -> Results:
     fails=Example(volcano_job(volcano_task("head", 1), volcano_task("tail", 2, dependsOn={"name": ["heda"]}))),
 )
 def job_shape(workload: OptedInWorkload, _: RuleContext) -> Results:
-    """Volcano refuses a Job when it is created if a task's name is no DNS label or is given twice, a number is below 0,
-    a plugin, an event or an action is unknown, two policies are for one event, or tasks wait for one another in a cycle
-    or for a task that does not exist.
+    """Volcano refuses a Job when it is created if it has no task, a task's name is no DNS label or is given twice, a
+    name of a pod is too long, a number is below 0, partitions do not add up to the replicas, a topology states two
+    tiers, a volume is incomplete, a plugin, an event or an action is unknown, two policies are for one event, or tasks
+    wait for one another in a cycle or for a task that does not exist.
 
     Source: volcano-sh/volcano, pkg/webhooks/admission/jobs/validate/admit_job.go and util.go, and since v1.15
     installer/volcano-development-vap.yaml (job-validation-policy); pkg/controllers/job/plugins/factory.go.
@@ -152,13 +170,16 @@ def job_shape(workload: OptedInWorkload, _: RuleContext) -> Results:
         if name not in _PLUGINS:
             remedy = f"name one of {', '.join(_PLUGINS)}"
             yield _shape(SPEC / "plugins" / name, name, "there is no such plugin of Jobs", remedy)
-    mode = text(mapping(workload.spec.get("networkTopology")).get("mode"))
-    if mode not in {None, "hard", "soft"}:
-        yield _shape(SPEC / "networkTopology" / "mode", mode, "there is no such mode of a topology", "set hard or soft")
+    yield from _topology(SPEC, workload.spec)
+    yield from _volumes(workload.spec)
     yield from _policies(SPEC, workload.spec)
     raw = [mapping(task) for task in sequence(workload.spec.get("tasks"))]
+    if not raw:
+        yield _shape(SPEC / "tasks", None, "it has no task", "add a task")
     # Volcano gives a task without a name one of its index.
     tasks = [(text(task.get("name")) or f"default{index}", task) for index, task in enumerate(raw)]
+    yield from _mpi_master(workload.spec, [name for name, _ in tasks])
+    yield from _pod_names(workload, tasks)
     names: set[str] = set()
     for index, (name, task) in enumerate(tasks):
         path = SPEC / "tasks" / Item(index, text(task.get("name")))
@@ -169,6 +190,7 @@ def job_shape(workload: OptedInWorkload, _: RuleContext) -> Results:
             yield _shape(path / "name", name, "the name of a task is no DNS label", remedy)
         names.add(name)
         yield from _below_zero(path, task, "replicas")
+        yield from _partitions(path / "partitionPolicy", task)
         yield from _policies(path, task)
     yield from _order(tasks, names)
 
@@ -182,6 +204,86 @@ def _below_zero(path: FieldPath, holder: Mapping[str, Any], *names: str) -> Iter
         value = integer(holder.get(name))
         if value is not None and value < 0:
             yield _shape(path / name, value, "it is below 0", "set 0 or more")
+
+
+def _topology(path: FieldPath, holder: Mapping[str, Any]) -> Iterator[Finding]:
+    topology, at = mapping(holder.get("networkTopology")), path / "networkTopology"
+    mode, tier = text(topology.get("mode")), text(topology.get("highestTierName"))
+    if mode not in {None, "hard", "soft"}:
+        yield _shape(at / "mode", mode, "there is no such mode of a topology", "set hard or soft")
+    if tier is not None and topology.get("highestTierAllowed") is not None:
+        yield _shape(
+            at / "highestTierName", tier, "a topology has a tier or its name, not both", "remove one of the two"
+        )
+
+
+def _volumes(spec: Mapping[str, Any]) -> Iterator[Finding]:
+    places: set[str] = set()
+    for index, raw in enumerate(sequence(spec.get("volumes"))):
+        volume, at = mapping(raw), SPEC / "volumes" / Item(index)
+        place, claim = text(volume.get("mountPath")), text(volume.get("volumeClaimName"))
+        if place is None:
+            yield _shape(at / "mountPath", None, "a volume has a mountPath", "add it")
+        elif place in places:
+            yield _shape(at / "mountPath", place, "another volume has this mountPath", "change one of the two")
+        places.add(place or "")
+        is_new = volume.get("volumeClaim") is not None
+        if claim is None and not is_new:
+            why = "a volume has a volumeClaim or a volumeClaimName"
+            yield _shape(at / "volumeClaimName", None, why, "name a PersistentVolumeClaim")
+        elif claim is not None and is_new:
+            why = "a volume has a volumeClaim or a volumeClaimName, not both"
+            yield _shape(at / "volumeClaimName", claim, why, "remove one of the two")
+        elif claim is not None and not is_subdomain(claim):
+            remedy = "use lowercase letters, digits, dashes and dots"
+            yield _shape(at / "volumeClaimName", claim, "no PersistentVolumeClaim can have this name", remedy)
+
+
+def _mpi_master(spec: Mapping[str, Any], names: list[str]) -> Iterator[Finding]:
+    """One finding if the task is missing that starts MPI: `master`, unless an argument of the plugin names another."""
+    plugins = mapping(spec.get("plugins"))
+    arguments = plugins.get("mpi")
+    if "mpi" not in plugins or not names:
+        return
+    stated = " ".join(one for one in arguments if isinstance(one, str)) if isinstance(arguments, list) else ""
+    argument = _MASTER.search(stated)
+    master = argument[1] if argument else "master"
+    if master not in names:
+        why = "the plugin mpi has no task of this name to start from"
+        yield _shape(SPEC / "plugins" / "mpi", master, why, "name a task with --master=NAME")
+
+
+def _pod_names(workload: OptedInWorkload, tasks: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Finding]:
+    """One finding if the Job's name, or that of a pod as Volcano's webhook makes it, is too long. The webhook counts
+    the index of the task, not that of the pod.
+    """
+    if not (stated := text(workload.metadata.get("name"))):
+        return
+    names = [f"{stated}-{name}-{index}" for index, (name, _) in enumerate(tasks) if is_label(name)]
+    longest = max((stated, *names), key=len)
+    if (over := len(longest) - LABEL_VALUE_LIMIT) > 0:
+        why = f"the name {shown(longest)} has {len(longest)} characters, and {LABEL_VALUE_LIMIT} is the most"
+        yield _shape(METADATA / "name", stated, why, f"shorten it, or the task's name, by {over}")
+
+
+def _partitions(path: FieldPath, task: Mapping[str, Any]) -> Iterator[Finding]:
+    if task.get("partitionPolicy") is None:
+        return
+    policy = mapping(task["partitionPolicy"])
+    yield from _topology(path, policy)
+    total, size = integer(policy.get("totalPartitions")) or 0, integer(policy.get("partitionSize")) or 0
+    for name, value in (("totalPartitions", total), ("partitionSize", size)):
+        if value <= 0:
+            yield _shape(path / name, value, "it is not above 0", "set 1 or more")
+            return
+    replicas, least = integer(task.get("replicas")) or 0, integer(policy.get("minPartitions")) or 0
+    stated = integer(task.get("minAvailable"))
+    if replicas != total * size:
+        why = f"{total} partitions of {size} are not the task's {replicas} replicas"
+        yield _shape(path / "totalPartitions", total, why, "set replicas to totalPartitions times partitionSize")
+    elif stated is not None and least > 0 and stated != least * size:
+        why = f"{least} partitions of {size} are not the task's minAvailable, {stated}"
+        yield _shape(path / "minPartitions", least, why, "remove minAvailable, or set it to their product")
 
 
 def _policies(path: FieldPath, holder: Mapping[str, Any]) -> Iterator[Finding]:

@@ -200,7 +200,7 @@ class ShapedWorkload(OptedInWorkload):
                     stated.update(() if count is None else count.stated(scope))
         yield from stated.items()
 
-    def hindrances(self) -> Iterator[Hindrance]:
+    def _read_hindrances(self) -> Iterator[Hindrance]:
         """What the shape says of a workload whose gang is never complete, and parts that cannot be told apart."""
         yield from self._said(self.shape.refuses, INCOMPLETE)
         names = set[str]()

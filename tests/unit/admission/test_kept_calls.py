@@ -1,0 +1,103 @@
+"""What ten decisions cost, in calls of Python functions: the same on every machine. A figure may rise only with a
+reason, which is written beside it in `tests/kept/decisions.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+
+from benchmarks.decision import DECISIONS, WHOLE, settings
+from benchmarks.reviews import pod_clique_set, pod_clique_set_review, pod_review
+from benchmarks.servers import ONE_PROFILE, SIX_PROFILES
+from tests.unit.worlds import request
+from webhook.admission.review import request_from
+from webhook.config.settings import Settings
+from webhook.model.admission_request import Request
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Record
+from webhook.model.known_objects import PodGangFacts
+from webhook.validators.fit.examples import nodes
+from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated, train_job
+
+FIGURES: Mapping[str, Mapping[str, Any]] = json.loads((Path(__file__).parents[2] / "kept/decisions.json").read_text())
+# A figure this much above the count is too high: it would hide the next loss.
+ROOM = 1.1
+ALONE = settings(ONE_PROFILE, "koord-scheduler")
+WHOLE_OF_SIX = settings(SIX_PROFILES, "koord-scheduler", **WHOLE)
+IN_CLUSTER = ClusterFacts(
+    pod_clique_sets={("default", "bench"): Record("koord-scheduler")},
+    pod_gangs={("default", "bench-0"): PodGangFacts("bench", frozenset({"bench-0-prefill-0-pworker"}))},
+)
+
+
+class Decided(NamedTuple):
+    """A decision: what is asked, of which endpoint, with what known, and by which settings."""
+
+    request: Request
+    endpoint: str
+    facts: ClusterFacts = NOTHING_KNOWN
+    settings: Settings = ALONE
+
+    def calls(self) -> int:
+        """How many Python functions it calls, once all caches are warm."""
+        decide, counted = DECISIONS[self.endpoint], 0
+
+        def count(_frame: FrameType, event: str, _: object) -> None:
+            nonlocal counted
+            counted += event == "call"
+
+        for _ in range(3):
+            decide(deepcopy(self.request), self.facts, self.settings)
+        asked, before = deepcopy(self.request), sys.getprofile()
+        sys.setprofile(count)
+        try:
+            decide(asked, self.facts, self.settings)
+        finally:
+            sys.setprofile(before)
+        return counted
+
+
+def _sent(review: bytes) -> Request:
+    return request_from(orjson.loads(review))
+
+
+SET, POD = _sent(pod_clique_set_review()), _sent(pod_review())
+QUEUED = job(labels={"kueue.x-k8s.io/queue-name": "team"}, template=pod_template())
+TREE = job_set(replicated("leader"), replicated("worker"))
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"app": "web"}}}
+REFERENCE: dict[str, Decided] = {
+    "PodCliqueSet validate": Decided(SET, "validate"),
+    "PodCliqueSet validate, everything configured": Decided(SET, "validate", settings=WHOLE_OF_SIX),
+    "PodCliqueSet validate, on 100 nodes": Decided(SET, "validate", nodes(100, gpus=8)),
+    "PodCliqueSet validate, an update": Decided(request(pod_clique_set("bench"), pod_clique_set("bench")), "validate"),
+    "PodCliqueSet mutate": Decided(SET, "mutate"),
+    "Pod validate": Decided(POD, "validate", IN_CLUSTER),
+    "Pod mutate": Decided(POD, "mutate", IN_CLUSTER),
+    "JobSet validate": Decided(request(TREE), "validate"),
+    "Job in a queue of Kueue validate": Decided(request(QUEUED), "validate", settings=WHOLE_OF_SIX),
+    "TrainJob validate": Decided(request(train_job()), "validate"),
+    "Deployment validate": Decided(request(DEPLOYMENT), "validate"),
+}
+
+
+def test_each_figure_has_a_reason() -> None:
+    assert set(FIGURES) == set(REFERENCE)
+    assert all(len(figure["because"]) > 20 for figure in FIGURES.values())
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+def test_a_decision_calls_no_more_functions_than_it_did(name: str) -> None:
+    calls, kept = REFERENCE[name].calls(), FIGURES[name]["calls"]
+    assert calls <= kept, f"{calls} calls instead of {kept}: save some, or write the figure and why it must rise"
+    if sys.version_info < (3, 12):
+        # From 3.12 on a comprehension is no call.
+        assert kept <= calls * ROOM, f"lower the figure to {calls}, so that the next loss is seen"

@@ -1,0 +1,595 @@
+"""What the schema, webhook or controller of a workload's own kind refuses. In a cluster the peer says so; a file on the
+command line is seen by nobody else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath, Item
+from webhook.model.findings import Action, Finding, shown
+from webhook.model.naming import LABEL_VALUE_LIMIT, is_key, is_label, is_service_name, is_subdomain
+from webhook.model.reading import text
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.trainjob import MadeJobSet
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_examples import job
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+
+_INT32 = 2**31 - 1
+# The API server adds five characters to the first 58 of generateName.
+_GENERATED, _ADDED = 58, "xxxxx"
+# What a label leaves for a name before the hash of a revision.
+_MOST_OF_REVISION = LABEL_VALUE_LIMIT - len("-4294967295")
+# What begins a placeholder in a name.
+_UNRENDERED = re.compile(r"[${<]")
+_PERCENT = re.compile(r"0*(?:100|[0-9]{1,2})%")
+# The kinds whose pod templates are whole, by group. Spark, for one, fills in the containers.
+_WHOLE_TEMPLATES = frozenset(
+    {
+        "apps",
+        "batch",
+        "batch.volcano.sh",
+        "jobset.x-k8s.io",
+        "kubeflow.org",
+        "leaderworkerset.x-k8s.io",
+        "ray.io",
+    }
+)
+
+
+@rule(
+    "owner/refused",
+    subject=Subject.OPTED_IN,
+    independent=True,
+    passes=Example(job(completionMode="Indexed")),
+    fails=Example(job(completionMode="Indexed", completions=None)),
+)
+def refused(workload: OptedInWorkload, _: Context[Any]) -> Results:
+    """What the kind's own schema, webhook or controller refuses never runs. In a file nothing else says so.
+
+    Source: kubernetes, pkg/apis/batch/validation, pkg/controller/statefulset, pkg/controller/history (v1.37); jobset,
+    pkg/webhooks/jobset_webhook.go (v0.12); lws, pkg/webhooks/leaderworkerset_webhook.go (v0.9); trainer,
+    pkg/apis/trainer/v1alpha1 (v2.2); training-operator, pkg/webhooks/pytorch (v1.9); mpi-operator,
+    pkg/apis/kubeflow/validation and v2beta1/default.go (v0.8); kuberay, controllers/ray/utils/validation.go (v1.6);
+    spark-operator, internal/webhook/sparkapplication_validator.go (v2.5).
+    """
+    api = workload.resource.api
+    if (check := _CHECKS.get((api.group, api.kind))) is not None:
+        yield from check(workload)
+    if api.group in _WHOLE_TEMPLATES and not isinstance(workload, MadeJobSet):
+        yield from _no_containers(workload)
+
+
+def _no_containers(workload: OptedInWorkload) -> Results:
+    for part in workload.distinct_parts:
+        spec = part.template.spec
+        if "containers" in spec and not spec["containers"]:
+            at = part.place / "spec" / "containers"
+            yield Finding(at, spec["containers"], "a pod without a container is refused", "add the container")
+
+
+# --- names
+
+
+def _longest_name(workload: OptedInWorkload) -> tuple[FieldPath, str]:
+    """The field that states the workload's name, and the name that it has, or a name of the same length; an empty one
+    if it is not rendered yet.
+    """
+    field = "name" if text(workload.metadata.get("name")) else "generateName"
+    if not workload.name or _UNRENDERED.search(workload.name):
+        return METADATA / field, ""
+    return METADATA / field, workload.name if field == "name" else workload.name[:_GENERATED] + _ADDED
+
+
+def _unfit_name(
+    workload: OptedInWorkload,
+    system: str,
+    suffix: str = "",
+    *,
+    limit: int = LABEL_VALUE_LIMIT,
+    at_most: Action = Action.DENY,
+) -> Results:
+    """One finding if the workload's name, with `suffix` behind it, is no name of a Service, or has more than `limit`
+    characters.
+    """
+    at, name = _longest_name(workload)
+    if not name:
+        return
+    stated, whole = workload.name, name + suffix
+    what = f"{shown(whole)}, which is made of it," if suffix else "it"
+    if len(whole) > limit:
+        why = f"{what} has {len(whole)} characters, and {system} allows {limit}"
+        yield Finding(at, stated, why, f"shorten it by {len(whole) - limit}", at_most=at_most)
+    elif not is_service_name(whole):
+        why = f"{system} refuses a name that does not begin with a letter, or is no DNS label"
+        remedy = "begin with a letter, and use only lowercase letters, digits and dashes"
+        yield Finding(at, stated, why, remedy, at_most=at_most)
+
+
+def _revision_label(workload: OptedInWorkload, suffix: str = "") -> Results:
+    """One finding if a StatefulSet of the workload's name, with `suffix` behind it, has too long a name for its pods:
+    each has a label of that name, a dash, and a hash of up to ten digits.
+    """
+    at, name = _longest_name(workload)
+    over = len(name) + len(suffix) - _MOST_OF_REVISION
+    if 0 < over <= LABEL_VALUE_LIMIT - _MOST_OF_REVISION:
+        why = (
+            f"above {_MOST_OF_REVISION} characters the API server refuses the pods of a StatefulSet if the hash of its "
+            "revision is long: both are in one label"
+        )
+        yield Finding(at, workload.name, why, f"shorten it by {over}", at_most=Action.WARN)
+
+
+# --- Job and JobSet
+
+
+def _job_spec(spec: Mapping[str, Any], path: FieldPath) -> Results:
+    pod = _object(_object(spec.get("template")).get("spec"))
+    if pod.get("restartPolicy") == "Always":
+        yield Finding(
+            path / "template" / "spec" / "restartPolicy",
+            "Always",
+            "the API server refuses a Job whose pods always restart",
+            "set Never or OnFailure",
+            instead=("Never",),
+        )
+    parallelism = spec.get("parallelism")
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None and parallelism is not None:
+        why = "the API server refuses an Indexed Job without completions"
+        yield Finding(path / "completions", None, why, "set completions", instead=(parallelism,))
+
+
+def _of_job(workload: OptedInWorkload) -> Results:
+    return _job_spec(workload.spec, SPEC)
+
+
+def _of_job_set(job_set: OptedInWorkload) -> Results:
+    if not isinstance(job_set, JobSet):
+        return
+    yield from _names_of_jobs(job_set)
+    if isinstance(job_set, MadeJobSet):
+        return
+    yield from _target_names(job_set)
+    yield from _coordinator(job_set)
+    yield from _failure_rules(job_set)
+    yield from _claims(job_set)
+    manager = job_set.spec.get("managedBy")
+    if isinstance(manager, str) and not ("/" in manager and is_key(manager) and len(manager) <= LABEL_VALUE_LIMIT):
+        why = f"JobSet refuses the name of a controller without a domain, or above {LABEL_VALUE_LIMIT} characters"
+        yield Finding(SPEC / "managedBy", manager, why, "write DOMAIN/NAME, or remove it")
+    subdomain = _object(job_set.spec.get("network")).get("subdomain")
+    if isinstance(subdomain, str) and subdomain and not is_service_name(subdomain):
+        why = "JobSet makes a Service of this name, and refuses one that is no DNS label or begins with no letter"
+        yield Finding(SPEC / "network" / "subdomain", subdomain, why, "use at most 63 lowercase letters and digits")
+    names: set[str] = set()
+    for index, part in enumerate(job_set.parts):
+        if part.name in names:
+            why = "the schema of JobSet refuses two replicated Jobs of one name"
+            yield Finding(part.path / "name", part.name, why, "rename one")
+        names.add(part.name)
+        raw = job_set.spec["replicatedJobs"][index]
+        if job_set.in_order and raw.get("dependsOn") is not None:
+            why = "the schema of JobSet refuses dependsOn beside the startup policy InOrder"
+            yield Finding(part.path / "dependsOn", part.after[0] if part.after else None, why, "remove one of the two")
+        if isinstance(group := raw.get("groupName"), str) and group and not is_service_name(group):
+            why = "JobSet refuses a group whose name is no DNS label, or begins with no letter"
+            yield Finding(part.path / "groupName", group, why, "use at most 63 lowercase letters, digits and dashes")
+        yield from _job_spec(job_set.job_spec(index), part.path / "template" / "spec")
+        if part.pods > _INT32:
+            why = f"JobSet refuses replicas times parallelism above {_INT32}"
+            yield Finding(part.path / "replicas", part.pods, why, "lower it")
+
+
+def _names_of_jobs(job_set: JobSet) -> Results:
+    """The longest names of Jobs and pods, of which one fault is reported."""
+    if any(_UNRENDERED.search(part.name) for part in job_set.parts):
+        return
+    suffixes = []
+    for index, part in enumerate(job_set.parts):
+        replicas = part.pods // part.each if part.each > 0 else 0
+        name = f"-{part.name}-{max(replicas - 1, 0)}"
+        suffixes.append(name)
+        spec = job_set.job_spec(index)
+        completions = spec.get("completions")
+        # Without a mode, JobSet's webhook writes Indexed.
+        if spec.get("completionMode") in {None, "Indexed"} and type(completions) is int:
+            suffixes.append(f"{name}-{max(completions - 1, 0)}-{_ADDED}")
+        if part.name and not is_label(part.name):
+            why = "JobSet refuses a replicated Job whose name is no DNS label, as its Jobs are named after it"
+            yield Finding(part.path / "name", part.name, why, "use lowercase letters, digits and dashes")
+            return
+    yield from _unfit_name(job_set, "JobSet", max(suffixes, key=len, default=""))
+
+
+def _target_names(job_set: JobSet) -> Results:
+    names = {part.name for part in job_set.parts}
+    policies = [("successPolicy", _object(job_set.spec.get("successPolicy")), SPEC / "successPolicy")]
+    rules = _object(job_set.spec.get("failurePolicy")).get("rules")
+    for index, raw in enumerate(rules if isinstance(rules, list) else ()):
+        policies.append(("failurePolicy", _object(raw), SPEC / "failurePolicy" / "rules" / Item(index)))
+    for called, policy, path in policies:
+        targets = policy.get("targetReplicatedJobs")
+        for index, name in enumerate(targets if isinstance(targets, list) else ()):
+            if not isinstance(name, str) or name not in names:
+                why = f"JobSet refuses a {called} that names a replicated Job which does not exist"
+                yield Finding(
+                    path / "targetReplicatedJobs" / Item(index), name, why, "name a replicated Job of the JobSet"
+                )
+
+
+def _coordinator(job_set: JobSet) -> Results:
+    raw = job_set.spec.get("coordinator")
+    if not isinstance(raw, dict):
+        return
+    path = SPEC / "coordinator"
+    place = next((n for n, part in enumerate(job_set.parts) if part.name == raw.get("replicatedJob")), None)
+    if place is None:
+        why = "JobSet refuses a coordinator in a replicated Job that does not exist"
+        yield Finding(path / "replicatedJob", raw.get("replicatedJob"), why, "name a replicated Job of the JobSet")
+        return
+    part, spec = job_set.parts[place], job_set.job_spec(place)
+    completions = spec.get("completions")
+    if spec.get("completionMode") not in {None, "Indexed"} or type(completions) is not int:
+        why = "JobSet refuses a coordinator in Jobs that are not Indexed, or have no completions"
+        at = part.path / "template" / "spec" / "completions"
+        yield Finding(at, completions, why, "set completionMode: Indexed, and completions")
+        return
+    replicas = part.pods // part.each if part.each > 0 else None
+    for field, most in (("jobIndex", replicas), ("podIndex", completions)):
+        index = raw.get(field) or 0
+        if most is not None and type(index) is int and not 0 <= index < most:
+            why = f"JobSet refuses a coordinator beyond the {most} that there are"
+            yield Finding(path / field, index, why, f"set 0 to {max(most - 1, 0)}", instead=(0,))
+    # JobSet writes the address of the coordinator into a label of each pod.
+    at, name = _longest_name(job_set)
+    subdomain = _object(job_set.spec.get("network")).get("subdomain") or name
+    address = f"{name}-{part.name}-{raw.get('jobIndex') or 0}-{raw.get('podIndex') or 0}.{subdomain}"
+    if name and (over := len(address) - LABEL_VALUE_LIMIT) > 0:
+        why = f"JobSet refuses the address of the coordinator, {shown(address)}: it is too long for a label"
+        yield Finding(at, job_set.name, why, f"shorten the names, or the subdomain, by {over}")
+
+
+def _claims(job_set: JobSet) -> Results:
+    """The volumes that JobSet makes: each has a name of its own, and a container mounts it."""
+    policies = job_set.spec.get("volumeClaimPolicies")
+    names: set[str] = set()
+    for index, policy in enumerate(policies if isinstance(policies, list) else ()):
+        templates = _object(policy).get("templates")
+        for place, template in enumerate(templates if isinstance(templates, list) else ()):
+            at = SPEC / "volumeClaimPolicies" / Item(index) / "templates" / Item(place) / "metadata" / "name"
+            name = _object(_object(template).get("metadata")).get("name")
+            if not isinstance(name, str) or not is_subdomain(name):
+                why = "JobSet refuses a template that has no name, or one that no PersistentVolumeClaim can have"
+                yield Finding(at, name, why, "name it with lowercase letters, digits and dashes")
+                continue
+            if name in names:
+                yield Finding(at, name, "JobSet refuses two templates of one name", "rename one")
+            names.add(name)
+            over = len(name) + len("-") + len(_longest_name(job_set)[1]) - LABEL_VALUE_LIMIT
+            if over > 0:
+                why = f"JobSet refuses a claim if this and its own name have more than {LABEL_VALUE_LIMIT} characters"
+                yield Finding(at, name, why, f"shorten one of them by {over}")
+            specs = [part.template.spec for part in job_set.parts]
+            if any(name in _names(spec.get("volumes")) for spec in specs):
+                why = "JobSet refuses a template with the name of a volume of the pods"
+                yield Finding(at, name, why, "rename one of the two")
+            containers = [
+                _object(container)
+                for spec in specs
+                for key in ("containers", "initContainers")
+                for container in (spec.get(key) or ())
+            ]
+            if not any(name in _names(container.get("volumeMounts")) for container in containers):
+                yield Finding(at, name, "JobSet refuses a template that no container mounts", "mount it, or remove it")
+
+
+def _names(items: Any) -> set[Any]:
+    return {_object(item).get("name") for item in items} if isinstance(items, list) else set()
+
+
+_RULE_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")
+_REASONS = (
+    "BackoffLimitExceeded",
+    "DeadlineExceeded",
+    "FailedIndexes",
+    "MaxFailedIndexesExceeded",
+    "PodFailurePolicy",
+)
+
+
+def _failure_rules(job_set: JobSet) -> Results:
+    rules = _object(job_set.spec.get("failurePolicy")).get("rules")
+    names: set[str] = set()
+    for index, raw in enumerate(rules if isinstance(rules, list) else ()):
+        failure_rule, path = _object(raw), SPEC / "failurePolicy" / "rules" / Item(index)
+        # JobSet's webhook names a rule without a name.
+        name = failure_rule.get("name") or f"failurePolicyRule{index}"
+        if not isinstance(name, str) or _RULE_NAME.fullmatch(name) is None:
+            why = "JobSet refuses the name of a rule that is no identifier of at most 128 characters"
+            yield Finding(path / "name", name, why, "begin with a letter, and use letters, digits, _ , :")
+        elif name in names:
+            yield Finding(path / "name", name, "JobSet refuses two rules of one name", "rename one")
+        names.add(str(name))
+        reasons = failure_rule.get("onJobFailureReasons")
+        for place, reason in enumerate(reasons if isinstance(reasons, list) else ()):
+            if reason not in _REASONS:
+                remedy = f"name one of {', '.join(_REASONS)}"
+                at = path / "onJobFailureReasons" / Item(place)
+                yield Finding(at, reason, "JobSet refuses a reason for which no Job fails", remedy)
+
+
+# --- LeaderWorkerSet and TrainJob
+
+_SUBGROUP_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
+_MOST_GROUPS = 1_000_000
+_STARTS = ("LeaderCreated", "LeaderReady")
+_RESTARTS = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None", "Default")
+
+
+def _of_groups(workload: OptedInWorkload) -> Results:
+    yield from _unfit_name(workload, "LeaderWorkerSet")
+    template = _object(workload.spec.get("leaderWorkerTemplate"))
+    replicas, size = _or(workload.spec.get("replicas"), 1), _or(template.get("size"), 1)
+    # The workers of each group are a StatefulSet that is named after their leader.
+    has_workers = type(size) is int and size > 1 and type(replicas) is int and replicas > 0
+    yield from _revision_label(workload, f"-{replicas - 1}" if has_workers else "")
+    if type(replicas) is int and type(size) is int and (replicas > _MOST_GROUPS or replicas * size > _INT32):
+        why = f"LeaderWorkerSet refuses more than {_MOST_GROUPS} groups or {_INT32} pods"
+        yield Finding(SPEC / "replicas", replicas, why, "lower it")
+    for holder, at, field, values in (
+        (workload.spec, SPEC, "startupPolicy", _STARTS),
+        (template, SPEC / "leaderWorkerTemplate", "restartPolicy", _RESTARTS),
+    ):
+        if holder.get(field) not in (None, "", *values):
+            why = "the schema of LeaderWorkerSet has no such value"
+            yield Finding(at / field, holder[field], why, f"set one of {', '.join(values)}", instead=values)
+    yield from _rollout(_object(workload.spec.get("rolloutStrategy")), replicas)
+    if isinstance(template.get("subGroupPolicy"), dict):
+        yield from _subgroups(template["subGroupPolicy"], size)
+    elif _SUBGROUP_EXCLUSIVE in workload.annotations:
+        why = "LeaderWorkerSet refuses exclusive topology of subgroups without subgroups"
+        remedy = "add spec.leaderWorkerTemplate.subGroupPolicy, or remove the annotation"
+        yield Finding(ANNOTATIONS / _SUBGROUP_EXCLUSIVE, workload.annotations[_SUBGROUP_EXCLUSIVE], why, remedy)
+
+
+def _rollout(strategy: Mapping[str, Any], replicas: Any) -> Results:
+    rolling = strategy.get("rollingUpdateConfiguration")
+    if not isinstance(rolling, dict) or type(replicas) is not int:
+        return
+    path = SPEC / "rolloutStrategy" / "rollingUpdateConfiguration"
+    groups: list[int] = []
+    # A part of a group does not become unavailable, but is added as a whole group.
+    for field, default, rounded in (("maxUnavailable", 1, 0), ("maxSurge", 0, 99)):
+        value = _or(rolling.get(field), default)
+        if type(value) is int and value >= 0:
+            groups.append(value)
+        elif isinstance(value, str) and _PERCENT.fullmatch(value):
+            groups.append((int(value[:-1]) * replicas + rounded) // 100)
+        else:
+            why = "LeaderWorkerSet refuses a number of groups that is neither 0 or more nor 0% to 100%"
+            yield Finding(path / field, value, why, "set a number of groups, or a percentage")
+    if groups == [0, 0] and replicas:
+        why = "LeaderWorkerSet refuses a rollout that may neither stop a group nor start another one"
+        yield Finding(path / "maxUnavailable", rolling.get("maxUnavailable"), why, "raise it or maxSurge", instead=(1,))
+    partition = rolling.get("partition")
+    if type(partition) is int and partition < 0:
+        yield Finding(path / "partition", partition, "LeaderWorkerSet refuses a negative partition", "set 0 or more")
+
+
+def _subgroups(policy: Mapping[str, Any], size: Any) -> Results:
+    each = policy.get("subGroupSize")
+    if type(size) is not int or type(each) is not int or size < 1:
+        return
+    is_excluded = policy.get("subGroupPolicyType") == "LeaderExcluded"
+    if each < 1 or each > size or ((size - 1) % each and (is_excluded or size % each)):
+        whole = f"{size - 1}, the number of workers" if is_excluded else f"{size} or {size - 1}"
+        yield Finding(
+            SPEC / "leaderWorkerTemplate" / "subGroupPolicy" / "subGroupSize",
+            each,
+            f"LeaderWorkerSet refuses it: subgroups have the same number of pods, so it divides {whole}",
+            "set a divisor",
+            instead=(1,),
+        )
+
+
+def _of_train_job(workload: OptedInWorkload) -> Results:
+    yield from _unfit_name(workload, "Trainer")
+
+
+# --- the training operator and mpi-operator
+
+
+def _of_pytorch(workload: OptedInWorkload) -> Results:
+    yield from _unfit_name(workload, "the training operator", at_most=Action.WARN)
+    path = SPEC / "pytorchReplicaSpecs"
+    replicas = _object(workload.spec.get("pytorchReplicaSpecs"))
+    if isinstance(workload.spec.get("elasticPolicy"), dict) and "worker" not in {str(key).lower() for key in replicas}:
+        why = "the training operator refuses an elastic job without workers"
+        yield Finding(path / "Worker", None, why, "add them, or remove elasticPolicy")
+    for key, raw in replicas.items():
+        role, replica = str(key).lower(), _object(raw)
+        if role not in {"master", "worker"}:
+            why = "the training operator refuses a replica type other than Master and Worker"
+            yield Finding(path / key, key, why, "rename it")
+            continue
+        if key not in {"Master", "Worker"}:
+            why = "the training operator refuses it from v1.8 on: types are written Master and Worker"
+            yield Finding(path / key, key, why, f"write {role.capitalize()}", at_most=Action.WARN)
+        count = replica.get("replicas")
+        if role == "master" and count != 1:
+            why = "the training operator refuses a number of masters other than 1"
+            action = Action.WARN if count is None else Action.DENY
+            yield Finding(path / key / "replicas", count, why, "set 1", at_most=action, instead=(1,))
+        elif role == "worker" and count == 0 and count is not False:
+            why = "the training operator refuses 0 workers from v1.9 on"
+            yield Finding(path / key / "replicas", count, why, "set 1 or more", at_most=Action.WARN, instead=(1,))
+        containers = _object(_object(replica.get("template")).get("spec")).get("containers")
+        names = [_object(one).get("name") for one in containers] if isinstance(containers, list) else []
+        if "pytorch" not in names:
+            yield Finding(
+                path / key / "template" / "spec" / "containers",
+                names[0] if names else None,
+                "the training operator refuses a replica without a container named pytorch",
+                "name the main container pytorch",
+            )
+
+
+_IMPLEMENTATIONS = ("OpenMPI", "Intel", "MPICH")
+_CLEAN_POLICIES = ("None", "Running", "All")
+
+
+def _of_mpi(workload: OptedInWorkload) -> Results:
+    path = SPEC / "mpiReplicaSpecs"
+    replicas = _object(workload.spec.get("mpiReplicaSpecs"))
+    launcher, worker = replicas.get("Launcher"), replicas.get("Worker")
+    if launcher is None:
+        yield Finding(path / "Launcher", None, "mpi-operator makes no pod without a launcher", "add it")
+    elif (count := _object(launcher).get("replicas")) not in (None, 1):
+        why = "mpi-operator makes no pod unless there is 1 launcher"
+        yield Finding(path / "Launcher" / "replicas", count, why, "set 1", instead=(1,))
+    workers = _or(_object(worker).get("replicas"), 0)
+    if worker is not None and workers == 0 and workers is not False:
+        why = "mpi-operator makes no pod for 0 workers, also if no number is stated"
+        at = path / "Worker" / "replicas"
+        yield Finding(at, 0, why, "set 1 or more, or leave the workers out", instead=(1,))
+    last = max(workers - 1, 0) if type(workers) is int else 0
+    yield from _unfit_name(workload, "mpi-operator", f"-worker-{last}")
+    for role, replica in replicas.items():
+        policy = _object(replica).get("restartPolicy")
+        if policy not in (None, "", "Never", "OnFailure"):
+            why = "mpi-operator makes no pod for another policy than Never and OnFailure"
+            yield Finding(path / role / "restartPolicy", policy, why, "set Never or OnFailure", instead=("Never",))
+    slots = workload.spec.get("slotsPerWorker")
+    if type(slots) is int and slots < 0:
+        yield Finding(
+            SPEC / "slotsPerWorker", slots, "mpi-operator makes no pod for a negative number", "set 1 or more"
+        )
+    policy = _object(workload.spec.get("runPolicy")).get("cleanPodPolicy")
+    if policy not in (None, *_CLEAN_POLICIES):
+        at = SPEC / "runPolicy" / "cleanPodPolicy"
+        yield Finding(at, policy, "mpi-operator makes no pod for an unknown policy", "set None, Running or All")
+    implementation = workload.spec.get("mpiImplementation")
+    if implementation not in (None, *_IMPLEMENTATIONS):
+        why = "the schema of MPIJob refuses another implementation than OpenMPI, Intel and MPICH"
+        yield Finding(SPEC / "mpiImplementation", implementation, why, "name one of them", instead=_IMPLEMENTATIONS)
+
+
+# --- Ray and Spark
+
+# A RayCluster is named after its RayJob or RayService, with a dash and five characters.
+_RAY_NAME = 53
+_RAY_HOLDERS = {"RayJob": ("rayClusterSpec", 6), "RayService": ("rayClusterConfig", 6)}
+
+
+def _of_ray(workload: OptedInWorkload) -> Results:
+    """Its name and its groups; also those of the cluster of a RayJob and a RayService."""
+    kind = workload.resource.api.kind
+    field, added = _RAY_HOLDERS.get(kind, (None, 0))
+    # Before v1.4 KubeRay changed such a name itself.
+    yield from _unfit_name(workload, "KubeRay", limit=_RAY_NAME - added, at_most=Action.WARN)
+    if kind == "RayJob":
+        yield from _ray_job(workload.spec)
+    path = SPEC if field is None else SPEC / field
+    cluster = workload.spec if field is None else _object(workload.spec.get(field))
+    is_scaled = cluster.get("enableInTreeAutoscaling") is True
+    groups = cluster.get("workerGroupSpecs")
+    names: set[str] = set()
+    for index, raw in enumerate(groups if isinstance(groups, list) else ()):
+        group, at = _object(raw), path / "workerGroupSpecs" / Item(index)
+        least, most = group.get("minReplicas"), group.get("maxReplicas")
+        if type(least) is int and type(most) is int and least > most:
+            why = f"it is above maxReplicas, so KubeRay makes {max(most, 0)} replicas, and from v1.6 on no pod"
+            remedy = "lower it, or raise maxReplicas"
+            yield Finding(at / "minReplicas", least, why, remedy, at_most=Action.WARN, instead=(most,))
+        name = group.get("groupName")
+        if isinstance(name, str) and name in names:
+            why = "KubeRay refuses two worker groups of one name"
+            yield Finding(at / "groupName", name, why, "rename one", at_most=Action.WARN)
+        names.add(str(name))
+        if group.get("suspend") is True and is_scaled:
+            why = "KubeRay makes no pod if it scales a cluster that has a suspended group"
+            yield Finding(at / "suspend", True, why, "remove it, or enableInTreeAutoscaling", at_most=Action.WARN)
+        yield from _ray_resources(group, at)
+    if isinstance(head := cluster.get("headGroupSpec"), dict):
+        yield from _ray_resources(head, path / "headGroupSpec")
+
+
+def _ray_resources(group: Mapping[str, Any], path: FieldPath) -> Results:
+    start = _object(group.get("rayStartParams"))
+    stated = [key for key in ("num-cpus", "num-gpus", "memory", "resources") if start.get(key)]
+    if stated and group.get("resources"):
+        why = "KubeRay makes no pod of a group that has its resources here and in rayStartParams"
+        yield Finding(path / "resources", stated[0], why, "keep one of the two", at_most=Action.WARN)
+    if "labels" in start:
+        why = "KubeRay makes no pod of a group that has labels in rayStartParams"
+        at = path / "rayStartParams" / "labels"
+        yield Finding(at, start["labels"], why, "write them in the labels of the group", at_most=Action.WARN)
+
+
+def _ray_job(spec: Mapping[str, Any]) -> Results:
+    selects, suspends = bool(spec.get("clusterSelector")), spec.get("suspend") is True
+    if not selects and not isinstance(spec.get("rayClusterSpec"), dict):
+        yield Finding(SPEC / "rayClusterSpec", None, "KubeRay runs no RayJob without a cluster", "add it")
+    if suspends and selects:
+        why = "KubeRay does not suspend a RayJob in a cluster that others use"
+        yield Finding(SPEC / "suspend", True, why, "remove it, or give the RayJob its own cluster")
+    elif suspends and spec.get("shutdownAfterJobFinishes") is not True:
+        why = "KubeRay suspends no RayJob that keeps its cluster"
+        yield Finding(SPEC / "suspend", True, why, "set shutdownAfterJobFinishes: true")
+    for field, least in (
+        ("ttlSecondsAfterFinished", 0),
+        ("backoffLimit", 0),
+        ("activeDeadlineSeconds", 1),
+        ("preRunningDeadlineSeconds", 1),
+    ):
+        value = spec.get(field)
+        if type(value) is int and value < least:
+            yield Finding(SPEC / field, value, "KubeRay runs no RayJob with it", f"set {least} or more")
+    again = spec.get("backoffLimit")
+    if spec.get("submissionMode") == "InteractiveMode" and type(again) is int and again > 0:
+        why = "KubeRay repeats no interactive RayJob"
+        yield Finding(SPEC / "backoffLimit", again, why, "set 0", instead=(0,), at_most=Action.WARN)
+
+
+_SPARK_ROLES = ("driver", "executor")
+
+
+def _of_spark(workload: OptedInWorkload) -> Results:
+    # The webhook reads names since v2.4.
+    yield from _unfit_name(workload, "spark-operator", at_most=Action.WARN)
+    selector = _object(workload.spec.get("nodeSelector"))
+    if selector and any(_object(workload.spec.get(name)).get("nodeSelector") for name in _SPARK_ROLES):
+        why = "spark-operator refuses a nodeSelector of the application beside one of a role"
+        yield Finding(SPEC / "nodeSelector", next(iter(selector)), why, "write it in both roles")
+    version = workload.spec.get("sparkVersion")
+    is_old = isinstance(version, str) and version.split(".", 1)[0] in {"0", "1", "2"}
+    for name in _SPARK_ROLES:
+        if is_old and _object(workload.spec.get(name)).get("template") is not None:
+            why = "spark-operator refuses a pod template of a role before Spark 3"
+            yield Finding(SPEC / name / "template", version, why, "remove it, or set sparkVersion")
+
+
+_CHECKS: dict[tuple[str, str], Callable[[OptedInWorkload], Results]] = {
+    ("apps", "StatefulSet"): _revision_label,
+    ("batch", "Job"): _of_job,
+    ("jobset.x-k8s.io", "JobSet"): _of_job_set,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _of_groups,
+    ("trainer.kubeflow.org", "TrainJob"): _of_train_job,
+    ("kubeflow.org", "PyTorchJob"): _of_pytorch,
+    ("kubeflow.org", "MPIJob"): _of_mpi,
+    ("ray.io", "RayCluster"): _of_ray,
+    ("ray.io", "RayJob"): _of_ray,
+    ("ray.io", "RayService"): _of_ray,
+    ("sparkoperator.k8s.io", "SparkApplication"): _of_spark,
+}
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _or(value: Any, default: int) -> Any:
+    return default if value is None else value
