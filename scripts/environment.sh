@@ -173,7 +173,7 @@ locked_environment() {
 # environment NAME LOCK: makes .venv/NAME with exactly LOCK and this checkout, and sets `venv` to it.
 environment() {
     locked_environment "$@"
-    install_project "wheel:editable" "$(digest "$2" requirements-tools.lock pyproject.toml)"
+    install_project "wheel:editable" "$(digest "$2" requirements-tools.lock pyproject.toml webhook/__init__.py)"
 }
 
 # wheel_environment NAME LOCK: the same with the wheel of this checkout.

@@ -10,17 +10,19 @@ import kubernetes.config
 
 import webhook.certificates.files
 import webhook.cli.app
-import webhook.cli.reconcile
 import webhook.cluster.access
 import webhook.reconciler.endpoints
 import webhook.reconciler.process
 import webhook.reconciler.run
 import webhook.reconciler.single_pass
 import webhook.server.run
-from webhook.config.file import default_settings
+from webhook.cli.commands import COMMANDS, Commands
+from webhook.config.defaults import default_settings
 
 __all__ = ["kubernetes", "webhook"]
 
+# Each command is imported when it is looked up.
+dict(Commands(COMMANDS))
 default_settings()
 # A collection after a fork would copy the memory of everything that is only shared.
 gc.collect()

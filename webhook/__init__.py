@@ -4,18 +4,19 @@
 data types, `webhook.backends` has one folder for each scheduler.
 """
 
-from importlib.metadata import metadata
+from functools import cache
 
-_ABOUT = metadata("rollcall")
-__version__ = _ABOUT["Version"]
+# The build backend reads it here (`tool.hatch.version` in pyproject.toml).
+__version__ = "0.12.0"
 
 
-def _documentation() -> str:
+@cache
+def documentation() -> str:
     """Return the address of this build's documentation: `Documentation` under `project.urls` in pyproject.toml. It is
     the folder `docs` of a published release, and empty in a build that is not published.
     """
-    named = (written.partition(", ") for written in _ABOUT.get_all("Project-URL") or ())
-    return next((url for label, _, url in named if label == "Documentation"), "")
+    # Only reports need it, and the import takes as long as that of Typer.
+    from importlib.metadata import metadata  # noqa: PLC0415
 
-
-DOCUMENTATION = _documentation()
+    urls = (written.partition(", ") for written in metadata("rollcall").get_all("Project-URL") or ())
+    return next((url for label, _, url in urls if label == "Documentation"), "")

@@ -4,7 +4,6 @@ play it.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from datetime import UTC, datetime
 
@@ -47,5 +46,8 @@ class LoopTurn:
     async def pause(self) -> None:
         """Let the others run if this turn was long enough."""
         if self._clock.processor() - self._begun >= TURN_SECONDS:
-            await asyncio.sleep(0)
+            # The command line reads clocks, too, and has no event loop.
+            from asyncio import sleep  # noqa: PLC0415
+
+            await sleep(0)
             self._begun = self._clock.processor()

@@ -29,9 +29,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from webhook.model.findings import Finding, Unjudged
+if TYPE_CHECKING:
+    from webhook.model.findings import Finding, Unjudged
 
 
 class RollcallError(Exception):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook import DOCUMENTATION, __version__
+from webhook import __version__, documentation
 from webhook.audit.results import Audit
 from webhook.audit.stored import StoredKey
 from webhook.audit.tally import NOT_JUDGED, Kept, Tally
 from webhook.model.findings import Finding, Unjudged
-from webhook.offline.report import FailOn, Level, finding_as_json, unjudged_as_json
+from webhook.offline.levels import FailOn, Level
+from webhook.offline.report import finding_as_json, unjudged_as_json
 from webhook.reports.rule_pages import rule_url
 
 # Raised if a field is removed or changes its meaning. New fields do not raise it.
@@ -79,7 +80,7 @@ def _kept(one: Kept, found: Finding | Unjudged) -> dict[str, Any]:
     told = unjudged_as_json(found) if isinstance(found, Unjudged) else finding_as_json(found)
     return told | {
         "level": LEVELS[one.group.action],
-        "ruleUrl": rule_url(found.rule, DOCUMENTATION),
+        "ruleUrl": rule_url(found.rule, documentation()),
         "object": {**_object(one.object), "scheduler": one.scheduler, "chosenBy": one.chosen_by or None},
     }
 

@@ -14,13 +14,13 @@ from webhook.cli.check_options import FailOns, Ignore, Select, Strict, failing, 
 from webhook.cli.connection import connected, namespace_there, settings_there
 from webhook.cli.options import CONTEXT_OR_ALL, Kubeconfig, KubeContext, configured, console, namespace_option
 from webhook.cli.output import NOT_EVALUATED, REFUSED, as_json_text, tell
-from webhook.config.file import force_scheduler
 
 if TYPE_CHECKING:
     from webhook.audit.results import Audit
     from webhook.cluster.access import Access
     from webhook.config.settings import Settings
-    from webhook.offline.report import FailOn, Selection
+    from webhook.offline.levels import FailOn
+    from webhook.offline.report import Selection
 
 
 class AuditFormat(StrEnum):
@@ -93,6 +93,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     - `rollcall audit -A --config next.yaml -o sarif > switch.sarif`
     """
     from webhook.audit.json_form import fails
+    from webhook.config.defaults import force_scheduler
 
     fails_on, selection = failing(fail_on, strict=strict), selection_of(select, ignore)
     new = None if config is None else configured(config)

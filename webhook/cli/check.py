@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
-from webhook.cli.check_fixes import print_diff, require_fixable, write_fixes
 from webhook.cli.check_options import (
     BaselineFile,
     CheckFormat,
@@ -27,7 +28,6 @@ from webhook.cli.check_options import (
     without,
     write_baseline,
 )
-from webhook.cli.inputs import read_inputs
 from webhook.cli.judging_configuration import JudgingConfiguration
 from webhook.cli.live import Live, known_facts
 from webhook.cli.options import (
@@ -40,14 +40,14 @@ from webhook.cli.options import (
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
-from webhook.clock import MACHINE_CLOCK
-from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
-from webhook.model.facts import ClusterFacts
-from webhook.offline.judgement import judge
-from webhook.offline.report import Report
-from webhook.sources.facts import with_field_names
-from webhook.sources.worlds import Worlds
+
+if TYPE_CHECKING:
+    from webhook.config.settings import Settings
+    from webhook.model.facts import ClusterFacts
+    from webhook.offline.levels import FailOn
+    from webhook.offline.report import Report
+    from webhook.sources.worlds import Worlds
 
 
 def check(  # noqa: PLR0913 - one parameter for each option
@@ -106,11 +106,15 @@ def check(  # noqa: PLR0913 - one parameter for each option
     - `rollcall check --config rollcall.yaml --diff deploy/`
     """
     from webhook.cli.check_output import WITH_FIXES, print_report
+    from webhook.offline.report import Report
     from webhook.reports.options import ReportOptions
     from webhook.reports.rule_pages import rules_by_id
+    from webhook.sources.facts import with_field_names
     from webhook.sources.fixes import add_fixes
 
     if fix or diff:
+        from webhook.cli.check_fixes import print_diff, require_fixable, write_fixes
+
         require_fixable(paths, output, fix=fix, diff=diff)
     settings = settings_of(config, scheduler)
     known = known_facts(facts, settings, kubeconfig, context, live=live)
@@ -142,16 +146,25 @@ def check(  # noqa: PLR0913 - one parameter for each option
         print_report(report, options, output)
     for reason in report.unreadable:
         tell(str(reason))
+    raise typer.Exit(_exit_code(report, options.fail_on, baseline_written=write_to is not None))
+
+
+def _exit_code(report: Report, fail_on: frozenset[FailOn], *, baseline_written: bool) -> int:
     if report.unreadable:
-        raise typer.Exit(UNREADABLE)
-    if write_to is not None:
-        left = any(entry.fails(options.fail_on) and entry.finding.fails_closed for entry in report.findings)
-        raise typer.Exit(REFUSED if left else CLEAN)
-    raise typer.Exit(REFUSED if report.failed(options.fail_on) else CLEAN)
+        return UNREADABLE
+    if baseline_written:
+        left = any(entry.fails(fail_on) and entry.finding.fails_closed for entry in report.findings)
+        return REFUSED if left else CLEAN
+    return REFUSED if report.failed(fail_on) else CLEAN
 
 
 def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, settings: Settings) -> Worlds:
     """Read and judge the inputs into `report`, and return the facts with those of the inputs. Raises `InputError`."""
+    from webhook.cli.inputs import read_inputs
+    from webhook.clock import MACHINE_CLOCK
+    from webhook.offline.judgement import judge
+    from webhook.sources.worlds import Worlds
+
     documents, report.unreadable = read_inputs(inputs)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
     worlds = Worlds(known, documents, settings.kinds)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
 from webhook.cli.check_options import CheckFormat
-from webhook.cli.explain_text import change_line
-from webhook.cli.output import tell
+from webhook.cli.output import change_line, tell
 from webhook.model.plain_text import printable
-from webhook.offline.report import Report
 from webhook.reports.summary import counted, last_line
 from webhook.sources.fixed_files import fixed_files
+
+if TYPE_CHECKING:
+    from webhook.offline.report import Report
 
 
 def require_fixable(paths: Sequence[str], output: CheckFormat, *, fix: bool, diff: bool) -> None:

@@ -6,19 +6,18 @@ import json
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from webhook.cli.output import as_json_text, tell
 from webhook.errors import InputError
 from webhook.model.near_names import meant
-from webhook.offline.baseline import Baseline, baseline_as_json, baseline_from
-from webhook.offline.report import FailOn, Report, Selection
-from webhook.reports.rule_pages import rules_by_id
-from webhook.reports.summary import counted
-from webhook.sources.manifests import files_of
-from webhook.sources.whole_files import content_of, replace_file, require_replaceable
+from webhook.offline.levels import FailOn
+
+if TYPE_CHECKING:
+    from webhook.offline.baseline import Baseline
+    from webhook.offline.report import Report, Selection
 
 
 class CheckFormat(StrEnum):
@@ -93,6 +92,9 @@ def failing(named: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
 
 def selection_of(select: list[str] | None, ignore: list[str] | None) -> Selection:
     """Return the rules to report. A rule id that does not exist is a usage error, as is a rule that fails closed."""
+    from webhook.offline.report import Selection
+    from webhook.reports.rule_pages import rules_by_id
+
     chosen, ignored = _rules(select, "--select"), _rules(ignore, "--ignore")
     for rule in ignored:
         if rule in rules_by_id() and rules_by_id()[rule][0].fails_closed:
@@ -101,6 +103,8 @@ def selection_of(select: list[str] | None, ignore: list[str] | None) -> Selectio
 
 
 def _rules(written: list[str] | None, option: str) -> tuple[str, ...]:
+    from webhook.reports.rule_pages import rules_by_id
+
     found = tuple(rule.strip() for part in written or () for rule in part.split(",") if rule.strip())
     for rule in found:
         if not any(fnmatchcase(known, f"{rule}*" if rule.endswith("/") else rule) for known in rules_by_id()):
@@ -113,6 +117,8 @@ def without(names: list[str], excluded: list[str] | None) -> list[str]:
     """Return the inputs without the excluded files: a folder that has some becomes its other files."""
     if not excluded:
         return names
+    from webhook.sources.manifests import files_of
+
     found: list[str] = []
     for name in names:
         if name and Path(name).is_dir():
@@ -141,6 +147,9 @@ def baseline_of(path: Path | None) -> Baseline | None:
     """Return the baseline in a file. Raises `InputError`."""
     if path is None:
         return None
+    from webhook.offline.baseline import baseline_from
+    from webhook.sources.whole_files import content_of
+
     try:
         return baseline_from(json.loads(content_of(path).decode()))
     except OSError as error:
@@ -159,6 +168,10 @@ def baseline_of(path: Path | None) -> Baseline | None:
 
 def write_baseline(path: Path, report: Report) -> None:
     """Write all findings of a report that no comment suppresses. Raises `InputError`."""
+    from webhook.offline.baseline import baseline_as_json
+    from webhook.reports.summary import counted
+    from webhook.sources.whole_files import replace_file, require_replaceable
+
     found = [(entry.place.judgement, entry.finding) for entry in report.findings if entry.suppression is None]
     written = baseline_as_json(found)
     content = f"{as_json_text(written)}\n".encode()

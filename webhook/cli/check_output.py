@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from webhook.cli.check_options import CheckFormat
-from webhook.cli.options import console
 from webhook.cli.output import as_json_text
 from webhook.model.plain_text import printable
-from webhook.offline.report import Report
-from webhook.reports.concise import concise
-from webhook.reports.github import github
-from webhook.reports.json_report import report_as_json
-from webhook.reports.junit import junit
-from webhook.reports.markdown import markdown
-from webhook.reports.options import ReportOptions
-from webhook.reports.sarif import sarif
-from webhook.reports.tap import tap
-from webhook.reports.text import Field, Head, Line, text_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from webhook.offline.report import Report
+    from webhook.reports.options import ReportOptions
+    from webhook.reports.text import Line
 
 # The formats that say what can be fixed.
 WITH_FIXES = frozenset(CheckFormat) - {CheckFormat.JUNIT, CheckFormat.TAP}
@@ -34,20 +28,36 @@ def print_report(report: Report, options: ReportOptions, output: CheckFormat) ->
     """Print a report on standard output."""
     match output:
         case CheckFormat.TEXT:
+            from webhook.reports.text import text_lines
+
             _print_text(text_lines(report, options))
         case CheckFormat.JSON:
+            from webhook.reports.json_report import report_as_json
+
             typer.echo(as_json_text(report_as_json(report, options)))
         case CheckFormat.SARIF:
+            from webhook.reports.sarif import sarif
+
             typer.echo(as_json_text(sarif(report, options)))
         case CheckFormat.JUNIT:
+            from webhook.reports.junit import junit
+
             typer.echo(junit(report, options), nl=False)
         case CheckFormat.CONCISE:
+            from webhook.reports.concise import concise
+
             _print_lines(concise(report, options))
         case CheckFormat.GITHUB:
+            from webhook.reports.github import github
+
             _print_lines(github(report, options))
         case CheckFormat.MARKDOWN:
+            from webhook.reports.markdown import markdown
+
             _print_lines(markdown(report, options))
         case CheckFormat.TAP:
+            from webhook.reports.tap import tap
+
             _print_lines(tap(report, options))
 
 
@@ -58,6 +68,12 @@ def _print_lines(lines: Iterable[object]) -> None:
 
 
 def _print_text(lines: Iterable[Line]) -> None:
+    # Rich takes these variables for a terminal, too. Without one it is not imported.
+    if not sys.stdout.isatty() and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys():
+        _print_lines(lines)
+        return
+    from webhook.cli.options import console
+
     out = console()
     if not out.is_terminal:
         _print_lines(lines)
@@ -67,6 +83,12 @@ def _print_text(lines: Iterable[Line]) -> None:
 
 
 def _print_line(line: Line, out: Console) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    from webhook.reports.text import Field, Head
+
     if isinstance(line, Field):
         # A grid, so that a long value continues below its own start.
         grid = Table.grid(padding=(0, 1))

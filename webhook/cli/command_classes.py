@@ -16,6 +16,8 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from webhook.model.near_names import meant
 
+# Click, which Typer vendors, has no public types.
+AnyCommand = Any
 HELP = {"help_option_names": ["-h", "--help"]}
 # What Typer says of a value that is not among the allowed ones.
 _WRONG_CHOICE = re.compile(r"(?:Value error, )?'(?P<word>.*)' is not one of (?P<known>'.*')\.")
@@ -32,6 +34,10 @@ class _Command(TyperCommand):
             _require_no_file_as_option(args)
         with _plain_mistakes():
             return super().parse_args(ctx, args)
+
+
+class Listed(TyperCommand):
+    """A command as the list of commands shows it. It cannot be run."""
 
 
 class Group(TyperGroup):

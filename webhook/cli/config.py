@@ -9,7 +9,7 @@ import typer
 
 from webhook.backends.registry import installed_backends
 from webhook.cli.first_configuration import first_configuration
-from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
+from webhook.cli.judging_configuration import DEFAULT, FILE_NAME, NO_FILE, judging_configuration
 from webhook.cli.options import Kubeconfig, KubeContext, OwnNamespace, configured, console
 from webhook.cli.output import as_json_text
 from webhook.cli.settings_text import settings_lines
@@ -19,7 +19,7 @@ from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, InputError
 from webhook.installation.names import NAMESPACE
 from webhook.model.near_names import meant
-from webhook.sources.configuration import FILE_NAME, load_settings
+from webhook.sources.configuration import load_settings
 
 config_app = typer.Typer(help="The configuration file.", no_args_is_help=True)
 # Hidden, so that `rollcall check FOLDER` does not read it as a manifest.

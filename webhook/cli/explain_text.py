@@ -4,16 +4,14 @@ gangs.
 
 from __future__ import annotations
 
-import json
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from webhook.admission.opinion import Answer, Honour, Honoured
 from webhook.cli.matrix import CELLS, print_matrix
+from webhook.cli.output import change_line
 from webhook.explain.workload import Edit, Explanation, View
-from webhook.model.changes import Change
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.plain_text import printable
 from webhook.offline.fit_report import fit_sentence
@@ -28,8 +26,6 @@ _ANSWERS = {
     Answer.REFUSED: ("refused", "bold red"),
     Answer.UNKNOWN: ("not known", "cyan"),
 }
-# Longer values are cut.
-_LONGEST = 120
 _VALUE_MISSING = "the edit needs a value that only you know"
 _NOT_FOUND = "no small edit was found"
 
@@ -147,20 +143,6 @@ def _edit(edit: Edit, out: Console) -> None:
     out.print(Text.assemble("        ", ("smallest edit", "bold"), ", after which it ", then))
     for change in edit.changes:
         say(out, 3, change_line(change))
-
-
-def change_line(change: Change, verb: str = "is") -> str:
-    """Return a change in words."""
-    if change.op == "remove":
-        return f"remove  {change.path} (it {verb} {_value(change.was)})"
-    if change.op == "add":
-        return f"add     {change.path}: {_value(change.value)}"
-    return f"set     {change.path} to {_value(change.value)} (it {verb} {_value(change.was)})"
-
-
-def _value(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def say(out: Console, depth: int, text: str) -> None:

@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from webhook.cli.output import tell
-from webhook.sources.configuration import FILE_NAME, configuration_above
 
+FILE_NAME = "rollcall.yaml"
 VARIABLE = "ROLLCALL_CONFIG"
 # Instead of a file: search none.
 NO_FILE = "none"
@@ -39,6 +39,27 @@ def judging_configuration(command: typer.Context, given: Path | None) -> Path | 
     shown = os.path.relpath(found)
     tell(f"configuration {shown}")
     return Path(shown)
+
+
+def configuration_above(folder: Path) -> Path | None:
+    """Return the nearest `rollcall.yaml` in `folder` or above it, up to the top of its Git repository or the home
+    folder. What is above those belongs to other projects or other people.
+    """
+    try:
+        home: Path | None = Path.home()
+    except RuntimeError:
+        # In a container whose user has no name, and no $HOME.
+        home = None
+    for place in (folder, *folder.parents):
+        try:
+            if (place / FILE_NAME).is_file():
+                return place / FILE_NAME
+            if (place / ".git").exists() or place == home:
+                return None
+        except PermissionError:
+            # Of a folder that the caller may not search, nothing is known.
+            return None
+    return None
 
 
 def _file(named: Path) -> Path | None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.cli.connection import connected
 from webhook.cli.options import facts_of
-from webhook.config.settings import Settings
-from webhook.model.facts import ClusterFacts
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
+    from webhook.config.settings import Settings
+    from webhook.model.facts import ClusterFacts
 
 Live = Annotated[
     bool, typer.Option("--live", help="Read the facts from the cluster of the kubeconfig, with your own rights.")
@@ -32,11 +30,15 @@ def known_facts(
         return facts_of(paths, settings)
     if paths:
         raise typer.BadParameter("--live and --facts exclude each other: the cluster knows its own facts")
+    from webhook.cli.connection import connected
+
     return facts_there(settings, connected(kubeconfig, context))
 
 
 def facts_there(settings: Settings, access: Access) -> ClusterFacts:
     """Return the facts of a cluster. Raises `FactsUnavailable`."""
+    import asyncio
+
     from webhook.sources.cluster_objects import projections_of, read_cluster
 
     return asyncio.run(read_cluster(access, projections_of(settings))).facts(settings.kinds)

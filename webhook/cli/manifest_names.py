@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import typer
 
 from webhook import __version__
-from webhook.config.sections import NAMESPACE_PATTERN
 from webhook.installation.names import NAMESPACE, SHARED_NAMESPACES
 from webhook.installation.webhooks import Address
+from webhook.model.naming import NAMESPACE_PATTERN
 
 # namespace/name:port, as RFC 1123 labels.
 _SERVICE = re.compile(

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from webhook.config.sections import NAMESPACE_PATTERN
 from webhook.installation.client_certificates import ClientCertificates
 from webhook.installation.pod_network import DnsPolicy, Network, Ports
+from webhook.model.naming import NAMESPACE_PATTERN
 from webhook.model.reading import Manifest
 
 

@@ -1,4 +1,8 @@
-"""Options that several commands share, and their conversion."""
+"""Options that several commands share, and their conversion.
+
+Every command declares options, also for its help and for completion. What the conversions need is therefore imported
+when they run.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from webhook.config.file import default_settings, force_scheduler
-from webhook.config.sections import NAMESPACE_PATTERN
-from webhook.config.settings import Settings
 from webhook.errors import InputError
-from webhook.model.facts import ClusterFacts
 from webhook.model.grove_generation import GroveGeneration
-from webhook.sources.configuration import load_settings
-from webhook.sources.facts import load_facts
-from webhook.sources.manifests import files_of
+from webhook.model.naming import NAMESPACE_PATTERN
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from webhook.config.settings import Settings
+    from webhook.model.facts import ClusterFacts
 
 STANDARD_INPUT = "-"
 
@@ -131,7 +134,13 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Send each write as a dr
 
 def configured(configuration: Path | None) -> Settings:
     """Return the settings of a file, or every backend with its defaults."""
-    return default_settings() if configuration is None else load_settings(configuration)
+    if configuration is None:
+        from webhook.config.defaults import default_settings
+
+        return default_settings()
+    from webhook.sources.configuration import load_settings
+
+    return load_settings(configuration)
 
 
 def settings_of(
@@ -145,6 +154,8 @@ def judging_files(settings: Settings, scheduler: str | None, generation: GroveGe
     """Return `settings` for judging files, with these choices of the caller. The workload of a pod cannot be read, so
     each object gets a scheduler.
     """
+    from webhook.config.defaults import force_scheduler
+
     if scheduler is not None:
         settings = force_scheduler(settings, scheduler)
     return replace(settings, standalone=True, grove=generation or settings.grove)
@@ -152,11 +163,15 @@ def judging_files(settings: Settings, scheduler: str | None, generation: GroveGe
 
 def facts_of(paths: Sequence[Path] | None, settings: Settings) -> ClusterFacts:
     """Return the facts in the given files and folders."""
+    from webhook.sources.facts import load_facts
+
     return load_facts(paths or (), settings.kinds)
 
 
 def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
     """Yield the files that the arguments name; `-` is not changed. Raises `InputError`."""
+    from webhook.sources.manifests import files_of
+
     for name in names:
         if name == STANDARD_INPUT:
             yield name
@@ -166,13 +181,14 @@ def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
             yield from files_of([Path(name)])
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Raise `BrokenPipeError` for `cli.run`: Rich would exit with 1, which is a verdict here."""
-        raise BrokenPipeError(errno.EPIPE, "the reader closed the pipe")
-
-
 def console() -> Console:
     """Return the console for results: coloured on a terminal, plain and unwrapped when piped."""
+    from rich.console import Console
+
+    class _Console(Console):
+        def on_broken_pipe(self) -> None:
+            """Raise `BrokenPipeError` for `cli.run`: Rich would exit with 1, which is a verdict here."""
+            raise BrokenPipeError(errno.EPIPE, "the reader closed the pipe")
+
     terminal = sys.stdout.isatty()
     return _Console(highlight=False, soft_wrap=not terminal, width=None if terminal else 10_000, legacy_windows=False)

@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from webhook.cli.options import Configuration, Facts, Kubeconfig, KubeContext, configured, facts_of
-from webhook.installation.exempt import installed_in
 from webhook.installation.names import NAMESPACE, NEXT_PORT, SERVING_PORT
 from webhook.network.sockets import EVERYWHERE, WILDCARDS
 
@@ -126,12 +125,11 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     _apart(places if next_cert is None else {**places, "--next-port": (address, next_port)})
     settings = replace(configured(config), standalone=standalone)
     known = facts_of(facts, settings)
-    # A standalone process has no load balancer, and a developer should not wait.
-    delay = drain if drain is not None else 0 if standalone else settings.serving.drain_seconds
 
     # These import FastAPI and uvicorn; imported here, so that other commands start faster.
     from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, development_pair
     from webhook.cluster.access import find, own_namespace
+    from webhook.installation.exempt import installed_in
     from webhook.server.run import Plan, run
     from webhook.server.state import ServerState
     from webhook.server.tls import PairFiles
@@ -153,7 +151,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
                 next_place=None if next_cert is None else (address, next_port),
                 next_files=PairFiles(next_cert, next_key) if next_cert and next_key else None,
                 health_place=places["--health-port"] if health_port else None,
-                drain_seconds=delay,
+                # A standalone process has no load balancer, and a developer should not wait.
+                drain_seconds=drain if drain is not None else 0 if standalone else settings.serving.drain_seconds,
                 ca=ca,
             ),
         )

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from webhook.config.sections import NAMESPACE_PATTERN, Section, path_of, read_section
+from webhook.config.sections import Section, path_of, read_section
 from webhook.errors import Problem
 from webhook.model.exceptions import Exceptions, RuleException, WorkloadSelector
-from webhook.model.naming import is_label
+from webhook.model.naming import NAMESPACE_PATTERN, is_label
 from webhook.model.near_names import meant
 from webhook.validators.registry import Rule, Subject
 

@@ -49,7 +49,7 @@ from webhook.config.settings import (
     Tracing,
 )
 from webhook.config.shadow_section import read_shadows, shadow_of
-from webhook.config.workloads_section import built_in_kinds, workload_kinds
+from webhook.config.workloads_section import workload_kinds
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
@@ -138,15 +138,6 @@ def settings_from(
     return replace(own, shadows=tuple(shadow_of(one, own, general) for one in shadows))
 
 
-def default_settings() -> Settings:
-    """Return the settings without a file: every installed backend with its defaults, `default-scheduler` by default."""
-    none = Enforcement()
-    profiles = {
-        name: Profile(backend(backend.settings_model()), none, none) for name, backend in installed_backends().items()
-    }
-    return Settings(profiles, DEFAULT_SCHEDULER, kinds=built_in_kinds())
-
-
 def choosing_settings(configs: Mapping[str, Mapping[str, Any]] = EMPTY) -> Settings:
     """Return the settings without a file for choosing a scheduler: `default_settings` with kube-scheduler's gangs on. A
     scheduler that places pods one by one is not a choice for a gang, and no file shows which API it would use.
@@ -157,28 +148,6 @@ def choosing_settings(configs: Mapping[str, Mapping[str, Any]] = EMPTY) -> Setti
     others = [{"name": name, "config": dict(configs.get(name, EMPTY))} for name in names]
     scheduler = {"profiles": [kube, *others], "defaultProfileName": DEFAULT_SCHEDULER}
     return settings_from({"apiVersion": API_VERSION, "kind": KIND, "scheduler": scheduler}, "built in")
-
-
-def force_scheduler(
-    settings: Settings,
-    scheduler: str,
-    option: str = "--scheduler",
-    source: str = "command line",
-    *,
-    overrides: bool = False,
-) -> Settings:
-    """Return the settings that judge everything as if `scheduler` were chosen by the label, by this option of that
-    source. `overrides`: whatever the pods name.
-
-    Raises `ConfigurationError` if no profile has that name: the webhook with these settings would refuse it too.
-    """
-    if scheduler not in settings.profiles:
-        installed = installed_backends()
-        why = "no profile of the configuration has that name"
-        if scheduler not in installed:
-            why = f"is not a scheduler with a backend{meant(scheduler, installed)}"
-        raise ConfigurationError(source, [Problem(option, scheduler, why, tuple(settings.profiles))])
-    return replace(settings, forced=scheduler, forced_by=option, overrides=overrides)
 
 
 def _general_rules() -> dict[str, Rule]:

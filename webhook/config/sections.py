@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.fields import FieldInfo
 
 from webhook.errors import Problem
+from webhook.model.naming import NAMESPACE_PATTERN
 from webhook.model.near_names import meant
 from webhook.model.users import GROVE_OPERATORS, USER_PATTERN
 
@@ -19,8 +20,6 @@ API_VERSION = "rollcall.dev/v1alpha1"
 KIND = "RollcallConfiguration"
 
 
-# RFC 1123 label.
-NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 # The chart's schema uses this pattern too, so it is complete: a host, and a valid port.
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _ENDPOINT = rf"^(https?://([^\s/?#@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:]+)(:{_PORT})?([/?#]\S*)?)?$"
@@ -57,7 +56,8 @@ Mode = Annotated[Literal["deny", "warn", "audit", "off"], BeforeValidator(_off)]
 class Section(BaseModel):
     """A part of the file: an unknown key or a value of another type is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    # Built when first read: a process without a configuration file reads none.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class EnforcementSection(Section):

@@ -13,7 +13,8 @@ import httpx
 from webhook.cluster import requests
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.config.file import default_settings, settings_from
+from webhook.config.defaults import default_settings
+from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.config.shadow_section import named_files
 from webhook.doctor.deployments import pod_of

@@ -8,14 +8,14 @@ in both generations. Source: ai-dynamo/grove, pull request 778 and operator/inte
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webhook.model import grove
-from webhook.model.facts import ClusterFacts
 from webhook.model.naming import LABEL_VALUE_LIMIT
-from webhook.model.pod_gang_map import POD_GANG_MAPS
-from webhook.model.projections import POD_CLIQUE_SETS
-from webhook.model.workloads.podcliqueset import ScalingGroup
+
+if TYPE_CHECKING:
+    from webhook.model.facts import ClusterFacts
+    from webhook.model.workloads.podcliqueset import ScalingGroup
 
 # In shown names: the number that Grove's operator chooses.
 EPOCH = "<epoch>"
@@ -41,7 +41,7 @@ def generation_of(facts: ClusterFacts, chosen: GroveGeneration | None = None) ->
     if chosen is not None:
         return chosen
     kinds = {api.kind for api in facts.apis or () if api.group == grove.GROUP}
-    older = POD_CLIQUE_SETS.resource.api.kind in kinds and POD_GANG_MAPS.resource.api.kind not in kinds
+    older = "PodCliqueSet" in kinds and "PodGangMap" not in kinds
     return GroveGeneration.LEGACY if older else NEWEST
 
 

@@ -20,6 +20,8 @@ _LABEL_HASH_CHARACTERS = 20
 # RFC 1123 subdomain: the form of most object names.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 NAME_LIMIT = 253
+# The name of a namespace, an RFC 1123 label, as a configuration and its JSON Schema have it.
+NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 # The name of a key of labels or annotations, and the value of a label.
 _KEY_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, Protocol
@@ -23,6 +22,7 @@ from webhook.model.reading import Manifest
 from webhook.offline.baseline import Baseline
 from webhook.offline.fix import Fix
 from webhook.offline.judgement import Judgement, kind_of
+from webhook.offline.levels import FailOn, Level
 from webhook.offline.suppression import ANNOTATION, COMMENT, Directive, Origin, Suppression, annotated
 
 
@@ -70,22 +70,6 @@ class Remark(Protocol):
     @property
     def subject(self) -> tuple[str, str, str]:
         """Kind, namespace and name."""
-
-
-class FailOn(StrEnum):
-    """What fails a check."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    UNJUDGED = "unjudged"
-
-
-class Level(StrEnum):
-    """The weight of a finding, in the words of a report."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    AUDIT = "audit"
 
 
 _REASONS = list(Reason)

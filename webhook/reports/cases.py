@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from webhook.model.findings import shown
-from webhook.offline.report import FailOn, Place, Report, ReportedFinding
+from webhook.offline.levels import FailOn
+from webhook.offline.report import Place, Report, ReportedFinding
 
 
 class Outcome(Enum):

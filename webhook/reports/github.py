@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from webhook.model.plain_text import plain
-from webhook.offline.report import Level, Place, Report
+from webhook.offline.levels import Level
+from webhook.offline.report import Place, Report
 from webhook.reports.options import ReportOptions
 from webhook.reports.summary import last_line
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from webhook.model.findings import shown
 from webhook.model.plain_text import plain
-from webhook.offline.report import Level, Report, ReportedFinding
+from webhook.offline.levels import Level
+from webhook.offline.report import Report, ReportedFinding
 from webhook.reports.options import ReportOptions
 from webhook.reports.rule_pages import rule_url
 from webhook.reports.summary import last_line, statistics

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from webhook import DOCUMENTATION, __version__
-from webhook.offline.report import FailOn
+from webhook import __version__, documentation
+from webhook.offline.levels import FailOn
 
 ONLY_ERRORS = frozenset({FailOn.ERROR})
 
@@ -19,4 +19,4 @@ class ReportOptions:
     statistics: bool = False
     list_ignored: bool = False
     version: str = __version__
-    documentation: str = DOCUMENTATION
+    documentation: str = field(default_factory=documentation)

@@ -14,7 +14,8 @@ from webhook.model.findings import Action
 from webhook.model.plain_text import plain
 from webhook.offline.baseline import key_of
 from webhook.offline.fix import Fix, TextEdit
-from webhook.offline.report import Level, Place, Report, ReportedFinding
+from webhook.offline.levels import Level
+from webhook.offline.report import Place, Report, ReportedFinding
 from webhook.offline.suppression import Origin, Suppression
 from webhook.reports.options import ReportOptions
 from webhook.reports.rule_pages import paragraphs, rule_url, rules_by_id, summary

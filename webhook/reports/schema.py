@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.model.findings import Reason
-from webhook.offline.report import FailOn, Level
+from webhook.offline.levels import FailOn, Level
 from webhook.offline.suppression import Origin
 from webhook.reports.json_report import REPORT_VERSION
 from webhook.reports.schema_parts import COUNT, TEXT, TEXT_OR_NULL, TRUTH, enum_of, list_of, object_of

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from webhook.model.record import OPTED_OUT
-from webhook.offline.report import Level, Report, ReportedFinding
+from webhook.offline.levels import Level
+from webhook.offline.report import Report, ReportedFinding
 
 
 class Totals(NamedTuple):

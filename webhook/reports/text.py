@@ -12,7 +12,8 @@ from typing import NamedTuple
 from webhook.model.fields import ROOT
 from webhook.model.findings import Omission, shown
 from webhook.offline.judgement import kind_of
-from webhook.offline.report import Level, Place, Report, ReportedFinding
+from webhook.offline.levels import Level
+from webhook.offline.report import Place, Report, ReportedFinding
 from webhook.offline.suppression import Origin
 from webhook.reports.options import ReportOptions
 from webhook.reports.summary import counted, last_line, statistics

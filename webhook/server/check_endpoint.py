@@ -16,7 +16,8 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from webhook.config.file import choosing_settings, force_scheduler
+from webhook.config.defaults import force_scheduler
+from webhook.config.file import choosing_settings
 from webhook.config.settings import Settings
 from webhook.errors import ConfigurationError, DeadlineExceeded, InputError, Overloaded, TooLarge
 from webhook.explain.found_trees import trees_in
@@ -26,7 +27,8 @@ from webhook.model.grove_generation import generation_of
 from webhook.model.plain_text import escaped, plain
 from webhook.offline.fit_report import fit_sentence, remedy_of
 from webhook.offline.judgement import judge
-from webhook.offline.report import FailOn, Report
+from webhook.offline.levels import FailOn
+from webhook.offline.report import Report
 from webhook.pictures.fit import fit_picture
 from webhook.pictures.folding import gang_picture, group_picture
 from webhook.pictures.formats import pictures_as_json

@@ -1,4 +1,4 @@
-"""Find and read the configuration file, with the position of each mistake in it: one YAML document, and WorkloadShapes
+"""Read the configuration file, with the position of each mistake in it: one YAML document, and WorkloadShapes
 in further ones.
 """
 
@@ -19,31 +19,9 @@ from webhook.model.fields import FieldPath, Item, Part
 from webhook.model.workloads.shapes.shape import WorkloadShape
 from webhook.sources.manifests import Document, read_file
 
-FILE_NAME = "rollcall.yaml"
 # The path of a problem in a WorkloadShape beside the configuration.
 _BESIDE = re.compile(r"documents\[(\d+)\]\.?", re.ASCII)
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]", re.ASCII)
-
-
-def configuration_above(folder: Path) -> Path | None:
-    """Return the nearest `rollcall.yaml` in `folder` or above it, up to the top of its Git repository or the home
-    folder. What is above those belongs to other projects or other people.
-    """
-    try:
-        home: Path | None = Path.home()
-    except RuntimeError:
-        # In a container whose user has no name, and no $HOME.
-        home = None
-    for place in (folder, *folder.parents):
-        try:
-            if (place / FILE_NAME).is_file():
-                return place / FILE_NAME
-            if (place / ".git").exists() or place == home:
-                return None
-        except PermissionError:
-            # Of a folder that the caller may not search, nothing is known.
-            return None
-    return None
 
 
 def load_settings(path: Path) -> Settings:

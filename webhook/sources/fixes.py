@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from webhook.config.settings import Settings
-from webhook.explain.fixes import changes_for
 from webhook.model.changes import value_at
 from webhook.model.facts import ClusterFacts
 from webhook.offline.fix import Fix
@@ -30,6 +29,9 @@ def fix_of(document: Document, judgement: Judgement, facts: ClusterFacts, settin
     _, raw = value_at(document.read_again(), judgement.at)
     if not isinstance(raw, dict):
         return None
+    # Most files are not refused, and the search for an edit is all of `webhook.explain`.
+    from webhook.explain.fixes import changes_for  # noqa: PLC0415
+
     changes = changes_for(raw, judgement.namespace, facts, settings)
     if not changes:
         return None

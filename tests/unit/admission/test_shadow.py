@@ -19,7 +19,8 @@ from webhook.admission.decision import admission_of
 from webhook.admission.shadow import ShadowAnswer, Would, is_shadowed, shadow_answer
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.registry import installed_backends
-from webhook.config.file import force_scheduler, settings_from
+from webhook.config.defaults import force_scheduler
+from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts

@@ -22,7 +22,7 @@ from webhook.audit.facts import Known
 from webhook.audit.kinds import listings
 from webhook.audit.results import Audit
 from webhook.audit.stored import Judge
-from webhook.config.file import force_scheduler
+from webhook.config.defaults import force_scheduler
 from webhook.config.settings import Enforcement, Settings
 from webhook.model.findings import Action
 from webhook.model.keys import Api

@@ -20,7 +20,7 @@ from webhook.audit.tally import Tally, results_in
 from webhook.cli.audit_text import Progress, compared_line, last_line, print_audit
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Unjudged
-from webhook.offline.report import FailOn
+from webhook.offline.levels import FailOn
 
 ERRORS = frozenset({FailOn.ERROR})
 

@@ -13,7 +13,7 @@ from tests.unit.audit.stored_objects import FACTS, NAMESPACES, RULE, SETS, SETTI
 from tests.unit.worlds import gang_pod, settings_of, three_schedulers
 from webhook import admission
 from webhook.audit.stored import request_of
-from webhook.config.file import force_scheduler
+from webhook.config.defaults import force_scheduler
 from webhook.config.settings import Registration
 from webhook.model.admission_request import Kind
 from webhook.model.facts import ClusterFacts

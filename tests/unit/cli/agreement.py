@@ -15,7 +15,8 @@ import httpx
 from tests.unit.cli.conftest import Run
 from tests.unit.server.test_capabilities import ask
 from webhook import admission
-from webhook.config.file import default_settings, settings_from
+from webhook.config.defaults import default_settings
+from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model import grove
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.cli.agreement import KAI_ONLY, Case, agree
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.opted_in_samples import place_samples, readable_files
-from webhook.config.file import default_settings
+from webhook.config.defaults import default_settings
 
 KUBE = {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}}
 

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import Run, without_prose
 from tests.unit.cli.opted_in_manifests import TRAIN_JOB
 from tests.unit.worlds import request
 from webhook import admission
-from webhook.config.file import default_settings
+from webhook.config.defaults import default_settings
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.sources.manifests import NO_MANIFEST
 from webhook.validators.examples import pod_clique_set

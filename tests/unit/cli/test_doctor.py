@@ -16,7 +16,7 @@ from tests.unit.cli.conftest import Run, without_prose
 from tests.unit.cluster.scripted import NO_TLS
 from webhook.cli.doctor_text import print_diagnosis
 from webhook.cluster import access, reach
-from webhook.config.file import default_settings
+from webhook.config.defaults import default_settings
 from webhook.config.settings import Settings
 from webhook.doctor import installed, reading
 from webhook.doctor.checking import examine

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from webhook.config.file import default_settings, force_scheduler
+from webhook.config.defaults import default_settings, force_scheduler
 from webhook.config.settings import Settings
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts

@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.config.configurations import HEAD, KOORD, scheduler
 from webhook.backends.koordinator.settings import KoordinatorSettings
-from webhook.config.file import default_settings, force_scheduler, settings_from
+from webhook.config.defaults import default_settings, force_scheduler
+from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
 from webhook.model.findings import Action
 from webhook.model.version import Version

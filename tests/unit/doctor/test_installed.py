@@ -8,7 +8,8 @@ import pytest
 
 from tests.configurations import configuration_of
 from tests.unit.doctor.test_snapshot import ACCESS, OWN, Cluster
-from webhook.config.file import default_settings, settings_from
+from webhook.config.defaults import default_settings
+from webhook.config.file import settings_from
 from webhook.doctor.installed import Installed, installed_settings
 from webhook.errors import ConfigurationError
 from webhook.installation.installed_objects import everything

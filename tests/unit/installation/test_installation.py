@@ -11,7 +11,8 @@ import yaml
 from typer.main import get_command
 
 from webhook.cli.app import app
-from webhook.config.file import default_settings, settings_from
+from webhook.config.defaults import default_settings
+from webhook.config.file import settings_from
 from webhook.installation.installed_objects import everything
 from webhook.installation.network import port_of
 from webhook.installation.options import Options, Reconciler, named_by_content, placed

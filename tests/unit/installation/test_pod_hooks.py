@@ -11,7 +11,7 @@ import pytest
 
 from tests.configurations import configuration_of, settings_from_document
 from tests.unit.installation.registrations import SERVICE
-from webhook.config.file import default_settings
+from webhook.config.defaults import default_settings
 from webhook.installation.webhooks import webhook_configurations
 from webhook.model.selectors import selects
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.installation.test_installation import WAYS, installed, of_kind
-from webhook.config.file import default_settings
+from webhook.config.defaults import default_settings
 from webhook.installation.client_certificates import ClientCertificates
 from webhook.installation.installed_objects import everything
 from webhook.installation.options import Options

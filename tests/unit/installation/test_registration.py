@@ -10,7 +10,8 @@ import pytest
 
 from tests.unit.installation.registrations import COMMON, GANGS, HEAD, OUTSIDE, SERVICE
 from tests.unit.worlds import koordinator
-from webhook.config.file import default_settings, settings_from
+from webhook.config.defaults import default_settings
+from webhook.config.file import settings_from
 from webhook.config.settings import Tenancy
 from webhook.installation.webhooks import Address, webhook_configurations
 

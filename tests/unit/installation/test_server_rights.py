@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.installation.registrations import GANGS, HEAD, KUEUE
-from webhook.config.file import default_settings, settings_from
+from webhook.config.defaults import default_settings
+from webhook.config.file import settings_from
 from webhook.config.settings import BoundRules, Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.model.findings import Action

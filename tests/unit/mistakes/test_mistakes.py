@@ -22,7 +22,7 @@ from tests.unit.mistakes import (
 from tests.unit.mistakes.manifests import CORRECT, SET
 from tests.unit.mistakes.mistake import WITHOUT_OPTIONS, Mistake
 from tests.unit.server.test_capabilities import ask
-from webhook.config.file import default_settings
+from webhook.config.defaults import default_settings
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.server.state import ServerState
 

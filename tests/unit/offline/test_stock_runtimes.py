@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from webhook.config.file import default_settings, force_scheduler
+from webhook.config.defaults import default_settings, force_scheduler
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.workloads.applied_pods import with_pods

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from webhook.config.file import default_settings, force_scheduler
+from webhook.config.defaults import default_settings, force_scheduler
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.offline.judgement import judge

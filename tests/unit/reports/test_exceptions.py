@@ -11,11 +11,12 @@ import jsonschema
 import pytest
 
 from tests.unit.reports.given import FINE, OPTIONS, REFUSED
-from webhook.config.file import default_settings, force_scheduler
+from webhook.config.defaults import default_settings, force_scheduler
 from webhook.model.exceptions import Exceptions, RuleException
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.offline.judgement import judge
-from webhook.offline.report import FailOn, Report
+from webhook.offline.levels import FailOn
+from webhook.offline.report import Report
 from webhook.reports.concise import concise
 from webhook.reports.github import github
 from webhook.reports.json_report import report_as_json

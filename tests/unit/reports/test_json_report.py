@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from tests.unit.reports.given import FINE, HOSTILE, OPTIONS, PUBLISHED, REFUSED, report_on, with_unreadable
-from webhook.offline.report import FailOn
+from webhook.offline.levels import FailOn
 from webhook.reports.json_report import report_as_json
 from webhook.reports.options import ReportOptions
 from webhook.reports.schema import report_schema

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.unit.reports.given import FINE, HOSTILE, OPTIONS, REFUSED, report_on, with_unreadable
-from webhook.offline.report import FailOn
+from webhook.offline.levels import FailOn
 from webhook.reports.junit import junit
 from webhook.reports.options import ReportOptions
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.unit.reports.given import FINE, HOSTILE, OPTIONS, PUBLISHED, REFUSED, report_on, with_unreadable
 from webhook.errors import InputError
-from webhook.offline.report import FailOn, Report
+from webhook.offline.levels import FailOn
+from webhook.offline.report import Report
 from webhook.reports.concise import concise
 from webhook.reports.github import github
 from webhook.reports.markdown import markdown

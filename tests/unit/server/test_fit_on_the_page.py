@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from tests.unit.server.test_capabilities import ask
-from webhook.config.file import default_settings
+from webhook.config.defaults import default_settings
 from webhook.server.state import ServerState
 from webhook.sources.facts import load_facts
 

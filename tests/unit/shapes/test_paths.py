@@ -8,7 +8,7 @@ import pytest
 
 from webhook.model.fields import FieldPath
 from webhook.model.reading import Malformed
-from webhook.model.workloads.shapes.path import Found, PathError, Scope, shape_path
+from webhook.model.workloads.shapes.path import Found, PathError, Scope, parsed_steps, shape_path
 
 OBJECT = {
     "metadata": {"annotations": {"example.com/gang": "true"}},
@@ -33,6 +33,24 @@ OBJECT = {
 )
 def test_a_path_finds_each_value_with_its_place(written: str, found: dict[str, object]) -> None:
     assert {str(one.path): one.value for one in shape_path(written).values(Scope(OBJECT))} == found
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "$",
+        "$.a_1.B",
+        "$.spec.groups[*]",
+        "$['example.com/gang'].x",
+        "$[*][*]",
+        "$.true.and",
+        "$['a']['0']",
+        "$._",
+        "$['*']",
+    ],
+)
+def test_a_plain_path_has_the_steps_that_the_parser_finds(written: str) -> None:
+    assert shape_path(written).steps == parsed_steps(written)
 
 
 def test_an_entry_has_the_name_by_which_two_versions_are_compared() -> None:
