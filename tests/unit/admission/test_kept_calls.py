@@ -12,30 +12,40 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-import orjson
 import pytest
 
-from benchmarks.decision import DECISIONS, WHOLE, settings
-from benchmarks.reviews import pod_clique_set, pod_clique_set_review, pod_review
-from benchmarks.servers import ONE_PROFILE, SIX_PROFILES
-from tests.unit.worlds import request
-from webhook.admission.review import request_from
+from tests.configurations import configuration_of, settings_from_document
+from tests.unit.worlds import gang_pod, request
+from webhook import admission
+from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts
+from webhook.model.reading import Manifest
+from webhook.validators.examples import clique, pod_clique_set, scaling_group
 from webhook.validators.fit.examples import nodes
 from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated, train_job
 
 FIGURES: Mapping[str, Mapping[str, Any]] = json.loads((Path(__file__).parents[2] / "kept/decisions.json").read_text())
 # A figure this much above the count is too high: it would hide the next loss.
 ROOM = 1.1
-ALONE = settings(ONE_PROFILE, "koord-scheduler")
-WHOLE_OF_SIX = settings(SIX_PROFILES, "koord-scheduler", **WHOLE)
+DECISIONS = {"validate": admission.validate, "mutate": admission.mutate}
+OPERATOR = "system:serviceaccount:grove-system:grove-operator"
+ALONE = settings_from_document(configuration_of("koord-scheduler"), standalone=True)
+WHOLE_OF_SIX = settings_from_document(
+    configuration_of(
+        *installed_backends(),
+        default="koord-scheduler",
+        kueue={"waitForPodsReady": {"timeout": "2h"}},
+        fit={"nodes": "auto", "templates": [{"name": "h100", "allocatable": {"cpu": 180, "memory": "1900Gi"}}]},
+    ),
+    standalone=True,
+)
 IN_CLUSTER = ClusterFacts(
-    pod_clique_sets={("default", "bench"): Record("koord-scheduler")},
-    pod_gangs={("default", "bench-0"): PodGangFacts("bench", frozenset({"bench-0-prefill-0-pworker"}))},
+    pod_clique_sets={("default", "demo"): Record("koord-scheduler")},
+    pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))},
 )
 
 
@@ -66,11 +76,20 @@ class Decided(NamedTuple):
         return counted
 
 
-def _sent(review: bytes) -> Request:
-    return request_from(orjson.loads(review))
+def _member(name: str, replicas: int) -> Manifest:
+    container = {
+        "name": name,
+        "image": "example.com/server",
+        "env": [{"name": "ROLE", "value": name}, {"name": "LOG_LEVEL", "value": "info"}],
+        "resources": {"requests": {"cpu": "8", "memory": "64Gi"}, "limits": {"memory": "64Gi"}},
+    }
+    return clique(name, replicas=replicas, pod={"containers": [container], "terminationGracePeriodSeconds": 30})
 
 
-SET, POD = _sent(pod_clique_set_review()), _sent(pod_review())
+MEMBERS = [_member(name, 1 + len(name) % 3) for name in ("frontend", "pleader", "pworker", "dleader", "dworker")]
+GROUPS = [scaling_group("prefill", "pleader", "pworker"), scaling_group("decode", "dleader", "dworker")]
+SET_OF_FIVE = pod_clique_set(*MEMBERS, groups=GROUPS, terminationDelay="4h0m0s")
+SET, POD = request(SET_OF_FIVE), request(gang_pod(), user=OPERATOR)
 QUEUED = job(labels={"kueue.x-k8s.io/queue-name": "team"}, template=pod_template())
 TREE = job_set(replicated("leader"), replicated("worker"))
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"app": "web"}}}
@@ -78,7 +97,7 @@ REFERENCE: dict[str, Decided] = {
     "PodCliqueSet validate": Decided(SET, "validate"),
     "PodCliqueSet validate, everything configured": Decided(SET, "validate", settings=WHOLE_OF_SIX),
     "PodCliqueSet validate, on 100 nodes": Decided(SET, "validate", nodes(100, gpus=8)),
-    "PodCliqueSet validate, an update": Decided(request(pod_clique_set("bench"), pod_clique_set("bench")), "validate"),
+    "PodCliqueSet validate, an update": Decided(request(SET_OF_FIVE, SET_OF_FIVE), "validate"),
     "PodCliqueSet mutate": Decided(SET, "mutate"),
     "Pod validate": Decided(POD, "validate", IN_CLUSTER),
     "Pod mutate": Decided(POD, "mutate", IN_CLUSTER),
