@@ -10,7 +10,7 @@ from typing import Any
 
 from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, shown
-from webhook.model.naming import LABEL_VALUE_LIMIT, is_key, is_label, is_service_name, is_subdomain
+from webhook.model.naming import LABEL_VALUE_LIMIT, is_label, is_service_name, is_subdomain
 from webhook.model.reading import text
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.trainjob import MadeJobSet
@@ -19,6 +19,8 @@ from webhook.validators.opted_in_examples import job
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 _INT32 = 2**31 - 1
+# IsDomainPrefixedPath of k8s.io/apimachinery.
+_DOMAIN_AND_PATH = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 # The API server adds five characters to the first 58 of generateName.
 _GENERATED, _ADDED = 58, "xxxxx"
 # What a label leaves for a name before the hash of a revision.
@@ -157,13 +159,14 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
     yield from _failure_rules(job_set)
     yield from _claims(job_set)
     manager = job_set.spec.get("managedBy")
-    if isinstance(manager, str) and not ("/" in manager and is_key(manager) and len(manager) <= LABEL_VALUE_LIMIT):
+    # After the domain stands a path of any depth.
+    if isinstance(manager, str) and not (_DOMAIN_AND_PATH.fullmatch(manager) and len(manager) <= LABEL_VALUE_LIMIT):
         why = f"JobSet refuses the name of a controller without a domain, or above {LABEL_VALUE_LIMIT} characters"
         yield Finding(SPEC / "managedBy", manager, why, "write DOMAIN/NAME, or remove it")
     subdomain = _object(job_set.spec.get("network")).get("subdomain")
     if isinstance(subdomain, str) and subdomain and not is_service_name(subdomain):
         why = "JobSet makes a Service of this name, and refuses one that is no DNS label or begins with no letter"
-        yield Finding(SPEC / "network" / "subdomain", subdomain, why, "use at most 63 lowercase letters and digits")
+        yield Finding(SPEC / "network" / "subdomain", subdomain, why, "use at most 63 of a-z, 0-9 and -")
     names: set[str] = set()
     for index, part in enumerate(job_set.parts):
         if part.name in names:
@@ -241,8 +244,9 @@ def _coordinator(job_set: JobSet) -> Results:
     for field, most in (("jobIndex", replicas), ("podIndex", completions)):
         index = raw.get(field) or 0
         if most is not None and type(index) is int and not 0 <= index < most:
-            why = f"JobSet refuses a coordinator beyond the {most} that there are"
-            yield Finding(path / field, index, why, f"set 0 to {max(most - 1, 0)}", instead=(0,))
+            why = f"JobSet refuses a coordinator with this index: there are {most}"
+            remedy = f"set 0 to {most - 1}" if most > 0 else "let the replicated Job have some"
+            yield Finding(path / field, index, why, remedy, instead=(0,) if most > 0 else ())
     # JobSet writes the address of the coordinator into a label of each pod.
     at, name = _longest_name(job_set)
     subdomain = _object(job_set.spec.get("network")).get("subdomain") or name
@@ -337,8 +341,10 @@ def _of_groups(workload: OptedInWorkload) -> Results:
     has_workers = type(size) is int and size > 1 and type(replicas) is int and replicas > 0
     yield from _revision_label(workload, f"-{replicas - 1}" if has_workers else "")
     if type(replicas) is int and type(size) is int and (replicas > _MOST_GROUPS or replicas * size > _INT32):
+        # Of releases only the next refuses the number of groups.
+        most = Action.DENY if replicas * size > _INT32 else Action.WARN
         why = f"LeaderWorkerSet refuses more than {_MOST_GROUPS} groups or {_INT32} pods"
-        yield Finding(SPEC / "replicas", replicas, why, "lower it")
+        yield Finding(SPEC / "replicas", replicas, why, "lower it", at_most=most)
     for holder, at, field, values in (
         (workload.spec, SPEC, "startupPolicy", _STARTS),
         (template, SPEC / "leaderWorkerTemplate", "restartPolicy", _RESTARTS),
@@ -437,11 +443,15 @@ def _of_pytorch(workload: OptedInWorkload) -> Results:
             )
 
 
+_OF_TRAINING_OPERATOR = "kubeflow.org/v1"
 _IMPLEMENTATIONS = ("OpenMPI", "Intel", "MPICH")
 _CLEAN_POLICIES = ("None", "Running", "All")
 
 
 def _of_mpi(workload: OptedInWorkload) -> Results:
+    if workload.raw.get("apiVersion") == _OF_TRAINING_OPERATOR:
+        # Another operator, which checks none of this.
+        return
     path = SPEC / "mpiReplicaSpecs"
     replicas = _object(workload.spec.get("mpiReplicaSpecs"))
     launcher, worker = replicas.get("Launcher"), replicas.get("Worker")
@@ -454,7 +464,8 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
     if worker is not None and workers == 0 and workers is not False:
         why = "mpi-operator makes no pod for 0 workers, also if no number is stated"
         at = path / "Worker" / "replicas"
-        yield Finding(at, 0, why, "set 1 or more, or leave the workers out", instead=(1,))
+        written = _object(worker).get("replicas")
+        yield Finding(at, written, why, "set 1 or more, or leave the workers out", instead=(1,))
     last = max(workers - 1, 0) if type(workers) is int else 0
     yield from _unfit_name(workload, "mpi-operator", f"-worker-{last}")
     for role, replica in replicas.items():

@@ -204,7 +204,7 @@ class Rule:
     `membership`: it keeps pods and groups out of gangs that are not theirs. `guard`: which pods of Grove's operator a
     rule about pods must see, None for all of them. `independent`: what it finds is true whoever makes the gang, so in
     files it also judges a workload that is not opted in. `looks_at`: it finds nothing about a workload or a pod that
-    mentions none of these fields, keys and resources ; empty for a rule that must see every one.
+    mentions none of these fields, keys and resources; empty for a rule that must see every one.
     """
 
     id: str
