@@ -208,7 +208,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
     "a known MPI": (mpi_job(mpiImplementation="MPICH", slotsPerWorker=0), []),
     "workers without a number": (
         mpi_job(mpiReplicaSpecs={"Launcher": {"template": TEMPLATE}, "Worker": {"template": TEMPLATE}}),
-        [("deny", f"{MPI}.Worker.replicas", 0)],
+        [("deny", f"{MPI}.Worker.replicas", None)],
     ),
     "workers that always restart": (
         mpi_job(
