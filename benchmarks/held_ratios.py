@@ -1,5 +1,5 @@
 """The ratios that a change must hold: those of decisions to the parsing of their reviews, and of the server to an empty
-route. `benchmarks/ratios.json` has them; `--record` writes them anew.
+route. `benchmarks/ratios.json` has them; `--record` writes them.
 """
 
 from __future__ import annotations

@@ -12,16 +12,11 @@ from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
 
+from webhook.backends.registry import installed_backends
+
 # Every built-in scheduler, and the one whose workloads are sent: what is not chosen should cost nothing.
-SIX_PROFILES = (
-    "koord-scheduler",
-    "default-scheduler",
-    "volcano",
-    "kai-scheduler",
-    "lpx-scheduler",
-    "scheduler-plugins-scheduler",
-)
-ONE_PROFILE = SIX_PROFILES[:1]
+SIX_PROFILES = tuple(installed_backends())
+ONE_PROFILE = ("koord-scheduler",)
 
 
 def configuration(profiles: Sequence[str], default: str = "koord-scheduler") -> dict[str, Any]:

@@ -277,7 +277,7 @@ def _explain_opted_in(
 
 def _tree(workload: OptedInWorkload, made: OptedInWorkload, choice: Choice, settings: Settings, remark: str) -> Node:
     """Return the tree of the gangs of a workload under the scheduler that is chosen for it, or that its pods name.
-    `remark` says of the gangs of one without a scheduler that nobody makes them.
+    `remark` is said beside the gangs of one without a scheduler.
     """
     named = scheduler_of_pods(made)
     profile = settings.profiles.get(choice.scheduler or (str(named.value) if named is not None else ""))

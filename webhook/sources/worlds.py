@@ -420,7 +420,7 @@ class Worlds:
 
 
 def one_world(facts: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
-    """Return `known` with facts from `documents` that are judged together. An object of which they have different ones
+    """Return `facts` with those from `documents` that are judged together. An object of which they have different ones
     is unknown. Raises `InputError`.
     """
     return Worlds(facts, documents, kinds).common

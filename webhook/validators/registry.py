@@ -353,7 +353,7 @@ class IndexedRules(tuple[BoundRule, ...]):
             if not names:
                 always.append(place)
         indexed._always = tuple(always)
-        indexed._places = {name: tuple(found) for name, found in places.items()}
+        indexed._places = {name: tuple(of_name) for name, of_name in places.items()}
         return indexed
 
     def about(self, uses: Uses, mentioned: AbstractSet[str]) -> list[BoundRule]:
@@ -390,8 +390,8 @@ def run(
         subject = declared.subject
         if subject is _POD:
             if pods is None:
-                pods = () if workload is None else tuple(workload.pod_templates())
-                pods = pods if pod is None else (pod,)
+                own = (pod,) if pod is not None else ()
+                pods = own if workload is None else tuple(workload.pod_templates())
             results: Results = chain.from_iterable(map(declared.check, pods, repeat(context)))
         elif workload is None:
             continue
