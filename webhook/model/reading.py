@@ -46,6 +46,11 @@ def mapping(value: object) -> Mapping[str, Any]:
     raise Malformed(value, "an object")
 
 
+def plain_object(value: object) -> Mapping[str, Any]:
+    """The object `value`; an empty one for a value of another type, which the API server refuses."""
+    return value if isinstance(value, dict) else EMPTY
+
+
 def sequence(value: object) -> Sequence[Any]:
     """The list `value`; an empty one for null. Raises `Malformed`."""
     if isinstance(value, list):

@@ -11,11 +11,12 @@ from typing import Any
 from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.naming import LABEL_VALUE_LIMIT, is_label, is_service_name, is_subdomain
-from webhook.model.reading import text
+from webhook.model.reading import plain_object, text
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import job
+from webhook.validators.refused_ray import refused_by_kuberay
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 _INT32 = 2**31 - 1
@@ -129,7 +130,7 @@ def _revision_label(workload: OptedInWorkload, suffix: str = "") -> Results:
 
 
 def _job_spec(spec: Mapping[str, Any], path: FieldPath) -> Results:
-    pod = _object(_object(spec.get("template")).get("spec"))
+    pod = plain_object(plain_object(spec.get("template")).get("spec"))
     if pod.get("restartPolicy") == "Always":
         yield Finding(
             path / "template" / "spec" / "restartPolicy",
@@ -163,7 +164,7 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
     if isinstance(manager, str) and not (_DOMAIN_AND_PATH.fullmatch(manager) and len(manager) <= LABEL_VALUE_LIMIT):
         why = f"JobSet refuses the name of a controller without a domain, or above {LABEL_VALUE_LIMIT} characters"
         yield Finding(SPEC / "managedBy", manager, why, "write DOMAIN/NAME, or remove it")
-    subdomain = _object(job_set.spec.get("network")).get("subdomain")
+    subdomain = plain_object(job_set.spec.get("network")).get("subdomain")
     if isinstance(subdomain, str) and subdomain and not is_service_name(subdomain):
         why = "JobSet makes a Service of this name, and refuses one that is no DNS label or begins with no letter"
         yield Finding(SPEC / "network" / "subdomain", subdomain, why, "use at most 63 of a-z, 0-9 and -")
@@ -209,10 +210,10 @@ def _names_of_jobs(job_set: JobSet) -> Results:
 
 def _target_names(job_set: JobSet) -> Results:
     names = {part.name for part in job_set.parts}
-    policies = [("successPolicy", _object(job_set.spec.get("successPolicy")), SPEC / "successPolicy")]
-    rules = _object(job_set.spec.get("failurePolicy")).get("rules")
+    policies = [("successPolicy", plain_object(job_set.spec.get("successPolicy")), SPEC / "successPolicy")]
+    rules = plain_object(job_set.spec.get("failurePolicy")).get("rules")
     for index, raw in enumerate(rules if isinstance(rules, list) else ()):
-        policies.append(("failurePolicy", _object(raw), SPEC / "failurePolicy" / "rules" / Item(index)))
+        policies.append(("failurePolicy", plain_object(raw), SPEC / "failurePolicy" / "rules" / Item(index)))
     for called, policy, path in policies:
         targets = policy.get("targetReplicatedJobs")
         for index, name in enumerate(targets if isinstance(targets, list) else ()):
@@ -249,7 +250,7 @@ def _coordinator(job_set: JobSet) -> Results:
             yield Finding(path / field, index, why, remedy, instead=(0,) if most > 0 else ())
     # JobSet writes the address of the coordinator into a label of each pod.
     at, name = _longest_name(job_set)
-    subdomain = _object(job_set.spec.get("network")).get("subdomain") or name
+    subdomain = plain_object(job_set.spec.get("network")).get("subdomain") or name
     address = f"{name}-{part.name}-{raw.get('jobIndex') or 0}-{raw.get('podIndex') or 0}.{subdomain}"
     if name and (over := len(address) - LABEL_VALUE_LIMIT) > 0:
         why = f"JobSet refuses the address of the coordinator, {shown(address)}: it is too long for a label"
@@ -261,10 +262,10 @@ def _claims(job_set: JobSet) -> Results:
     policies = job_set.spec.get("volumeClaimPolicies")
     names: set[str] = set()
     for index, policy in enumerate(policies if isinstance(policies, list) else ()):
-        templates = _object(policy).get("templates")
+        templates = plain_object(policy).get("templates")
         for place, template in enumerate(templates if isinstance(templates, list) else ()):
             at = SPEC / "volumeClaimPolicies" / Item(index) / "templates" / Item(place) / "metadata" / "name"
-            name = _object(_object(template).get("metadata")).get("name")
+            name = plain_object(plain_object(template).get("metadata")).get("name")
             if not isinstance(name, str) or not is_subdomain(name):
                 why = "JobSet refuses a template that has no name, or one that no PersistentVolumeClaim can have"
                 yield Finding(at, name, why, "name it with lowercase letters, digits and dashes")
@@ -281,7 +282,7 @@ def _claims(job_set: JobSet) -> Results:
                 why = "JobSet refuses a template with the name of a volume of the pods"
                 yield Finding(at, name, why, "rename one of the two")
             containers = [
-                _object(container)
+                plain_object(container)
                 for spec in specs
                 for key in ("containers", "initContainers")
                 for container in (spec.get(key) or ())
@@ -291,7 +292,7 @@ def _claims(job_set: JobSet) -> Results:
 
 
 def _names(items: Any) -> set[Any]:
-    return {_object(item).get("name") for item in items} if isinstance(items, list) else set()
+    return {plain_object(item).get("name") for item in items} if isinstance(items, list) else set()
 
 
 _RULE_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")
@@ -305,10 +306,10 @@ _REASONS = (
 
 
 def _failure_rules(job_set: JobSet) -> Results:
-    rules = _object(job_set.spec.get("failurePolicy")).get("rules")
+    rules = plain_object(job_set.spec.get("failurePolicy")).get("rules")
     names: set[str] = set()
     for index, raw in enumerate(rules if isinstance(rules, list) else ()):
-        failure_rule, path = _object(raw), SPEC / "failurePolicy" / "rules" / Item(index)
+        failure_rule, path = plain_object(raw), SPEC / "failurePolicy" / "rules" / Item(index)
         # JobSet's webhook names a rule without a name.
         name = failure_rule.get("name") or f"failurePolicyRule{index}"
         if not isinstance(name, str) or _RULE_NAME.fullmatch(name) is None:
@@ -335,7 +336,7 @@ _RESTARTS = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None", "De
 
 def _of_groups(workload: OptedInWorkload) -> Results:
     yield from _unfit_name(workload, "LeaderWorkerSet")
-    template = _object(workload.spec.get("leaderWorkerTemplate"))
+    template = plain_object(workload.spec.get("leaderWorkerTemplate"))
     replicas, size = _or(workload.spec.get("replicas"), 1), _or(template.get("size"), 1)
     # The workers of each group are a StatefulSet that is named after their leader.
     has_workers = type(size) is int and size > 1 and type(replicas) is int and replicas > 0
@@ -352,7 +353,7 @@ def _of_groups(workload: OptedInWorkload) -> Results:
         if holder.get(field) not in (None, "", *values):
             why = "the schema of LeaderWorkerSet has no such value"
             yield Finding(at / field, holder[field], why, f"set one of {', '.join(values)}", instead=values)
-    yield from _rollout(_object(workload.spec.get("rolloutStrategy")), replicas)
+    yield from _rollout(plain_object(workload.spec.get("rolloutStrategy")), replicas)
     if isinstance(template.get("subGroupPolicy"), dict):
         yield from _subgroups(template["subGroupPolicy"], size)
     elif _SUBGROUP_EXCLUSIVE in workload.annotations:
@@ -411,12 +412,12 @@ def _of_train_job(workload: OptedInWorkload) -> Results:
 def _of_pytorch(workload: OptedInWorkload) -> Results:
     yield from _unfit_name(workload, "the training operator", at_most=Action.WARN)
     path = SPEC / "pytorchReplicaSpecs"
-    replicas = _object(workload.spec.get("pytorchReplicaSpecs"))
+    replicas = plain_object(workload.spec.get("pytorchReplicaSpecs"))
     if isinstance(workload.spec.get("elasticPolicy"), dict) and "worker" not in {str(key).lower() for key in replicas}:
         why = "the training operator refuses an elastic job without workers"
         yield Finding(path / "Worker", None, why, "add them, or remove elasticPolicy")
     for key, raw in replicas.items():
-        role, replica = str(key).lower(), _object(raw)
+        role, replica = str(key).lower(), plain_object(raw)
         if role not in {"master", "worker"}:
             why = "the training operator refuses a replica type other than Master and Worker"
             yield Finding(path / key, key, why, "rename it")
@@ -432,8 +433,8 @@ def _of_pytorch(workload: OptedInWorkload) -> Results:
         elif role == "worker" and count == 0 and count is not False:
             why = "the training operator refuses 0 workers from v1.9 on"
             yield Finding(path / key / "replicas", count, why, "set 1 or more", at_most=Action.WARN, instead=(1,))
-        containers = _object(_object(replica.get("template")).get("spec")).get("containers")
-        names = [_object(one).get("name") for one in containers] if isinstance(containers, list) else []
+        containers = plain_object(plain_object(replica.get("template")).get("spec")).get("containers")
+        names = [plain_object(one).get("name") for one in containers] if isinstance(containers, list) else []
         if "pytorch" not in names:
             yield Finding(
                 path / key / "template" / "spec" / "containers",
@@ -453,23 +454,23 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
         # Another operator, which checks none of this.
         return
     path = SPEC / "mpiReplicaSpecs"
-    replicas = _object(workload.spec.get("mpiReplicaSpecs"))
+    replicas = plain_object(workload.spec.get("mpiReplicaSpecs"))
     launcher, worker = replicas.get("Launcher"), replicas.get("Worker")
     if launcher is None:
         yield Finding(path / "Launcher", None, "mpi-operator makes no pod without a launcher", "add it")
-    elif (count := _object(launcher).get("replicas")) not in (None, 1):
+    elif (count := plain_object(launcher).get("replicas")) not in (None, 1):
         why = "mpi-operator makes no pod unless there is 1 launcher"
         yield Finding(path / "Launcher" / "replicas", count, why, "set 1", instead=(1,))
-    workers = _or(_object(worker).get("replicas"), 0)
+    workers = _or(plain_object(worker).get("replicas"), 0)
     if worker is not None and workers == 0 and workers is not False:
         why = "mpi-operator makes no pod for 0 workers, also if no number is stated"
         at = path / "Worker" / "replicas"
-        written = _object(worker).get("replicas")
+        written = plain_object(worker).get("replicas")
         yield Finding(at, written, why, "set 1 or more, or leave the workers out", instead=(1,))
     last = max(workers - 1, 0) if type(workers) is int else 0
     yield from _unfit_name(workload, "mpi-operator", f"-worker-{last}")
     for role, replica in replicas.items():
-        policy = _object(replica).get("restartPolicy")
+        policy = plain_object(replica).get("restartPolicy")
         if policy not in (None, "", "Never", "OnFailure"):
             why = "mpi-operator makes no pod for another policy than Never and OnFailure"
             yield Finding(path / role / "restartPolicy", policy, why, "set Never or OnFailure", instead=("Never",))
@@ -478,7 +479,7 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
         yield Finding(
             SPEC / "slotsPerWorker", slots, "mpi-operator makes no pod for a negative number", "set 1 or more"
         )
-    policy = _object(workload.spec.get("runPolicy")).get("cleanPodPolicy")
+    policy = plain_object(workload.spec.get("runPolicy")).get("cleanPodPolicy")
     if policy not in (None, *_CLEAN_POLICIES):
         at = SPEC / "runPolicy" / "cleanPodPolicy"
         yield Finding(at, policy, "mpi-operator makes no pod for an unknown policy", "set None, Running or All")
@@ -491,78 +492,14 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
 # --- Ray and Spark
 
 # A RayCluster is named after its RayJob or RayService, with a dash and five characters.
-_RAY_NAME = 53
-_RAY_HOLDERS = {"RayJob": ("rayClusterSpec", 6), "RayService": ("rayClusterConfig", 6)}
+_RAY_NAME, _RAY_ADDED = 53, 6
 
 
 def _of_ray(workload: OptedInWorkload) -> Results:
-    """Its name and its groups; also those of the cluster of a RayJob and a RayService."""
-    kind = workload.resource.api.kind
-    field, added = _RAY_HOLDERS.get(kind, (None, 0))
+    added = 0 if workload.resource.api.kind == "RayCluster" else _RAY_ADDED
     # Before v1.4 KubeRay changed such a name itself.
     yield from _unfit_name(workload, "KubeRay", limit=_RAY_NAME - added, at_most=Action.WARN)
-    if kind == "RayJob":
-        yield from _ray_job(workload.spec)
-    path = SPEC if field is None else SPEC / field
-    cluster = workload.spec if field is None else _object(workload.spec.get(field))
-    is_scaled = cluster.get("enableInTreeAutoscaling") is True
-    groups = cluster.get("workerGroupSpecs")
-    names: set[str] = set()
-    for index, raw in enumerate(groups if isinstance(groups, list) else ()):
-        group, at = _object(raw), path / "workerGroupSpecs" / Item(index)
-        least, most = group.get("minReplicas"), group.get("maxReplicas")
-        if type(least) is int and type(most) is int and least > most:
-            why = f"it is above maxReplicas, so KubeRay makes {max(most, 0)} replicas, and from v1.6 on no pod"
-            remedy = "lower it, or raise maxReplicas"
-            yield Finding(at / "minReplicas", least, why, remedy, at_most=Action.WARN, instead=(most,))
-        name = group.get("groupName")
-        if isinstance(name, str) and name in names:
-            why = "KubeRay refuses two worker groups of one name"
-            yield Finding(at / "groupName", name, why, "rename one", at_most=Action.WARN)
-        names.add(str(name))
-        if group.get("suspend") is True and is_scaled:
-            why = "KubeRay makes no pod if it scales a cluster that has a suspended group"
-            yield Finding(at / "suspend", True, why, "remove it, or enableInTreeAutoscaling", at_most=Action.WARN)
-        yield from _ray_resources(group, at)
-    if isinstance(head := cluster.get("headGroupSpec"), dict):
-        yield from _ray_resources(head, path / "headGroupSpec")
-
-
-def _ray_resources(group: Mapping[str, Any], path: FieldPath) -> Results:
-    start = _object(group.get("rayStartParams"))
-    stated = [key for key in ("num-cpus", "num-gpus", "memory", "resources") if start.get(key)]
-    if stated and group.get("resources"):
-        why = "KubeRay makes no pod of a group that has its resources here and in rayStartParams"
-        yield Finding(path / "resources", stated[0], why, "keep one of the two", at_most=Action.WARN)
-    if "labels" in start:
-        why = "KubeRay makes no pod of a group that has labels in rayStartParams"
-        at = path / "rayStartParams" / "labels"
-        yield Finding(at, start["labels"], why, "write them in the labels of the group", at_most=Action.WARN)
-
-
-def _ray_job(spec: Mapping[str, Any]) -> Results:
-    selects, suspends = bool(spec.get("clusterSelector")), spec.get("suspend") is True
-    if not selects and not isinstance(spec.get("rayClusterSpec"), dict):
-        yield Finding(SPEC / "rayClusterSpec", None, "KubeRay runs no RayJob without a cluster", "add it")
-    if suspends and selects:
-        why = "KubeRay does not suspend a RayJob in a cluster that others use"
-        yield Finding(SPEC / "suspend", True, why, "remove it, or give the RayJob its own cluster")
-    elif suspends and spec.get("shutdownAfterJobFinishes") is not True:
-        why = "KubeRay suspends no RayJob that keeps its cluster"
-        yield Finding(SPEC / "suspend", True, why, "set shutdownAfterJobFinishes: true")
-    for field, least in (
-        ("ttlSecondsAfterFinished", 0),
-        ("backoffLimit", 0),
-        ("activeDeadlineSeconds", 1),
-        ("preRunningDeadlineSeconds", 1),
-    ):
-        value = spec.get(field)
-        if type(value) is int and value < least:
-            yield Finding(SPEC / field, value, "KubeRay runs no RayJob with it", f"set {least} or more")
-    again = spec.get("backoffLimit")
-    if spec.get("submissionMode") == "InteractiveMode" and type(again) is int and again > 0:
-        why = "KubeRay repeats no interactive RayJob"
-        yield Finding(SPEC / "backoffLimit", again, why, "set 0", instead=(0,), at_most=Action.WARN)
+    yield from refused_by_kuberay(workload)
 
 
 _SPARK_ROLES = ("driver", "executor")
@@ -571,14 +508,14 @@ _SPARK_ROLES = ("driver", "executor")
 def _of_spark(workload: OptedInWorkload) -> Results:
     # The webhook reads names since v2.4.
     yield from _unfit_name(workload, "spark-operator", at_most=Action.WARN)
-    selector = _object(workload.spec.get("nodeSelector"))
-    if selector and any(_object(workload.spec.get(name)).get("nodeSelector") for name in _SPARK_ROLES):
+    selector = plain_object(workload.spec.get("nodeSelector"))
+    if selector and any(plain_object(workload.spec.get(name)).get("nodeSelector") for name in _SPARK_ROLES):
         why = "spark-operator refuses a nodeSelector of the application beside one of a role"
         yield Finding(SPEC / "nodeSelector", next(iter(selector)), why, "write it in both roles")
     version = workload.spec.get("sparkVersion")
     is_old = isinstance(version, str) and version.split(".", 1)[0] in {"0", "1", "2"}
     for name in _SPARK_ROLES:
-        if is_old and _object(workload.spec.get(name)).get("template") is not None:
+        if is_old and plain_object(workload.spec.get(name)).get("template") is not None:
             why = "spark-operator refuses a pod template of a role before Spark 3"
             yield Finding(SPEC / name / "template", version, why, "remove it, or set sparkVersion")
 
@@ -596,10 +533,6 @@ _CHECKS: dict[tuple[str, str], Callable[[OptedInWorkload], Results]] = {
     ("ray.io", "RayService"): _of_ray,
     ("sparkoperator.k8s.io", "SparkApplication"): _of_spark,
 }
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _or(value: Any, default: int) -> Any:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from webhook.model.reading import EMPTY, text
+from webhook.model.reading import plain_object, text
 
 # On the workload: how many groups of which role start together, such as "prefill=2,decode=1"; one of a role without an
 # entry.
@@ -75,7 +75,7 @@ def group_name(leader_worker_set: str, index: int) -> str:
 
 def surge_of(spec: Mapping[str, Any], groups: int) -> int:
     """How many groups one step of a rollout makes, from the spec of a LeaderWorkerSet: maxSurge, or maxUnavailable."""
-    stated = _object(_object(spec.get("rolloutStrategy")).get("rollingUpdateConfiguration"))
+    stated = plain_object(plain_object(spec.get("rolloutStrategy")).get("rollingUpdateConfiguration"))
     surge = _scaled(stated.get("maxSurge"), groups, up=True)
     return max(surge or _scaled(stated.get("maxUnavailable"), groups, up=False), 1)
 
@@ -89,8 +89,3 @@ def _scaled(value: object, groups: int, *, up: bool) -> int:
         return 0
     share = int(percent[1]) * groups
     return -(-share // 100) if up else share // 100
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    """An object; an empty one for a value of another type, which the API server refuses."""
-    return value if isinstance(value, dict) else EMPTY
