@@ -6,6 +6,7 @@ it is a warning.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import pairwise
@@ -28,6 +29,13 @@ _REDIS_ADDRESS = "RAY_REDIS_ADDRESS"
 _SCALER = "RAY_enable_autoscaler_v2"
 # Ray has tokens from the first of these on, and those of Kubernetes from the second.
 _TOKENS, _KUBERNETES_TOKENS = Version(2, 52), Version(2, 55)
+# What ParseGeneric of k8s.io/apimachinery needs of a version; the rest is any text.
+_VERSION = re.compile(r"\s*v?([0-9]{1,4})\.([0-9]{1,4})")
+# What begins a placeholder.
+_UNRENDERED = re.compile(r"[${<]")
+# What a YAML text has that may be a mapping, a reference or a placeholder.
+_MAY_BE_MAPPING = re.compile(r"[:?{!&*<$]")
+_NULLS = frozenset({"", "~", "null", "Null", "NULL", "---", "..."})
 _UPGRADES = {
     "RayCluster": ("Recreate", "None"),
     "RayService": ("NewClusterWithIncrementalUpgrade", "NewCluster", "None"),
@@ -221,10 +229,11 @@ def _tokens(cluster: _Cluster) -> Results:
         yield _warning(at / "secretName", options["secretName"], why, "remove it, or enableK8sTokenAuth")
     if options.get("mode") != "token":
         return
-    stated, least = cluster.spec.get("rayVersion"), _KUBERNETES_TOKENS if of_kubernetes else _TOKENS
-    version = Version.parse(stated) if isinstance(stated, str) else None
-    # A version of another form may be one that Go reads.
-    if (not stated) if version is None else version < least:
+    stated, least = cluster.spec.get("rayVersion") or "", _KUBERNETES_TOKENS if of_kubernetes else _TOKENS
+    if not isinstance(stated, str) or _UNRENDERED.search(stated):
+        return
+    version = _VERSION.match(stated)
+    if version is None or Version(int(version[1]), int(version[2])) < least:
         why = f"KubeRay makes no pod with tokens before Ray {least}, or for an unknown version"
         yield _warning(cluster.path / "rayVersion", stated, why, f"set the version of the image, {least} or later")
 
@@ -266,9 +275,20 @@ def _ray_job(spec: Mapping[str, Any]) -> Results:
     if selects and not cluster:
         why = "KubeRay runs no RayJob whose selector names no cluster"
         yield _warning(SPEC / "clusterSelector" / "ray.io/cluster", cluster, why, "name the RayCluster")
+    if _is_no_mapping(environment := spec.get("runtimeEnvYAML")):
+        why = "KubeRay runs no RayJob whose environment is no mapping of YAML"
+        yield Finding(SPEC / "runtimeEnvYAML", environment, why, "write key: value")
     if mode == "SidecarMode":
         yield from _in_head(spec)
     yield from _deletion_strategy(spec)
+
+
+def _is_no_mapping(written: Any) -> bool:
+    """Whether a text of YAML is surely another value than a mapping or null."""
+    if not isinstance(written, str) or _MAY_BE_MAPPING.search(written):
+        return False
+    lines = [line.strip() for line in written.splitlines()]
+    return any(line not in _NULLS and not line.startswith("#") for line in lines)
 
 
 def _in_head(spec: Mapping[str, Any]) -> Results:

@@ -158,6 +158,7 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
     yield from _target_names(job_set)
     yield from _coordinator(job_set)
     yield from _failure_rules(job_set)
+    yield from _gated_restarts(job_set)
     yield from _claims(job_set)
     manager = job_set.spec.get("managedBy")
     # After the domain stands a path of any depth.
@@ -318,12 +319,49 @@ def _failure_rules(job_set: JobSet) -> Results:
         elif name in names:
             yield Finding(path / "name", name, "JobSet refuses two rules of one name", "rename one")
         names.add(str(name))
+        if (action := failure_rule.get("action")) in _OF_ONE_JOB:
+            why = "JobSet refuses it unless its feature gate RestartJob is on, which it is not by default"
+            yield Finding(path / "action", action, why, "turn the gate on, or set RestartJobSet", at_most=Action.WARN)
         reasons = failure_rule.get("onJobFailureReasons")
         for place, reason in enumerate(reasons if isinstance(reasons, list) else ()):
             if reason not in _REASONS:
                 remedy = f"name one of {', '.join(_REASONS)}"
                 at = path / "onJobFailureReasons" / Item(place)
                 yield Finding(at, reason, "JobSet refuses a reason for which no Job fails", remedy)
+
+
+_OF_ONE_JOB = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
+_MOST_RESTARTED = 1024
+_IN_PLACE = "InPlaceRestart"
+
+
+def _gated_restarts(job_set: JobSet) -> Results:
+    """What JobSet refuses of restarts in place, and of those of one Job, whether or not their feature gates are on."""
+    policy = plain_object(job_set.spec.get("failurePolicy"))
+    rules = policy.get("rules")
+    actions = {plain_object(raw).get("action") for raw in (rules if isinstance(rules, list) else ())}
+    in_place = policy.get("restartStrategy") == _IN_PLACE
+    if in_place:
+        at = SPEC / "failurePolicy" / "restartStrategy"
+        why = f"JobSet refuses it unless its feature gate {_IN_PLACE} is on, which it is not by default"
+        yield Finding(at, _IN_PLACE, why, "turn the gate on, or set Recreate", at_most=Action.WARN)
+    for index, part in enumerate(job_set.parts):
+        replicas = job_set.spec["replicatedJobs"][index].get("replicas")
+        if not actions.isdisjoint(_OF_ONE_JOB) and type(replicas) is int and replicas > _MOST_RESTARTED:
+            why = f"JobSet restarts one Job of at most {_MOST_RESTARTED}"
+            yield Finding(part.path / "replicas", replicas, why, "lower it, or set the action RestartJobSet")
+        spec, path = job_set.job_spec(index), part.path / "template" / "spec"
+        if not in_place:
+            continue
+        for field, needed in (("backoffLimit", _INT32), ("podReplacementPolicy", "Failed")):
+            if (value := spec.get(field)) != needed:
+                why = "JobSet refuses another value with restarts in place"
+                yield Finding(path / field, value, why, f"set {needed}", instead=(needed,))
+        completions, parallelism = spec.get("completions"), spec.get("parallelism")
+        if completions is None or completions != parallelism:
+            why = "JobSet restarts only Jobs in place that state as many completions as parallelism"
+            instead = () if parallelism is None else (parallelism,)
+            yield Finding(path / "completions", completions, why, "set both to one number", instead=instead)
 
 
 # --- LeaderWorkerSet and TrainJob

@@ -295,6 +295,7 @@ def test_a_minimum_of_a_train_job_is_judged_where_its_author_wrote_it() -> None:
         (ray_cluster(worker_group(replicas=3)), [(2, [("headgroup", 1), ("gpu", 1)])]),
         (ray_cluster(worker_group(minReplicas=0)), [(2, [("headgroup", 1), ("gpu", 2)])]),
         (ray_cluster(worker_group(numOfHosts=4)), [(2, [("headgroup", 1), ("gpu", 4)])]),
+        (ray_cluster(worker_group(replicas=3, suspended=True)), [(2, [("headgroup", 1), ("gpu", 1)])]),
         (ray_job(worker_group(replicas=3)), [(2, [("headgroup", 1), ("gpu", 1)])]),
         (pytorch_job(), [(2, [("master", 1), ("worker", 3)])]),
         (pytorch_job(runPolicy={"schedulingPolicy": {"minAvailable": 2}}), [(2, [("master", 1), ("worker", 1)])]),

@@ -165,12 +165,19 @@ def test_a_group_that_something_else_makes_is_not_in_the_queue_of_the_profile(sc
         assert not rules & {"volcano/owner-queue", "kai/owner-queue", "kai/owner-no-queue"}
 
 
+def partitions(total: int, size: int, **policy: Any) -> Manifest:
+    return {"totalPartitions": total, "partitionSize": size, **policy}
+
+
 @pytest.mark.parametrize(
     ("manifest", "answer"),
     [
         (of_job(task("a", 6, cpu="1")), Answer.NEVER),
         (of_job(task("a", 6, cpu="1"), minAvailable=5), Answer.NEVER),
         (of_job(task("a", 6, cpu="1"), minAvailable=4), Answer.UNKNOWN),
+        # Volcano's webhook writes the pods of minPartitions as the minimum of the task.
+        (of_job(task("a", 6, cpu="1", partitionPolicy=partitions(3, 2, minPartitions=3))), Answer.NEVER),
+        (of_job(task("a", 6, cpu="1", partitionPolicy=partitions(3, 2, minPartitions=2))), Answer.UNKNOWN),
         # At least one pod of the large task is needed: the other has only three.
         (of_job(task("a", 3), task("b", 3, cpu="5"), minAvailable=4), Answer.NEVER),
         (of_job(task("a", 3), task("b", 3, cpu="5"), minAvailable=3), Answer.UNKNOWN),
@@ -246,10 +253,6 @@ SHAPE = "volcano/job-shape"
 
 def with_policies(*policies: Manifest) -> Manifest:
     return of_job(task("a", 2), policies=list(policies))
-
-
-def partitions(total: int, size: int, **policy: Any) -> Manifest:
-    return {"totalPartitions": total, "partitionSize": size, **policy}
 
 
 ON_FAILURE = {"event": "PodFailed", "action": "RestartJob"}

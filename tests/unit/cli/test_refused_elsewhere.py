@@ -152,6 +152,11 @@ def mounting(name: str) -> dict[str, Any]:
     return {"spec": {"restartPolicy": "Never", "containers": [container]}}
 
 
+IN_PLACE = {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}
+ONE_JOB = {"failurePolicy": {"rules": [{"action": "RestartJob"}]}}
+RESTARTED = {"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed", "completions": 2, "parallelism": 2}
+STRATEGY = ("warn", "spec.failurePolicy.restartStrategy", "InPlaceRestart")
+ACTION = ("warn", "spec.failurePolicy.rules[0].action", "RestartJob")
 CLAIMS = "spec.volumeClaimPolicies[0]"
 ROLLING = "spec.rolloutStrategy.rollingUpdateConfiguration"
 REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
@@ -178,6 +183,24 @@ REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
     "failure of a missing Job": (
         job_set(failurePolicy={"rules": [TARGET]}),
         [("deny", "spec.failurePolicy.rules[0].targetReplicatedJobs[0]", "zz")],
+    ),
+    "restarts in place": (job_set(job=RESTARTED, **IN_PLACE), [STRATEGY]),
+    "restarts in place of Jobs that give up": (
+        job_set(job={**RESTARTED, "backoffLimit": 6}, **IN_PLACE),
+        [STRATEGY, ("deny", f"{POD}.backoffLimit", 6)],
+    ),
+    "restarts in place of pods that are replaced early": (
+        job_set(job={**RESTARTED, "podReplacementPolicy": None}, **IN_PLACE),
+        [STRATEGY, ("deny", f"{POD}.podReplacementPolicy", None)],
+    ),
+    "restarts in place of more completions": (
+        job_set(job={**RESTARTED, "completions": 3}, **IN_PLACE),
+        [STRATEGY, ("deny", f"{POD}.completions", 3)],
+    ),
+    "restarts of one Job": (job_set(**ONE_JOB), [ACTION]),
+    "restarts of one Job among many": (
+        job_set(replicas=1025, **ONE_JOB),
+        [ACTION, ("deny", "spec.replicatedJobs[0].replicas", 1025)],
     ),
     "success of its Job": (job_set(successPolicy={"targetReplicatedJobs": ["w"]}), []),
     "indexed without completions": (job(**INDEXED, parallelism=2), [("deny", "spec.completions", None)]),

@@ -255,7 +255,8 @@ def _of_ray(workload: OptedInWorkload) -> PodGrouping:
             continue
         group = mapping(value_at(workload.raw, part.path)[1])
         replicas, least = integer(group.get("replicas")) or 0, integer(group.get("minReplicas")) or 0
-        if flag(group.get("suspended")) or not (replicas or least):
+        # Podgrouper would leave out a group that is `suspended`, a field that KubeRay's schema does not have.
+        if not (replicas or least):
             continue
         if least > replicas:
             why = f"podgrouper makes no PodGroup if replicas ({replicas}) is lower, so no pod of the cluster starts"

@@ -9,7 +9,8 @@ Source: volcano-sh/volcano, pkg/controllers/job, pkg/webhooks/admission/jobs, pk
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.reading import integer, mapping, sequence, text
@@ -22,7 +23,7 @@ SCHEDULER, QUEUE = "volcano", "default"
 
 
 class Task(NamedTuple):
-    """A task: its pods, the minimum that it states, and the one that it has; None if that depends on its partitions."""
+    """A task: its pods, the minimum that it states, and the one that it has; None if the releases differ."""
 
     path: FieldPath
     replicas: int
@@ -42,10 +43,21 @@ def tasks_of(workload: OptedInWorkload) -> list[Task]:
     for index, raw in enumerate(sequence(workload.spec.get("tasks"))):
         task = mapping(raw)
         replicas, stated = integer(task.get("replicas")) or 0, integer(task.get("minAvailable"))
-        needed = replicas if stated is None and task.get("partitionPolicy") is None else stated
+        needed = _filled_in(task, replicas) if stated is None else stated
         waits = bool(sequence(mapping(task.get("dependsOn")).get("name")))
         found.append(Task(SPEC / "tasks" / Item(index, text(task.get("name"))), replicas, stated, needed, waits))
     return found
+
+
+def _filled_in(task: Mapping[str, Any], replicas: int) -> int | None:
+    """The minimum that Volcano's webhook writes for a task. None if there are partitions and no minPartitions: it was 0
+    before v1.14.4 and in v1.15.0, and is that of all replicas.
+    """
+    if task.get("partitionPolicy") is None:
+        return replicas
+    policy = mapping(task["partitionPolicy"])
+    least, size = integer(policy.get("minPartitions")) or 0, integer(policy.get("partitionSize")) or 0
+    return least * size if least > 0 else None
 
 
 def minimum_of(workload: OptedInWorkload) -> int | None:
@@ -86,7 +98,7 @@ def pod_groups_of(workload: OptedInWorkload) -> SchedulerGroups:
     """The PodGroup that Volcano's controller makes of a Volcano Job. Raises `Malformed`."""
     tasks, minimum = tasks_of(workload), minimum_of(workload)
     if any(task.needed is None for task in tasks):
-        return SchedulerGroups((), "its minimum depends on the partitions of a task, which are not read")
+        return SchedulerGroups((), "a task with partitions states no minimum, and releases of Volcano differ in it")
     if minimum is None:
         minimum = sum(task.needed or 0 for task in tasks)
     each = tasks_count(tasks, minimum)
