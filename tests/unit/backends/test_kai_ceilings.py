@@ -8,9 +8,12 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
+from tests.unit.shapes.workloads import ray_cluster, template, view, worker_group
 from webhook.backends.kai.ceilings import ceilings_of
 from webhook.backends.kai.facts import QUEUES
+from webhook.backends.kai.gangs import project_queue
 from webhook.backends.kai.settings import KaiSettings
+from webhook.fit.gang_shapes import shapes_of_workload
 from webhook.fit.packing import Ceilings
 from webhook.fit.reading import KAI
 from webhook.fit.shape import GangShape
@@ -153,6 +156,46 @@ def test_the_quota_limits_only_a_gang_that_is_never_preempted(
     shape = gang(member(requests={GPU: "8"}), queues=QUEUE, labels=labels, priority_class=priority_class)
     quota = open_queue(gpu={"limit": -1, "quota": 8})
     assert refused(shape, team_a=quota) == expected
+
+
+CLASS = "priorityClassName"
+OF_RAY = "ray.io/priority-class-name"
+
+
+@pytest.mark.parametrize(
+    ("labels", "of_pods", "in_spec", "expected"),
+    [
+        ({}, {}, "build", ["team-a"]),
+        ({}, {}, "train", []),
+        ({}, {CLASS: "build"}, "train", ["team-a"]),
+        ({CLASS: "build"}, {CLASS: "train"}, "train", ["team-a"]),
+        # Of a name that is no class, podgrouper takes a class of its configuration, and not the next name.
+        ({CLASS: "unknown"}, {}, "build", []),
+        ({}, {CLASS: ""}, "build", []),
+        ({OF_RAY: "train"}, {}, "build", []),
+        ({OF_RAY: "unknown"}, {}, "build", []),
+        ({OF_RAY: "build", CLASS: "train"}, {}, "train", ["team-a"]),
+    ],
+)
+def test_podgrouper_takes_the_class_that_is_named_first(
+    labels: dict[str, str], of_pods: dict[str, str], in_spec: str, expected: list[str]
+) -> None:
+    pods = template(labels=of_pods)
+    pods["spec"]["priorityClassName"] = in_spec
+    pods["spec"]["containers"][0]["resources"] = {"limits": {GPU: "8"}}
+    manifest = ray_cluster(worker_group(minReplicas=2, template=pods), headGroupSpec={"template": pods})
+    manifest["metadata"]["labels"] |= {**labels, **QUEUE}
+    (shape,) = shapes_of_workload(view(manifest))
+    quota = open_queue(gpu={"limit": -1, "quota": 8})
+    assert refused(shape, team_a=quota) == expected
+
+
+def test_the_queue_of_a_project_is_that_of_podgrouper() -> None:
+    pods = template(labels={"kai.scheduler/node-pool": "h100"})
+    manifest = ray_cluster(worker_group(template=pods))
+    assert project_queue(view(manifest), KaiSettings()) is None
+    manifest["metadata"]["labels"]["project"] = "team-b"
+    assert project_queue(view(manifest), KaiSettings()) == "team-b-h100"
 
 
 def test_unknown_queues_and_limits_are_told() -> None:

@@ -108,7 +108,7 @@ class KaiBackend(Backend[KaiSettings]):
         name = gangs.named_queue(workload, self.settings)
         if name is None and not made_elsewhere(workload):
             name = self.settings.defaultQueue
-        name = name or DEFAULT_QUEUE
+        name = name or gangs.project_queue(workload, self.settings) or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:

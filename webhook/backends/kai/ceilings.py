@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, NON_PREEMPTIBLE
+from webhook.backends.kai.podgrouper import RAY
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import leaves, path_of, place_of
 from webhook.fit.demand import MOST_TRIED, Counted, allows
@@ -38,7 +40,7 @@ _MISSING = "the KAI Queue {} above {} is unknown"
 _MIG = re.compile(r"nvidia\.com/mig-(\d{1,2})g\.", re.ASCII)
 _MILLI = 1000
 # The name of a PriorityClass, on a workload or a pod.
-_CLASS_LABEL = "priorityClassName"
+_CLASS_LABEL, _RAY_CLASS = "priorityClassName", "ray.io/priority-class-name"
 # Under these names a Queue states what it gives. GPUs are kept in thousandths.
 _GPU, _PLAIN = "gpu", ("cpu", "memory")
 # The amounts of a Queue, with None for no limit.
@@ -131,36 +133,33 @@ def _is_never_preempted(shape: GangShape, facts: ClusterFacts) -> bool:
 
 def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterFacts) -> bool:
     """Return whether podgrouper surely finds a class with which a gang is never preempted, whichever pod it reads. It
-    takes the first name that is a class: in the label of the workload, in that of the pod, in the pod's spec.
+    takes the first name that is stated: in the label of the workload, in that of the pod, in the pod's spec. If there
+    is no such class, it takes one of its configuration. Of Ray it takes the label of Ray, whatever it names.
     """
     above = (workload, workload.train_job) if isinstance(workload, MadeJobSet) else (workload,)
     templates = [member.template for member in shape.members]
     if any(LABEL_PREEMPTIBILITY in one.labels for one in (*above, *templates)) or not templates:
         return False
-    of_owner = [name for one in above if (name := text(one.labels.get(_CLASS_LABEL)))]
+    known = facts.priority_classes or {}
+    if workload.resource.api.group == RAY and _RAY_CLASS in workload.labels:
+        found = known.get(text(workload.labels[_RAY_CLASS]) or "")
+        return found is not None and found.value >= NON_PREEMPTIBLE
     return all(
-        (value := _value_of((*of_owner, text(one.labels.get(_CLASS_LABEL)), _class_in(one)), facts)) is not None
-        and value >= NON_PREEMPTIBLE
-        for one in templates
+        (value := _value_of(template, [one.labels for one in above], facts)) is not None and value >= NON_PREEMPTIBLE
+        for template in templates
     )
 
 
-def _class_in(template: PodTemplate) -> str | None:
-    return text(template.spec.get("priorityClassName"))
-
-
-def _value_of(names: Iterable[str | None], facts: ClusterFacts) -> int | None:
-    """Return the value of the first class that exists; of the cluster's default class, which the API server writes into
-    pods that name none. None if it is not known.
+def _value_of(template: PodTemplate, above: Iterable[Mapping[str, Any]], facts: ClusterFacts) -> int | None:
+    """Return the value of the class that is named first; of the cluster's default class, which the API server writes
+    into pods that name none. None if it is not known.
     """
-    known, whole = facts.priority_classes or {}, facts.is_whole("priority_classes")
-    *labels, own = names
-    for name in (*labels, own):
-        if name is not None and (found := known.get(name)) is not None:
-            return found.value
-        if name is not None and not whole:
-            return None
-    if own is not None or not whole:
+    known = facts.priority_classes or {}
+    labels = next((labels for labels in (*above, template.labels) if _CLASS_LABEL in labels), None)
+    name = text(template.spec.get("priorityClassName")) if labels is None else text(labels[_CLASS_LABEL]) or ""
+    if name is not None:
+        return known[name].value if name in known else None
+    if not facts.is_whole("priority_classes"):
         return None
     return min((found.value for found in known.values() if found.is_default), default=None)
 
