@@ -104,7 +104,7 @@ OF_OPTED_IN = (Subject.OPTED_IN, Subject.ANY_WORKLOAD)
 
 
 # Uses are read from PodCliqueSets and pods, so a workload of another kind may use any capability.
-_EVERY_USE: Uses = dict.fromkeys(Capability, [])
+_EVERY_USE: Uses = {capability: [] for capability in Capability}
 
 
 class Change(NamedTuple):
