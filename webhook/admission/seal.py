@@ -21,13 +21,14 @@ def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, setting
     seal = profile.seal
     if seal is None or not seal.given or not settings.registration.must_answer:
         return None
-    if not settings.tenancy.is_grove_operator(user) or pod.podgang is None or pod.podclique is None:
+    podgang, podclique = pod.podgang, pod.podclique
+    if not settings.tenancy.is_grove_operator(user) or podgang is None or podclique is None:
         return None
-    if any(getattr(facts, part) for part in seal.parts):
+    if seal.parts and any(getattr(facts, part) for part in seal.parts):
         outcome = run(seal.asked, pod_context(pod, profile, facts, settings, {}), pod.template)
         if outcome.findings or outcome.unjudged:
             return None
-    return f"{pod.podgang}/{pod.podclique}/{seal.digest}"
+    return f"{podgang}/{podclique}/{seal.digest}"
 
 
 def seal_patch(pod: Pod, seal: str | None) -> tuple[Operation, ...]:

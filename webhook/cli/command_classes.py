@@ -21,6 +21,8 @@ AnyCommand = Any
 HELP = {"help_option_names": ["-h", "--help"]}
 # What Typer says of a value that is not among the allowed ones.
 _WRONG_CHOICE = re.compile(r"(?:Value error, )?'(?P<word>.*)' is not one of (?P<known>'.*')\.")
+# The flags that Typer adds. To read one that is not given, and whose default is None, it would import pydantic.
+_OF_TYPER = frozenset({"help", "install_completion", "show_completion"})
 
 
 class _Command(TyperCommand):
@@ -94,4 +96,6 @@ def _without_types(parameters: Any) -> Any:
     for one in parameters:
         if isinstance(one, TyperOption) and one.is_flag:
             one.metavar = ""
+            if one.name in _OF_TYPER:
+                one.default = False
     return parameters

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.backends.registry import installed_backends
-from webhook.cli.first_configuration import first_configuration
 from webhook.cli.judging_configuration import DEFAULT, FILE_NAME, NO_FILE, judging_configuration
 from webhook.cli.options import Kubeconfig, KubeContext, OwnNamespace, configured, console
 from webhook.cli.output import as_json_text
-from webhook.cli.settings_text import settings_lines
-from webhook.clock import MACHINE_CLOCK
-from webhook.config.schema import published_schema
-from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, InputError
 from webhook.installation.names import NAMESPACE
 from webhook.model.near_names import meant
-from webhook.sources.configuration import load_settings
+
+if TYPE_CHECKING:
+    from webhook.config.settings import Settings
 
 config_app = typer.Typer(help="The configuration file.", no_args_is_help=True)
 # Hidden, so that `rollcall check FOLDER` does not read it as a manifest.
@@ -53,6 +49,10 @@ def init(
     - `rollcall config init --scheduler koord-scheduler`
     - `rollcall config init --scheduler kai-scheduler --scheduler default-scheduler --out deploy/rollcall.yaml`
     """
+    from webhook.backends.registry import installed_backends
+    from webhook.cli.first_configuration import first_configuration
+    from webhook.config.schema import published_schema
+
     known = installed_backends()
     for name in scheduler:
         if name not in known:
@@ -91,6 +91,8 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE", show_default=Fals
 
     - `rollcall config check rollcall.yaml`
     """
+    from webhook.sources.configuration import load_settings
+
     _print(load_settings(file))
 
 
@@ -143,10 +145,15 @@ def schema() -> None:
 
     - `rollcall config schema > .rollcall.schema.json`
     """
+    from webhook.config.schema import published_schema
+
     typer.echo(as_json_text(published_schema()))
 
 
 def _print(settings: Settings) -> None:
+    from webhook.cli.settings_text import settings_lines
+    from webhook.clock import MACHINE_CLOCK
+
     out = console()
     for line in settings_lines(settings, MACHINE_CLOCK.now()):
         out.print(line, markup=False)

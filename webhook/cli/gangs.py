@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from webhook.cli.connection import connected, known_settings_there, namespace_there, settings_there
-from webhook.cli.gang_text import GangTable, tell_strangers_unknown
-from webhook.cli.loss_text import print_losses
 from webhook.cli.options import (
     CONTEXT_OR_ALL,
     DryRun,
@@ -22,7 +19,6 @@ from webhook.cli.options import (
     namespace_option,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
-from webhook.clock import MACHINE_CLOCK
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
@@ -68,6 +64,8 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     - `rollcall gangs -A --lost`
     - `rollcall gangs -A --config rollcall.yaml -o json`
     """
+    from webhook.cli.connection import connected, namespace_there, settings_there
+
     if command.invoked_subcommand is not None:
         return
     if lost and (held or watch):
@@ -97,6 +95,8 @@ class _Choice(NamedTuple):
 
 
 async def _show(settings: Settings, access: Access, choice: _Choice, output: Format) -> None:
+    from webhook.cli.gang_text import GangTable
+    from webhook.cli.loss_text import print_losses
     from webhook.gangs.gang_view import looking
     from webhook.telemetry.logs import configure
 
@@ -129,6 +129,7 @@ async def _show(settings: Settings, access: Access, choice: _Choice, output: For
 
 async def _found(look: GangView, choice: _Choice) -> list[GangHealth]:
     """The gangs of the choice. Raises `FactsUnavailable` if it is not known which lost pods, and these are chosen."""
+    from webhook.cli.gang_text import tell_strangers_unknown
     from webhook.errors import FactsUnavailable
 
     every = look.gangs(choice.namespace)
@@ -171,6 +172,8 @@ def ungate(
     - `rollcall gangs ungate demo-0 -n team-a`
     - `rollcall gangs ungate --all --dry-run`
     """
+    from webhook.cli.connection import connected
+
     if every == bool(names):
         raise typer.BadParameter("name the gangs, or give --all")
     access = connected(kubeconfig, context)
@@ -203,6 +206,8 @@ def remedy(
     - `rollcall gangs remedy demo-0 -n team-a --dry-run`
     - `rollcall gangs remedy jobset/train -n team-a`
     """
+    from webhook.cli.connection import connected, settings_there
+
     access = connected(kubeconfig, context)
     space = namespace or access.namespace or "default"
     code = asyncio.run(_remedy(settings_there(config, access), access, space, name, dry_run=dry_run))
@@ -235,6 +240,7 @@ def give_back(
 
     - `rollcall gangs give-back --config rollcall.yaml --dry-run`
     """
+    from webhook.cli.connection import connected, known_settings_there
     from webhook.errors import FactsUnavailable
     from webhook.reconciler.run import Reconciler
     from webhook.reconciler.single_pass import reconcile_once
@@ -298,6 +304,7 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
 
 async def _remedy(settings: Settings, access: Access, namespace: str, name: str, *, dry_run: bool) -> int:
     """Carry out the remedy of one gang, and print it. Return the exit code."""
+    from webhook.clock import MACHINE_CLOCK
     from webhook.errors import InputError, RequestFailed
     from webhook.gangs.gang_view import looking
     from webhook.gangs.remedies import needed_remedy

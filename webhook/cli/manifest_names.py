@@ -5,14 +5,17 @@ account.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import typer
 
 from webhook import __version__
 from webhook.installation.names import NAMESPACE, SHARED_NAMESPACES
-from webhook.installation.webhooks import Address
 from webhook.model.naming import NAMESPACE_PATTERN
+
+if TYPE_CHECKING:
+    from webhook.installation.webhooks import Address
 
 # namespace/name:port, as RFC 1123 labels.
 _SERVICE = re.compile(
@@ -67,6 +70,8 @@ def is_reachable(url: str) -> bool:
 
 def service_of(written: str, option: str) -> tuple[str, Address]:
     """Return the namespace of a service, and its address."""
+    from webhook.installation.webhooks import Address
+
     found = _SERVICE.fullmatch(written)
     if found is None or not 0 < int(found[3] or 443) < 2**16:
         why = f"{written!r} is not NAMESPACE/NAME[:PORT], such as rollcall-system/rollcall"

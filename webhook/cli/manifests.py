@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.cli.manifest_names import IMAGE, account_of, image_of, is_reachable, namespace_of, service_of
+from webhook.cli.manifest_names import IMAGE
 from webhook.cli.network_options import (
     USUAL_PORTS,
     Callers,
@@ -28,18 +28,12 @@ from webhook.cli.network_options import (
 )
 from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.output import as_json_text, tell
-from webhook.cli.shadow_files import shadow_texts
-from webhook.cli.yaml_text import as_yaml_text
-from webhook.config.settings import Settings
-from webhook.installation.access import access_rules, reconciler_access_rules
-from webhook.installation.installed_objects import everything
 from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT
-from webhook.installation.needed_kinds import needed_kinds
-from webhook.installation.net import net_policy
-from webhook.installation.options import Options, Reconciler, named_by_content, placed
-from webhook.installation.pod_network import Ports
-from webhook.installation.webhooks import Address, webhook_configurations
-from webhook.model.reading import Manifest
+from webhook.installation.options import Reconciler
+
+if TYPE_CHECKING:
+    from webhook.config.settings import Settings
+    from webhook.model.reading import Manifest
 
 manifests_app = typer.Typer(help="The objects that a cluster needs, as manifests.", no_args_is_help=True)
 
@@ -121,6 +115,9 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
     - `rollcall manifests webhooks --url https://127.0.0.1:8443 --ca certs/ca.crt`
     - `rollcall manifests webhooks --config rollcall.yaml --url https://10.0.0.7:8443 --next-url https://10.0.0.7:8444`
     """
+    from webhook.cli.manifest_names import is_reachable, service_of
+    from webhook.installation.webhooks import Address, webhook_configurations
+
     namespace, address = service_of(service, "--service")
     settings = _deciding(configured(config), failure_policy)
     if url is not None:
@@ -159,6 +156,9 @@ def rbac(
 
     - `rollcall manifests rbac --config rollcall.yaml | kubectl apply -f -`
     """
+    from webhook.cli.manifest_names import account_of
+    from webhook.installation.access import access_rules, reconciler_access_rules
+
     own, other = account_of(account, "--account"), account_of(reconciler, "--reconciler")
     settings = configured(config)
     if settings.certificates.self_managed and own == other:
@@ -181,6 +181,9 @@ def net(
 
     - `rollcall manifests net --config rollcall.yaml | kubectl apply -f -`
     """
+    from webhook.cli.manifest_names import namespace_of
+    from webhook.installation.net import net_policy
+
     found = net_policy(configured(config), namespace_of(namespace))
     if not found:
         tell("registration.net is off: there is nothing to print")
@@ -230,6 +233,12 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
     - `rollcall manifests all --config rollcall.yaml --cert-manager | kubectl apply -f -`
     - `rollcall manifests all --config rollcall.yaml --host-network --serving-port 10443 | kubectl apply -f -`
     """
+    from webhook.cli.manifest_names import image_of, namespace_of
+    from webhook.cli.shadow_files import shadow_texts
+    from webhook.installation.installed_objects import everything
+    from webhook.installation.options import Options, named_by_content
+    from webhook.installation.pod_network import Ports
+
     ports = Ports(serving_port, next_port, health_port, reconciler_port)
     settings = _deciding(configured(config), failure_policy)
     options = Options(
@@ -260,6 +269,8 @@ def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
 
     - `rollcall manifests crds --config rollcall.yaml`
     """
+    from webhook.installation.needed_kinds import needed_kinds
+
     found = needed_kinds(configured(config))
     if output is Format.JSON:
         named = [
@@ -294,6 +305,7 @@ def write(
 
     - `rollcall manifests write deploy --config rollcall.yaml && kubectl apply -k deploy/self-managed`
     """
+    from webhook.cli.manifest_names import image_of, namespace_of
     from webhook.cli.write_manifests import write as write_files
     from webhook.cli.write_manifests import written
 
@@ -309,6 +321,8 @@ def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Setti
 
 
 def _reconciler(settings: Settings, wanted: Reconciler | None) -> Reconciler:
+    from webhook.installation.options import placed
+
     found = placed(settings, wanted)
     if wanted is not None and found is not wanted:
         raise typer.BadParameter(_KEY_APART, param_hint="--reconciler")
@@ -333,6 +347,8 @@ def _bundle(ca: Path | None) -> str | None:
 
 
 def _print(manifests: Iterable[Manifest], output: Format) -> None:
+    from webhook.cli.yaml_text import as_yaml_text
+
     if output is Format.JSON:
         whole = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
         typer.echo(as_json_text(whole))

@@ -5,39 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from webhook.cli.options import Configuration, configured, console, judging_files
 from webhook.cli.output import CLEAN, REFUSED
-from webhook.cli.yaml_text import as_yaml_text
-from webhook.clock import MACHINE_CLOCK
-from webhook.config.settings import Settings
-from webhook.config.workloads_section import built_in_documents, built_in_forms, built_in_shapes
 from webhook.errors import Inexpressible, InputError
-from webhook.explain.workload_tree import workload_tree
-from webhook.model.facts import ClusterFacts
 from webhook.model.near_names import meant
-from webhook.model.reading import Malformed
-from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.gang import no_gang
-from webhook.model.workloads.shapes.shape import Over, WorkloadShape
-from webhook.model.workloads.shapes.workload import ShapedWorkload
-from webhook.model.workloads.workload import Part
-from webhook.offline.judgement import Judgement, judge, kind_of, objects_in
-from webhook.offline.opted_in_pods import expected_pods
-from webhook.offline.shape_drafts import draft_of
-from webhook.offline.translation import translated
-from webhook.pictures.folding import gang_picture
-from webhook.pictures.text import tree_lines
-from webhook.sources.configuration import load_shapes
-from webhook.sources.facts import with_field_names
-from webhook.sources.manifests import Document, files_of, read_file
-from webhook.sources.worlds import one_world
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from webhook.config.settings import Settings
+    from webhook.model.facts import ClusterFacts
+    from webhook.model.workloads.shapes.shape import WorkloadShape
+    from webhook.model.workloads.workload import Part
+    from webhook.offline.judgement import Judgement
+    from webhook.sources.manifests import Document
 
 shapes_app = typer.Typer(no_args_is_help=True, help="Kinds of workloads that are declared by WorkloadShapes.")
 _INDENT = "    "
@@ -57,6 +42,11 @@ def list_shapes(config: Configuration = None) -> None:
     - `rollcall shapes list`
     - `rollcall shapes list --config rollcall.yaml`
     """
+    from rich.table import Table
+    from rich.text import Text
+
+    from webhook.config.workloads_section import built_in_shapes
+
     settings, known = configured(config), built_in_shapes()
     table = Table(box=None, pad_edge=False)
     for title in ("NAME", "KIND", "GANG", "OPTED IN BY", "FROM"):
@@ -74,6 +64,8 @@ def list_shapes(config: Configuration = None) -> None:
 
 
 def _gang(shape: WorkloadShape) -> str:
+    from webhook.model.workloads.shapes.shape import Over
+
     if shape.left_to:
         return f"that of its {shape.left_to}"
     return {
@@ -93,10 +85,15 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME", help="A built-in sh
 
     - `rollcall shapes show raycluster`
     """
+    from webhook.cli.yaml_text import as_yaml_text
+    from webhook.config.workloads_section import built_in_documents
+
     typer.echo(as_yaml_text(built_in_documents()[_known(name)]), nl=False)
 
 
 def _known(name: str) -> str:
+    from webhook.config.workloads_section import built_in_shapes
+
     known = built_in_shapes()
     if name not in known:
         raise typer.BadParameter(f"{name}: is not a built-in shape (allowed: {', '.join(known)}){meant(name, known)}")
@@ -121,6 +118,12 @@ def init(
 
     - `rollcall shapes init Training --from-crd crd.yaml > training.yaml`
     """
+    from webhook.cli.yaml_text import as_yaml_text
+    from webhook.model.reading import Malformed
+    from webhook.offline.judgement import kind_of, objects_in
+    from webhook.offline.shape_drafts import draft_of
+    from webhook.sources.manifests import read_file
+
     for document in read_file(from_crd, may_be_empty=False):
         for manifest, _ in objects_in(document.manifest):
             if kind_of(manifest).kind != "CustomResourceDefinition":
@@ -155,6 +158,15 @@ def test(
     - `rollcall shapes test training.yaml samples/`
     - `rollcall shapes test raycluster cluster.yaml --scheduler kai-scheduler`
     """
+    from webhook.clock import MACHINE_CLOCK
+    from webhook.config.workloads_section import built_in_forms
+    from webhook.model.facts import ClusterFacts
+    from webhook.offline.judgement import judge, kind_of, objects_in
+    from webhook.sources.configuration import load_shapes
+    from webhook.sources.facts import with_field_names
+    from webhook.sources.manifests import files_of, read_file
+    from webhook.sources.worlds import one_world
+
     settings = judging_files(configured(config), scheduler)
     shapes = load_shapes(Path(shape)) if Path(shape).exists() else built_in_forms(_known(shape))
     settings = replace(settings, kinds=settings.kinds.with_declared(shapes))
@@ -177,6 +189,8 @@ def test(
 
 def _show(document: Document, manifest: Any, found: Judgement, known: ClusterFacts, settings: Settings) -> int:
     """Print what is seen in one workload, and return the exit code that it asks for."""
+    from webhook.offline.judgement import kind_of
+
     line, column = document.position(found.at)
     typer.echo(f"{document.source}:{line}:{column}: {found.kind} {found.namespace}/{found.name}")
     for finding in found.verdict.findings:
@@ -195,6 +209,16 @@ def _show(document: Document, manifest: Any, found: Judgement, known: ClusterFac
 
 
 def _lines(workload: Any, known: ClusterFacts, settings: Settings) -> Iterator[str]:
+    from webhook.cli.yaml_text import as_yaml_text
+    from webhook.explain.workload_tree import workload_tree
+    from webhook.model.record import SCHEDULER_LABEL
+    from webhook.model.workloads.gang import no_gang
+    from webhook.model.workloads.shapes.workload import ShapedWorkload
+    from webhook.offline.opted_in_pods import expected_pods
+    from webhook.offline.translation import translated
+    from webhook.pictures.folding import gang_picture
+    from webhook.pictures.text import tree_lines
+
     if not isinstance(workload, ShapedWorkload):
         return
     yield from tree_lines(gang_picture(workload_tree(workload, workload)))

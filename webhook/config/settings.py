@@ -140,7 +140,7 @@ class Profile:
         self.backend = backend
         self.gate = backend.gate if gate is None else gate
         self.controllers = backend.controllers if controllers is None else controllers
-        self.prepared: dict[GangMember, tuple[PodChanges, str]] = {}
+        self.prepared: dict[GangMember, PodChanges] = {}
         self.ceiling = Action.DENY
         for said in (own.ceiling, general.ceiling):
             if said is not None:

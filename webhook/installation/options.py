@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
-from webhook.config.settings import Settings
 from webhook.installation.client_certificates import ClientCertificates
 from webhook.installation.names import NAMESPACE, RECONCILER, SERVER
 from webhook.installation.pod_network import Network
 from webhook.model.reading import EMPTY
+
+if TYPE_CHECKING:
+    from webhook.config.settings import Settings
 
 
 class Reconciler(StrEnum):

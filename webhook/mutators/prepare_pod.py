@@ -15,7 +15,7 @@ from webhook.config.settings import Profile
 from webhook.model.admission_request import Operation
 from webhook.model.claims import Claim, claims_on
 from webhook.model.fields import SPEC
-from webhook.model.reading import mapping, sequence, text
+from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.pod import Pod
@@ -67,7 +67,7 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
     workloads it adds the gang's labels. It adds the pod gate if the profile wants it. Existing gates, hostname,
     subdomain and every grove.io key stay.
     """
-    changes, marked = _changes(profile, member)
+    changes = _changes(profile, member)
     claim = next(_foreign_claims(pod, changes, kept=not member.opted_in), None)
     if claim is not None:
         return Prepared((), claim)
@@ -80,16 +80,15 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
         missing = {key: value for key, value in changes.default_labels.items() if key not in labels}
         patch.set_all(_LABELS, missing)
     patch.set_all(_ANNOTATIONS, changes.annotations)
-    if changes.stamped:
-        patch.set(_ANNOTATIONS, STAMP_ANNOTATION, marked)
-    patch.set(_SPEC, "schedulerName", changes.scheduler_name)
+    fields: Manifest = {"schedulerName": changes.scheduler_name}
     for key, default in changes.default_fields.items():
         if spec.get(key) is None:
-            patch.set(_SPEC, key, default)
+            fields[key] = default
     if changes.priority is not None and not spec.get("priorityClassName"):
-        patch.set(_SPEC, "priorityClassName", changes.priority.class_name)
-        patch.set(_SPEC, "priority", changes.priority.value)
-        patch.set(_SPEC, "preemptionPolicy", changes.priority.preemption_policy)
+        fields["priorityClassName"] = changes.priority.class_name
+        fields["priority"] = changes.priority.value
+        fields["preemptionPolicy"] = changes.priority.preemption_policy
+    patch.set_all(_SPEC, fields)
     if add_gate:
         patch.append(_SPEC, "schedulingGates", {"name": GATE})
     return Prepared(tuple(patch.operations))
@@ -97,27 +96,30 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
 
 def foreign_claims(pod: Pod, profile: Profile, member: GangMember) -> list[Claim]:
     """Every claim on `pod` except the one that makes it a member of its gang."""
-    return list(_foreign_claims(pod, _changes(profile, member)[0], kept=False))
+    return list(_foreign_claims(pod, _changes(profile, member), kept=False))
 
 
-def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
-    known = profile.prepared
-    found = known.get(member)
-    if found is None:
-        made = profile.backend.prepare_pod(member)
+def _changes(profile: Profile, member: GangMember) -> PodChanges:
+    """The changes that the backend wants on the pods of a member, and the stamp."""
+    prepared = profile.prepared
+    changes = prepared.get(member)
+    if changes is None:
+        changes = profile.backend.prepare_pod(member)
         if member.opted_in and not member.made:
             # Rollcall does not look for such a pod's stamp or remove its gate.
-            made = replace(made, stamped=False)
+            changes = replace(changes, stamped=False)
         elif member.opted_in:
             # The labels by which the gang's pods are found again: labels of their owners differ by kind.
             marks = {GANG_LABEL: label_value(member.podgang), MEMBER_LABEL: label_value(member.podclique)}
-            made = replace(made, labels={**made.labels, **marks})
-        found = (made, stamp(made, gated=profile.gate))
+            changes = replace(changes, labels={**changes.labels, **marks})
+        if changes.stamped:
+            marked = {STAMP_ANNOTATION: stamp(changes, gated=profile.gate)}
+            changes = replace(changes, annotations={**changes.annotations, **marked})
         if _characters(member) <= MAX_REMEMBERED_CHARACTERS:
-            known[member] = found
-        if len(known) > MEMORY:
-            del known[next(iter(known))]
-    return found
+            prepared[member] = changes
+        if len(prepared) > MEMORY:
+            del prepared[next(iter(prepared))]
+    return changes
 
 
 def _characters(member: GangMember) -> int:

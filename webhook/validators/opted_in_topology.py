@@ -30,6 +30,7 @@ _SPEC = {KOORDINATOR_TOPOLOGY: '{"gatherStrategy":[{"layer":"RackLayer","strateg
     "owner/topology-unread",
     subject=Subject.OPTED_IN,
     capability=Capability.TOPOLOGY_WORKLOAD,
+    looks_at=READERS,
     default=Action.WARN,
     passes=Example(job(annotations=_SPEC)),
     fails=Example(job(annotations=_NEAR)),

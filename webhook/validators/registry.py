@@ -97,10 +97,14 @@ class Subject(StrEnum):
 
 
 # Constants, because looking up a member of an enumeration takes as long as calling a rule.
-_POD, _CHANGE = Subject.POD, Subject.CHANGE
+_POD, _CHANGE, _OPTED_IN_CHANGE = Subject.POD, Subject.CHANGE, Subject.OPTED_IN_CHANGE
 # The subjects that are called with a whole PodCliqueSet, and with a whole workload of another kind.
 _OF_SETS = (Subject.WORKLOAD, Subject.ANY_WORKLOAD)
 OF_OPTED_IN = (Subject.OPTED_IN, Subject.ANY_WORKLOAD)
+
+
+# Uses are read from PodCliqueSets and pods, so a workload of another kind may use any capability.
+_EVERY_USE: Uses = {capability: [] for capability in Capability}
 
 
 class Change(NamedTuple):
@@ -429,22 +433,28 @@ def _with_known(mentions: AbstractSet[str], namespace: str, context: Context[Any
 def run_on_opted_in(
     rules: Sequence[BoundRule], context: Context[Any], workload: OptedInWorkload, old: OptedInWorkload | None = None
 ) -> Outcome:
-    """Runs each rule about opted-in workloads."""
+    """Runs each rule about opted-in workloads that may find something."""
     outcome = Outcome()
+    facts, proceed = context.facts, context.proceed
     mentioned: AbstractSet[str] | None = None
-    has_own_pods = workload.has_own_pods
+    if workload.has_own_pods:
+        mentioned = _with_known(workload.mentions, workload.namespace, context)
+        rules = rules.about(_EVERY_USE, mentioned) if isinstance(rules, IndexedRules) else rules
     for bound in rules:
         declared = bound.rule
-        if declared.looks_at and has_own_pods:
-            mentioned = mentioned or _with_known(workload.mentions, workload.namespace, context)
-            if declared.looks_at.isdisjoint(mentioned):
-                continue
-        if declared.subject in OF_OPTED_IN:
-            context.proceed()
-            outcome.add(bound, declared.check(workload, context), context.facts)
-        elif declared.subject is Subject.OPTED_IN_CHANGE and old is not None:
-            context.proceed()
-            outcome.add(bound, declared.check(OptedInChange(old, workload), context), context.facts)
+        if mentioned is not None and declared.looks_at and declared.looks_at.isdisjoint(mentioned):
+            continue
+        subject = declared.subject
+        if subject in OF_OPTED_IN:
+            results = declared.check(workload, context)
+        elif subject is _OPTED_IN_CHANGE and old is not None:
+            results = declared.check(OptedInChange(old, workload), context)
+        else:
+            continue
+        proceed()
+        for first in results:
+            outcome.add(bound, chain((first,), results), facts)
+            break
     return outcome
 
 

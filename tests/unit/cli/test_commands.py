@@ -15,8 +15,8 @@ from rich.console import Console
 from tests.unit.cli.conftest import Run, unframed
 from tests.waiting import LIMIT_SECONDS
 from webhook import __version__
+from webhook.cli.rule_list import print_rules
 from webhook.cli.rule_reference import every_rule
-from webhook.cli.rules import print_rules
 from webhook.reports.rule_pages import summary
 
 CHECKOUT = Path(__file__).parents[3]

@@ -59,7 +59,13 @@ class JobSet(OptedInWorkload):
             return SPEC / "startupPolicy" / "startupPolicyOrder"
         return next((part.path / "dependsOn" for part in self.parts if part.after), None)
 
-    @property
+    @cached_property
+    def mentions(self) -> set[str]:
+        """As for every workload, and the names of the annotations of its Jobs. Raises `Malformed`."""
+        jobs = (mapping(self.job_metadata(index).get("annotations")) for index in range(len(self.parts)))
+        return super().mentions.union(*jobs)
+
+    @cached_property
     def native_path(self) -> FieldPath | None:
         """The path of `spec.scheduling` of the JobSet or of one of its Jobs."""
         for index, part in enumerate(self.parts):

@@ -192,7 +192,7 @@ class OptedInWorkload(ABC):
         """Its pod templates."""
         return tuple(part.template for part in self.parts)
 
-    @property
+    @cached_property
     def mentions(self) -> set[str]:
         """The names of its labels and annotations, of the fields of its spec, and all that its pod templates mention.
         Raises `Malformed`.
@@ -225,7 +225,7 @@ class OptedInWorkload(ABC):
         """The paths of the labels into which the record is written, besides its own."""
         return tuple(dict.fromkeys(part.template.labels_path for part in self.parts))
 
-    @property
+    @cached_property
     def native_path(self) -> FieldPath | None:
         """The path that asks the workload's own controller for a gang of the Workload API: `spec.scheduling`, in Job
         from Kubernetes 1.37 on (gate WorkloadWithJob), in JobSet with KEP-969, in LeaderWorkerSet with KEP-666.

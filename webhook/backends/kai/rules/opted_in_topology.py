@@ -124,6 +124,7 @@ topology = opted_in_topology(
     version=POD_GROUP.version,
     rules=(pod_group_topology.group_topology,),
     carried=_carried,
+    looks_at=TOPOLOGY_FIELDS,
     passes=Example(train_job(scheduler=NAME, annotations=_near()), facts=_FACTS),
     fails=Example(train_job(scheduler=NAME, annotations=_near("racks")), facts=_FACTS),
 )
@@ -138,6 +139,7 @@ unnamed = opted_in_topology(
     version=POD_GROUP.version,
     rules=(pod_group_topology.group_topology_unnamed,),
     carried=_carried,
+    looks_at=TOPOLOGY_FIELDS,
     passes=Example(train_job(scheduler=NAME, annotations=_near()), facts=_FACTS),
     fails=Example(train_job(scheduler=NAME, annotations={KAI_REQUIRED: _RACK}), facts=_FACTS),
     default=Action.WARN,
@@ -153,6 +155,7 @@ def _of_job(**annotations: str) -> Manifest:
     "kai/owner-topology-of-jobs",
     subject=Subject.OPTED_IN,
     capability=Capability.TOPOLOGY_WORKLOAD,
+    looks_at=TOPOLOGY_FIELDS,
     default=Action.WARN,
     passes=Example(_of_job(topology="dc", topology_required_placement=_RACK), facts=_LEVELS),
     fails=Example(_of_job(topology_required_placement=_RACK), facts=_LEVELS),

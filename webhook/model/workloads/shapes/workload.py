@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from webhook.model.capabilities import Use
@@ -96,7 +96,7 @@ class ShapedWorkload(OptedInWorkload):
             groups = max(made.replicas, 0 if is_stated else 1)
             yield Role(part, groups, max(made.size, 0), surge_of(made.spec, made.replicas), is_stated)
 
-    @property
+    @cached_property
     def native_path(self) -> FieldPath | None:
         """None: what makes another gang is declared."""
         return None

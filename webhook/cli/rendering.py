@@ -1,0 +1,252 @@
+"""The objects that `rollcall render` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from webhook import admission
+from webhook.backends.base import Backend
+from webhook.cli.inputs import documents_of
+from webhook.cli.options import facts_of
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
+from webhook.cli.render import Syntax
+from webhook.cli.yaml_text import as_yaml_text
+from webhook.clock import MACHINE_CLOCK
+from webhook.config.settings import Settings
+from webhook.errors import Inexpressible, InputError
+from webhook.model import fields
+from webhook.model.admission_request import Request
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ROOT, FieldPath
+from webhook.model.findings import Finding, Unjudged
+from webhook.model.grove import GROUP, SCHEDULER_GROUP
+from webhook.model.plain_text import printable
+from webhook.model.reading import Malformed, Manifest, mapping, text
+from webhook.model.record import OPTED_OUT
+from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_tree import tree_of
+from webhook.model.workloads.gang import no_gang
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.offline.fact_supply import supplied
+from webhook.offline.judgement import judge, kind_of, profile_of
+from webhook.offline.overridden import name_scheduler_in_member
+from webhook.offline.pod_clique_set_gangs import pods_of_set
+from webhook.offline.translation import gang_objects, shown_record, translated
+from webhook.sources.facts import with_field_names
+from webhook.sources.manifests import Document
+from webhook.sources.worlds import Worlds
+from webhook.validators.opted_in_agreement import runtime, train_job_alone
+
+# Stands for the characters that the API server adds to a generateName.
+_ADDED = "added"
+# Far more than any cluster has; without a limit a mistyped number would be written out as names.
+MAX_PODS = 100_000
+
+
+class Item(NamedTuple):
+    """One object of a document."""
+
+    document: Document
+    at: FieldPath
+    manifest: Manifest
+
+    def place(self, path: FieldPath) -> str:
+        """Return file, line and column of one of its fields."""
+        line, column = self.document.position(FieldPath((*self.at.parts, *path.parts)))
+        return f"{self.document.source}:{line}:{column}"
+
+    def error(self, why: str) -> InputError:
+        """Return the error for an object that cannot be read."""
+        return InputError(self.document.source, why, *self.document.position(self.at))
+
+
+class Rendered(NamedTuple):
+    """One object to print, and the comment above it."""
+
+    comment: str
+    manifest: Manifest
+
+
+class LeftOut(str):
+    """Why nothing is printed of a workload that may have a gang."""
+
+    __slots__ = ()
+
+
+def print_rendered(paths: Sequence[str], facts: Sequence[Path] | None, settings: Settings, output: Syntax) -> int:
+    """Print what each workload in the files would get, and return the exit code. Raises `InputError`."""
+    known = with_field_names(facts_of(facts, settings))
+    documents = documents_of(paths)
+    worlds = Worlds(known, documents, settings.kinds)
+    for remark in worlds.remarks:
+        tell(str(remark))
+    found: list[Rendered] = []
+    code, not_judged = CLEAN, False
+    for item in (item for document in documents for item in _items(document)):
+        known = worlds.of(item.document)
+        try:
+            for rendered in _render(item, known, settings):
+                if isinstance(rendered, Rendered):
+                    found.append(rendered)
+                    continue
+                not_judged = not_judged or isinstance(rendered, LeftOut)
+                tell(f"{item.place(ROOT)}: {rendered}")
+        except Inexpressible as refusal:
+            reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *supplied(refusal.unjudged, known))
+            for reason in reasons:
+                tell(f"{item.place(reason.at)}: {reason}")
+            code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)
+        except Malformed as wrong:
+            raise item.error(str(wrong)) from None
+    if not found and code == CLEAN:
+        tell("nothing to render: no workload with a gang, no PodGang or Pod, nor a topology that needs an object")
+        code = NOT_EVALUATED if not_judged else CLEAN
+    typer.echo(_json(found) if output is Syntax.JSON else _yaml(found), nl=False)
+    return code
+
+
+def _items(document: Document) -> Iterator[Item]:
+    """Yield the document, or the objects of a list: `kubectl get -o yaml` prints several objects as one list."""
+    yield from _unpacked(Item(document, ROOT, document.manifest))
+
+
+def _unpacked(item: Item) -> Iterator[Item]:
+    kind, items = kind_of(item.manifest).kind, item.manifest.get("items")
+    if not (kind.endswith("List") and isinstance(items, list)):
+        yield item
+        return
+    for index, manifest in enumerate(items):
+        if isinstance(manifest, dict):
+            # The items of a typed list may omit apiVersion and kind.
+            own = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **manifest}
+            yield from _unpacked(Item(item.document, item.at / "items" / fields.Item(index), own))
+
+
+def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
+    """Yield what an object gets, or a sentence that says why it gets nothing."""
+    manifest = item.manifest
+    group, _, kind = kind_of(manifest)
+    if (group, kind) == (GROUP, "PodCliqueSet") or (group, kind) in settings.kinds:
+        yield from _workload(item, facts, settings)
+    elif (group, kind) == (SCHEDULER_GROUP, "PodGang"):
+        podgang = PodGang(manifest)
+        profile = profile_of(podgang, settings)
+        if profile is not None:
+            for desired in gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts):
+                yield Rendered(f"PodGang {podgang.name}, {profile.name}", desired)
+    elif (group, kind) == (GROUP, "ClusterTopologyBinding"):
+        for name in settings.profiles if settings.forced is None else [settings.forced]:
+            yield from _topology(ClusterTopologyBinding(manifest), settings.profiles[name].backend, facts)
+    elif (group, kind) == ("", "Pod"):
+        name_scheduler_in_member(manifest, settings.forced, settings.kinds)
+        verdict = admission.mutate(_request(manifest), facts, settings)
+        yield Rendered(f"Pod, {verdict.scheduler or 'left as it is'}", manifest)
+    elif kind in {"TrainingRuntime", "ClusterTrainingRuntime"}:
+        # The TrainJobs that name it show it.
+        return
+    else:
+        yield f"{kind or 'an object without a kind'} is left out: it has no gang"
+
+
+def _topology(binding: ClusterTopologyBinding, backend: Backend[Any], facts: ClusterFacts) -> Iterator[Rendered | str]:
+    """Yield the topology objects of one scheduler, and what is wrong with the labels of nodes if they are known."""
+    comment = f"ClusterTopologyBinding {binding.name}, {backend.name}"
+    if backend.topology_kind is None:
+        return
+    if backend.topology_binding and backend.topology_binding != binding.name:
+        yield f"{comment}: left out: the configuration takes the topology from {backend.topology_binding}"
+        return
+    labels = None if facts.nodes is None else {name: node.labels for name, node in facts.nodes.items()}
+    if not backend.topology_from_nodes:
+        objects: Sequence[Manifest] = backend.topology_objects(binding)
+    elif labels is None:
+        yield f"{comment}: left out: it is made from the labels of nodes; supply them with --facts"
+        return
+    else:
+        objects = backend.node_topology_objects(binding, labels, {}).objects
+    yield from (Rendered(comment, desired) for desired in objects)
+    if labels is not None and objects:
+        yield from (f"{comment}: {problem.message}" for problem in tree_of(binding, labels).problems)
+
+
+def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
+    """Yield the objects of a workload. Nothing is printed before all objects are made, so that a gang that cannot be
+    expressed is not printed in part.
+    """
+    # Refused as by the webhook: a gang that may not be stored has no objects.
+    (judgement,) = judge(item.manifest, facts, settings, MACHINE_CLOCK.now())
+    verdict = judgement.verdict
+    if verdict.denials:
+        raise Inexpressible(verdict.denials)
+    named = f"{judgement.kind} {judgement.namespace}/{judgement.name}"
+    if verdict.omission is not None:
+        said = f"{named}: {verdict.omission}"
+        yield said if verdict.omission.reason.is_ordinary else LeftOut(said)
+        return
+    if verdict.scheduler in {None, OPTED_OUT}:
+        yield ": ".join((named, *verdict.notes))
+        return
+    if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
+        raise Inexpressible((), blind)
+    yield from verdict.notes
+    # What is printed is made only if that is the case.
+    yield from (str(missing) for missing in verdict.unjudged if missing.rule == train_job_alone.id)
+    named_later = _given_a_name(item.manifest)
+    workload = _view(item, settings)
+    found = list(translated(workload, settings.profiles[verdict.scheduler or ""], facts, settings))
+    for comment, made in found:
+        yield Rendered("\n".join(map(printable, (*comment, *named_later))), made)
+    if not found:
+        barred = no_gang(workload) if isinstance(workload, OptedInWorkload) else None
+        yield f"{named} makes no pods, so it has no gang" if barred is None else f"{named}: {barred.why}"
+
+
+def _view(item: Item, settings: Settings) -> PodCliqueSet | OptedInWorkload:
+    """Return the view of a workload. Raises `InputError` if it has more pods than are shown."""
+    group, _, kind = kind_of(item.manifest)
+    if kind != "PodCliqueSet":
+        return settings.kinds.views[group, kind](item.manifest)
+    workload = PodCliqueSet(item.manifest)
+    if (pods := pods_of_set(workload)) > MAX_PODS:
+        raise item.error(f"{workload.name} would have {pods} pods; render shows at most {MAX_PODS}")
+    return workload
+
+
+def _given_a_name(manifest: Manifest) -> tuple[str, ...]:
+    """Give a placeholder name to a workload with generateName, and return the note about it."""
+    metadata = manifest["metadata"]
+    if metadata.get("name") or not metadata.get("generateName"):
+        return ()
+    metadata["name"] = f"{metadata['generateName']}{_ADDED}"
+    return (f"`{_ADDED}` stands for what the API server adds to its name",)
+
+
+def _request(manifest: Manifest) -> Request:
+    metadata = mapping(manifest.get("metadata"))
+    name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
+    return Request("", "CREATE", kind_of(manifest), text(metadata.get("namespace")) or "default", name, manifest)
+
+
+def _json(found: list[Rendered]) -> str:
+    items = [rendered.manifest for rendered in found]
+    return as_json_text({"apiVersion": "v1", "kind": "List", "items": items}) + "\n"
+
+
+def _yaml(found: list[Rendered]) -> str:
+    return "".join(
+        "".join(("---\n", *(f"# {printable(line)}\n" for line in comment.splitlines()), as_yaml_text(_plain(manifest))))
+        for comment, manifest in found
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return plain dicts and lists of a manifest, whose values may be read-only views."""
+    if isinstance(value, dict):
+        return {key: _plain(below) for key, below in value.items()}
+    return [_plain(below) for below in value] if isinstance(value, list | tuple) else value
