@@ -20,7 +20,7 @@ from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability, Uses
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.keys import Api, Needed
+from webhook.model.keys import Api, GroupKind, Needed
 from webhook.model.known_objects import SpecField
 from webhook.model.kueue.keys import DEFAULT_QUEUE, QUEUE_NAME
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
@@ -204,7 +204,8 @@ class Rule:
     `membership`: it keeps pods and groups out of gangs that are not theirs. `guard`: which pods of Grove's operator a
     rule about pods must see, None for all of them. `independent`: what it finds is true whoever makes the gang, so in
     files it also judges a workload that is not opted in. `looks_at`: it finds nothing about a workload or a pod that
-    mentions none of these fields, keys and resources; empty for a rule that must see every one.
+    mentions none of these fields, keys and resources; empty for a rule that must see every one. `of_kind`: of opted-in
+    workloads it judges only those of this kind.
     """
 
     id: str
@@ -222,6 +223,7 @@ class Rule:
     guard: PodGuard | None = None
     independent: bool = False
     looks_at: frozenset[str] = frozenset()
+    of_kind: GroupKind | None = None
 
     @property
     def judges(self) -> str:
@@ -260,15 +262,17 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     guard: PodGuard | None = None,
     independent: bool = False,
     looks_at: Iterable[str] = (),
+    of_kind: GroupKind | None = None,
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
-    them; with `kinds`, for objects of these kinds; with `looks_at`, for workloads and pods that mention one of these.
-    `documentation` is the function's docstring unless it is given. A rule about pods without a `guard` must see every
-    pod.
+    them; with `kinds`, for objects of these kinds; with `looks_at`, for workloads and pods that mention one of these;
+    with `of_kind`, for opted-in workloads of this kind. `documentation` is the function's docstring unless it is given.
+    A rule about pods without a `guard` must see every pod.
     """
     subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
     of_kinds = [_kind_word(judged.group, judged.kind) for judged in kinds]
+    of_kinds += [] if of_kind is None else [_kind_word(*of_kind)]
     seen = frozenset(of_kinds or looks_at or ((UPDATE,) if subject is _CHANGE else ()))
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
@@ -287,6 +291,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
             guard,
             independent,
             seen,
+            of_kind,
         )
 
     return declare
@@ -433,9 +438,14 @@ def run_on_opted_in(
     outcome = Outcome()
     mentioned: AbstractSet[str] | None = None
     has_own_pods = workload.has_own_pods
+    api = workload.resource.api
+    kind = (api.group, api.kind)
     for bound in rules:
         declared = bound.rule
-        if declared.looks_at and has_own_pods:
+        if declared.of_kind is not None:
+            if declared.of_kind != kind:
+                continue
+        elif declared.looks_at and has_own_pods:
             mentioned = mentioned or _with_known(workload.mentions, workload.namespace, context)
             if declared.looks_at.isdisjoint(mentioned):
                 continue
