@@ -27,6 +27,7 @@ _GENERATED, _ADDED = 58, "xxxxx"
 _MOST_OF_REVISION = LABEL_VALUE_LIMIT - len("-4294967295")
 # What begins a placeholder in a name.
 _UNRENDERED = re.compile(r"[${<]")
+_POD_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _PERCENT = re.compile(r"0*(?:100|[0-9]{1,2})%")
 # The kinds whose pod templates are whole, by group. Spark, for one, fills in the containers.
 _WHOLE_TEMPLATES = frozenset(
@@ -128,20 +129,96 @@ def _revision_label(workload: OptedInWorkload, suffix: str = "") -> Results:
 # --- Job and JobSet
 
 
-def _job_spec(spec: Mapping[str, Any], path: FieldPath) -> Results:
-    pod = _object(_object(spec.get("template")).get("spec"))
-    if pod.get("restartPolicy") == "Always":
-        yield Finding(
-            path / "template" / "spec" / "restartPolicy",
-            "Always",
-            "the API server refuses a Job whose pods always restart",
-            "set Never or OnFailure",
-            instead=("Never",),
-        )
-    parallelism = spec.get("parallelism")
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None and parallelism is not None:
-        why = "the API server refuses an Indexed Job without completions"
-        yield Finding(path / "completions", None, why, "set completions", instead=(parallelism,))
+_INDEXED, _MODES = "Indexed", ("Indexed", "NonIndexed")
+_RESTARTS_OF_JOBS = ("Never", "OnFailure")
+_NOT_NEGATIVE = ("activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+_OF_INDEXES = ("backoffLimitPerIndex", "maxFailedIndexes")
+_MOST_INDEXED = 100_000
+
+
+def _job_spec(spec: Mapping[str, Any], path: FieldPath, *, restarts: str = "", mode: str = "NonIndexed") -> Results:
+    """What the API server refuses in the spec of a Job. `restarts` and `mode` hold where it states none."""
+    yield from _restart_policy(spec, path / "template" / "spec" / "restartPolicy", restarts)
+    mode = _or(spec.get("completionMode"), mode)
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    if mode not in _MODES:
+        why = "the API server refuses a Job with such a mode"
+        yield Finding(path / "completionMode", mode, why, "set Indexed or NonIndexed", instead=_MODES)
+    elif mode == _INDEXED:
+        if completions is None and parallelism is not None:
+            why = "the API server refuses an Indexed Job without completions"
+            yield Finding(path / "completions", None, why, "set completions", instead=(parallelism,))
+        if type(parallelism) is int and parallelism > _MOST_INDEXED:
+            why = f"the API server refuses an Indexed Job with more than {_MOST_INDEXED} pods at a time"
+            yield Finding(path / "parallelism", parallelism, why, "lower it")
+    for field in (*_OF_INDEXES, "successPolicy") if mode == "NonIndexed" else ():
+        if spec.get(field) is not None:
+            why = "the API server refuses it in a Job whose mode is not Indexed"
+            yield Finding(path / field, spec[field], why, "set completionMode: Indexed, or remove it")
+    for field in _NOT_NEGATIVE + _OF_INDEXES:
+        if type(value := spec.get(field)) is int and value < 0:
+            yield Finding(path / field, value, "the API server refuses a negative number", "set 0 or more")
+    most = spec.get("maxFailedIndexes")
+    if most is not None and spec.get("backoffLimitPerIndex") is None:
+        why = "the API server refuses maxFailedIndexes without it"
+        yield Finding(path / "backoffLimitPerIndex", None, why, "set it, or remove maxFailedIndexes", instead=(0,))
+    if type(most) is int and type(completions) is int and most > completions and mode == _INDEXED:
+        why = f"the API server refuses more than the completions, {completions}"
+        yield Finding(path / "maxFailedIndexes", most, why, "lower it", instead=(completions,))
+    if isinstance(policy := spec.get("podFailurePolicy"), dict):
+        yield from _pod_failure_policy(policy, spec, path)
+    if isinstance(policy := spec.get("successPolicy"), dict) and mode == _INDEXED:
+        yield from _success_policy(policy, completions, path / "successPolicy" / "rules")
+
+
+def _restart_policy(spec: Mapping[str, Any], at: FieldPath, default: str) -> Results:
+    pod = _object(spec.get("template")).get("spec")
+    policy = _object(pod).get("restartPolicy") or default
+    if policy == "Always" or (not policy and isinstance(pod, dict)):
+        why = "the API server refuses a Job whose pods always restart"
+        if not policy:
+            why += ", as they do where nothing is written"
+        yield Finding(at, policy or None, why, "set Never or OnFailure", instead=("Never",))
+    elif policy and policy not in _RESTARTS_OF_JOBS:
+        why = "the API server refuses a Job whose pods have such a policy"
+        yield Finding(at, policy, why, "set Never or OnFailure", instead=_RESTARTS_OF_JOBS)
+    elif policy == "OnFailure" and spec.get("podFailurePolicy") is not None:
+        why = "the API server refuses podFailurePolicy unless it is Never"
+        yield Finding(at, policy, why, "set Never, or remove podFailurePolicy", instead=("Never",))
+
+
+def _pod_failure_policy(policy: Mapping[str, Any], spec: Mapping[str, Any], path: FieldPath) -> Results:
+    replacement, rules = spec.get("podReplacementPolicy"), policy.get("rules")
+    if replacement not in (None, "Failed"):
+        why = "the API server refuses another value beside podFailurePolicy"
+        yield Finding(path / "podReplacementPolicy", replacement, why, "set Failed", instead=("Failed",))
+    for index, raw in enumerate(rules if isinstance(rules, list) else ()):
+        pod_rule, at = _object(raw), path / "podFailurePolicy" / "rules" / Item(index)
+        action = pod_rule.get("action")
+        if action not in _POD_ACTIONS:
+            remedy = f"set one of {', '.join(_POD_ACTIONS)}"
+            yield Finding(at / "action", action, "the API server refuses a rule without such an action", remedy)
+        elif action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+            why = "the API server refuses this action without backoffLimitPerIndex"
+            yield Finding(at / "action", action, why, "set backoffLimitPerIndex, or name another action")
+        if (pod_rule.get("onExitCodes") is None) is not bool(pod_rule.get("onPodConditions")):
+            why = "the API server refuses a rule unless it has either onExitCodes or onPodConditions"
+            yield Finding(at, action, why, "keep one of the two" if pod_rule.get("onPodConditions") else "add one")
+
+
+def _success_policy(policy: Mapping[str, Any], completions: Any, path: FieldPath) -> Results:
+    rules = policy.get("rules")
+    if not rules:
+        yield Finding(path, None, "the API server refuses a successPolicy without rules", "add one")
+    for index, raw in enumerate(rules if isinstance(rules, list) else ()):
+        success, at = _object(raw), path / Item(index)
+        count = success.get("succeededCount")
+        if count is None and success.get("succeededIndexes") is None:
+            why = "the API server refuses a rule that says neither how many nor which indexes"
+            yield Finding(at / "succeededCount", None, why, "set succeededCount or succeededIndexes")
+        elif type(count) is int and type(completions) is int and not 0 <= count <= completions:
+            why = f"the API server refuses a number that is not from 0 to the completions, {completions}"
+            yield Finding(at / "succeededCount", count, why, "correct it", instead=(completions,))
 
 
 def _of_job(workload: OptedInWorkload) -> Results:
@@ -180,7 +257,9 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
         if isinstance(group := raw.get("groupName"), str) and group and not is_service_name(group):
             why = "JobSet refuses a group whose name is no DNS label, or begins with no letter"
             yield Finding(part.path / "groupName", group, why, "use at most 63 lowercase letters, digits and dashes")
-        yield from _job_spec(job_set.job_spec(index), part.path / "template" / "spec")
+        # What JobSet's webhook writes into them. It does not judge them: the API server refuses each Job.
+        at = part.path / "template" / "spec"
+        yield from _job_spec(job_set.job_spec(index), at, restarts="OnFailure", mode=_INDEXED)
         if part.pods > _INT32:
             why = f"JobSet refuses replicas times parallelism above {_INT32}"
             yield Finding(part.path / "replicas", part.pods, why, "lower it")
@@ -192,14 +271,15 @@ def _names_of_jobs(job_set: JobSet) -> Results:
         return
     suffixes = []
     for index, part in enumerate(job_set.parts):
-        replicas = part.pods // part.each if part.each > 0 else 0
-        name = f"-{part.name}-{max(replicas - 1, 0)}"
+        # JobSet names the last Job and the last pod by their number less one, also where that is -1.
+        replicas = _or(job_set.spec["replicatedJobs"][index].get("replicas"), 1)
+        name = f"-{part.name}-{replicas - 1 if type(replicas) is int else 0}"
         suffixes.append(name)
         spec = job_set.job_spec(index)
         completions = spec.get("completions")
         # Without a mode, JobSet's webhook writes Indexed.
-        if spec.get("completionMode") in {None, "Indexed"} and type(completions) is int:
-            suffixes.append(f"{name}-{max(completions - 1, 0)}-{_ADDED}")
+        if spec.get("completionMode") in {None, _INDEXED} and type(completions) is int:
+            suffixes.append(f"{name}-{completions - 1}-{_ADDED}")
         if part.name and not is_label(part.name):
             why = "JobSet refuses a replicated Job whose name is no DNS label, as its Jobs are named after it"
             yield Finding(part.path / "name", part.name, why, "use lowercase letters, digits and dashes")
@@ -492,6 +572,7 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
 
 # A RayCluster is named after its RayJob or RayService, with a dash and five characters.
 _RAY_NAME = 53
+_RAY_CLUSTER = "ray.io/cluster"
 _RAY_HOLDERS = {"RayJob": ("rayClusterSpec", 6), "RayService": ("rayClusterConfig", 6)}
 
 
@@ -550,6 +631,12 @@ def _ray_job(spec: Mapping[str, Any]) -> Results:
     elif suspends and spec.get("shutdownAfterJobFinishes") is not True:
         why = "KubeRay suspends no RayJob that keeps its cluster"
         yield Finding(SPEC / "suspend", True, why, "set shutdownAfterJobFinishes: true")
+    yield from _ray_cluster_of_others(spec)
+    seconds = spec.get("ttlSecondsAfterFinished")
+    if type(seconds) is int and seconds > 0 and spec.get("shutdownAfterJobFinishes") is not True:
+        why = "KubeRay refuses it from v1.4 on if the RayJob keeps its cluster"
+        remedy = "set shutdownAfterJobFinishes: true, or remove it"
+        yield Finding(SPEC / "ttlSecondsAfterFinished", seconds, why, remedy, at_most=Action.WARN)
     for field, least in (
         ("ttlSecondsAfterFinished", 0),
         ("backoffLimit", 0),
@@ -562,6 +649,25 @@ def _ray_job(spec: Mapping[str, Any]) -> Results:
     again = spec.get("backoffLimit")
     if spec.get("submissionMode") == "InteractiveMode" and type(again) is int and again > 0:
         why = "KubeRay repeats no interactive RayJob"
+        yield Finding(SPEC / "backoffLimit", again, why, "set 0", instead=(0,), at_most=Action.WARN)
+
+
+def _ray_cluster_of_others(spec: Mapping[str, Any]) -> Results:
+    """What is wrong with a RayJob that runs in a RayCluster which is there already."""
+    selector, mode, again = spec.get("clusterSelector"), spec.get("submissionMode"), spec.get("backoffLimit")
+    if mode == "SidecarMode" and spec.get("submitterPodTemplate") is not None:
+        why = "KubeRay runs no RayJob in SidecarMode with a submitter of its own"
+        yield Finding(SPEC / "submitterPodTemplate", mode, why, "remove it, or submissionMode")
+    if not selector or not isinstance(selector, dict):
+        return
+    if not selector.get(_RAY_CLUSTER):
+        why = "KubeRay runs no RayJob whose selector does not name its RayCluster by this key"
+        yield Finding(SPEC / "clusterSelector" / _RAY_CLUSTER, None, why, f"add {_RAY_CLUSTER}: NAME")
+    if mode == "SidecarMode":
+        why = "KubeRay runs no RayJob in SidecarMode in a cluster that others use"
+        yield Finding(SPEC / "submissionMode", mode, why, "remove it, or clusterSelector")
+    if type(again) is int and again > 0:
+        why = "KubeRay refuses it from v1.6 on in a cluster that others use"
         yield Finding(SPEC / "backoffLimit", again, why, "set 0", instead=(0,), at_most=Action.WARN)
 
 
