@@ -30,6 +30,7 @@ from webhook.model.claims import (
     claims_on,
     groups_named_on,
     pods_gang,
+    reader_of,
     scheduler_of,
 )
 from webhook.model.facts import ClusterFacts
@@ -382,10 +383,11 @@ def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKin
             # For a TrainJob the mark is in no file: a plugin of Trainer adds it.
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.system} has claimed its pods, and {profile.name} does not read that"
-            return unsupported(why, "choose the scheduler that reads it, or remove it")
+            return unsupported(why, f"choose {reader_of(claim.system)}, which reads it, or remove it")
     if workload.crd and (left := next((one for one in workload.leaves() if not one.is_made), None)) is not None:
         if left.system and left.system not in backend.reads_claims_of:
-            return unsupported(f"{left.why}, and {profile.name} does not read it", "choose the scheduler that reads it")
+            why = f"{left.why}, and {profile.name} does not read it"
+            return unsupported(why, f"choose {reader_of(left.system)}, which reads it")
         is_read = isinstance(workload, ShapedWorkload) and workload.shape.operator.minimum is not None
         return SUPPORTED if left.system and is_read else None
     return _gang_made(workload, profile, kind)
@@ -414,7 +416,7 @@ def topology_support(readers: Iterable[str], profile: Profile) -> Support:
     """Return whether the scheduler of `profile` is the reader of all annotations that ask for topology."""
     for reader in readers:
         if reader not in profile.backend.reads_claims_of:
-            return unsupported(f"only {reader} reads the annotation", "remove it, or choose that scheduler")
+            return unsupported(f"only {reader} reads the annotation", f"remove it, or choose {reader_of(reader)}")
     return SUPPORTED
 
 

@@ -74,7 +74,10 @@ def fit(  # noqa: PLR0913 - one parameter for each option
         typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang."),
     ] = 1,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 also if anything about a gang is not known or not judged.")
+        bool,
+        typer.Option(
+            "--strict", help="Exit 1 also if anything about a gang is not known or not judged; 3 if nothing was judged."
+        ),
     ] = False,
     output: PictureOutput = Picture.TEXT,
     namespace: NamespaceOfNamed = None,
@@ -95,9 +98,9 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     `--effort` may only turn *not known* into one of the others. In a cluster that may grow, nothing is said about its
     nodes unless the configuration has its node groups (`fit.templates`).
 
-    Exit code 0: no gang is known to never fit. 1: a gang never fits, or with `--strict` something about one is
-    not known. 2: something cannot be read, or there is no workload. 3: no gang was judged, or the cluster cannot be
-    read.
+    Exit code, the first that holds: 2: something cannot be read, or there is no workload. 3: the cluster cannot be
+    read. 1: a gang never fits. 3: no gang was judged, also with `--strict`. 1: with `--strict`, something about a gang
+    is not known or not judged. 0: no gang is known to never fit.
 
     **Examples**
 
@@ -132,13 +135,17 @@ def fit(  # noqa: PLR0913 - one parameter for each option
 
 
 def _code_of(found: list[Found], *, strict: bool) -> int:
-    """Return the exit code. Workloads that have begun, or that ask for no gang, do not count."""
+    """Return the exit code: a gang that never fits counts before nothing that was judged, and that before something
+    that is not known. Workloads that have begun, or that ask for no gang, do not count.
+    """
     verdicts = [one.entry.verdict for one in found if one.entry is not None]
     left_out = any(one.left_out for one in found)
-    unknown = left_out or any(verdict.answer is Answer.UNKNOWN or verdict.causes for verdict in verdicts)
-    if any(verdict.answer is Answer.NEVER for verdict in verdicts) or (strict and unknown):
+    if any(verdict.answer is Answer.NEVER for verdict in verdicts):
         return REFUSED
-    return NOT_EVALUATED if left_out and not verdicts else CLEAN
+    if left_out and not verdicts:
+        return NOT_EVALUATED
+    unknown = left_out or any(verdict.answer is Answer.UNKNOWN or verdict.causes for verdict in verdicts)
+    return REFUSED if strict and unknown else CLEAN
 
 
 def judged(documents: list[Document], worlds: Worlds, settings: Settings, effort: int) -> list[Judged]:

@@ -11,7 +11,7 @@ from typing import Any
 from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.naming import LABEL_VALUE_LIMIT, is_label, is_service_name, is_subdomain
-from webhook.model.reading import text
+from webhook.model.reading import is_unrendered, text
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
@@ -25,8 +25,6 @@ _DOMAIN_AND_PATH = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9/\-._~%
 _GENERATED, _ADDED = 58, "xxxxx"
 # What a label leaves for a name before the hash of a revision.
 _MOST_OF_REVISION = LABEL_VALUE_LIMIT - len("-4294967295")
-# What begins a placeholder in a name.
-_UNRENDERED = re.compile(r"[${<]")
 _POD_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _PERCENT = re.compile(r"0*(?:100|[0-9]{1,2})%")
 # The kinds whose pod templates are whole, by group. Spark, for one, fills in the containers.
@@ -82,7 +80,7 @@ def _longest_name(workload: OptedInWorkload) -> tuple[FieldPath, str]:
     if it is not rendered yet.
     """
     field = "name" if text(workload.metadata.get("name")) else "generateName"
-    if not workload.name or _UNRENDERED.search(workload.name):
+    if not workload.name or is_unrendered(workload.name):
         return METADATA / field, ""
     return METADATA / field, workload.name if field == "name" else workload.name[:_GENERATED] + _ADDED
 
@@ -267,7 +265,7 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
 
 def _names_of_jobs(job_set: JobSet) -> Results:
     """The longest names of Jobs and pods, of which one fault is reported."""
-    if any(_UNRENDERED.search(part.name) for part in job_set.parts):
+    if any(is_unrendered(part.name) for part in job_set.parts):
         return
     suffixes = []
     for index, part in enumerate(job_set.parts):
@@ -289,6 +287,8 @@ def _names_of_jobs(job_set: JobSet) -> Results:
 
 def _target_names(job_set: JobSet) -> Results:
     names = {part.name for part in job_set.parts}
+    if any(map(is_unrendered, names)):
+        return
     policies = [("successPolicy", _object(job_set.spec.get("successPolicy")), SPEC / "successPolicy")]
     rules = _object(job_set.spec.get("failurePolicy")).get("rules")
     for index, raw in enumerate(rules if isinstance(rules, list) else ()):
@@ -310,6 +310,8 @@ def _coordinator(job_set: JobSet) -> Results:
     path = SPEC / "coordinator"
     place = next((n for n, part in enumerate(job_set.parts) if part.name == raw.get("replicatedJob")), None)
     if place is None:
+        if any(is_unrendered(part.name) for part in job_set.parts):
+            return
         why = "JobSet refuses a coordinator in a replicated Job that does not exist"
         yield Finding(path / "replicatedJob", raw.get("replicatedJob"), why, "name a replicated Job of the JobSet")
         return
@@ -529,11 +531,12 @@ _CLEAN_POLICIES = ("None", "Running", "All")
 
 
 def _of_mpi(workload: OptedInWorkload) -> Results:
-    if workload.raw.get("apiVersion") == _OF_TRAINING_OPERATOR:
-        # Another operator, which checks none of this.
-        return
     path = SPEC / "mpiReplicaSpecs"
     replicas = _object(workload.spec.get("mpiReplicaSpecs"))
+    if workload.raw.get("apiVersion") == _OF_TRAINING_OPERATOR:
+        # Another operator, which checks less.
+        yield from _mpi_of_training_operator(replicas, path)
+        return
     launcher, worker = replicas.get("Launcher"), replicas.get("Worker")
     if launcher is None:
         yield Finding(path / "Launcher", None, "mpi-operator makes no pod without a launcher", "add it")
@@ -566,6 +569,32 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
     if implementation not in (None, *_IMPLEMENTATIONS):
         why = "the schema of MPIJob refuses another implementation than OpenMPI, Intel and MPICH"
         yield Finding(SPEC / "mpiImplementation", implementation, why, "name one of them", instead=_IMPLEMENTATIONS)
+
+
+def _mpi_of_training_operator(replicas: Mapping[str, Any], path: FieldPath) -> Results:
+    """What the training operator's controller refuses (v1.7 to v1.9); it has no webhook for MPIJobs."""
+    if "Launcher" not in replicas:
+        yield Finding(path / "Launcher", None, "the training operator makes no pod without a launcher", "add it")
+    for role, raw in replicas.items():
+        if role not in {"Launcher", "Worker"}:
+            why = "the training operator makes no pod of an MPIJob with another type than Launcher and Worker"
+            yield Finding(path / role, role, why, "rename it")
+            continue
+        replica = _object(raw)
+        count = replica.get("replicas")
+        if role == "Launcher" and count not in (None, 1):
+            why = "the training operator makes no pod unless there is 1 launcher"
+            yield Finding(path / role / "replicas", count, why, "set 1", instead=(1,))
+        at = path / role / "template" / "spec" / "containers"
+        containers = _object(_object(replica.get("template")).get("spec")).get("containers")
+        if containers is None:
+            why = "the training operator makes no pod of an MPIJob with a role without containers"
+            yield Finding(at, None, why, "add the container")
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            for field in ("name", "image"):
+                if not _object(container).get(field):
+                    why = f"the training operator makes no pod of an MPIJob with a container without {field}"
+                    yield Finding(at / Item(index) / field, None, why, "add it")
 
 
 # --- Ray and Spark

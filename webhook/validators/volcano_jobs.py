@@ -13,7 +13,7 @@ from typing import Any
 from webhook.model.fields import METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Finding, shown
 from webhook.model.naming import LABEL_VALUE_LIMIT, is_label, is_subdomain
-from webhook.model.reading import integer, mapping, sequence, text
+from webhook.model.reading import integer, is_unrendered, mapping, sequence, text
 from webhook.model.workloads.volcano_job import VOLCANO_JOB, minimum_of, tasks_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import volcano_job, volcano_task
@@ -289,7 +289,8 @@ def order_faults(workload: OptedInWorkload) -> Iterator[Finding]:
         seen: set[str] = set()
         for position, other in enumerate(waits):
             place = at / Item(position, other or None)
-            if other not in names or other in seen:
+            is_missing = other not in names and not any(map(is_unrendered, names))
+            if is_missing or other in seen:
                 why = "the task is named twice" if other in seen else "no task has this name"
                 yield _shape(place, other, why, "name another task, or remove the name")
             seen.add(other)

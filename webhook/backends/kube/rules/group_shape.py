@@ -15,7 +15,7 @@ from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.group_tree import MAX_DEPTH
 from webhook.model.naming import is_key, is_label, is_subdomain
-from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.reading import Manifest, integer, is_unrendered, mapping, sequence, text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, rule
 
@@ -77,7 +77,7 @@ def _workload_refusals(workload: StoredObject) -> Iterator[Finding]:
             yield _refused(template.path / "name", None, "each template has a name", "name it")
         elif template.name in names:
             yield _refused(template.path / "name", template.name, "another template has this name", "rename one")
-        elif _is_rendered(template.name) and not is_label(template.name):
+        elif not is_unrendered(template.name) and not is_label(template.name):
             yield _refused(template.path / "name", template.name, "the name of a template is a DNS label", "correct it")
         names.add(template.name)
     # The first generation has no priorities, and the second does not compare them.
@@ -128,7 +128,7 @@ def _group_refusals(spec: Mapping[str, Any], path: FieldPath, *, composite: bool
         yield _refused(at, len(keys), "a group has at most one topology key", "keep one of them")
     for index, raw in enumerate(keys):
         key = text(mapping(raw).get("key"))
-        if key is None or (_is_rendered(key) and not is_key(key)):
+        if key is None or (not is_unrendered(key) and not is_key(key)):
             yield _refused(at / Item(index) / "key", key, "it is no key of a label of nodes", "name such a key")
     yield from _values(spec, path)
 
@@ -156,7 +156,7 @@ def _values(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
         if names[-3][1] is None:
             yield _refused(at / "name", None, "each claim has a name", "name it")
     for at, name, fits in names:
-        if name is not None and _is_rendered(name) and not fits(name):
+        if name is not None and not is_unrendered(name) and not fits(name):
             yield _refused(at, name, "no such object can have this name", "correct it")
     priority = integer(spec.get("priority"))
     if priority is not None and priority > _HIGHEST_PRIORITY:
@@ -166,10 +166,6 @@ def _values(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
     if preemption not in {None, "Never", "PreemptLowerPriority"}:
         why = "there is no such preemption policy"
         yield _refused(path / "preemptionPolicy", preemption, why, "set Never or PreemptLowerPriority")
-
-
-def _is_rendered(name: str) -> bool:
-    return "$" not in name and "{{" not in name
 
 
 def _refused(at: FieldPath, value: object, why: str, remedy: str) -> Finding:
