@@ -31,7 +31,7 @@ _SHORT = {
 }
 # In the order of the groups of a row.
 _WORDS = dict(CELLS[one] for one in (Honoured.NO, Honoured.IN_PART, Honoured.UNKNOWN, Honoured.UNSTATED))
-_OTHERS = "other rules"
+_OTHERS = "other faults"
 _LEGEND = {
     "in part": "admitted, with something missing, unknown or warned about",
     "?": "facts are missing; --facts or --live supplies them",

@@ -218,7 +218,7 @@ class Rule:
     fails: Example
     kinds: tuple[Judged, ...] = ()
     # The documentation of a rule whose function has none, because it checks for several rules.
-    stated: str = ""
+    text: str = ""
     membership: bool = False
     guard: PodGuard | None = None
     independent: bool = False
@@ -243,8 +243,8 @@ class Rule:
 
     @property
     def documentation(self) -> str:
-        """What happens without the rule, and the source of that fact: as stated, else the docstring."""
-        return self.stated or self.check.__doc__ or ""
+        """What happens without the rule, and the source of that fact: its own text, else the docstring."""
+        return self.text or self.check.__doc__ or ""
 
 
 def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
@@ -299,7 +299,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
 
 def collect(*modules: ModuleType) -> tuple[Rule, ...]:
     """Every rule that the modules declare, in the order of declaration."""
-    return tuple(found for module in modules for found in vars(module).values() if isinstance(found, Rule))
+    return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Rule))
 
 
 class BoundRule(NamedTuple):
@@ -333,8 +333,8 @@ class Outcome:
                     )
                     continue
                 action = min(max(bound.action, result.at_least), result.at_most)
-                said = replace(result, rule=declared.id, action=action, fails_closed=declared.fails_closed)
-                self.findings.append(said)
+                finding = replace(result, rule=declared.id, action=action, fails_closed=declared.fails_closed)
+                self.findings.append(finding)
             else:
                 self.unjudged.append(replace(result, rule=declared.id))
 
@@ -395,8 +395,8 @@ def run(
         subject = declared.subject
         if subject is _POD:
             if pods is None:
-                own = (pod,) if pod is not None else ()
-                pods = own if workload is None else tuple(workload.pod_templates())
+                alone = (pod,) if pod is not None else ()
+                pods = alone if workload is None else tuple(workload.pod_templates())
             results: Results = chain.from_iterable(map(declared.check, pods, repeat(context)))
         elif workload is None:
             continue
@@ -419,16 +419,16 @@ def _mentioned(
     """Returns what rules may look at: what a set or a pod mentions, and what is known of the cluster."""
     if workload is None:
         return frozenset() if pod is None else pod.mentions
-    known = _with_known(workload.mentions, workload.namespace, context)
-    return known if old is None else {*known, UPDATE}
+    mentions = _with_known(workload.mentions, workload.namespace, context)
+    return mentions if old is None else {*mentions, UPDATE}
 
 
 def _with_known(mentions: AbstractSet[str], namespace: str, context: Context[Any]) -> AbstractSet[str]:
-    known = [GANG_FITS] if context.fits is not no_fits else []
+    words = [GANG_FITS] if context.fits is not no_fits else []
     if context.kueue.manage_without_queue_name or (namespace, DEFAULT_QUEUE) in (context.facts.local_queues or ()):
         # Kueue holds the workload as if it named a queue.
-        known.append(QUEUE_NAME)
-    return {*mentions, *known} if known else mentions
+        words.append(QUEUE_NAME)
+    return {*mentions, *words} if words else mentions
 
 
 def run_on_opted_in(
@@ -459,14 +459,14 @@ def run_on_opted_in(
 
 
 def run_each(
-    rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | UnknownOwner | OptedInWorkload | AnyObject
+    rules: Sequence[BoundRule], context: Context[Any], judged: PodCreation | UnknownOwner | OptedInWorkload | AnyObject
 ) -> Outcome:
-    """Runs each of `rules`, which are all called with `found`: a `PodCreation`, an `UnknownOwner`, a Job of a JobSet,
+    """Runs each of `rules`, which are all called with `judged`: a `PodCreation`, an `UnknownOwner`, a Job of a JobSet,
     or any object.
     """
     outcome = Outcome()
     for bound in rules:
-        outcome.add(bound, bound.rule.check(found, context), context.facts)
+        outcome.add(bound, bound.rule.check(judged, context), context.facts)
     return outcome
 
 

@@ -199,8 +199,8 @@ def _mpi_master(spec: Mapping[str, Any], names: list[str]) -> Iterator[Finding]:
     arguments = plugins.get("mpi")
     if "mpi" not in plugins or not names:
         return
-    stated = " ".join(one for one in arguments if isinstance(one, str)) if isinstance(arguments, list) else ""
-    argument = _MASTER.search(stated)
+    line = " ".join(word for word in arguments if isinstance(word, str)) if isinstance(arguments, list) else ""
+    argument = _MASTER.search(line)
     master = argument[1] if argument else "master"
     if master not in names:
         why = "the plugin mpi has no task of this name to start from"
@@ -211,13 +211,13 @@ def _pod_names(workload: OptedInWorkload, tasks: list[tuple[str, Mapping[str, An
     """One finding if the Job's name, or that of a pod as Volcano's webhook makes it, is too long. The webhook counts
     the index of the task, not that of the pod.
     """
-    if not (stated := text(workload.metadata.get("name"))):
+    if not (job := text(workload.metadata.get("name"))):
         return
-    names = [f"{stated}-{name}-{index}" for index, (name, _) in enumerate(tasks) if is_label(name)]
-    longest = max((stated, *names), key=len)
+    names = [f"{job}-{name}-{index}" for index, (name, _) in enumerate(tasks) if is_label(name)]
+    longest = max((job, *names), key=len)
     if (over := len(longest) - LABEL_VALUE_LIMIT) > 0:
         why = f"the name {shown(longest)} has {len(longest)} characters, and {LABEL_VALUE_LIMIT} is the most"
-        yield _shape(METADATA / "name", stated, why, f"shorten it, or the task's name, by {over}")
+        yield _shape(METADATA / "name", job, why, f"shorten it, or the task's name, by {over}")
 
 
 def _partitions(path: FieldPath, task: Mapping[str, Any]) -> Iterator[Finding]:
@@ -231,12 +231,12 @@ def _partitions(path: FieldPath, task: Mapping[str, Any]) -> Iterator[Finding]:
             yield _shape(path / name, value, "it is not above 0", "set 1 or more")
             return
     replicas, least = integer(task.get("replicas")) or 0, integer(policy.get("minPartitions")) or 0
-    stated = integer(task.get("minAvailable"))
+    minimum = integer(task.get("minAvailable"))
     if replicas != total * size:
         why = f"{total} partitions of {size} are not the task's {replicas} replicas"
         yield _shape(path / "totalPartitions", total, why, "set replicas to totalPartitions times partitionSize")
-    elif stated is not None and least > 0 and stated != least * size:
-        why = f"{least} partitions of {size} are not the task's minAvailable, {stated}"
+    elif minimum is not None and least > 0 and minimum != least * size:
+        why = f"{least} partitions of {size} are not the task's minAvailable, {minimum}"
         yield _shape(path / "minPartitions", least, why, "remove minAvailable, or set it to their product")
 
 
@@ -269,7 +269,7 @@ def _policies(path: FieldPath, holder: Mapping[str, Any]) -> Iterator[Finding]:
                 yield _shape(place, value, "an earlier policy is for the same", "remove one of the two")
             elif value != _ANY and _ANY in taken:
                 yield _shape(place, value, "another entry is for every event", "remove one of the two")
-            elif value == _ANY and any(isinstance(one, str) for one in taken):
+            elif value == _ANY and any(isinstance(event, str) for event in taken):
                 yield _shape(place, value, "it is every event, and another entry is for one", "remove the others")
             taken.add(value)
 

@@ -36,7 +36,7 @@ _SO = "so the API server refuses it"
     passes=Example(pod_group(**BASIC), config=ON, facts=known()),
     fails=Example(pod_group(**_BOTH), config=ON, facts=known()),
 )
-def group_shape(found: StoredObject, _: RuleContext) -> Results:
+def group_shape(stored: StoredObject, _: RuleContext) -> Results:
     """The API server refuses a group without exactly one policy, with a minimum below 1, with more than one topology
     key, or with a key, a name, a priority or a preemption policy that cannot be. It refuses a Workload without
     templates, with more than eight in a list, with two of one name, with more than four levels, with an empty
@@ -45,10 +45,10 @@ def group_shape(found: StoredObject, _: RuleContext) -> Results:
     Source: kubernetes, pkg/apis/scheduling/validation/validation.go; k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2
     (1.36), v1beta1 and v1alpha3 (1.37).
     """
-    if found.kind == WORKLOADS.kind:
-        yield from _workload_refusals(found)
+    if stored.kind == WORKLOADS.kind:
+        yield from _workload_refusals(stored)
         return
-    yield from _group_refusals(found.spec, SPEC, composite=found.kind == COMPOSITES.kind)
+    yield from _group_refusals(stored.spec, SPEC, composite=stored.kind == COMPOSITES.kind)
 
 
 def _workload_refusals(workload: StoredObject) -> Iterator[Finding]:
@@ -99,24 +99,24 @@ def _levels(template: Template) -> int:
 def _priorities(templates: list[Template]) -> Iterator[Finding]:
     """One finding for the first template with another priority or priority class than the first one."""
     for field, read in (("priorityClassName", text), ("priority", integer)):
-        said = [read(template.spec.get(field)) for template in templates]
-        place = next((index for index, one in enumerate(said) if one != said[0]), None)
+        values = [read(template.spec.get(field)) for template in templates]
+        place = next((index for index, value in enumerate(values) if value != values[0]), None)
         if place is not None:
             why = "all templates of a Workload have one priority"
-            yield _refused(templates[place].path / field, said[place], why, "write the same in all of them, or none")
+            yield _refused(templates[place].path / field, values[place], why, "write the same in all of them, or none")
 
 
 def _group_refusals(spec: Mapping[str, Any], path: FieldPath, *, composite: bool) -> Iterator[Finding]:
     """What is wrong with a group, or with its template."""
     field = "policy" if "schedulingPolicy" not in spec and "policy" in spec else "schedulingPolicy"
     policy = mapping(spec.get(field))
-    stated = [name for name in _POLICIES if policy.get(name) is not None]
-    if len(stated) != 1:
+    names = [name for name in _POLICIES if policy.get(name) is not None]
+    if len(names) != 1:
         why = "a group has exactly one policy, basic or gang"
         yield _refused(
-            path / field, "basic and gang" if stated else None, why, "keep one of them" if stated else "add it"
+            path / field, "basic and gang" if names else None, why, "keep one of them" if names else "add it"
         )
-    elif stated == ["gang"]:
+    elif names == ["gang"]:
         name = "minGroupCount" if composite else "minCount"
         minimum = integer(mapping(policy["gang"]).get(name))
         if minimum is None or minimum < 1:
