@@ -737,5 +737,5 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _or(value: Any, default: int) -> Any:
+def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
