@@ -148,12 +148,13 @@ def test_what_no_rule_judged_is_said_with_reason_and_place(
     rollcall: Run, text: str, reason: str, kind: str, field: str
 ) -> None:
     report = _report(rollcall, text)
-    (omitted,) = report["objectsNotJudged"]
+    (omitted,) = [*report["objectsNotJudged"], *report["objectsJudgedInPart"]]
     assert (omitted["reason"], omitted["object"]["kind"], omitted["field"]) == (reason, kind, field)
     assert omitted["why"]
     assert omitted["remedy"]
     assert (report["clean"], report["passed"], report["judged"]) == (False, True, 0)
-    assert (report["reasons"], report["counts"]["objectsNotJudged"]) == ({reason: 1}, 1)
+    assert report["reasons"] == {reason: 1}
+    assert report["counts"]["objectsNotJudged"] + report["counts"]["objectsJudgedInPart"] == 1
     for option in (("--strict",), ("--fail-on", "unjudged")):
         assert rollcall("check", *option, "-", stdin=text).code == 1
     assert rollcall("check", "-", stdin=text).code == 0
@@ -445,7 +446,6 @@ def test_no_rule_takes_a_placeholder_for_a_wrong_value(rollcall: Run, word: str)
         VOLCANO_JOB.replace("tasks: [", f"tasks: [{{name: '{word}', replicas: 3, {worker}}}, ").replace(
             "replicas: 2", "replicas: 2, dependsOn: {name: [head]}"
         ),
-        f"{OF_KUBERNETES.format('v1beta1', 'PodGroup')}".replace("name: g", f"name: '{word}'"),
         FINE.replace("name: demo", f"name: '{word}'", 1),
         RAY.replace("groupName: workers", f"groupName: '{word}'"),
     ):
@@ -479,7 +479,7 @@ TOPOLOGY = "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name:
         ),
         (
             JOB.replace("name: demo", f"name: demo, labels: {{{LABEL}: $SCHED}}", 1),
-            "nothing judged: 0 errors, 1 Job not judged; rollcall explain FILE",
+            "nothing judged: 0 errors, 1 Job not judged",
         ),
     ],
 )
