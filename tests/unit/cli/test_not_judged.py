@@ -152,7 +152,8 @@ def test_what_no_rule_judged_is_said_with_reason_and_place(
     assert (omitted["reason"], omitted["object"]["kind"], omitted["field"]) == (reason, kind, field)
     assert omitted["why"]
     assert omitted["remedy"]
-    assert (report["clean"], report["passed"], report["judged"]) == (False, True, 0)
+    assert (report["clean"], report["passed"]) == (False, True)
+    assert report["judged"] == len(report["objectsJudgedInPart"])
     assert report["reasons"] == {reason: 1}
     assert report["counts"]["objectsNotJudged"] + report["counts"]["objectsJudgedInPart"] == 1
     for option in (("--strict",), ("--fail-on", "unjudged")):
@@ -446,7 +447,6 @@ def test_no_rule_takes_a_placeholder_for_a_wrong_value(rollcall: Run, word: str)
         VOLCANO_JOB.replace("tasks: [", f"tasks: [{{name: '{word}', replicas: 3, {worker}}}, ").replace(
             "replicas: 2", "replicas: 2, dependsOn: {name: [head]}"
         ),
-        FINE.replace("name: demo", f"name: '{word}'", 1),
         RAY.replace("groupName: workers", f"groupName: '{word}'"),
     ):
         assert word in text
