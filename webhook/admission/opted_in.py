@@ -30,6 +30,7 @@ from webhook.model.claims import (
     claims_on,
     groups_named_on,
     pods_gang,
+    reader_of,
     scheduler_of,
 )
 from webhook.model.facts import ClusterFacts
@@ -49,14 +50,17 @@ from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
+from webhook.validators import GENERAL_RULES
 from webhook.validators.registry import BoundRule, Context, Outcome, no_fits, run, run_each, run_on_opted_in
 from webhook.validators.selection import DEFAULT_SCHEDULER, NAMESPACE, Choice, namespace_choice
 
 # As in `webhook.model.claims`.
 _WORKLOAD_API = "the Workload API"
 
-# Rules that ask nothing about the scheduler.
-_OF_CONTROLLERS = ("owner/", "kueue/")
+# The rules that ask nothing about the scheduler, and nothing about nodes, which each scheduler reads in its own way.
+_OF_CONTROLLERS = frozenset(
+    declared.id for declared in GENERAL_RULES if declared.independent and not declared.id.startswith("fit/")
+)
 
 IS_NO_GANG = f"no gang: its label {SCHEDULER_LABEL} is {OPTED_OUT}, so it and its pods stay unchanged"
 
@@ -116,17 +120,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         verdict = Verdict(omission=omission_of(workload, facts, settings))
         if is_part(workload, settings.kinds):
             return verdict
-        named = scheduler_of_pods(made_of(workload, facts) or workload if isinstance(workload, TrainJob) else workload)
-        scheduler = DEFAULT_SCHEDULER if named is None else str(named.value)
-        profile = settings.profiles.get(scheduler, settings.profiles[settings.default])
-        choice = Choice(scheduler, SPEC if named is None else named.path, settings.available)
-        known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
-        context = gang_context(profile, known, choice, {}, settings, namespace=workload.namespace)
-        rules: Sequence[BoundRule] = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
-        if scheduler not in settings.profiles:
-            rules = tuple(bound for bound in rules if bound.rule.id.startswith(_OF_CONTROLLERS))
-        outcome = _judged_with_pods(rules, profile, workload, None, replace(context, opted_in=False))
-        return with_findings(verdict, outcome.findings)
+        return with_findings(verdict, _judged_without_gang(workload, facts, settings).findings)
 
     def judge(
         self,
@@ -137,12 +131,16 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         settings: Settings,
     ) -> Outcome:
         """Run the rules on a workload; on a Job of a JobSet only the rules about parts. If another controller runs it,
-        usually in another cluster, nothing that is known of this one is held against it.
+        usually in another cluster, nothing that is known of this one is held against it. In files, what its own
+        controller refuses is found also if it is no gang, or its label names no scheduler.
         """
         if is_part(workload, settings.kinds):
             return _judge_part(workload, choice, facts, settings)
         known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
-        return super().judge(workload, old, choice, known, settings)
+        outcome = super().judge(workload, old, choice, known, settings)
+        if settings.standalone and choice.scheduler not in settings.profiles:
+            outcome.findings.extend(_judged_without_gang(workload, facts, settings).findings)
+        return outcome
 
     def faults_of(self, old: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Return the findings about a stored workload under its own record."""
@@ -215,6 +213,22 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         old = self.view(request.old, request.namespace)
         unlabelled = frozenset(path for path in old.marked_paths if not value_at(old.raw, path / SCHEDULER_LABEL)[0])
         return record_choice(workload, scheduler, unlabelled)
+
+
+def _judged_without_gang(workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Outcome:
+    """Run the independent rules on a workload of which no gang is made, under the scheduler that its pods name. Without
+    a profile of that scheduler none of a scheduler's own rules run.
+    """
+    named = scheduler_of_pods(made_of(workload, facts) or workload if isinstance(workload, TrainJob) else workload)
+    scheduler = DEFAULT_SCHEDULER if named is None else str(named.value)
+    profile = settings.profiles.get(scheduler, settings.profiles[settings.default])
+    choice = Choice(scheduler, SPEC if named is None else named.path, settings.available)
+    known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
+    context = gang_context(profile, known, choice, {}, settings, namespace=workload.namespace)
+    rules: Sequence[BoundRule] = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
+    if scheduler not in settings.profiles:
+        rules = [bound for bound in rules if bound.rule.id in _OF_CONTROLLERS]
+    return _judged_with_pods(rules, profile, workload, None, replace(context, opted_in=False))
 
 
 def omission_of(workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Omission:
@@ -369,10 +383,11 @@ def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKin
             # For a TrainJob the mark is in no file: a plugin of Trainer adds it.
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.system} has claimed its pods, and {profile.name} does not read that"
-            return unsupported(why, "choose the scheduler that reads it, or remove it")
+            return unsupported(why, f"choose {reader_of(claim.system)}, which reads it, or remove it")
     if workload.crd and (left := next((one for one in workload.leaves() if not one.is_made), None)) is not None:
         if left.system and left.system not in backend.reads_claims_of:
-            return unsupported(f"{left.why}, and {profile.name} does not read it", "choose the scheduler that reads it")
+            why = f"{left.why}, and {profile.name} does not read it"
+            return unsupported(why, f"choose {reader_of(left.system)}, which reads it")
         is_read = isinstance(workload, ShapedWorkload) and workload.shape.operator.minimum is not None
         return SUPPORTED if left.system and is_read else None
     return _gang_made(workload, profile, kind)
@@ -401,7 +416,7 @@ def topology_support(readers: Iterable[str], profile: Profile) -> Support:
     """Return whether the scheduler of `profile` is the reader of all annotations that ask for topology."""
     for reader in readers:
         if reader not in profile.backend.reads_claims_of:
-            return unsupported(f"only {reader} reads the annotation", "remove it, or choose that scheduler")
+            return unsupported(f"only {reader} reads the annotation", f"remove it, or choose {reader_of(reader)}")
     return SUPPORTED
 
 

@@ -82,8 +82,9 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     Findings are counted completely. Of each namespace 500 that refuse an object are listed with `-o json` and
     `-o sarif`, and 500 others.
 
-    Exit code 0: nothing would be refused. 1: something would be, or something else that --fail-on names. 2: usage or
-    configuration. 3: a kind could not be listed, or the cluster could not be read.
+    Exit code, the first that holds: 2: usage or configuration. 1: something would be refused. 3: a kind could not be
+    listed, or the cluster could not be read. 1: something else that --fail-on or --strict names. 0: nothing would be
+    refused.
 
     **Examples**
 
@@ -107,6 +108,8 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     shows = sys.stderr.isatty() if progress is None else progress
     found = asyncio.run(_audited(access, settings, space, selection, shows=shows))
     _print(found, fails_on, output, _with(as_scheduler, config))
+    if fails(found, failing(None, strict=False)):
+        raise typer.Exit(REFUSED)
     if not found.complete:
         raise typer.Exit(NOT_EVALUATED)
     if fails(found, fails_on):

@@ -24,6 +24,9 @@ section says more:
 | 2 | a usage error, or something cannot be read |
 | 3 | something could not be evaluated |
 | 141 | the reader of the output closed the pipe |
+
+Where more than one holds, the first of these counts: 141; 2; 1 for what is refused or wrong; 3; 1 for what only
+`--strict` or `--fail-on` names. So strictness turns 0 into 1, and never 3.
 """
 
 

@@ -70,6 +70,8 @@ def doctor(
         from webhook.cli.doctor_text import print_diagnosis
 
         print_diagnosis(diagnosis, console())
-    if diagnosis.fails(strict=strict):
+    if diagnosis.fails(strict=False):
         raise typer.Exit(REFUSED)
-    raise typer.Exit(NOT_EVALUATED if diagnosis.not_known else CLEAN)
+    if diagnosis.not_known:
+        raise typer.Exit(NOT_EVALUATED)
+    raise typer.Exit(REFUSED if diagnosis.fails(strict=strict) else CLEAN)

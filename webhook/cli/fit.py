@@ -40,7 +40,10 @@ def fit(  # noqa: PLR0913 - one parameter for each option
         typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang."),
     ] = 1,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 also if anything about a gang is not known or not judged.")
+        bool,
+        typer.Option(
+            "--strict", help="Exit 1 also if anything about a gang is not known or not judged; 3 if nothing was judged."
+        ),
     ] = False,
     output: PictureOutput = Picture.TEXT,
     namespace: NamespaceOfNamed = None,
@@ -61,9 +64,9 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     `--effort` may only turn *not known* into one of the others. In a cluster that may grow, nothing is said about its
     nodes unless the configuration has its node groups (`fit.templates`).
 
-    Exit code 0: no gang is known to never fit. 1: a gang never fits, or with `--strict` something about one is
-    not known. 2: something cannot be read, or there is no workload. 3: no gang was judged, or the cluster cannot be
-    read.
+    Exit code, the first that holds: 2: something cannot be read, or there is no workload. 3: the cluster cannot be
+    read. 1: a gang never fits. 3: no gang was judged, also with `--strict`. 1: with `--strict`, something about a gang
+    is not known or not judged. 0: no gang is known to never fit.
 
     **Examples**
 

@@ -63,13 +63,17 @@ def print_fits(
 
 
 def _code_of(found: list[Found], *, strict: bool) -> int:
-    """Return the exit code. Workloads that have begun, or that ask for no gang, do not count."""
+    """Return the exit code: a gang that never fits counts before nothing that was judged, and that before something
+    that is not known. Workloads that have begun, or that ask for no gang, do not count.
+    """
     verdicts = [one.entry.verdict for one in found if one.entry is not None]
     left_out = any(one.left_out for one in found)
-    unknown = left_out or any(verdict.answer is Answer.UNKNOWN or verdict.causes for verdict in verdicts)
-    if any(verdict.answer is Answer.NEVER for verdict in verdicts) or (strict and unknown):
+    if any(verdict.answer is Answer.NEVER for verdict in verdicts):
         return REFUSED
-    return NOT_EVALUATED if left_out and not verdicts else CLEAN
+    if left_out and not verdicts:
+        return NOT_EVALUATED
+    unknown = left_out or any(verdict.answer is Answer.UNKNOWN or verdict.causes for verdict in verdicts)
+    return REFUSED if strict and unknown else CLEAN
 
 
 def judged(documents: list[Document], worlds: Worlds, settings: Settings, effort: int) -> list[Judged]:

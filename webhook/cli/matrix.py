@@ -31,13 +31,14 @@ _SHORT = {
 }
 # In the order of the groups of a row.
 _WORDS = dict(CELLS[one] for one in (Honoured.NO, Honoured.IN_PART, Honoured.UNKNOWN, Honoured.UNSTATED))
-_OTHERS = "other rules"
+_OTHERS = "other faults"
 _LEGEND = {
     "in part": "admitted, with something missing, unknown or warned about",
     "?": "facts are missing; --facts or --live supplies them",
     "-": "not known whether the scheduler acts on it",
+    _OTHERS: "errors or warnings about what no word of this table names",
 }
-_HEAD = ("scheduler", "as written", "not yes")
+_HEAD = ("scheduler", "as written", "what it does not get")
 # A column of its own, only where nodes are known.
 _FITS = "fits"
 _FIT_CELLS = {Verdict.NEVER: ("never", "bold red"), Verdict.FITS: ("yes", "green"), Verdict.UNKNOWN: ("?", "cyan")}
@@ -91,7 +92,7 @@ def _columns(found: Explanation) -> Iterator[list[str]]:
 
 
 def _used(views: Iterable[View]) -> set[str]:
-    cells = {word for view in views for word in _cells(view).values()}
+    cells = {word for view in views for cell in _cells(view).items() for word in cell}
     return cells | {_SHORT[view.opinion.answer][0] for view in views}
 
 

@@ -127,6 +127,11 @@ SYSTEM_OF_SCHEDULER: Mapping[str, str] = {one.scheduler: system for system, one 
 SYSTEM_OF_GROUP: Mapping[str, str] = {one.api_group: system for system, one in SYSTEMS.items()}
 
 
+def reader_of(system: str) -> str:
+    """The scheduler that reads the claims of a system, to be named in a remedy."""
+    return SYSTEMS[system].scheduler if system in SYSTEMS else f"the scheduler of {system}"
+
+
 class GroupName(NamedTuple):
     """A group that a pod or a pod template names: its system, its name, and the mark."""
 

@@ -62,7 +62,9 @@ class UnknownField(NamedTuple):
 
     def below(self, path: FieldPath) -> UnknownField:
         """The same field in an object that has this one at `path`."""
-        belongs = None if self.belongs is None else f"{path}.{self.belongs}"
+        belongs = None
+        if self.belongs is not None:
+            belongs = " or ".join(f"{path}.{place}" for place in self.belongs.split(" or "))
         return self._replace(at=FieldPath((*path.parts, *self.at.parts)), belongs=belongs)
 
 
@@ -113,13 +115,19 @@ class KindFields:
             yield UnknownField(at, value, likely, None if likely else self._belongs(at))
 
     def _belongs(self, at: FieldPath) -> str | None:
-        """Return the place of a field of that name: one below the present place if there is one, else the nearest."""
+        """Return the place of a field of that name: those below the present place if there are some, else the nearest.
+        Return None if several elsewhere are as near: each may mean something else.
+        """
         here = tuple(part if isinstance(part, str) else ITEMS for part in at.parts[:-1])
         places = self.places.get(str(at.parts[-1]), ())
         if not places or len(places) > _MOST_PLACES:
             return None
-        best = max(places, key=lambda place: (_common(place, here), -len(place)))
-        return ".".join(best).replace(f".{ITEMS}", ITEMS)
+        nearness = {place: (_common(place, here), -len(place)) for place in places}
+        best = max(nearness.values())
+        nearest = [place for place in places if nearness[place] == best]
+        if len(nearest) > 1 and best[0] < len(here):
+            return None
+        return " or ".join(".".join(place).replace(f".{ITEMS}", ITEMS) for place in nearest)
 
 
 def _common(place: tuple[str, ...], here: tuple[str, ...]) -> int:

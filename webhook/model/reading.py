@@ -7,6 +7,7 @@ silently.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,14 @@ from typing import Any
 Manifest = dict[str, Any]
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+# A placeholder of envsubst, of a Makefile, of Helm, Jinja or Cookiecutter, of autoconf and sed, of Windows, or for a
+# person. Percentages and the operator % of CEL are none, nor are the names of Python with underscores on both sides.
+_PLACEHOLDER = re.compile(
+    r"\$\{[A-Za-z_][^{}]*\}|\$[A-Za-z_]\w*|\$\([A-Za-z_][\w.-]*\)|\{\{[^{}]*\}\}"
+    r"|<(?!none>|nil>)[A-Za-z][\w .-]*>|@@\w+@@|@[A-Za-z_]\w*@|%[A-Za-z_]\w*%|__[A-Z](?:[A-Z0-9_]*[A-Z0-9])?__"
+)
+# A longer text is no value of a field that rules read.
+_MOST_CHARACTERS = 256
 _INT64 = 2**63
 # The types of JSON and YAML in plain words.
 _TYPES = {
@@ -35,6 +44,11 @@ class Malformed(TypeError):
 
     def __init__(self, value: object, wanted: str) -> None:
         super().__init__(f"expected {wanted}, found {_TYPES.get(name := type(value).__name__, name)}")
+
+
+def is_unrendered(value: object) -> bool:
+    """Whether it is text with a placeholder, which a template leaves where nothing has rendered it."""
+    return isinstance(value, str) and len(value) <= _MOST_CHARACTERS and _PLACEHOLDER.search(value) is not None
 
 
 def mapping(value: object) -> Mapping[str, Any]:

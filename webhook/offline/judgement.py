@@ -44,11 +44,14 @@ from webhook.offline.omissions import omission_of_object, rendered
 from webhook.offline.overridden import name_scheduler_in_member, overridden
 from webhook.offline.stock_runtimes import assumed
 from webhook.offline.translation import gang_objects, shown_record
+from webhook.validators import GENERAL_RULES
 from webhook.validators.registry import Subject
 
 _CRON_JOB = ("batch", "CronJob")
 _JOB_TEMPLATE = SPEC / "jobTemplate"
 _TYPE_OF_JOBS = {"apiVersion": "batch/v1", "kind": "Job"}
+# The rules about the names in an object of any kind.
+_ABOUT_NAMES = frozenset(one.id for one in GENERAL_RULES if one.subject in {Subject.KEYS, Subject.MANIFEST})
 _JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod")})
 
 
@@ -68,8 +71,12 @@ class Judgement:
 
     @property
     def judged(self) -> bool:
-        """Whether the rules about its kind judged it."""
-        return self.has_rules and self.verdict.omission is None
+        """Whether the rules about its kind judged it, or found something although a part was not judged."""
+        omission = self.verdict.omission
+        if omission is None or not self.has_rules:
+            return self.has_rules
+        by_rules = any(finding.rule not in _ABOUT_NAMES for finding in self.verdict.findings)
+        return by_rules and omission.reason is not Reason.GANG_ELSEWHERE
 
 
 class _Kinds(NamedTuple):

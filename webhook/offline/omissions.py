@@ -15,21 +15,14 @@ from webhook.config.settings import Settings
 from webhook.model.admission_request import Kind, Verdict
 from webhook.model.changes import value_at
 from webhook.model.fields import LABELS, ROOT, FieldPath, Item
-from webhook.model.findings import Finding, Omission, Reason, shown
+from webhook.model.findings import Action, Finding, Omission, Reason, shown
 from webhook.model.known_keys import KNOWN_KEYS
 from webhook.model.known_kinds import NO_GANGS, OTHER_WORKLOADS
-from webhook.model.reading import Manifest
+from webhook.model.reading import Manifest, is_unrendered
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.operator_group import KIND as GROUP
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-# One placeholder of envsubst, of a template, or for a person, alone or within a name.
-_PLACEHOLDER = re.compile(
-    r"[\w.-]*(?:\$\{[A-Za-z_][^{}]*\}|\$[A-Za-z_]\w*|\$\([A-Za-z_][\w.-]*\)|\{\{[^{}]*\}\}"
-    r"|<(?!none>|nil>)[A-Za-z][\w .-]*>)[\w.-]*"
-)
-# A longer text is no value of a field that rules read.
-_MOST_CHARACTERS = 256
 # Fields of texts that a shell or another program fills at run time.
 _TEXTS = frozenset(
     {
@@ -53,6 +46,8 @@ _TEXTS = frozenset(
 _RENDER = "render the manifest before it is checked, as with envsubst, helm template or kustomize build"
 # Of more placeholders the others are counted.
 _MOST_NAMED = 4
+# The rules about the names of fields, which show a field with its value.
+_OF_KEYS = ("fields/", "keys/")
 # A document of a program that failed.
 _FAILURES = frozenset({"error", "errors"})
 _MOST_KEYS = 3
@@ -181,30 +176,31 @@ def _marks(raw: Manifest, settings: Settings) -> Iterator[tuple[FieldPath, str]]
 
 
 def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
-    """Return the verdict on an object with what its placeholders mean. An object with one is not judged: its values
-    are not yet known.
+    """Return the verdict on an object without what was found of its placeholders. An object with one is not judged: its
+    values are not yet known. What is wrong with the name of a field stays.
     """
-    findings = tuple(map(_of_placeholder, verdict.findings))
-    reported = {str(one.at) for one in findings if _is_placeholder(one.found)}
-    first: list[FieldPath] = []
-    others = 0
-    for place, value in _texts(raw, _TEXTS):
-        if not (_is_placeholder(value) and _is_read(place)):
-            continue
-        if len(first) == _MOST_NAMED:
-            others += 1
-        elif str(at := _path(place)) in reported:
-            reported.discard(str(at))
+    kept, reported = list[Finding](), list[FieldPath]()
+    for finding in verdict.findings:
+        if is_unrendered(finding.found) and not finding.rule.startswith(_OF_KEYS):
+            reported.append(finding.at)
         else:
-            first.append(at)
-    if not first:
-        return replace(verdict, findings=findings)
-    # Those that are reported may be among the others.
-    others = max(others - len(reported), 0)
-    named = [f"{shown(value_at(raw, at)[1])} at {at}" for at in first] + ([f"{others} more"] if others else [])
+            kept.append(finding)
+    places = {str(at): at for at in reported}
+    for place, value in _texts(raw, _TEXTS):
+        if is_unrendered(value) and _is_read(place):
+            at = _path(place)
+            places.setdefault(str(at), at)
+    if not places:
+        return verdict
+    first = list(places.values())[:_MOST_NAMED]
+    named = [f"{shown(value_at(raw, at)[1])} at {at}" for at in first]
+    if len(places) > len(first):
+        named.append(f"{len(places) - len(first)} more")
     are = "are placeholders that nothing has" if len(named) > 1 else "is a placeholder that nothing has"
     why = f"{_listed(named)} {are} replaced"
-    return replace(verdict, findings=findings, omission=Omission(first[0], Reason.NOT_RENDERED, why, _RENDER))
+    allowed = not any(finding.action is Action.DENY for finding in kept)
+    omission = Omission(first[0], Reason.NOT_RENDERED, why, _RENDER)
+    return replace(verdict, allowed=allowed, findings=tuple(kept), omission=omission)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -222,16 +218,6 @@ def _is_read(place: _Place) -> bool:
     if len(names) > 1 and names[1] in {"labels", "annotations"}:
         return names[0] in KNOWN_KEYS or names[0] in _OF_SHAPES
     return _READ.fullmatch(names[0]) is not None or not _READ_WITHIN.isdisjoint(names)
-
-
-def _of_placeholder(finding: Finding) -> Finding:
-    if not _is_placeholder(finding.found):
-        return finding
-    return replace(finding, why="it is a placeholder that nothing has replaced", remedy=_RENDER, instead=())
-
-
-def _is_placeholder(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= _MOST_CHARACTERS and _PLACEHOLDER.fullmatch(value) is not None
 
 
 # The place of a value: that of what holds it, if that is not the object, and its key or index. A path for each of many

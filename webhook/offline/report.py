@@ -194,6 +194,8 @@ class Report:
     movable: list[Place] = field(default_factory=list)
     # Every judged object.
     judged: list[Place] = field(default_factory=list)
+    # Those of them of which a part was not judged, with the reason.
+    partial: list[tuple[Omission, Place]] = field(default_factory=list)
     # Documents of kinds that have no rules.
     ignored: list[Source] = field(default_factory=list)
     unreadable: list[InputError] = field(default_factory=list)
@@ -211,9 +213,12 @@ class Report:
             verdict = judgement.verdict
             if judgement.judged:
                 self.judged.append(whole)
-            elif verdict.omission is not None:
-                omitted = self._ordinary if verdict.omission.reason.is_ordinary else self._omitted
-                omitted.append((verdict.omission, Place(document, judgement, verdict.omission.at)))
+            if (omission := verdict.omission) is not None:
+                entry = (omission, Place(document, judgement, omission.at))
+                if not judgement.judged:
+                    (self._ordinary if omission.reason.is_ordinary else self._omitted).append(entry)
+                elif not omission.reason.is_ordinary:
+                    self.partial.append(entry)
             left = verdict.omission is None or verdict.omission.reason.is_ignored
             is_ignored &= left and not judgement.judged and not verdict.findings
             if self.suppress and self.rules and (judgement.has_rules or verdict.findings):
@@ -280,7 +285,7 @@ class Report:
 
     def failed(self, on: frozenset[FailOn]) -> bool:
         """Return whether the check fails: something is refused, or something else that `on` names."""
-        if FailOn.UNJUDGED in on and (self.unjudged or self.omitted):
+        if FailOn.UNJUDGED in on and (self.unjudged or self.left_out):
             return True
         return any(entry.fails(on) for entry in self.findings)
 
@@ -288,7 +293,7 @@ class Report:
     def clean(self) -> bool:
         """Whether there is nothing to do: no finding that counts, nothing unjudged and nothing unreadable."""
         counted = any(entry.suppression is None for entry in self.findings)
-        return not (counted or self.unjudged or self.omitted or self.unreadable)
+        return not (counted or self.unjudged or self.left_out or self.unreadable)
 
     @property
     def omitted(self) -> list[tuple[Omission, Place]]:
@@ -300,6 +305,11 @@ class Report:
         first, place = min(silent, key=lambda entry: _REASONS.index(entry[0].reason))
         more = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
         return [(replace(first, why=f"nothing was judged{self.in_part}: {first.why}{more}"), place)]
+
+    @property
+    def left_out(self) -> list[tuple[Omission, Place]]:
+        """What was not judged, with the reason: objects, and parts of objects that were."""
+        return [*self.omitted, *self.partial]
 
     @property
     def grouped(self) -> int:

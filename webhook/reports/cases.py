@@ -9,6 +9,7 @@ from enum import Enum
 from webhook.model.findings import shown
 from webhook.offline.levels import FailOn
 from webhook.offline.report import Place, Report, ReportedFinding
+from webhook.reports.summary import not_judged
 
 
 class Outcome(Enum):
@@ -38,17 +39,18 @@ def cases(report: Report, fail_on: frozenset[FailOn]) -> Iterator[Case]:
     the same rule and field.
     """
     busy = {id(entry.place.judgement) for entry in report.findings}
-    busy |= {id(place.judgement) for _, place in report.unjudged}
+    busy |= {id(place.judgement) for _, place in (*report.unjudged, *report.partial)}
     found = [Case(place.file, place.line, place.object) for place in report.judged if id(place.judgement) not in busy]
     found += [_finding(entry, fail_on) for entry in report.findings]
     for missing, place in report.unjudged:
         outcome = Outcome.FAILED if FailOn.UNJUDGED in fail_on else Outcome.SKIPPED
         name = _name(place, missing.rule)
         found.append(Case(place.file, place.line, name, outcome, missing.rule, f"not judged: {missing.lacking}"))
-    for omission, place in report.omitted:
+    for omission, place in report.left_out:
         outcome = Outcome.FAILED if FailOn.UNJUDGED in fail_on else Outcome.SKIPPED
-        name = f"{place.object}: not judged"
-        found.append(Case(place.file, place.line, name, outcome, str(omission.reason), f"not judged: {omission}"))
+        told = not_judged(place)
+        name = f"{place.object}: {told}"
+        found.append(Case(place.file, place.line, name, outcome, str(omission.reason), f"{told}: {omission}"))
     found += [
         Case(error.source, error.line, "can be read", Outcome.ERROR, "unreadable", error.why)
         for error in report.unreadable

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from webhook.offline.report import Report
 from webhook.reports.options import ReportOptions
-from webhook.reports.summary import last_line, statistics
+from webhook.reports.summary import last_line, not_judged, statistics
 
 
 def concise(report: Report, options: ReportOptions) -> Iterator[str]:
@@ -17,8 +17,8 @@ def concise(report: Report, options: ReportOptions) -> Iterator[str]:
         accepted = "" if entry.suppression is None else f" ({entry.suppression.told})"
         told = f"{entry.finding.rule} {entry.place.object}: {entry.finding.explanation}"
         yield f"{entry.place}: {entry.level}: {told}{accepted}"
-    for omission, place in report.omitted:
-        yield f"{place}: not judged: {place.object}: {omission}"
+    for omission, place in report.left_out:
+        yield f"{place}: {not_judged(place)}: {place.object}: {omission}"
     for missing, place in report.unjudged:
         yield f"{place}: not judged: {missing.rule} {place.object}: {missing.lacking}"
     if options.quiet:

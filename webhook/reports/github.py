@@ -11,7 +11,7 @@ from webhook.model.plain_text import plain
 from webhook.offline.levels import Level
 from webhook.offline.report import Place, Report
 from webhook.reports.options import ReportOptions
-from webhook.reports.summary import last_line
+from webhook.reports.summary import last_line, not_judged
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.AUDIT: "notice"}
 
@@ -26,8 +26,9 @@ def github(report: Report, options: ReportOptions) -> Iterator[str]:
         if accepted is not None:
             told = f"{accepted.told}\n{told}"
         yield _command(command, entry.place, entry.finding.rule, told)
-    for omission, place in report.omitted:
-        yield _command("notice", place, f"not judged: {omission.reason}", f"{place.object}: not judged: {omission}")
+    for omission, place in report.left_out:
+        told = not_judged(place)
+        yield _command("notice", place, f"{told}: {omission.reason}", f"{place.object}: {told}: {omission}")
     for missing, place in report.unjudged:
         yield _command("notice", place, missing.rule, f"{place.object}: not judged: {missing.lacking}")
     for error in report.unreadable:

@@ -43,6 +43,7 @@ def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
             "audit": found.audits,
             "notJudged": found.unjudged,
             "objectsNotJudged": found.omitted,
+            "objectsJudgedInPart": len(report.partial),
             "suppressed": found.suppressed,
             "fixable": found.fixable,
             "unreadable": found.unreadable,
@@ -59,6 +60,7 @@ def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
             for missing, place in report.unjudged
         ],
         "objectsNotJudged": [omission_as_json(omission) | _place(place) for omission, place in report.omitted],
+        "objectsJudgedInPart": [omission_as_json(omission) | _place(place) for omission, place in report.partial],
         "notes": [{"message": note} | _place(place) for note, place in report.notes],
         "couldRun": [
             {"schedulers": list(place.judgement.verdict.could_run)} | _place(place) for place in report.movable

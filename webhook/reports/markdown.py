@@ -24,7 +24,7 @@ _MAX_ROWS = 100
 def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
     """Yield the lines of the comment."""
     failed = report.failed(options.fail_on) or report.unreadable
-    yield f"### {'❌' if failed else '❔' if report.omitted or report.unjudged else '✅'} Rollcall"
+    yield f"### {'❌' if failed else '❔' if report.left_out or report.unjudged else '✅'} Rollcall"
     yield ""
     yield _escaped(last_line(report))
     rows = sorted(report.findings, key=lambda entry: (entry.suppression is not None, entry.order))
@@ -34,10 +34,10 @@ def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
     if len(rows) > _MAX_ROWS:
         yield from ("", f"{len(rows) - _MAX_ROWS} more findings are not shown.")
     omitted = [
-        f"* {_code(str(place))} {_code(place.object)}: {_escaped(str(omission))}" for omission, place in report.omitted
+        f"* {_code(str(place))} {_code(place.object)}: {_escaped(str(omission))}" for omission, place in report.left_out
     ]
     if omitted:
-        yield from ("", "Not judged:", "", *omitted[:_MAX_ROWS])
+        yield from ("", "Not judged, or in part:" if report.partial else "Not judged:", "", *omitted[:_MAX_ROWS])
     missing = [
         f"* {_code(str(place))} {_code(found.rule)}: {_escaped(found.lacking)}" for found, place in report.unjudged
     ]

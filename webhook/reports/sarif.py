@@ -19,6 +19,7 @@ from webhook.offline.report import Place, Report, ReportedFinding
 from webhook.offline.suppression import Origin, Suppression
 from webhook.reports.options import ReportOptions
 from webhook.reports.rule_pages import paragraphs, rule_url, rules_by_id, summary
+from webhook.reports.summary import not_judged
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.AUDIT: "note"}
@@ -164,10 +165,10 @@ def _invocation(report: Report) -> dict[str, Any]:
         {
             "level": "warning",
             "descriptor": {"id": str(omission.reason)},
-            "message": {"text": _text(f"{place.object}: not judged: {omission}")},
+            "message": {"text": _text(f"{place.object}: {not_judged(place)}: {omission}")},
             "locations": [_location(place)],
         }
-        for omission, place in report.omitted
+        for omission, place in report.left_out
     ]
     told += [
         {"level": "note", "message": {"text": _text(note)}, "locations": [_location(place)]}

@@ -76,7 +76,27 @@ _FINDING = {
     },
     **_PLACE,
 }
-_COUNTS = ("error", "warning", "audit", "notJudged", "objectsNotJudged", "suppressed", "fixable", "unreadable")
+_COUNTS = (
+    "error",
+    "warning",
+    "audit",
+    "notJudged",
+    "objectsNotJudged",
+    "objectsJudgedInPart",
+    "suppressed",
+    "fixable",
+    "unreadable",
+)
+_LEFT_OUT = object_of(
+    {
+        "reason": enum_of(Reason, "Why the object, or a part of it, was not judged."),
+        "field": {**TEXT, "description": "The path of the field that shows it."},
+        "why": TEXT,
+        "remedy": {**TEXT, "description": "The edit after which it is judged."},
+        "message": TEXT,
+        **_PLACE,
+    }
+)
 _SCHEDULER = {"scheduler": TEXT, "chosenBy": TEXT_OR_NULL, "objects": COUNT}
 _UNREADABLE = {"file": TEXT, "line": COUNT, "column": COUNT, "message": TEXT}
 
@@ -118,18 +138,10 @@ def report_schema() -> dict[str, Any]:
                 }
             )
         ),
-        "objectsNotJudged": list_of(
-            object_of(
-                {
-                    "reason": enum_of(Reason, "Why no rule judged the object."),
-                    "field": {**TEXT, "description": "The path of the field that shows it."},
-                    "why": TEXT,
-                    "remedy": {**TEXT, "description": "The edit after which it is judged."},
-                    "message": TEXT,
-                    **_PLACE,
-                }
-            ),
-            description="Objects that no rule judged, or only those rules that hold whoever makes the gang.",
+        "objectsNotJudged": list_of(_LEFT_OUT, description="Objects that no rule of their kind judged."),
+        "objectsJudgedInPart": list_of(
+            _LEFT_OUT,
+            description="Objects with a finding of which a part was not judged, such as a gang that is not opted in.",
         ),
         "notes": list_of(object_of({"message": TEXT, **_PLACE})),
         "couldRun": list_of(

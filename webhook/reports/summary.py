@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from webhook.model.record import OPTED_OUT
 from webhook.offline.levels import Level
-from webhook.offline.report import Report, ReportedFinding
+from webhook.offline.report import Place, Report, ReportedFinding
 
 
 class Totals(NamedTuple):
@@ -64,8 +64,13 @@ def schedulers(report: Report) -> list[SchedulerCount]:
 
 
 def reasons(report: Report) -> dict[str, int]:
-    """Return how many objects were not judged for each reason, the most frequent first."""
-    return dict(Counter(str(omission.reason) for omission, _ in report.omitted).most_common())
+    """Return how many objects were not judged, or in part, for each reason, the most frequent first."""
+    return dict(Counter(str(omission.reason) for omission, _ in report.left_out).most_common())
+
+
+def not_judged(place: Place) -> str:
+    """Return how an object is called of which something was not judged."""
+    return "judged in part" if place.judgement.judged else "not judged"
 
 
 def statistics(report: Report) -> list[tuple[str, int]]:
@@ -124,6 +129,8 @@ def _found(report: Report) -> Iterator[str]:
     if found.omitted and not all(omission.reason.is_ordinary for omission, _ in report.omitted):
         kinds = {place.judgement.kind for _, place in report.omitted} - {""}
         yield f"{counted(found.omitted, kinds.pop() if len(kinds) == 1 else 'object')} not judged"
+    if report.partial:
+        yield f"{counted(len(report.partial), 'object')} judged in part"
     if report.judged and report.grouped:
         groups = "its group" if report.grouped == 1 else "their groups"
         yield f"{counted(report.grouped, 'workload')} judged by {groups}"

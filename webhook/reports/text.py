@@ -16,7 +16,7 @@ from webhook.offline.levels import Level
 from webhook.offline.report import Place, Report, ReportedFinding
 from webhook.offline.suppression import Origin
 from webhook.reports.options import ReportOptions
-from webhook.reports.summary import counted, last_line, statistics
+from webhook.reports.summary import counted, last_line, not_judged, statistics
 
 
 class Head(NamedTuple):
@@ -96,10 +96,10 @@ def _finding(entry: ReportedFinding) -> Iterator[Line]:
 def _omissions(report: Report) -> Iterator[Line]:
     """Yield the objects that were not judged, those with the same reason together."""
     alike: dict[Omission, list[Place]] = {}
-    for omission, place in report.omitted:
+    for omission, place in report.left_out:
         alike.setdefault(replace(omission, at=ROOT), []).append(place)
     for omission, places in alike.items():
-        yield from (Head(str(place), "not judged", "cyan", f": {place.object}") for place in places)
+        yield from (Head(str(place), not_judged(place), "cyan", f": {place.object}") for place in places)
         yield Field("why", omission.why)
         yield Field("do", omission.remedy)
 

@@ -32,6 +32,7 @@ from webhook.validators import (
     shape,
     startup_order,
     unknown_owner,
+    volcano_jobs,
 )
 from webhook.validators.registry import collect
 
@@ -52,6 +53,7 @@ GENERAL_RULES = collect(
     opted_in_hindrances,
     opted_in_limits,
     refused_workloads,
+    volcano_jobs,
     opted_in_origin,
     opted_in_claims,
     opted_in_agreement,

@@ -31,6 +31,15 @@ def _misspelt() -> dict[str, Any]:
     return found
 
 
+# What does the work of a field that a later release has no more: by group, the field above it, and its name.
+_REMOVED = {
+    # Up to v2.1 of Trainer (TorchMLPolicySource).
+    ("trainer.kubeflow.org", "torch", "numProcPerNode"): (
+        "remove it, as Trainer has done in v2.2, and set spec.trainer.numProcPerNode in the TrainJob"
+    ),
+}
+
+
 @rule(
     "fields/unknown",
     subject=Subject.MANIFEST,
@@ -48,6 +57,7 @@ def unknown_field(found: AnyObject, _: Context[Any]) -> Results:
     for field in found.unknown_fields:
         if field.belongs is None:
             meant = f"did you mean {field.likely}? rename it" if field.likely else "remove it, or correct its name"
+            meant = _REMOVED.get((found.kind.group, *map(str, field.at.parts[-2:])), meant)
             yield Finding(at=field.at, found=field.value, why=_why(found.fields or found.pod_fields), remedy=meant)
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from webhook.model.changes import value_at
-from webhook.model.claims import Claim, claims_on
+from webhook.model.claims import Claim, claims_on, reader_of
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.workloads.applied_pods import runtime_of
@@ -213,9 +213,8 @@ def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[An
         at=claim.path,
         found=claim.value,
         why=f"{claim.system} reads it, but {choice.by} chooses {choice.scheduler}, which does not",
-        remedy="name a runtime without that plugin, or choose its scheduler"
-        if by_plugin
-        else "remove it, or choose the scheduler that reads it",
+        remedy=f"{'name a runtime without that plugin' if by_plugin else 'remove it'}, "
+        f"or choose {reader_of(claim.system)}, which reads it",
     )
 
 
@@ -263,7 +262,7 @@ def gang_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
                     found=value_at(workload.raw, left.at)[1],
                     why=f"{left.why}; only {left.system} reads that, and {context.choice.by} says "
                     f"{shown(context.choice.scheduler)}",
-                    remedy="choose the scheduler that reads it",
+                    remedy=f"choose {reader_of(left.system)}, which reads it",
                 )
             return
 

@@ -41,6 +41,8 @@ def job(
 ) -> Manifest:
     """A Job `demo` of two pods."""
     body = {"parallelism": 2, "completions": 2, "template": template or pod_template(), **spec}
+    # A Job whose pods always restart is refused.
+    body["template"] = {**body["template"], "spec": {"restartPolicy": "Never", **body["template"].get("spec", {})}}
     metadata = _metadata(labels, annotations, scheduler)
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": body}
 

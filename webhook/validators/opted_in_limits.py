@@ -8,6 +8,7 @@ from typing import Any
 
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding
+from webhook.model.reading import is_unrendered
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.workload import OptedInWorkload
@@ -101,7 +102,7 @@ def depends_on(workload: OptedInWorkload, _: Context[Any]) -> Results:
     before: set[str] = set()
     for part in workload.parts:
         for name in part.after:
-            if name not in before:
+            if name not in before and not any(map(is_unrendered, before)):
                 yield Finding(
                     at=part.path / "dependsOn",
                     found=name,

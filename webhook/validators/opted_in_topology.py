@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.model.capabilities import Capability
+from webhook.model.claims import reader_of
 from webhook.model.findings import Action, Finding
 from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
@@ -52,7 +53,7 @@ def topology_unread(workload: OptedInWorkload, context: Context[Any]) -> Results
             reader = READERS[str(use.path.parts[-1])]
             if reader not in context.reads_claims_of:
                 why = f"only {reader} reads this annotation, so {context.choice.scheduler} places the pods on any nodes"
-                yield Finding(at=use.path, found=use.value, why=why, remedy="remove it, or choose that scheduler")
+                yield Finding(at=use.path, found=use.value, why=why, remedy=f"remove it, or choose {reader_of(reader)}")
             elif not made_elsewhere and not _is_read(place, reader, workload):
                 yield Finding(at=use.path, found=use.value, why=_why(place, reader), remedy=_remedy(workload, reader))
 

@@ -12,7 +12,7 @@ from webhook.model.any_object import AnyObject
 from webhook.model.field_names import Trail, path_of
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.quantity import parse_quantity
-from webhook.model.reading import Manifest
+from webhook.model.reading import Manifest, is_unrendered
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
@@ -44,8 +44,6 @@ _NATIVE = "kubernetes.io/"
 # Suffixes that people write, in lower case, and those that Kubernetes has.
 _MEANT = {"kb": "k", "mb": "M", "gb": "G", "tb": "T", "kib": "Ki", "mib": "Mi", "gib": "Gi", "tib": "Ti"}
 _BINARY = {"ki": "Ki", "mi": "Mi", "gi": "Gi", "ti": "Ti", "k": "k", "g": "G", "t": "T"}
-# A template that is not rendered yet.
-_PLACEHOLDERS = ("$", "{{")
 
 
 class _Amount(NamedTuple):
@@ -237,7 +235,7 @@ def _of_map(value: Any, trail: Trail, holder: str = "", bounds: Mapping[str, Any
 
 def _stated(trail: Trail, resource: str, value: Any) -> Iterator[_Amount]:
     """The amount, unless it is null, which counts as missing, or a template that is not rendered yet."""
-    if value is not None and not (isinstance(value, str) and any(mark in value for mark in _PLACEHOLDERS)):
+    if value is not None and not is_unrendered(value):
         yield _Amount(trail, resource, value)
 
 

@@ -16,7 +16,7 @@ from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding
 from webhook.model.go_values import int64, nanoseconds
 from webhook.model.naming import is_key, is_label_value
-from webhook.model.reading import plain_object
+from webhook.model.reading import is_unrendered, plain_object
 from webhook.model.version import Version
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.registry import Results
@@ -31,8 +31,6 @@ _SCALER = "RAY_enable_autoscaler_v2"
 _TOKENS, _KUBERNETES_TOKENS = Version(2, 52), Version(2, 55)
 # What ParseGeneric of k8s.io/apimachinery needs of a version; the rest is any text.
 _VERSION = re.compile(r"\s*v?([0-9]{1,4})\.([0-9]{1,4})")
-# What begins a placeholder.
-_UNRENDERED = re.compile(r"[${<]")
 # What a YAML text has that may be a mapping, a reference or a placeholder.
 _MAY_BE_MAPPING = re.compile(r"[:?{!&*<$]")
 _NULLS = frozenset({"", "~", "null", "Null", "NULL", "---", "..."})
@@ -230,7 +228,7 @@ def _tokens(cluster: _Cluster) -> Results:
     if options.get("mode") != "token":
         return
     stated, least = cluster.spec.get("rayVersion") or "", _KUBERNETES_TOKENS if of_kubernetes else _TOKENS
-    if not isinstance(stated, str) or _UNRENDERED.search(stated):
+    if not isinstance(stated, str) or is_unrendered(stated):
         return
     version = _VERSION.match(stated)
     if version is None or Version(int(version[1]), int(version[2])) < least:

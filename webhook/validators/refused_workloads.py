@@ -11,7 +11,7 @@ from typing import Any
 from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.naming import LABEL_VALUE_LIMIT, is_label, is_service_name, is_subdomain
-from webhook.model.reading import plain_object, text
+from webhook.model.reading import is_unrendered, plain_object, text
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
@@ -26,8 +26,7 @@ _DOMAIN_AND_PATH = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9/\-._~%
 _GENERATED, _ADDED = 58, "xxxxx"
 # What a label leaves for a name before the hash of a revision.
 _MOST_OF_REVISION = LABEL_VALUE_LIMIT - len("-4294967295")
-# What begins a placeholder in a name.
-_UNRENDERED = re.compile(r"[${<]")
+_POD_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _PERCENT = re.compile(r"0*(?:100|[0-9]{1,2})%")
 # The kinds whose pod templates are whole, by group. Spark, for one, fills in the containers.
 _WHOLE_TEMPLATES = frozenset(
@@ -82,7 +81,7 @@ def _longest_name(workload: OptedInWorkload) -> tuple[FieldPath, str]:
     if it is not rendered yet.
     """
     field = "name" if text(workload.metadata.get("name")) else "generateName"
-    if not workload.name or _UNRENDERED.search(workload.name):
+    if not workload.name or is_unrendered(workload.name):
         return METADATA / field, ""
     return METADATA / field, workload.name if field == "name" else workload.name[:_GENERATED] + _ADDED
 
@@ -129,20 +128,96 @@ def _revision_label(workload: OptedInWorkload, suffix: str = "") -> Results:
 # --- Job and JobSet
 
 
-def _job_spec(spec: Mapping[str, Any], path: FieldPath) -> Results:
-    pod = plain_object(plain_object(spec.get("template")).get("spec"))
-    if pod.get("restartPolicy") == "Always":
-        yield Finding(
-            path / "template" / "spec" / "restartPolicy",
-            "Always",
-            "the API server refuses a Job whose pods always restart",
-            "set Never or OnFailure",
-            instead=("Never",),
-        )
-    parallelism = spec.get("parallelism")
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None and parallelism is not None:
-        why = "the API server refuses an Indexed Job without completions"
-        yield Finding(path / "completions", None, why, "set completions", instead=(parallelism,))
+_INDEXED, _MODES = "Indexed", ("Indexed", "NonIndexed")
+_RESTARTS_OF_JOBS = ("Never", "OnFailure")
+_NOT_NEGATIVE = ("activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+_OF_INDEXES = ("backoffLimitPerIndex", "maxFailedIndexes")
+_MOST_INDEXED = 100_000
+
+
+def _job_spec(spec: Mapping[str, Any], path: FieldPath, *, restarts: str = "", mode: str = "NonIndexed") -> Results:
+    """What the API server refuses in the spec of a Job. `restarts` and `mode` hold where it states none."""
+    yield from _restart_policy(spec, path / "template" / "spec" / "restartPolicy", restarts)
+    mode = _or(spec.get("completionMode"), mode)
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    if mode not in _MODES:
+        why = "the API server refuses a Job with such a mode"
+        yield Finding(path / "completionMode", mode, why, "set Indexed or NonIndexed", instead=_MODES)
+    elif mode == _INDEXED:
+        if completions is None and parallelism is not None:
+            why = "the API server refuses an Indexed Job without completions"
+            yield Finding(path / "completions", None, why, "set completions", instead=(parallelism,))
+        if type(parallelism) is int and parallelism > _MOST_INDEXED:
+            why = f"the API server refuses an Indexed Job with more than {_MOST_INDEXED} pods at a time"
+            yield Finding(path / "parallelism", parallelism, why, "lower it")
+    for field in (*_OF_INDEXES, "successPolicy") if mode == "NonIndexed" else ():
+        if spec.get(field) is not None:
+            why = "the API server refuses it in a Job whose mode is not Indexed"
+            yield Finding(path / field, spec[field], why, "set completionMode: Indexed, or remove it")
+    for field in _NOT_NEGATIVE + _OF_INDEXES:
+        if type(value := spec.get(field)) is int and value < 0:
+            yield Finding(path / field, value, "the API server refuses a negative number", "set 0 or more")
+    most = spec.get("maxFailedIndexes")
+    if most is not None and spec.get("backoffLimitPerIndex") is None:
+        why = "the API server refuses maxFailedIndexes without it"
+        yield Finding(path / "backoffLimitPerIndex", None, why, "set it, or remove maxFailedIndexes", instead=(0,))
+    if type(most) is int and type(completions) is int and most > completions and mode == _INDEXED:
+        why = f"the API server refuses more than the completions, {completions}"
+        yield Finding(path / "maxFailedIndexes", most, why, "lower it", instead=(completions,))
+    if isinstance(policy := spec.get("podFailurePolicy"), dict):
+        yield from _pod_failure_policy(policy, spec, path)
+    if isinstance(policy := spec.get("successPolicy"), dict) and mode == _INDEXED:
+        yield from _success_policy(policy, completions, path / "successPolicy" / "rules")
+
+
+def _restart_policy(spec: Mapping[str, Any], at: FieldPath, default: str) -> Results:
+    pod = plain_object(spec.get("template")).get("spec")
+    policy = plain_object(pod).get("restartPolicy") or default
+    if policy == "Always" or (not policy and isinstance(pod, dict)):
+        why = "the API server refuses a Job whose pods always restart"
+        if not policy:
+            why += ", as they do where nothing is written"
+        yield Finding(at, policy or None, why, "set Never or OnFailure", instead=("Never",))
+    elif policy and policy not in _RESTARTS_OF_JOBS:
+        why = "the API server refuses a Job whose pods have such a policy"
+        yield Finding(at, policy, why, "set Never or OnFailure", instead=_RESTARTS_OF_JOBS)
+    elif policy == "OnFailure" and spec.get("podFailurePolicy") is not None:
+        why = "the API server refuses podFailurePolicy unless it is Never"
+        yield Finding(at, policy, why, "set Never, or remove podFailurePolicy", instead=("Never",))
+
+
+def _pod_failure_policy(policy: Mapping[str, Any], spec: Mapping[str, Any], path: FieldPath) -> Results:
+    replacement, rules = spec.get("podReplacementPolicy"), policy.get("rules")
+    if replacement not in (None, "Failed"):
+        why = "the API server refuses another value beside podFailurePolicy"
+        yield Finding(path / "podReplacementPolicy", replacement, why, "set Failed", instead=("Failed",))
+    for index, raw in enumerate(rules if isinstance(rules, list) else ()):
+        pod_rule, at = plain_object(raw), path / "podFailurePolicy" / "rules" / Item(index)
+        action = pod_rule.get("action")
+        if action not in _POD_ACTIONS:
+            remedy = f"set one of {', '.join(_POD_ACTIONS)}"
+            yield Finding(at / "action", action, "the API server refuses a rule without such an action", remedy)
+        elif action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+            why = "the API server refuses this action without backoffLimitPerIndex"
+            yield Finding(at / "action", action, why, "set backoffLimitPerIndex, or name another action")
+        if (pod_rule.get("onExitCodes") is None) is not bool(pod_rule.get("onPodConditions")):
+            why = "the API server refuses a rule unless it has either onExitCodes or onPodConditions"
+            yield Finding(at, action, why, "keep one of the two" if pod_rule.get("onPodConditions") else "add one")
+
+
+def _success_policy(policy: Mapping[str, Any], completions: Any, path: FieldPath) -> Results:
+    rules = policy.get("rules")
+    if not rules:
+        yield Finding(path, None, "the API server refuses a successPolicy without rules", "add one")
+    for index, raw in enumerate(rules if isinstance(rules, list) else ()):
+        success, at = plain_object(raw), path / Item(index)
+        count = success.get("succeededCount")
+        if count is None and success.get("succeededIndexes") is None:
+            why = "the API server refuses a rule that says neither how many nor which indexes"
+            yield Finding(at / "succeededCount", None, why, "set succeededCount or succeededIndexes")
+        elif type(count) is int and type(completions) is int and not 0 <= count <= completions:
+            why = f"the API server refuses a number that is not from 0 to the completions, {completions}"
+            yield Finding(at / "succeededCount", count, why, "correct it", instead=(completions,))
 
 
 def _of_job(workload: OptedInWorkload) -> Results:
@@ -182,7 +257,9 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
         if isinstance(group := raw.get("groupName"), str) and group and not is_service_name(group):
             why = "JobSet refuses a group whose name is no DNS label, or begins with no letter"
             yield Finding(part.path / "groupName", group, why, "use at most 63 lowercase letters, digits and dashes")
-        yield from _job_spec(job_set.job_spec(index), part.path / "template" / "spec")
+        # What JobSet's webhook writes into them. It does not judge them: the API server refuses each Job.
+        at = part.path / "template" / "spec"
+        yield from _job_spec(job_set.job_spec(index), at, restarts="OnFailure", mode=_INDEXED)
         if part.pods > _INT32:
             why = f"JobSet refuses replicas times parallelism above {_INT32}"
             yield Finding(part.path / "replicas", part.pods, why, "lower it")
@@ -190,18 +267,19 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
 
 def _names_of_jobs(job_set: JobSet) -> Results:
     """The longest names of Jobs and pods, of which one fault is reported."""
-    if any(_UNRENDERED.search(part.name) for part in job_set.parts):
+    if any(is_unrendered(part.name) for part in job_set.parts):
         return
     suffixes = []
     for index, part in enumerate(job_set.parts):
-        replicas = part.pods // part.each if part.each > 0 else 0
-        name = f"-{part.name}-{max(replicas - 1, 0)}"
+        # JobSet names the last Job and the last pod by their number less one, also where that is -1.
+        replicas = _or(job_set.spec["replicatedJobs"][index].get("replicas"), 1)
+        name = f"-{part.name}-{replicas - 1 if type(replicas) is int else 0}"
         suffixes.append(name)
         spec = job_set.job_spec(index)
         completions = spec.get("completions")
         # Without a mode, JobSet's webhook writes Indexed.
-        if spec.get("completionMode") in {None, "Indexed"} and type(completions) is int:
-            suffixes.append(f"{name}-{max(completions - 1, 0)}-{_ADDED}")
+        if spec.get("completionMode") in {None, _INDEXED} and type(completions) is int:
+            suffixes.append(f"{name}-{completions - 1}-{_ADDED}")
         if part.name and not is_label(part.name):
             why = "JobSet refuses a replicated Job whose name is no DNS label, as its Jobs are named after it"
             yield Finding(part.path / "name", part.name, why, "use lowercase letters, digits and dashes")
@@ -211,6 +289,8 @@ def _names_of_jobs(job_set: JobSet) -> Results:
 
 def _target_names(job_set: JobSet) -> Results:
     names = {part.name for part in job_set.parts}
+    if any(map(is_unrendered, names)):
+        return
     policies = [("successPolicy", plain_object(job_set.spec.get("successPolicy")), SPEC / "successPolicy")]
     rules = plain_object(job_set.spec.get("failurePolicy")).get("rules")
     for index, raw in enumerate(rules if isinstance(rules, list) else ()):
@@ -232,6 +312,8 @@ def _coordinator(job_set: JobSet) -> Results:
     path = SPEC / "coordinator"
     place = next((n for n, part in enumerate(job_set.parts) if part.name == raw.get("replicatedJob")), None)
     if place is None:
+        if any(is_unrendered(part.name) for part in job_set.parts):
+            return
         why = "JobSet refuses a coordinator in a replicated Job that does not exist"
         yield Finding(path / "replicatedJob", raw.get("replicatedJob"), why, "name a replicated Job of the JobSet")
         return
@@ -488,11 +570,12 @@ _CLEAN_POLICIES = ("None", "Running", "All")
 
 
 def _of_mpi(workload: OptedInWorkload) -> Results:
-    if workload.raw.get("apiVersion") == _OF_TRAINING_OPERATOR:
-        # Another operator, which checks none of this.
-        return
     path = SPEC / "mpiReplicaSpecs"
     replicas = plain_object(workload.spec.get("mpiReplicaSpecs"))
+    if workload.raw.get("apiVersion") == _OF_TRAINING_OPERATOR:
+        # Another operator, which checks less.
+        yield from _mpi_of_training_operator(replicas, path)
+        return
     launcher, worker = replicas.get("Launcher"), replicas.get("Worker")
     if launcher is None:
         yield Finding(path / "Launcher", None, "mpi-operator makes no pod without a launcher", "add it")
@@ -527,6 +610,32 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
         yield Finding(SPEC / "mpiImplementation", implementation, why, "name one of them", instead=_IMPLEMENTATIONS)
 
 
+def _mpi_of_training_operator(replicas: Mapping[str, Any], path: FieldPath) -> Results:
+    """What the training operator's controller refuses (v1.7 to v1.9); it has no webhook for MPIJobs."""
+    if "Launcher" not in replicas:
+        yield Finding(path / "Launcher", None, "the training operator makes no pod without a launcher", "add it")
+    for role, raw in replicas.items():
+        if role not in {"Launcher", "Worker"}:
+            why = "the training operator makes no pod of an MPIJob with another type than Launcher and Worker"
+            yield Finding(path / role, role, why, "rename it")
+            continue
+        replica = plain_object(raw)
+        count = replica.get("replicas")
+        if role == "Launcher" and count not in (None, 1):
+            why = "the training operator makes no pod unless there is 1 launcher"
+            yield Finding(path / role / "replicas", count, why, "set 1", instead=(1,))
+        at = path / role / "template" / "spec" / "containers"
+        containers = plain_object(plain_object(replica.get("template")).get("spec")).get("containers")
+        if containers is None:
+            why = "the training operator makes no pod of an MPIJob with a role without containers"
+            yield Finding(at, None, why, "add the container")
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            for field in ("name", "image"):
+                if not plain_object(container).get(field):
+                    why = f"the training operator makes no pod of an MPIJob with a container without {field}"
+                    yield Finding(at / Item(index) / field, None, why, "add it")
+
+
 # --- Ray and Spark
 
 # A RayCluster is named after its RayJob or RayService, with a dash and five characters.
@@ -538,6 +647,25 @@ def _of_ray(workload: OptedInWorkload) -> Results:
     # Before v1.4 KubeRay changed such a name itself.
     yield from _unfit_name(workload, "KubeRay", limit=_RAY_NAME - added, at_most=Action.WARN)
     yield from refused_by_kuberay(workload)
+
+
+def _ray_cluster_of_others(spec: Mapping[str, Any]) -> Results:
+    """What is wrong with a RayJob that runs in a RayCluster which is there already."""
+    selector, mode, again = spec.get("clusterSelector"), spec.get("submissionMode"), spec.get("backoffLimit")
+    if mode == "SidecarMode" and spec.get("submitterPodTemplate") is not None:
+        why = "KubeRay runs no RayJob in SidecarMode with a submitter of its own"
+        yield Finding(SPEC / "submitterPodTemplate", mode, why, "remove it, or submissionMode")
+    if not selector or not isinstance(selector, dict):
+        return
+    if not selector.get(_RAY_CLUSTER):
+        why = "KubeRay runs no RayJob whose selector does not name its RayCluster by this key"
+        yield Finding(SPEC / "clusterSelector" / _RAY_CLUSTER, None, why, f"add {_RAY_CLUSTER}: NAME")
+    if mode == "SidecarMode":
+        why = "KubeRay runs no RayJob in SidecarMode in a cluster that others use"
+        yield Finding(SPEC / "submissionMode", mode, why, "remove it, or clusterSelector")
+    if type(again) is int and again > 0:
+        why = "KubeRay refuses it from v1.6 on in a cluster that others use"
+        yield Finding(SPEC / "backoffLimit", again, why, "set 0", instead=(0,), at_most=Action.WARN)
 
 
 _SPARK_ROLES = ("driver", "executor")
@@ -573,5 +701,5 @@ _CHECKS: dict[tuple[str, str], Callable[[OptedInWorkload], Results]] = {
 }
 
 
-def _or(value: Any, default: int) -> Any:
+def _or(value: Any, default: Any) -> Any:
     return default if value is None else value

@@ -20,7 +20,7 @@ from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability, Uses
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.keys import Api, Needed
+from webhook.model.keys import Api, GroupKind, Needed
 from webhook.model.known_objects import SpecField
 from webhook.model.kueue.keys import DEFAULT_QUEUE, QUEUE_NAME
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
@@ -208,7 +208,8 @@ class Rule:
     `membership`: it keeps pods and groups out of gangs that are not theirs. `guard`: which pods of Grove's operator a
     rule about pods must see, None for all of them. `independent`: what it finds is true whoever makes the gang, so in
     files it also judges a workload that is not opted in. `looks_at`: it finds nothing about a workload or a pod that
-    mentions none of these fields, keys and resources; empty for a rule that must see every one.
+    mentions none of these fields, keys and resources; empty for a rule that must see every one. `of_kind`: of opted-in
+    workloads it judges only those of this kind.
     """
 
     id: str
@@ -221,11 +222,12 @@ class Rule:
     fails: Example
     kinds: tuple[Judged, ...] = ()
     # The documentation of a rule whose function has none, because it checks for several rules.
-    stated: str = ""
+    text: str = ""
     membership: bool = False
     guard: PodGuard | None = None
     independent: bool = False
     looks_at: frozenset[str] = frozenset()
+    of_kind: GroupKind | None = None
 
     @property
     def judges(self) -> str:
@@ -245,8 +247,8 @@ class Rule:
 
     @property
     def documentation(self) -> str:
-        """What happens without the rule, and the source of that fact: as stated, else the docstring."""
-        return self.stated or self.check.__doc__ or ""
+        """What happens without the rule, and the source of that fact: its own text, else the docstring."""
+        return self.text or self.check.__doc__ or ""
 
 
 def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
@@ -264,15 +266,17 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     guard: PodGuard | None = None,
     independent: bool = False,
     looks_at: Iterable[str] = (),
+    of_kind: GroupKind | None = None,
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
-    them; with `kinds`, for objects of these kinds; with `looks_at`, for workloads and pods that mention one of these.
-    `documentation` is the function's docstring unless it is given. A rule about pods without a `guard` must see every
-    pod.
+    them; with `kinds`, for objects of these kinds; with `looks_at`, for workloads and pods that mention one of these;
+    with `of_kind`, for opted-in workloads of this kind. `documentation` is the function's docstring unless it is given.
+    A rule about pods without a `guard` must see every pod.
     """
     subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
     of_kinds = [_kind_word(judged.group, judged.kind) for judged in kinds]
+    of_kinds += [] if of_kind is None else [_kind_word(*of_kind)]
     seen = frozenset(of_kinds or looks_at or ((UPDATE,) if subject is _CHANGE else ()))
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
@@ -291,6 +295,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
             guard,
             independent,
             seen,
+            of_kind,
         )
 
     return declare
@@ -298,7 +303,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
 
 def collect(*modules: ModuleType) -> tuple[Rule, ...]:
     """Every rule that the modules declare, in the order of declaration."""
-    return tuple(found for module in modules for found in vars(module).values() if isinstance(found, Rule))
+    return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Rule))
 
 
 class BoundRule(NamedTuple):
@@ -332,8 +337,8 @@ class Outcome:
                     )
                     continue
                 action = min(max(bound.action, result.at_least), result.at_most)
-                said = replace(result, rule=declared.id, action=action, fails_closed=declared.fails_closed)
-                self.findings.append(said)
+                finding = replace(result, rule=declared.id, action=action, fails_closed=declared.fails_closed)
+                self.findings.append(finding)
             else:
                 self.unjudged.append(replace(result, rule=declared.id))
 
@@ -394,8 +399,8 @@ def run(
         subject = declared.subject
         if subject is _POD:
             if pods is None:
-                own = (pod,) if pod is not None else ()
-                pods = own if workload is None else tuple(workload.pod_templates())
+                alone = (pod,) if pod is not None else ()
+                pods = alone if workload is None else tuple(workload.pod_templates())
             results: Results = chain.from_iterable(map(declared.check, pods, repeat(context)))
         elif workload is None:
             continue
@@ -418,16 +423,16 @@ def _mentioned(
     """Returns what rules may look at: what a set or a pod mentions, and what is known of the cluster."""
     if workload is None:
         return frozenset() if pod is None else pod.mentions
-    known = _with_known(workload.mentions, workload.namespace, context)
-    return known if old is None else {*known, UPDATE}
+    mentions = _with_known(workload.mentions, workload.namespace, context)
+    return mentions if old is None else {*mentions, UPDATE}
 
 
 def _with_known(mentions: AbstractSet[str], namespace: str, context: Context[Any]) -> AbstractSet[str]:
-    known = [GANG_FITS] if context.fits is not no_fits else []
+    words = [GANG_FITS] if context.fits is not no_fits else []
     if context.kueue.manage_without_queue_name or (namespace, DEFAULT_QUEUE) in (context.facts.local_queues or ()):
         # Kueue holds the workload as if it named a queue.
-        known.append(QUEUE_NAME)
-    return {*mentions, *known} if known else mentions
+        words.append(QUEUE_NAME)
+    return {*mentions, *words} if words else mentions
 
 
 def run_on_opted_in(
@@ -437,11 +442,14 @@ def run_on_opted_in(
     outcome = Outcome()
     facts, proceed = context.facts, context.proceed
     mentioned: AbstractSet[str] | None = None
+    kind = (workload.resource.api.group, workload.resource.api.kind)
     if workload.has_own_pods:
-        mentioned = _with_known(workload.mentions, workload.namespace, context)
+        mentioned = _with_known(workload.mentions, workload.namespace, context) | {_kind_word(*kind)}
         rules = rules.about(_EVERY_USE, mentioned) if isinstance(rules, IndexedRules) else rules
     for bound in rules:
         declared = bound.rule
+        if declared.of_kind is not None and declared.of_kind != kind:
+            continue
         if mentioned is not None and declared.looks_at and declared.looks_at.isdisjoint(mentioned):
             continue
         subject = declared.subject
@@ -459,14 +467,14 @@ def run_on_opted_in(
 
 
 def run_each(
-    rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | UnknownOwner | OptedInWorkload | AnyObject
+    rules: Sequence[BoundRule], context: Context[Any], judged: PodCreation | UnknownOwner | OptedInWorkload | AnyObject
 ) -> Outcome:
-    """Runs each of `rules`, which are all called with `found`: a `PodCreation`, an `UnknownOwner`, a Job of a JobSet,
+    """Runs each of `rules`, which are all called with `judged`: a `PodCreation`, an `UnknownOwner`, a Job of a JobSet,
     or any object.
     """
     outcome = Outcome()
     for bound in rules:
-        outcome.add(bound, bound.rule.check(found, context), context.facts)
+        outcome.add(bound, bound.rule.check(judged, context), context.facts)
     return outcome
 
 

@@ -24,6 +24,7 @@ from webhook.fit.verdict import Answer
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import VolcanoQueue
 from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
 from webhook.validators.opted_in_examples import job_set, pod_template, replicated, volcano_job, volcano_task
 
 SMALL = VolcanoQueue("root", "Open", {"cpu": 4000, "memory": 8 * 2**30}, {})
@@ -360,10 +361,10 @@ REFUSED: dict[str, tuple[Manifest, set[str]]] = {
     "policies that are no list": (of_job(task("a", 2), policies=7), {"spec.policies"}),
     "a plugin that is a name": (of_job(task("a", 2), plugins="svc"), {"spec.plugins"}),
     "a task with a number as policy": (of_job(task("a", 2, policies=[7])), {"spec.tasks[0].policies[0]"}),
-    "after itself": (of_job(task("a", 2, after="a")), {"spec.tasks[0].dependsOn.name"}),
+    "after itself": (of_job(task("a", 2, after="a")), {"spec.tasks[0].dependsOn.name[0]"}),
     "a cycle": (
         of_job(task("a", 2, after="c"), task("b", 1, after="a"), task("c", 1, after="b")),
-        {"spec.tasks[0].dependsOn.name"},
+        {"spec.tasks[0].dependsOn.name[0]"},
     ),
 }
 
@@ -371,6 +372,29 @@ REFUSED: dict[str, tuple[Manifest, set[str]]] = {
 @pytest.mark.parametrize(("manifest", "fields"), REFUSED.values(), ids=REFUSED)
 def test_what_volcano_refuses_in_a_job_is_found_at_its_field(manifest: Manifest, fields: set[str]) -> None:
     assert {field for rule, field in judged(manifest) if rule == SHAPE} == fields
+
+
+@pytest.mark.parametrize(("manifest", "fields"), REFUSED.values(), ids=REFUSED)
+def test_what_volcano_refuses_in_a_job_is_found_whichever_scheduler_it_is_for(
+    manifest: Manifest, fields: set[str]
+) -> None:
+    other = named(manifest, labels={SCHEDULER_LABEL: "kai-scheduler"})
+    assert {field for rule, field in judged(other, settings=settings_of("kai-scheduler")) if rule == SHAPE} == fields
+
+
+def test_a_minimum_above_all_pods_is_found_for_another_scheduler_too() -> None:
+    other = of_job(HEAD, task("other", 1), minAvailable=6, scheduler="kai-scheduler")
+    rules = judged(other, settings=settings_of("kai-scheduler"))
+    assert (MINIMUM, "spec.minAvailable") in rules
+    assert IN_TURN not in {rule for rule, _ in rules}
+
+
+def test_a_minimum_is_not_judged_against_an_order_that_cannot_be() -> None:
+    circle = of_job(task("a", 2, after="b"), task("b", 2, after="a"), minAvailable=4)
+    part = of_job(HEAD, task("a", 2, after="b"), task("b", 2, after="a"), minAvailable=6)
+    nobody = of_job(HEAD, task("a", 2, after="nobody"), minAvailable=6)
+    for manifest in (circle, part, nobody):
+        assert {rule for rule, _ in judged(manifest)} == {SHAPE}
 
 
 @pytest.mark.parametrize("manifest", [one for one, fields in REFUSED.values() if fields])

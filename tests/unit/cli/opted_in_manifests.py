@@ -13,7 +13,7 @@ spec:
   completionMode: Indexed
   parallelism: 2
   completions: 2
-  template: {spec: {containers: [{name: main, image: example.com/main}]}}
+  template: {spec: {containers: [{name: main, image: example.com/main}], restartPolicy: Never}}
 """
 JOB_SET = """\
 apiVersion: jobset.x-k8s.io/v1alpha2

@@ -27,12 +27,12 @@ spec:
 apiVersion: batch/v1
 kind: Job
 metadata: {name: unknown, namespace: team-a, labels: {rollcall.dev/scheduler: slurm}}
-spec: {parallelism: 2, completions: 2, template: {spec: {containers: [{name: main, image: example.com/main}]}}}
+spec: {parallelism: 2, completions: 2, template: {spec: {restartPolicy: Never, containers: [{name: m, image: x}]}}}
 ---
 apiVersion: batch/v1
 kind: Job
 metadata: {name: single, namespace: team-a, labels: {rollcall.dev/scheduler: default-scheduler}}
-spec: {parallelism: 1, completions: 1, template: {spec: {containers: [{name: main, image: example.com/main}]}}}
+spec: {parallelism: 1, completions: 1, template: {spec: {restartPolicy: Never, containers: [{name: m, image: x}]}}}
 ---
 apiVersion: batch/v1
 kind: Job
@@ -40,7 +40,7 @@ metadata: {name: disagrees, namespace: team-a, labels: {rollcall.dev/scheduler: 
 spec:
   parallelism: 2
   completions: 2
-  template: {spec: {schedulerName: volcano, containers: [{name: main, image: example.com/main}]}}
+  template: {spec: {restartPolicy: Never, schedulerName: volcano, containers: [{name: main, image: example.com/main}]}}
 ---
 apiVersion: grove.io/v1alpha1
 kind: PodCliqueSet

@@ -45,7 +45,7 @@ metadata: {name: demo, labels: {rollcall.dev/scheduler: volcano}}
 spec:
   parallelism: 2
   completions: 2
-  template: {spec: {schedulerName: volcano, containers: [{name: main, image: example.com/main}]}}
+  template: {spec: {restartPolicy: Never, schedulerName: volcano, containers: [{name: main, image: example.com/main}]}}
 """
 KAI = """\
 apiVersion: rollcall.dev/v1alpha1

@@ -57,7 +57,7 @@ EXPLAINED = """\
 
     asks for  gang, topology.scalingGroup, scaleGang, cliqueMinimum
 
-    scheduler          as written  not yes
+    scheduler          as written  what it does not get
     koord-scheduler    refused     no: topology.scalingGroup
                                    in part: cliqueMinimum
     default-scheduler  runs

@@ -224,6 +224,13 @@ def test_strict_wants_every_gang_to_fit_with_all_that_is_asked(rollcall: Run) ->
     assert rollcall("fit", "--strict", "-", stdin=f"{TRAIN_JOB}---\n{fits}{no_limits}").code == 1
 
 
+def test_strict_leaves_the_exit_code_of_nothing_that_was_judged(rollcall: Run) -> None:
+    never = f"{JOB.replace('cpu: 6', 'cpu: 4000')}---\n{FACTS}"
+    for option in ([], ["--strict"]):
+        assert rollcall("fit", *option, "-", stdin=f"{TRAIN_JOB}---\n{FACTS}").code == 3
+        assert rollcall("fit", *option, "-", stdin=f"{TRAIN_JOB}---\n{never}").code == 1
+
+
 def test_a_job_that_has_begun_is_not_judged_as_if_it_were_fresh(rollcall: Run, tmp_path: Path) -> None:
     ran = rollcall("fit", "-", stdin=f"{JOB}status: {{active: 1, succeeded: 1}}\n---\n{FACTS}")
     assert ran.code == 0

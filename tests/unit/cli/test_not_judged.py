@@ -12,6 +12,7 @@ from tests.unit.cli.checked_manifests import FINE
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.opted_in_manifests import GROUPS, JOB, JOB_SET, TRAIN_JOB
 from webhook.model.known_keys import KNOWN_KEYS
+from webhook.model.reading import is_unrendered
 
 LABEL = "rollcall.dev/scheduler"
 RAY = """\
@@ -147,12 +148,14 @@ def test_what_no_rule_judged_is_said_with_reason_and_place(
     rollcall: Run, text: str, reason: str, kind: str, field: str
 ) -> None:
     report = _report(rollcall, text)
-    (omitted,) = report["objectsNotJudged"]
+    (omitted,) = [*report["objectsNotJudged"], *report["objectsJudgedInPart"]]
     assert (omitted["reason"], omitted["object"]["kind"], omitted["field"]) == (reason, kind, field)
     assert omitted["why"]
     assert omitted["remedy"]
-    assert (report["clean"], report["passed"], report["judged"]) == (False, True, 0)
-    assert (report["reasons"], report["counts"]["objectsNotJudged"]) == ({reason: 1}, 1)
+    assert (report["clean"], report["passed"]) == (False, True)
+    assert report["judged"] == len(report["objectsJudgedInPart"])
+    assert report["reasons"] == {reason: 1}
+    assert report["counts"]["objectsNotJudged"] + report["counts"]["objectsJudgedInPart"] == 1
     for option in (("--strict",), ("--fail-on", "unjudged")):
         assert rollcall("check", *option, "-", stdin=text).code == 1
     assert rollcall("check", "-", stdin=text).code == 0
@@ -271,9 +274,10 @@ def test_a_placeholder_is_not_rendered_and_no_mistake_of_type(rollcall: Run) -> 
         (JOB.replace("parallelism: 2", "parallelism: '{{ .Values.pods }}'"), "spec.parallelism"),
         (GROUPS.replace("size: 4", "size: <SIZE>"), "spec.leaderWorkerTemplate.size"),
     ):
-        (finding,) = _report(rollcall, text)["findings"]
-        assert (finding["rule"], finding["field"]) == ("owner/shape", field)
-        assert "envsubst" in finding["remedy"]
+        report = _report(rollcall, text)
+        (omitted,) = report["objectsNotJudged"]
+        assert (report["findings"], omitted["reason"], omitted["field"]) == ([], "not-rendered", field)
+        assert "envsubst" in omitted["remedy"]
     # What a shell fills when the pod runs is none, nor is a label that no rule reads.
     own = FINE.replace("image: example.com/main", 'image: "example.com/main:${TAG}"\n            args: ["$X"]')
     assert own != FINE
@@ -408,29 +412,54 @@ def _with_labels(values: list[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "placeholders", "findings"),
+    ("text", "placeholders"),
     [
-        (_with_labels(["${A}", "x", "$B"]), ["${A}", "$B"], []),
-        (_with_labels([f"<L{number}>" for number in range(7)]), ["<L0>", "<L1>", "<L2>", "<L3>", "and 3 more"], []),
+        (_with_labels(["${A}", "x", "$B"]), ["${A}", "$B"]),
+        (_with_labels([f"<L{number}>" for number in range(7)]), ["<L0>", "<L1>", "<L2>", "<L3>", "and 3 more"]),
         (
             _with_labels(["{{ .Values.a }}"]).replace("parallelism: 2", "parallelism: $PODS"),
-            ["{{ .Values.a }}"],
-            ["spec.parallelism"],
+            ["{{ .Values.a }}", "$PODS"],
         ),
         (
             JOB.replace("parallelism: 2", "parallelism: $PODS").replace("name: demo", "name: <NAME>, namespace: $NS"),
-            ["<NAME>", "$NS"],
-            ["spec.parallelism"],
+            ["<NAME>", "$NS", "$PODS"],
         ),
     ],
 )
-def test_placeholders_are_all_named(rollcall: Run, text: str, placeholders: list[str], findings: list[str]) -> None:
+def test_placeholders_are_all_named(rollcall: Run, text: str, placeholders: list[str]) -> None:
     report = _report(rollcall, text)
     (omitted,) = report["objectsNotJudged"]
     assert omitted["reason"] == "not-rendered"
     assert [one for one in placeholders if one not in omitted["why"]] == []
-    assert "$PODS" not in omitted["why"]
-    assert [one["field"] for one in report["findings"]] == findings
+    assert report["findings"] == []
+
+
+@pytest.mark.parametrize(
+    "word", ["$N", "${N}", "$(N)", "{{ .Values.n }}", "<N>", "@@N@@", "@N@", "%N%", "__N__", "train-${N}", "{{ n }}-a"]
+)
+def test_no_rule_takes_a_placeholder_for_a_wrong_value(rollcall: Run, word: str) -> None:
+    worker = "template: {spec: {containers: [{name: main, image: example.com/main}]}}"
+    for text in (
+        JOB.replace("name: demo", f"name: '{word}'").replace("parallelism: 2", f"parallelism: '{word}'"),
+        JOB.replace("restartPolicy: Never", f"restartPolicy: '{word}', schedulerName: volcano"),
+        JOB.replace("completionMode: Indexed", f"completionMode: '{word}'"),
+        VOLCANO_JOB.replace("name: mpi", f"name: '{word}'").replace("name: worker", f"name: '{word}'"),
+        VOLCANO_JOB.replace("tasks: [", f"tasks: [{{name: '{word}', replicas: 3, {worker}}}, ").replace(
+            "replicas: 2", "replicas: 2, dependsOn: {name: [head]}"
+        ),
+        RAY.replace("groupName: workers", f"groupName: '{word}'"),
+    ):
+        assert word in text
+        report = _report(rollcall, text)
+        assert [one["reason"] for one in report["objectsNotJudged"]] == ["not-rendered"], text
+        assert report["findings"] == []
+
+
+@pytest.mark.parametrize(
+    "word", ["25%", "a % b == 0 && c % d == 0", "user@example.com", "__name__", "a_b__c", "100%", "$", "<none>"]
+)
+def test_ordinary_text_is_no_placeholder(word: str) -> None:
+    assert not is_unrendered(word)
 
 
 TOPOLOGY = "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: t}\nspec: {levels: []}\n"
@@ -450,7 +479,7 @@ TOPOLOGY = "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name:
         ),
         (
             JOB.replace("name: demo", f"name: demo, labels: {{{LABEL}: $SCHED}}", 1),
-            "1 Job judged: 1 error; rollcall explain FILE",
+            "nothing judged: 0 errors, 1 Job not judged",
         ),
     ],
 )

@@ -205,6 +205,62 @@ REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
     "success of its Job": (job_set(successPolicy={"targetReplicatedJobs": ["w"]}), []),
     "indexed without completions": (job(**INDEXED, parallelism=2), [("deny", "spec.completions", None)]),
     "indexed of one": (job(**INDEXED), []),
+    "restarted where nothing is written": (
+        job(template=named("main")),
+        [("deny", "spec.template.spec.restartPolicy", None)],
+    ),
+    "restarted by JobSet's webhook": (job_set(job={"template": named("main")}), []),
+    "a failure policy beside OnFailure": (
+        job_set(job={"template": named("main"), "podFailurePolicy": {"rules": []}}),
+        [("deny", f"{POD}.template.spec.restartPolicy", "OnFailure")],
+    ),
+    "a limit for each index, not indexed": (
+        job(backoffLimitPerIndex=1),
+        [("deny", "spec.backoffLimitPerIndex", 1)],
+    ),
+    "a limit for each index": (job(**INDEXED, completions=2, backoffLimitPerIndex=1, maxFailedIndexes=2), []),
+    "more failed indexes than completions": (
+        job(**INDEXED, completions=2, backoffLimitPerIndex=1, maxFailedIndexes=3),
+        [("deny", "spec.maxFailedIndexes", 3)],
+    ),
+    "more successes than completions": (
+        job(**INDEXED, completions=2, successPolicy={"rules": [{"succeededCount": 3}, {"succeededIndexes": "0"}]}),
+        [("deny", "spec.successPolicy.rules[0].succeededCount", 3)],
+    ),
+    "an index that fails without its limit": (
+        job(podFailurePolicy={"rules": [{"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [1]}}]}),
+        [("deny", "spec.podFailurePolicy.rules[0].action", "FailIndex")],
+    ),
+    "an unknown mode": (job(completionMode="indexed"), [("deny", "spec.completionMode", "indexed")]),
+    "parallelism alone in a JobSet": (job_set(job={"parallelism": 2}), [("deny", f"{POD}.completions", None)]),
+    "parallelism alone, not indexed": (
+        job_set(job={"parallelism": 2, "completionMode": "NonIndexed"}),
+        [],
+    ),
+    "a RayJob in a cluster without a name": (
+        object_of("ray.io/v1", "RayJob", {"clusterSelector": {"app": "ray"}}),
+        [("deny", "spec.clusterSelector[ray.io/cluster]", None)],
+    ),
+    "a RayJob in a cluster that is repeated": (
+        object_of("ray.io/v1", "RayJob", {"clusterSelector": {"ray.io/cluster": "ray"}, "backoffLimit": 1}),
+        [("warn", "spec.backoffLimit", 1)],
+    ),
+    "a RayJob that keeps its cluster for a time": (
+        ray_job(ttlSecondsAfterFinished=5),
+        [("warn", "spec.ttlSecondsAfterFinished", 5)],
+    ),
+    "an MPIJob of the training operator": (
+        object_of("kubeflow.org/v1", "MPIJob", {"mpiReplicaSpecs": {"Launcher": {"template": TEMPLATE}}}),
+        [],
+    ),
+    "two launchers, and a typo, of the training operator": (
+        object_of(
+            "kubeflow.org/v1",
+            "MPIJob",
+            {"mpiReplicaSpecs": {"Launcher": {"replicas": 2, "template": TEMPLATE}, "Wroker": {"template": TEMPLATE}}},
+        ),
+        [("deny", f"{MPI}.Launcher.replicas", 2), ("deny", f"{MPI}.Wroker", "Wroker")],
+    ),
     "indexed in a JobSet": (job_set(job={**INDEXED, "parallelism": 2}), [("deny", f"{POD}.completions", None)]),
     "always restarted": (job(template=ALWAYS), [("deny", "spec.template.spec.restartPolicy", "Always")]),
     "always restarted in a JobSet": (
@@ -401,6 +457,7 @@ def called(name: str, manifest: dict[str, Any]) -> dict[str, Any]:
 # By kind, the longest name that its owner accepts, and what it does about a longer one.
 NAMES: dict[str, tuple[dict[str, Any], int, str]] = {
     "a JobSet by its Jobs": (job_set(), 63 - len("-w-1"), "deny"),
+    "a JobSet of no Job": (job_set(replicas=0), 63 - len("-w--1"), "deny"),
     "a JobSet by its pods": (job_set(job={"completions": 20}), 63 - len("-w-1-19-abcde"), "deny"),
     "a JobSet of other pods": (
         job_set(job={"completions": 20, "completionMode": "NonIndexed"}),

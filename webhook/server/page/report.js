@@ -28,11 +28,11 @@ function entriesOf(report) {
     severity: "unjudged",
     message: [`${one.rule} at ${one.field}: not judged: needs ${one.needs}`, one.remedy].filter(Boolean).join("; "),
   }));
-  const omitted = report.objectsNotJudged.map((one) => ({
-    ...one,
-    severity: "unjudged",
-    message: `not judged: ${one.message}`,
-  }));
+  const left = (word) => (one) => ({ ...one, severity: "unjudged", message: `${word}: ${one.message}` });
+  const omitted = [
+    ...report.objectsNotJudged.map(left("not judged")),
+    ...report.objectsJudgedInPart.map(left("judged in part")),
+  ];
   const notes = report.notes.map((one) => ({ ...one, severity: "note" }));
   const order = ["error", "warning", "unjudged", "note"];
   return [...findings, ...unjudged, ...omitted, ...notes].sort(

@@ -91,6 +91,7 @@ _TOGETHER = known(composite_pod_groups={"root": root(disruption=Disruption.ALL)}
 
 @rule(
     "kube/disruption-single",
+    default=Action.WARN,
     kinds=(WORKLOADS, *GROUPS),
     passes=Example(pod_group(**child_of("root"), **ALL), config=ON, facts=_TOGETHER),
     fails=Example(_BELOW, config=ON, facts=_TOGETHER),
@@ -101,7 +102,7 @@ def disruption_single(found: StoredObject, context: RuleContext) -> Results:
     single.
 
     Source: kubernetes/enhancements, KEP-5710 (below a composite with all, every group has all; v1.37.0 does not check
-    it).
+    it, and stores such a group).
     """
     why = "is disrupted as a whole, so a group below it cannot be disrupted pod by pod"
     remedy = "set disruptionMode to all here, or to single on the group above"

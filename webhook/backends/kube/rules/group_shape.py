@@ -15,7 +15,7 @@ from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.group_tree import MAX_DEPTH
 from webhook.model.naming import is_key, is_label, is_subdomain
-from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.reading import Manifest, integer, is_unrendered, mapping, sequence, text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, rule
 
@@ -36,7 +36,7 @@ _SO = "so the API server refuses it"
     passes=Example(pod_group(**BASIC), config=ON, facts=known()),
     fails=Example(pod_group(**_BOTH), config=ON, facts=known()),
 )
-def group_shape(found: StoredObject, _: RuleContext) -> Results:
+def group_shape(stored: StoredObject, _: RuleContext) -> Results:
     """The API server refuses a group without exactly one policy, with a minimum below 1, with more than one topology
     key, or with a key, a name, a priority or a preemption policy that cannot be. It refuses a Workload without
     templates, with more than eight in a list, with two of one name, with more than four levels, with an empty
@@ -45,10 +45,10 @@ def group_shape(found: StoredObject, _: RuleContext) -> Results:
     Source: kubernetes, pkg/apis/scheduling/validation/validation.go; k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2
     (1.36), v1beta1 and v1alpha3 (1.37).
     """
-    if found.kind == WORKLOADS.kind:
-        yield from _workload_refusals(found)
+    if stored.kind == WORKLOADS.kind:
+        yield from _workload_refusals(stored)
         return
-    yield from _group_refusals(found.spec, SPEC, composite=found.kind == COMPOSITES.kind)
+    yield from _group_refusals(stored.spec, SPEC, composite=stored.kind == COMPOSITES.kind)
 
 
 def _workload_refusals(workload: StoredObject) -> Iterator[Finding]:
@@ -77,7 +77,7 @@ def _workload_refusals(workload: StoredObject) -> Iterator[Finding]:
             yield _refused(template.path / "name", None, "each template has a name", "name it")
         elif template.name in names:
             yield _refused(template.path / "name", template.name, "another template has this name", "rename one")
-        elif _is_rendered(template.name) and not is_label(template.name):
+        elif not is_unrendered(template.name) and not is_label(template.name):
             yield _refused(template.path / "name", template.name, "the name of a template is a DNS label", "correct it")
         names.add(template.name)
     # The first generation has no priorities, and the second does not compare them.
@@ -99,24 +99,24 @@ def _levels(template: Template) -> int:
 def _priorities(templates: list[Template]) -> Iterator[Finding]:
     """One finding for the first template with another priority or priority class than the first one."""
     for field, read in (("priorityClassName", text), ("priority", integer)):
-        said = [read(template.spec.get(field)) for template in templates]
-        place = next((index for index, one in enumerate(said) if one != said[0]), None)
+        values = [read(template.spec.get(field)) for template in templates]
+        place = next((index for index, value in enumerate(values) if value != values[0]), None)
         if place is not None:
             why = "all templates of a Workload have one priority"
-            yield _refused(templates[place].path / field, said[place], why, "write the same in all of them, or none")
+            yield _refused(templates[place].path / field, values[place], why, "write the same in all of them, or none")
 
 
 def _group_refusals(spec: Mapping[str, Any], path: FieldPath, *, composite: bool) -> Iterator[Finding]:
     """What is wrong with a group, or with its template."""
     field = "policy" if "schedulingPolicy" not in spec and "policy" in spec else "schedulingPolicy"
     policy = mapping(spec.get(field))
-    stated = [name for name in _POLICIES if policy.get(name) is not None]
-    if len(stated) != 1:
+    names = [name for name in _POLICIES if policy.get(name) is not None]
+    if len(names) != 1:
         why = "a group has exactly one policy, basic or gang"
         yield _refused(
-            path / field, "basic and gang" if stated else None, why, "keep one of them" if stated else "add it"
+            path / field, "basic and gang" if names else None, why, "keep one of them" if names else "add it"
         )
-    elif stated == ["gang"]:
+    elif names == ["gang"]:
         name = "minGroupCount" if composite else "minCount"
         minimum = integer(mapping(policy["gang"]).get(name))
         if minimum is None or minimum < 1:
@@ -128,7 +128,7 @@ def _group_refusals(spec: Mapping[str, Any], path: FieldPath, *, composite: bool
         yield _refused(at, len(keys), "a group has at most one topology key", "keep one of them")
     for index, raw in enumerate(keys):
         key = text(mapping(raw).get("key"))
-        if key is None or (_is_rendered(key) and not is_key(key)):
+        if key is None or (not is_unrendered(key) and not is_key(key)):
             yield _refused(at / Item(index) / "key", key, "it is no key of a label of nodes", "name such a key")
     yield from _values(spec, path)
 
@@ -156,7 +156,7 @@ def _values(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
         if names[-3][1] is None:
             yield _refused(at / "name", None, "each claim has a name", "name it")
     for at, name, fits in names:
-        if name is not None and _is_rendered(name) and not fits(name):
+        if name is not None and not is_unrendered(name) and not fits(name):
             yield _refused(at, name, "no such object can have this name", "correct it")
     priority = integer(spec.get("priority"))
     if priority is not None and priority > _HIGHEST_PRIORITY:
@@ -166,10 +166,6 @@ def _values(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
     if preemption not in {None, "Never", "PreemptLowerPriority"}:
         why = "there is no such preemption policy"
         yield _refused(path / "preemptionPolicy", preemption, why, "set Never or PreemptLowerPriority")
-
-
-def _is_rendered(name: str) -> bool:
-    return "$" not in name and "{{" not in name
 
 
 def _refused(at: FieldPath, value: object, why: str, remedy: str) -> Finding:

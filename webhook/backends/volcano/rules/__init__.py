@@ -2,7 +2,6 @@
 
 from webhook.backends.volcano.rules import (
     disruption,
-    job,
     opted_in,
     opted_in_topology,
     pod_group,
@@ -25,6 +24,5 @@ RULES = collect(
     queue_object,
     opted_in,
     opted_in_topology,
-    job,
     spark,
 )

@@ -15,10 +15,14 @@ from webhook.backends.volcano.rules.examples import KNOWN_QUEUES, asking
 from webhook.backends.volcano.rules.queue import judge_queue, syntax_rule
 from webhook.backends.volcano.settings import RuleContext
 from webhook.model.capabilities import VOLCANO_QUEUE
-from webhook.model.workloads.workload import QUEUE_ANNOTATIONS
-from webhook.validators.opted_in_examples import job
+from webhook.model.fields import SPEC
+from webhook.model.findings import Finding
+from webhook.model.workloads.volcano_job import VOLCANO_JOB, minimum_of, tasks_count, tasks_of
+from webhook.model.workloads.workload import QUEUE_ANNOTATIONS, OptedInWorkload
+from webhook.validators.opted_in_examples import job, volcano_job, volcano_task
 from webhook.validators.opted_in_names import Key, named
-from webhook.validators.registry import Example, Subject
+from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.validators.volcano_jobs import order_faults
 
 _VOLCANO = "volcano"
 
@@ -68,3 +72,53 @@ queue_disagree = opted_in_disagreement(
 resource_claims = families.opted_in_resource_claims(
     "volcano/owner-resource-claims", set_rules.resource_claims.documentation, scheduler=_VOLCANO
 )
+
+
+# --- Volcano's own Job
+
+_TAIL = volcano_task("tail", 2, dependsOn={"name": ["head"]})
+
+
+@rule(
+    "volcano/job-in-turn",
+    subject=Subject.OPTED_IN,
+    independent=True,
+    of_kind=VOLCANO_JOB,
+    passes=Example(volcano_job(volcano_task("head", 4), _TAIL, minAvailable=4)),
+    fails=Example(volcano_job(volcano_task("head", 4), _TAIL, minAvailable=5)),
+)
+def job_in_turn(workload: OptedInWorkload, _: RuleContext) -> Results:
+    """Volcano creates the pods of a task with dependsOn when the tasks before it run, but no task runs before the gang
+    has its minimum. A minimum that counts pods of later tasks is never reached. The minimums of tasks count, too, if
+    they are not more than minAvailable together.
+
+    Source: volcano-sh/volcano, pkg/controllers/job/job_controller_actions.go, pkg/scheduler/api/job_info.go
+    (`CheckTaskValid`, v1.15.1), issues 2226 and 2944.
+    """
+    minimum = minimum_of(workload)
+    if minimum is None or any(order_faults(workload)):
+        # Without one, owner/incomplete reports the task; volcano/job-shape reports an order that cannot be.
+        return
+    tasks = tasks_of(workload)
+    first = sum(task.replicas for task in tasks if not task.waits)
+    waiting = [task for task in tasks if task.waits and task.replicas > 0]
+    if not waiting:
+        return
+    if minimum > first:
+        yield Finding(
+            at=SPEC / "minAvailable",
+            found=minimum,
+            why=f"only {first} pods exist before the tasks with dependsOn are created, so the gang never starts",
+            remedy=f"set at most {first}",
+            instead=(first,),
+        )
+        return
+    for task in waiting if tasks_count(tasks, minimum) else ():
+        if task.needed:
+            yield Finding(
+                at=task.path / "minAvailable",
+                found=task.stated,
+                why="the gang waits for pods of this task, which is created when the tasks before it run",
+                remedy="set it to 0",
+                instead=(0,),
+            )

@@ -1,5 +1,5 @@
-"""The minimum of a Volcano Job (batch.volcano.sh), from which Volcano's controller makes a PodGroup, and what Volcano's
-own webhook refuses in a Job.
+"""What Volcano's own webhook refuses in a Volcano Job (batch.volcano.sh), whichever scheduler its pods name: its
+minimum, from which Volcano's controller makes a PodGroup, and its shape.
 """
 
 from __future__ import annotations
@@ -7,17 +7,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import Any
 
-from webhook.backends.volcano.settings import RuleContext
 from webhook.model.fields import METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Finding, shown
 from webhook.model.naming import LABEL_VALUE_LIMIT, is_label, is_subdomain
-from webhook.model.reading import integer, mapping, sequence, text
-from webhook.model.workloads.volcano_job import is_volcano_job, minimum_of, tasks_count, tasks_of
+from webhook.model.reading import integer, is_unrendered, mapping, sequence, text
+from webhook.model.workloads.volcano_job import VOLCANO_JOB, minimum_of, tasks_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import volcano_job, volcano_task
-from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.validators.wrong_types import wrong_in
 
 _MINIMUM = SPEC / "minAvailable"
@@ -74,17 +74,16 @@ _TAIL = volcano_task("tail", 2, dependsOn={"name": ["head"]})
     "volcano/job-minimum",
     subject=Subject.OPTED_IN,
     independent=True,
+    of_kind=VOLCANO_JOB,
     passes=Example(volcano_job(volcano_task("worker", 4), minAvailable=4)),
     fails=Example(volcano_job(volcano_task("worker", 4), minAvailable=5)),
 )
-def job_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
+def job_minimum(workload: OptedInWorkload, _: Context[Any]) -> Results:
     """Volcano's own webhook refuses a Job whose minAvailable is above the replicas of all tasks, or that of a task
     above the task's replicas. Without the webhook the gang waits for pods that are never created.
 
     Source: volcano-sh/volcano, pkg/webhooks/admission/jobs/validate/admit_job.go (v1.9 to v1.15.1).
     """
-    if not is_volcano_job(workload):
-        return
     tasks, minimum = tasks_of(workload), minimum_of(workload)
     pods = sum(max(task.replicas, 0) for task in tasks)
     if minimum is not None and (minimum < 0 or (tasks and minimum > pods)):
@@ -101,57 +100,14 @@ def _refused(at: FieldPath, minimum: int, has: str, pods: int) -> Finding:
 
 
 @rule(
-    "volcano/job-in-turn",
-    subject=Subject.OPTED_IN,
-    independent=True,
-    passes=Example(volcano_job(volcano_task("head", 4), _TAIL, minAvailable=4)),
-    fails=Example(volcano_job(volcano_task("head", 4), _TAIL, minAvailable=5)),
-)
-def job_in_turn(workload: OptedInWorkload, _: RuleContext) -> Results:
-    """Volcano creates the pods of a task with dependsOn when the tasks before it run, but no task runs before the gang
-    has its minimum. A minimum that counts pods of later tasks is never reached. The minimums of tasks count, too, if
-    they are not more than minAvailable together.
-
-    Source: volcano-sh/volcano, pkg/controllers/job/job_controller_actions.go, pkg/scheduler/api/job_info.go
-    (`CheckTaskValid`, v1.15.1), issues 2226 and 2944.
-    """
-    minimum = minimum_of(workload) if is_volcano_job(workload) else None
-    if minimum is None:
-        # Without one, owner/incomplete reports the task.
-        return
-    tasks = tasks_of(workload)
-    first = sum(task.replicas for task in tasks if not task.waits)
-    waiting = [task for task in tasks if task.waits and task.replicas > 0]
-    if not waiting:
-        return
-    if minimum > first:
-        yield Finding(
-            at=_MINIMUM,
-            found=minimum,
-            why=f"only {first} pods exist before the tasks with dependsOn are created, so the gang never starts",
-            remedy=f"set at most {first}",
-            instead=(first,),
-        )
-        return
-    for task in waiting if tasks_count(tasks, minimum) else ():
-        if task.needed:
-            yield Finding(
-                at=task.path / "minAvailable",
-                found=task.stated,
-                why="the gang waits for pods of this task, which is created when the tasks before it run",
-                remedy="set it to 0",
-                instead=(0,),
-            )
-
-
-@rule(
     "volcano/job-shape",
     subject=Subject.OPTED_IN,
     independent=True,
+    of_kind=VOLCANO_JOB,
     passes=Example(volcano_job(volcano_task("head", 1), _TAIL, plugins={"svc": []}, maxRetry=3)),
     fails=Example(volcano_job(volcano_task("head", 1), volcano_task("tail", 2, dependsOn={"name": ["heda"]}))),
 )
-def job_shape(workload: OptedInWorkload, _: RuleContext) -> Results:
+def job_shape(workload: OptedInWorkload, _: Context[Any]) -> Results:
     """Volcano refuses a Job when it is created if it has no task, a task's name is no DNS label or is given twice, a
     name of a pod is too long, a number is below 0, partitions do not add up to the replicas, a topology states two
     tiers, a volume is incomplete, a plugin, an event or an action is unknown, two policies are for one event, or tasks
@@ -160,8 +116,6 @@ def job_shape(workload: OptedInWorkload, _: RuleContext) -> Results:
     Source: volcano-sh/volcano, pkg/webhooks/admission/jobs/validate/admit_job.go and util.go, and since v1.15
     installer/volcano-development-vap.yaml (job-validation-policy); pkg/controllers/job/plugins/factory.go.
     """
-    if not is_volcano_job(workload):
-        return
     if wrong := tuple(wrong_in(workload.raw, _TYPES)):
         yield from wrong
         return
@@ -192,7 +146,7 @@ def job_shape(workload: OptedInWorkload, _: RuleContext) -> Results:
         yield from _below_zero(path, task, "replicas")
         yield from _partitions(path / "partitionPolicy", task)
         yield from _policies(path, task)
-    yield from _order(tasks, names)
+    yield from order_faults(workload)
 
 
 def _shape(at: FieldPath, value: object, why: str, remedy: str) -> Finding:
@@ -245,8 +199,8 @@ def _mpi_master(spec: Mapping[str, Any], names: list[str]) -> Iterator[Finding]:
     arguments = plugins.get("mpi")
     if "mpi" not in plugins or not names:
         return
-    stated = " ".join(one for one in arguments if isinstance(one, str)) if isinstance(arguments, list) else ""
-    argument = _MASTER.search(stated)
+    line = " ".join(word for word in arguments if isinstance(word, str)) if isinstance(arguments, list) else ""
+    argument = _MASTER.search(line)
     master = argument[1] if argument else "master"
     if master not in names:
         why = "the plugin mpi has no task of this name to start from"
@@ -257,13 +211,13 @@ def _pod_names(workload: OptedInWorkload, tasks: list[tuple[str, Mapping[str, An
     """One finding if the Job's name, or that of a pod as Volcano's webhook makes it, is too long. The webhook counts
     the index of the task, not that of the pod.
     """
-    if not (stated := text(workload.metadata.get("name"))):
+    if not (job := text(workload.metadata.get("name"))):
         return
-    names = [f"{stated}-{name}-{index}" for index, (name, _) in enumerate(tasks) if is_label(name)]
-    longest = max((stated, *names), key=len)
+    names = [f"{job}-{name}-{index}" for index, (name, _) in enumerate(tasks) if is_label(name)]
+    longest = max((job, *names), key=len)
     if (over := len(longest) - LABEL_VALUE_LIMIT) > 0:
         why = f"the name {shown(longest)} has {len(longest)} characters, and {LABEL_VALUE_LIMIT} is the most"
-        yield _shape(METADATA / "name", stated, why, f"shorten it, or the task's name, by {over}")
+        yield _shape(METADATA / "name", job, why, f"shorten it, or the task's name, by {over}")
 
 
 def _partitions(path: FieldPath, task: Mapping[str, Any]) -> Iterator[Finding]:
@@ -277,12 +231,12 @@ def _partitions(path: FieldPath, task: Mapping[str, Any]) -> Iterator[Finding]:
             yield _shape(path / name, value, "it is not above 0", "set 1 or more")
             return
     replicas, least = integer(task.get("replicas")) or 0, integer(policy.get("minPartitions")) or 0
-    stated = integer(task.get("minAvailable"))
+    minimum = integer(task.get("minAvailable"))
     if replicas != total * size:
         why = f"{total} partitions of {size} are not the task's {replicas} replicas"
         yield _shape(path / "totalPartitions", total, why, "set replicas to totalPartitions times partitionSize")
-    elif stated is not None and least > 0 and stated != least * size:
-        why = f"{least} partitions of {size} are not the task's minAvailable, {stated}"
+    elif minimum is not None and least > 0 and minimum != least * size:
+        why = f"{least} partitions of {size} are not the task's minAvailable, {minimum}"
         yield _shape(path / "minPartitions", least, why, "remove minAvailable, or set it to their product")
 
 
@@ -315,32 +269,38 @@ def _policies(path: FieldPath, holder: Mapping[str, Any]) -> Iterator[Finding]:
                 yield _shape(place, value, "an earlier policy is for the same", "remove one of the two")
             elif value != _ANY and _ANY in taken:
                 yield _shape(place, value, "another entry is for every event", "remove one of the two")
-            elif value == _ANY and any(isinstance(one, str) for one in taken):
+            elif value == _ANY and any(isinstance(event, str) for event in taken):
                 yield _shape(place, value, "it is every event, and another entry is for one", "remove the others")
             taken.add(value)
 
 
-def _order(tasks: list[tuple[str, Mapping[str, Any]]], names: set[str]) -> Iterator[Finding]:
+def order_faults(workload: OptedInWorkload) -> Iterator[Finding]:
     """The tasks that wait for a task that does not exist, twice for one, or for one another."""
+    tasks = [mapping(task) for task in sequence(workload.spec.get("tasks"))]
+    # Volcano gives a task without a name one of its index.
+    names = [text(task.get("name")) or f"default{index}" for index, task in enumerate(tasks)]
     after: dict[str, list[str]] = {}
-    places: dict[str, FieldPath] = {}
-    for index, (name, task) in enumerate(tasks):
-        waits = [text(other) or "" for other in sequence(mapping(task.get("dependsOn")).get("name"))]
+    places: dict[tuple[str, str], FieldPath] = {}
+    for index, (name, task) in enumerate(zip(names, tasks, strict=True)):
+        waits = [
+            other if isinstance(other, str) else "" for other in sequence(mapping(task.get("dependsOn")).get("name"))
+        ]
         at = SPEC / "tasks" / Item(index, text(task.get("name"))) / "dependsOn" / "name"
         seen: set[str] = set()
         for position, other in enumerate(waits):
-            if other not in names or other in seen:
+            place = at / Item(position, other or None)
+            is_missing = other not in names and not any(map(is_unrendered, names))
+            if is_missing or other in seen:
                 why = "the task is named twice" if other in seen else "no task has this name"
-                yield _shape(at / Item(position, other or None), other, why, "name another task, or remove the name")
+                yield _shape(place, other, why, "name another task, or remove the name")
             seen.add(other)
-        if waits:
-            after.setdefault(name, []).extend(other for other in waits if other in names)
-            places.setdefault(name, at)
+            places.setdefault((name, other), place)
+        after.setdefault(name, []).extend(other for other in waits if other in names)
     try:
         TopologicalSorter(after).prepare()
     except CycleError as error:
         around: list[str] = error.args[1][::-1]
         order = " after ".join(around[:_NAMED]) + (" after ..." if len(around) > _NAMED else "")
-        first = min(around)
+        waiting, first = min(pairwise(around))
         why = f"tasks wait for one another in a cycle ({shown(order)})"
-        yield _shape(places[first], first, why, "remove one of these names from dependsOn")
+        yield _shape(places[waiting, first], first, why, "remove a name of the cycle from dependsOn, such as this")
