@@ -288,8 +288,8 @@ class _Member(NamedTuple):
 
 
 def _members(workload: OptedInWorkload, every: Iterable[PodSet]) -> Iterator[_Member]:
-    """The pod sets of a workload. A LeaderWorkerSet without workers has a pod set of none, and the launcher of an MPIJob
-    need not be in its gang. Leaders and launchers are one pod.
+    """The pod sets of a workload. A LeaderWorkerSet without workers has a pod set of none, and an MPIJob's launcher is
+    perhaps not in its gang. Leaders and launchers are one pod.
     """
     groups, replicas = workload.spec.get("leaderWorkerTemplate"), workload.spec.get("mpiReplicaSpecs")
     if isinstance(groups, dict):
