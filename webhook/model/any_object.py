@@ -110,9 +110,17 @@ class AnyObject:
     @property
     def labels(self) -> Mapping[str, Any]:
         """Its own labels; empty if they cannot be read."""
+        return self._marks("labels")
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Its own annotations; empty if they cannot be read."""
+        return self._marks("annotations")
+
+    def _marks(self, name: str) -> Mapping[str, Any]:
         metadata = self.raw.get("metadata")
-        labels = metadata.get("labels") if isinstance(metadata, dict) else None
-        return labels if isinstance(labels, dict) else {}
+        marks = metadata.get(name) if isinstance(metadata, dict) else None
+        return marks if isinstance(marks, dict) else {}
 
     @property
     def is_controlled(self) -> bool:

@@ -22,6 +22,8 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 NAME_LIMIT = 253
 # The name of a namespace, an RFC 1123 label, as a configuration and its JSON Schema have it.
 NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+# IsDomainPrefixedPath of k8s.io/apimachinery.
+_DOMAIN_AND_PATH = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 # The name of a key of labels or annotations, and the value of a label.
 _KEY_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
 
@@ -48,6 +50,11 @@ def cut_name(full: str, limit: int) -> str:
 def is_subdomain(name: str) -> bool:
     """Whether an object can have that name."""
     return len(name) <= NAME_LIMIT and _SUBDOMAIN.fullmatch(name) is not None
+
+
+def is_domain_prefixed_path(name: str) -> bool:
+    """Whether it can be the name of a controller: a DNS subdomain, a slash, and a path of any depth."""
+    return len(name) <= LABEL_VALUE_LIMIT and _DOMAIN_AND_PATH.fullmatch(name) is not None
 
 
 def is_label(name: str) -> bool:

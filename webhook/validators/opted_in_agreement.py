@@ -5,24 +5,25 @@ other workloads.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS, METADATA, SPEC, Item
+from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Api, Needed, ObjectKey, Record
 from webhook.model.known_objects import Namespace, PodGangFacts
-from webhook.model.reading import Malformed, mapping, sequence, text
+from webhook.model.reading import Malformed, integer, mapping, sequence, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.gang import names_of
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS
-from webhook.model.workloads.trainjob import MadeJobSet, Runtime, TrainJob
+from webhook.model.workloads.trainjob import ANCESTOR, MadeJobSet, Runtime, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.membership import missing_apis
 from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated, runtimes, train_job
@@ -99,6 +100,15 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """
     if not isinstance(workload, TrainJob):
         return
+    if workload.runtime_kind not in _RUNTIME_KINDS:
+        why = "Trainer knows no such kind of runtime, and refuses the TrainJob"
+        yield Finding(
+            SPEC / "runtimeRef" / "kind",
+            workload.runtime_kind,
+            why,
+            "name a TrainingRuntime or a ClusterTrainingRuntime",
+        )
+        return
     needed = workload.runtime
     known = getattr(context.facts, needed.part)
     if known is None:
@@ -133,6 +143,64 @@ def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
         )
 
 
+_RUNTIME_KINDS = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
+# The container that Trainer changes, by the step that a replicated Job is labelled with.
+_OF_STEPS = {"trainer": "node", "dataset-initializer": "dataset-initializer", "model-initializer": "model-initializer"}
+
+
+def _runtime(container: str) -> dict[str, Any]:
+    pods = pod_template()
+    pods["spec"]["containers"][0]["name"] = container
+    step = {"labels": {ANCESTOR: "trainer"}}
+    spec = {"template": {"spec": {"replicatedJobs": [replicated("node", 1, template=pods, metadata=step)]}}}
+    api = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime"}
+    return {**api, "metadata": {"name": "torch"}, "spec": spec}
+
+
+@rule(
+    "owner/runtime-steps",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_runtime("node")),
+    fails=Example(_runtime("main")),
+)
+def runtime_steps(manifest: AnyObject, _: Context[Any]) -> Results:
+    """Trainer refuses a runtime that has several replicas of a replicated Job that trains or initializes, or if that
+    lacks the container that Trainer changes. No webhook sees a file.
+
+    Source: kubeflow/trainer, pkg/webhooks/trainingruntime_webhook.go (`validateReplicatedJobs`, v2.2).
+    """
+    if manifest.kind.group != "trainer.kubeflow.org" or manifest.kind.kind not in _RUNTIME_KINDS:
+        return
+    # Another rule reports values of the wrong type.
+    with suppress(Malformed):
+        yield from list(_unfit_steps(mapping(mapping(mapping(manifest.raw.get("spec")).get("template")).get("spec"))))
+
+
+def _unfit_steps(job_set: Mapping[str, Any]) -> Results:
+    for index, raw in enumerate(sequence(job_set.get("replicatedJobs"))):
+        replicated_job = mapping(raw)
+        path = SPEC / "template" / "spec" / "replicatedJobs" / Item(index, text(replicated_job.get("name")))
+        template = mapping(replicated_job.get("template"))
+        step = text(mapping(mapping(template.get("metadata")).get("labels")).get(ANCESTOR))
+        if step not in _OF_STEPS:
+            continue
+        # JobSet makes one replica if none is stated.
+        replicas = integer(replicated_job.get("replicas"))
+        if replicas not in {None, 1}:
+            why = "Trainer refuses several replicas of a Job that trains or initializes"
+            yield Finding(path / "replicas", replicas, why, "set 1, and the number of nodes in mlPolicy.numNodes")
+        pod = mapping(mapping(mapping(template.get("spec")).get("template")).get("spec"))
+        names = [text(mapping(container).get("name")) for container in sequence(pod.get("containers"))]
+        if _OF_STEPS[step] not in names:
+            yield Finding(
+                path / "template" / "spec" / "template" / "spec" / "containers",
+                names[0] if names else None,
+                f"Trainer refuses it without a container named {_OF_STEPS[step]}",
+                f"name the container {_OF_STEPS[step]}",
+            )
+
+
 # What Trainer writes into the containers of its trainer, by policy of the runtime.
 _WRITTEN = {
     "torch": ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
@@ -146,6 +214,8 @@ _WRITTEN = {
 }
 # The Job and the container that initialize, by field of the TrainJob.
 _INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
+_OF_TRAINER = frozenset({"node", *_INITIALIZERS.values()})
+_VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 
 
 @rule(
@@ -157,11 +227,12 @@ _INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
     fails=Example(train_job(initializer={"dataset": {"storageUri": "hf://data"}}), facts=runtimes()),
 )
 def runtime_parts(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """Trainer refuses a TrainJob if its runtime lacks the Job or the container of an initializer or of a patch, or if
-    the TrainJob sets a variable that Trainer itself writes.
+    """Trainer refuses a TrainJob if its runtime lacks the Job or the container of an initializer or of a patch, or the
+    launcher that is to be one of its nodes, or if the runtime names an empty queue of Volcano. It also refuses a
+    variable that Trainer itself writes, and a patch with variables of the trainer or of an initializer.
 
     Source: kubeflow/trainer, pkg/runtime/framework/plugins/jobset, torch and mpi (`Validate`, v2.0.0 to v2.3.0),
-    xgboost (v2.2.0), pkg/constants.
+    xgboost and volcano (v2.2.0), pkg/constants.
     """
     # owner/runtime reports a runtime that is missing, unknown or unreadable.
     if isinstance(workload, TrainJob):
@@ -201,6 +272,8 @@ def _lacking(workload: TrainJob, found: Runtime) -> Iterator[Finding]:
                     why=f"Trainer refuses it: {called} has no {what} of this name",
                     remedy="name one that the runtime has, or remove the patch",
                 )
+            yield from _variables_of_patch(mapping(patched), parts.get(name, set()), path / Item(place, name))
+    yield from _unfit_policies(workload, found, parts)
     policies = mapping(found.spec.get("mlPolicy"))
     written = {name for policy, names in _WRITTEN.items() if policies.get(policy) is not None for name in names}
     for index, variable in enumerate(sequence(mapping(workload.spec.get("trainer")).get("env"))):
@@ -212,6 +285,47 @@ def _lacking(workload: TrainJob, found: Runtime) -> Iterator[Finding]:
                 why="Trainer writes this variable itself, and refuses the TrainJob",
                 remedy="remove it",
             )
+
+
+def _variables_of_patch(patched: Mapping[str, Any], containers: Container[str | None], path: FieldPath) -> Results:
+    job = mapping(mapping(patched.get("template")).get("spec"))
+    place = path / "template" / "spec" / "template" / "spec" / "containers"
+    pod = mapping(mapping(job.get("template")).get("spec"))
+    for index, raw in enumerate(sequence(pod.get("containers"))):
+        name, variables = text(mapping(raw).get("name")), sequence(mapping(raw).get("env"))
+        if name in _OF_TRAINER and name in containers and variables:
+            yield Finding(
+                at=place / Item(index, name) / "env",
+                found=text(mapping(variables[0]).get("name")),
+                why="Trainer refuses a patch with variables of this container",
+                remedy="write them in spec.trainer.env, or in spec.initializer",
+            )
+
+
+def _unfit_policies(workload: TrainJob, found: Runtime, parts: Container[str | None]) -> Results:
+    """What the policies of a runtime demand of it: a launcher beside other nodes, and the name of a queue."""
+    called = f"{workload.runtime_kind} {found.name}"
+    mpi = mapping(mapping(found.spec.get("mlPolicy")).get("mpi"))
+    nodes = integer(mapping(workload.spec.get("trainer")).get("numNodes"))
+    if mpi.get("runLauncherAsNode") is True and nodes is not None and nodes > 1:
+        for name in ("launcher", "node"):
+            if name not in parts:
+                yield Finding(
+                    at=SPEC / "trainer" / "numNodes",
+                    found=nodes,
+                    why=f"Trainer refuses several nodes: the launcher of {called} is one of them, and it has no "
+                    f"replicated Job {name}",
+                    remedy="set 1, or name a runtime that has it",
+                )
+                return
+    annotations = mapping(mapping(found.template.get("metadata")).get("annotations"))
+    if any(plugin.name == "volcano" for plugin in found.plugins) and annotations.get(_VOLCANO_QUEUE) == "":
+        yield Finding(
+            at=workload.runtime_path,
+            found=found.name,
+            why=f"Trainer refuses it: {called} has the annotation {_VOLCANO_QUEUE} without the name of a queue",
+            remedy="name the queue in the template of the runtime, or remove the annotation",
+        )
 
 
 def _containers_of(replicated_job: Mapping[str, Any]) -> list[Any]:

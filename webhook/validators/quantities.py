@@ -5,12 +5,17 @@ the schema of the kind or when the pods are created, what these rules report.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from webhook.model.any_object import AnyObject
+from webhook.model.facts import ClusterFacts
 from webhook.model.field_names import Trail, path_of
+from webhook.model.fields import LABELS, SPEC
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.keys import Needed
+from webhook.model.known_objects import Quota
 from webhook.model.quantity import parse_quantity
 from webhook.model.reading import Manifest, is_unrendered
 from webhook.validators.examples import clique, pod_clique_set
@@ -150,6 +155,77 @@ def quota_range(manifest: AnyObject, _: Context[Any]) -> Results:
         elif amount is not None and bound is not None and amount > bound:
             why = f"it is above the maximum, {shown(limit)[:32]}, so Koordinator refuses it"
             yield _finding(stated, why, "lower it, or raise the maximum")
+
+
+_QUOTA_LABELS = "quota.scheduling.koordinator.sh/"
+_PARENT = Quota(is_parent=True, max={"cpu": 8000}, min={"cpu": 8000})
+_LEAF = Quota(is_parent=False, max={"cpu": 8000}, min={"cpu": 4000}, parent="all")
+_TREE = ClusterFacts(elastic_quotas={"all": _PARENT, "team-a": _LEAF})
+_ABOVE = ClusterFacts(elastic_quotas={"all": _PARENT, "team-a": replace(_LEAF, min={"cpu": 16000})})
+
+
+def _child() -> Manifest:
+    quota = _quota(cpu="4")
+    return {**quota, "metadata": {**quota["metadata"], "labels": {f"{_QUOTA_LABELS}parent": "all"}}}
+
+
+@rule(
+    "resources/quota-tree",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_child(), facts=_TREE),
+    fails=Example(_child(), facts=_ABOVE),
+)
+def quota_tree(manifest: AnyObject, context: Context[Any]) -> Results:
+    """Koordinator refuses an ElasticQuota whose parent is missing, is no parent, or has another tree or other resources
+    in its maximum, or if the quotas below a parent have a larger minimum than that one.
+
+    Source: koordinator-sh/koordinator, pkg/webhook/elasticquota/quota_topology_check.go (`validateQuotaTopology`) and
+    quota_topology.go (`fillQuotaDefaultInformation`), v1.8. A feature gate allows fewer resources below a parent.
+    """
+    quotas, name = context.facts.elastic_quotas, manifest.name
+    if manifest.kind[::2] != _ELASTIC_QUOTA or quotas is None or (quota := quotas.get(name)) is None:
+        return
+    if quota.parent is not None:
+        yield from _below_parent(quota, quotas)
+    exempt = (f"{_QUOTA_LABELS}allow-force-update", f"{_QUOTA_LABELS}is-root")
+    if any(manifest.labels.get(label) == "true" for label in exempt):
+        return
+    for above in (quota.parent, name):
+        parent = quotas.get(above or "")
+        if parent is None or parent.min is None or not parent.is_parent:
+            continue
+        below = [other.min or {} for other in quotas.values() if other.parent == above]
+        for resource in sorted({resource for least in below for resource in least}):
+            if sum(least.get(resource, 0) for least in below) > parent.min.get(resource, 0):
+                why = f"Koordinator refuses it: the quotas below {shown(above)} have a larger minimum than that one"
+                written = _written(manifest, resource)
+                yield Finding(SPEC / "min" / resource, written, why, "lower it, or raise the minimum above")
+
+
+def _written(manifest: AnyObject, resource: str) -> Any:
+    spec = manifest.raw.get("spec")
+    least = spec.get("min") if isinstance(spec, dict) else None
+    return least.get(resource) if isinstance(least, dict) else None
+
+
+def _below_parent(quota: Quota, quotas: Mapping[str, Quota]) -> Results:
+    """How a quota differs from what the one above it allows."""
+    name, parent = quota.parent or "", quotas.get(quota.parent or "")
+    if parent is None or not parent.is_parent:
+        absent = Needed("elastic_quotas", name) if parent is None else None
+        why = "Koordinator refuses a quota below one that does not exist, or is no parent"
+        remedy = f'name a parent, or label that one {_QUOTA_LABELS}is-parent: "true"'
+        yield Finding(LABELS / f"{_QUOTA_LABELS}parent", name, why, remedy, absent=absent)
+        return
+    # Koordinator writes the tree of the parent into a quota without one.
+    if quota.tree and quota.tree != parent.tree:
+        why = f"Koordinator refuses another tree than that of {shown(name)} above it"
+        yield Finding(LABELS / f"{_QUOTA_LABELS}tree-id", quota.tree, why, "name the same tree")
+    if quota.max is not None and parent.max is not None and quota.max.keys() != parent.max.keys():
+        other = min(quota.max.keys() ^ parent.max.keys())
+        why = f"Koordinator refuses a maximum of other resources than that of {shown(name)} above it"
+        yield Finding(SPEC / "max", other, why, "state the same resources in both")
 
 
 def _request_fault(stated: _Amount, amount: Fraction) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, shown
-from webhook.model.naming import LABEL_VALUE_LIMIT, is_label, is_service_name, is_subdomain
+from webhook.model.naming import LABEL_VALUE_LIMIT, is_domain_prefixed_path, is_label, is_service_name, is_subdomain
 from webhook.model.reading import is_unrendered, plain_object, text
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.trainjob import MadeJobSet
@@ -20,8 +20,6 @@ from webhook.validators.refused_ray import refused_by_kuberay
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 _INT32 = 2**31 - 1
-# IsDomainPrefixedPath of k8s.io/apimachinery.
-_DOMAIN_AND_PATH = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 # The API server adds five characters to the first 58 of generateName.
 _GENERATED, _ADDED = 58, "xxxxx"
 # What a label leaves for a name before the hash of a revision.
@@ -236,8 +234,7 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
     yield from _gated_restarts(job_set)
     yield from _claims(job_set)
     manager = job_set.spec.get("managedBy")
-    # After the domain stands a path of any depth.
-    if isinstance(manager, str) and not (_DOMAIN_AND_PATH.fullmatch(manager) and len(manager) <= LABEL_VALUE_LIMIT):
+    if isinstance(manager, str) and not is_domain_prefixed_path(manager):
         why = f"JobSet refuses the name of a controller without a domain, or above {LABEL_VALUE_LIMIT} characters"
         yield Finding(SPEC / "managedBy", manager, why, "write DOMAIN/NAME, or remove it")
     subdomain = plain_object(job_set.spec.get("network")).get("subdomain")

@@ -63,11 +63,14 @@ NOT_JUDGED = {
     "kinds/no-gangs",
     "kinds/unknown",
     "kinds/version",
+    "kueue/refused",
     "kueue/topology-keys",
     "owner/group-rollout",
     "owner/operator-group",
+    "owner/runtime-steps",
     "resources/quantity",
     "resources/quota-range",
+    "resources/quota-tree",
     "resources/request",
 }
 JUDGED_RULES = [rule for rule in EVERY_RULE if rule.id not in NOT_JUDGED]

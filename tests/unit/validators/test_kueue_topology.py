@@ -84,14 +84,14 @@ CASES: dict[str, tuple[Manifest, list[str]]] = {
     ),
     "two replicated Jobs as one group": (
         steps(asking(required_topology=RACK, group_name="all"), asking(required_topology=RACK, group_name="all")),
-        ["two-topologies"],
+        ["pod-sets", "two-topologies"],
     ),
     "a group without a level is no group for Kueue": (
         steps(
             asking(unconstrained_topology="true", group_name="all"),
             asking(unconstrained_topology="true", group_name="all"),
         ),
-        ["topology-apart"],
+        ["pod-sets", "topology-apart"],
     ),
     "one of two replicated Jobs is placed": (
         steps(asking(required_topology=RACK), pod_template()),

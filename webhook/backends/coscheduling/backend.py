@@ -30,7 +30,9 @@ from webhook.validators.gang_scheduler import permit_retry_seconds
 FIRST_VERSION = Version(0, 27)
 
 # The fields that are read of PodGroups stored by other authors, with the type of each field.
-SHAPES: dict[tuple[str, str], dict[str, Any]] = {POD_GROUPS[:2]: {"spec": {"minMember": int}}}
+SHAPES: dict[tuple[str, str], dict[str, Any]] = {
+    POD_GROUPS[:2]: {"spec": {"minMember": int, "scheduleTimeoutSeconds": int}}
+}
 
 
 class CoschedulingBackend(Backend[CoschedulingSettings]):

@@ -86,9 +86,14 @@ def held(workload: OptedInWorkload, facts: ClusterFacts, settings: KueueSettings
         return None
     path = LABELS / keys.QUEUE_NAME if queue.named else None
     if isinstance(workload, LeaderWorkerSet):
-        return Held(queue.name, path, HeldBy.GATES, Unit.GROUP, tuple(_of_group(workload)))
+        return Held(queue.name, path, HeldBy.GATES, Unit.GROUP, pod_sets(workload))
     by = HeldBy.ELASTIC if isinstance(workload, Job) and is_elastic(workload) else HeldBy.SUSPEND
-    return Held(queue.name, path, by, Unit.WORKLOAD, tuple(_of_workload(workload)))
+    return Held(queue.name, path, by, Unit.WORKLOAD, pod_sets(workload))
+
+
+def pod_sets(workload: OptedInWorkload) -> tuple[PodSet, ...]:
+    """The pod sets of a Workload that Kueue makes for a workload, or for a group of a LeaderWorkerSet."""
+    return tuple(_of_group(workload) if isinstance(workload, LeaderWorkerSet) else _of_workload(workload))
 
 
 def framework_of(workload: OptedInWorkload) -> str | None:

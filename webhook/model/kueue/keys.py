@@ -15,6 +15,8 @@ DEFAULT_QUEUE = "default"
 PRIORITY_CLASS = f"{GROUP}/priority-class"
 # An annotation, formerly a label: the Workload that a workload or pod belongs to.
 PREBUILT_WORKLOAD = f"{GROUP}/prebuilt-workload-name"
+# A label: after how many seconds Kueue ends a workload.
+MAX_EXECUTION_TIME = f"{GROUP}/max-exec-time-seconds"
 # An annotation: who must remove it before Kueue admits the Workload.
 ADMISSION_GATED_BY = f"{GROUP}/admission-gated-by"
 
@@ -154,10 +156,16 @@ SUCCEEDED, FAILED, OUT_OF_SYNC, OWNER_NOT_FOUND = "Succeeded", "Failed", "OutOfS
 # States of an admission check in a Workload.
 CHECK_PENDING, CHECK_READY, CHECK_RETRY, CHECK_REJECTED = "Pending", "Ready", "Retry", "Rejected"
 
-# What Go's strconv.ParseBool reads as true.
+# What Go's strconv.ParseBool reads as true, and as false.
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def parse_bool(value: object) -> bool:
     """Whether Kueue reads the value of an annotation as true."""
     return isinstance(value, str) and value in _TRUE
+
+
+def is_bool(value: str) -> bool:
+    """Whether Kueue can read the value of an annotation as true or false."""
+    return value in _TRUE or value in _FALSE

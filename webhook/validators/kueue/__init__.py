@@ -4,7 +4,17 @@ Kueue decides when a workload starts, the scheduler where its pods run. Kueue do
 does not know the quota.
 """
 
-from webhook.validators.kueue import counts, grove, kube_scheduler, queues, readiness, roles, template_keys, topology
+from webhook.validators.kueue import (
+    counts,
+    grove,
+    kube_scheduler,
+    queues,
+    readiness,
+    refusals,
+    roles,
+    template_keys,
+    topology,
+)
 
 # In the order in which they are judged.
-SUBJECTS = (queues, template_keys, readiness, counts, grove, roles, topology, kube_scheduler)
+SUBJECTS = (queues, refusals, template_keys, readiness, counts, grove, roles, topology, kube_scheduler)

@@ -21,14 +21,13 @@ from webhook.model.naming import is_key
 from webhook.model.reading import mapping
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.kueue.readiness import QUEUED
 from webhook.validators.opted_in_examples import job, pod_template
 from webhook.validators.registry import Context, Example, OptedInChange, Results, Subject, rule
 
-# As Go reads a boolean.
-_BOOLEANS = frozenset({"1", "t", "T", "true", "TRUE", "True", "0", "f", "F", "false", "FALSE", "False"})
 _QUEUES = ClusterFacts(local_queues={("default", "research"): LocalQueue("gpus", active=True)})
 
 
@@ -101,19 +100,23 @@ def _placed(**annotations: str) -> dict[str, Any]:
     fails=Example(_placed(required_topology=_RACK, preferred_topology="example.com/block")),
 )
 def topology_keys(manifest: AnyObject, _: Context[Any]) -> Results:
-    """Kueue's webhooks refuse a workload in a queue whose templates have more than one topology, a topology that is no
+    """Kueue's webhooks refuse a workload whose templates have more than one topology, a topology that is no
     label key, slices without their topology or size, slices in several layers beside those in one, or a pod set group
     with slices or without a topology. No webhook sees a file.
 
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobframework/tas_validation.go (`ValidateTASPodSetRequest`).
     """
     for template in manifest.templates:
-        # The API server refuses other values than strings.
-        annotations = {key: value for key, value in template.annotations.items() if isinstance(value, str)}
-        if keys.QUEUE_NAME in manifest.labels or keys.QUEUE_NAME in template.labels:
-            for key, why, remedy in _topology_faults(annotations):
-                at, value = template.annotations_path / key, annotations.get(key)
-                yield Finding(at=at, found=value, why=f"{why}, {_SO}", remedy=remedy)
+        yield from topology_faults(template)
+
+
+def topology_faults(template: PodTemplate) -> Results:
+    """What Kueue refuses in the annotations of a template, whether it has a queue or not."""
+    # The API server refuses other values than strings.
+    annotations = {key: value for key, value in template.annotations.items() if isinstance(value, str)}
+    for key, why, remedy in _topology_faults(annotations):
+        at, value = template.annotations_path / key, annotations.get(key)
+        yield Finding(at=at, found=value, why=f"{why}, {_SO}", remedy=remedy)
 
 
 def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -126,7 +129,7 @@ def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str,
         if value is not None and not is_key(value):
             yield key, "it is no label key of nodes", "write the label key of a level of the Topology"
     unconstrained = annotations.get(keys.UNCONSTRAINED_TOPOLOGY)
-    if unconstrained is not None and unconstrained not in _BOOLEANS:
+    if unconstrained is not None and not keys.is_bool(unconstrained):
         yield keys.UNCONSTRAINED_TOPOLOGY, "it is neither true nor false", 'write "true", or remove it'
     yield from _slice_faults(annotations)
     if (group := annotations.get(keys.PODSET_GROUP_NAME)) is None:

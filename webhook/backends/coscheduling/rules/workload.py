@@ -16,6 +16,8 @@ from webhook.validators import membership
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Example, Results, rule
 
+_INT32 = 2**31 - 1
+
 
 def _pod_group(minimum: int) -> Manifest:
     metadata = {"name": "demo", "namespace": "default"}
@@ -106,8 +108,8 @@ foreign_member = families.foreign_member(
     fails=Example(_pod_group(0)),
 )
 def group_minimum(found: StoredObject, _: RuleContext) -> Results:
-    """The API server refuses a PodGroup whose minMember is below 1. Without a minMember the PodGroup holds no pod, and
-    the pods start one by one.
+    """The API server refuses a PodGroup whose minMember is below 1, or has more than 32 bits, as its timeout. Without a
+    minMember the PodGroup holds no pod, and the pods start one by one.
 
     Source: kubernetes-sigs/scheduler-plugins, the CRD of scheduling.x-k8s.io/v1alpha1 (minimum: 1) and
     pkg/coscheduling/core/core.go (`Permit`), v0.34.7.
@@ -123,6 +125,10 @@ def group_minimum(found: StoredObject, _: RuleContext) -> Results:
             remedy="set it to the number of pods that must start together",
             at_most=Action.WARN if minimum is None else Action.DENY,
         )
+    for field in ("minMember", "scheduleTimeoutSeconds"):
+        number = integer(found.spec.get(field))
+        if number is not None and number > _INT32:
+            yield Finding(SPEC / field, number, "the API server refuses a number above 32 bits", "lower it")
 
 
 group_pods = families.group_pods(
