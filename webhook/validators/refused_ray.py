@@ -272,7 +272,7 @@ def _ray_job(spec: Mapping[str, Any]) -> Results:
     cluster = plain_object(spec.get("clusterSelector")).get("ray.io/cluster")
     if selects and not cluster:
         why = "KubeRay runs no RayJob whose selector names no cluster"
-        yield _warning(SPEC / "clusterSelector" / "ray.io/cluster", cluster, why, "name the RayCluster")
+        yield Finding(SPEC / "clusterSelector" / "ray.io/cluster", cluster, why, "name the RayCluster")
     if _is_no_mapping(environment := spec.get("runtimeEnvYAML")):
         why = "KubeRay runs no RayJob whose environment is no mapping of YAML"
         yield Finding(SPEC / "runtimeEnvYAML", environment, why, "write key: value")

@@ -646,25 +646,6 @@ def _of_ray(workload: OptedInWorkload) -> Results:
     yield from refused_by_kuberay(workload)
 
 
-def _ray_cluster_of_others(spec: Mapping[str, Any]) -> Results:
-    """What is wrong with a RayJob that runs in a RayCluster which is there already."""
-    selector, mode, again = spec.get("clusterSelector"), spec.get("submissionMode"), spec.get("backoffLimit")
-    if mode == "SidecarMode" and spec.get("submitterPodTemplate") is not None:
-        why = "KubeRay runs no RayJob in SidecarMode with a submitter of its own"
-        yield Finding(SPEC / "submitterPodTemplate", mode, why, "remove it, or submissionMode")
-    if not selector or not isinstance(selector, dict):
-        return
-    if not selector.get(_RAY_CLUSTER):
-        why = "KubeRay runs no RayJob whose selector does not name its RayCluster by this key"
-        yield Finding(SPEC / "clusterSelector" / _RAY_CLUSTER, None, why, f"add {_RAY_CLUSTER}: NAME")
-    if mode == "SidecarMode":
-        why = "KubeRay runs no RayJob in SidecarMode in a cluster that others use"
-        yield Finding(SPEC / "submissionMode", mode, why, "remove it, or clusterSelector")
-    if type(again) is int and again > 0:
-        why = "KubeRay refuses it from v1.6 on in a cluster that others use"
-        yield Finding(SPEC / "backoffLimit", again, why, "set 0", instead=(0,), at_most=Action.WARN)
-
-
 _SPARK_ROLES = ("driver", "executor")
 
 
