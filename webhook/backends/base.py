@@ -244,11 +244,11 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return (tuple(_marks(one, other)),)
 
     @property
-    def trees(self) -> Trees | None:
-        """Its trees of groups, which are checked for cycles no matter who stores the groups. None if it has no such
-        trees.
+    def trees(self) -> tuple[Trees, ...]:
+        """Its trees of groups, which are checked for cycles no matter who stores the groups: one for each version of
+        their kind, the preferred one first. Empty if it has no such trees.
         """
-        return None
+        return ()
 
     @property
     def configured_keys(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.kube import disruption, frozen, gangs, pods
 from webhook.backends.kube.capabilities import capabilities
-from webhook.backends.kube.facts import ANNOUNCED, ANNOUNCED_TREES, PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
+from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
 from webhook.backends.kube.generation import UNREAD, every_kind, generation, known, missing, served, unread, unread_kind
 from webhook.backends.kube.keys import CONTROLLERS
 from webhook.backends.kube.packing import packing_of
@@ -28,7 +28,7 @@ from webhook.model.frozen_changes import Frozen
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
 from webhook.model.living_gang import NamedGroup
-from webhook.model.projections import Projection, Resource
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.workloads.podgang import PodGang
@@ -61,23 +61,9 @@ class KubeBackend(Backend[KubeSettings]):
         return _MARKS if self.settings.gangScheduling else ()
 
     @property
-    def trees(self) -> Trees | None:
+    def trees(self) -> tuple[Trees, ...]:
         # Even if Rollcall's own gangs have no trees, other authors may make trees.
-        if not self.settings.gangScheduling:
-            return None
-        return ANNOUNCED_TREES if self._announced else TREES
-
-    @property
-    def _announced(self) -> bool:
-        """Whether it uses the versions that are announced, and no others."""
-        return self.settings.apiGeneration == "v1"
-
-    def followed(self, *, objects: bool) -> tuple[Projection, ...]:
-        found = super().followed(objects=objects)
-        return tuple(one for one in found if one.resource.api not in every_kind() or self._is_used(one.resource))
-
-    def _is_used(self, resource: Resource) -> bool:
-        return (resource.api in ANNOUNCED) == self._announced
+        return TREES if self.settings.gangScheduling else ()
 
     def unread(self, api: Api) -> Unjudged | None:
         needs = unread_kind(api)
@@ -108,7 +94,7 @@ class KubeBackend(Backend[KubeSettings]):
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
-        return tuple(one for one in WORKLOADS_OF_GANGS if self._is_used(one)) if self.settings.gangScheduling else ()
+        return WORKLOADS_OF_GANGS if self.settings.gangScheduling else ()
 
     @property
     def capabilities(self) -> CapabilityTable:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from webhook.backends.kube.facts import TREES, group_in
+from webhook.backends.kube.facts import PARENT as PARENT_FIELD
+from webhook.backends.kube.facts import group_in
 from webhook.backends.kube.keys import COMPOSITES, POD_GROUPS
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.facts import ClusterFacts
@@ -19,7 +20,7 @@ from webhook.model.stored_object import StoredObject
 # At most this many groups directly below a new group are checked. Ordinary trees have fewer.
 MOST_BELOW = 32
 
-PARENT = SPEC / TREES.parent
+PARENT = SPEC / PARENT_FIELD
 # The policy of pods and groups without a PriorityClass that says otherwise.
 PREEMPTS = "PreemptLowerPriority"
 REFERENCE = SPEC / "workloadRef"

@@ -298,12 +298,11 @@ def topology_key(found: StoredObject, context: RuleContext) -> Results:
 _HOST = "kubernetes.io/hostname"
 
 
-# By the stated generation: the versions that a cluster of that Kubernetes serves. v1 is not released.
+# By the stated generation: the versions that a cluster of that Kubernetes serves.
 _VERSIONS_OF = {
     "v1alpha1": ("v1alpha1",),
     "v1alpha2": ("v1alpha2",),
     "v1beta1": ("v1beta1", "v1alpha3"),
-    "v1": ("v1", "v1beta1"),
     "auto": ("v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
 }
 
