@@ -49,7 +49,9 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     """
     rules = _reading(settings, "list", "watch", objects=False)
     for profile in settings.profiles.values():
-        for group, plural in dict.fromkeys((one.resource.api.group, one.resource.plural) for one in profile.backend.trees):
+        for group, plural in dict.fromkeys(
+            (one.resource.api.group, one.resource.plural) for one in profile.backend.trees
+        ):
             rules.append({"apiGroups": [group], "resources": [plural], "verbs": ["list", "watch"]})
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})

@@ -192,7 +192,7 @@ def _shared(
     name, classes = record.priority_class, facts.priority_classes
     # In 1.36 a gang whose class the API server would refuse starts while the gate is off, so it is left out there.
     named = name is not None and may_carry_class(spoken, settings)
-    named = named and (_may_exist(name, facts) or class_problem((classes or {}).get(name or "")) is None)
+    named = named and (_may_exist(name, facts) or class_problem((classes or {}).get(name or ""), facts.apis) is None)
     priority = {"priorityClassName": name} if named else {}
     return {**priority, **disruption.written(disruption.mode_of(podgang, record, settings), spoken)}
 
@@ -323,7 +323,7 @@ def _refuse_class(record: Record, spoken: Generation, facts: ClusterFacts) -> No
     name = record.priority_class
     if name is None or _may_exist(name, facts) or spoken not in CARRIES_CLASS:
         return
-    if (why := class_problem((facts.priority_classes or {}).get(name))) is not None:
+    if (why := class_problem((facts.priority_classes or {}).get(name), facts.apis)) is not None:
         raise inexpressible("kube/priority-class", SPEC / "priorityClassName", name, why)
 
 

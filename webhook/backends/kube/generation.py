@@ -18,7 +18,7 @@ from webhook.model.known_objects import PriorityClass
 GROUP = "scheduling.k8s.io"
 # What to do if a cluster serves the API only in versions that this release has not read.
 UNREAD = (
-    "use a release of Rollcall that knows them, or have the API server serve v1beta1, and v1alpha3 for the trees of 1.37"
+    "use a release of Rollcall that knows them, or have the API server serve v1beta1, and on Kubernetes 1.37 v1alpha3"
 )
 
 
@@ -82,7 +82,7 @@ CARRIES_CLASS = frozenset({Generation.V1BETA1, Generation.TREE})
 # Of 1.36, and part of GenericWorkload from 1.37 on. While it is on, groups have a mode and a priority; while it is off,
 # the API server drops both fields, and the pods' priority counts.
 PREEMPTION_GATE = "WorkloadAwarePreemption"
-# HighestUserDefinablePriority. With one of the system's own classes pods may exceed it, but groups may not (seen).
+# HighestUserDefinablePriority. With one of the system's own classes pods may exceed it, but groups only from 1.38 on.
 HIGHEST = 1_000_000_000
 
 
@@ -183,10 +183,21 @@ def may_carry_class(spoken: Generation, settings: KubeSettings) -> bool:
     return spoken in CARRIES_CLASS or (spoken is Generation.V1ALPHA2 and not ignored)
 
 
-def class_problem(found: PriorityClass | None) -> str | None:
-    """Why the API server would refuse a group with that class, or None."""
+def is_of_1_38(apis: frozenset[Api] | None) -> bool | None:
+    """Whether the cluster is of Kubernetes 1.38 or newer; None if what it serves does not show that."""
+    if not known(apis):
+        return None
+    if COMPOSITE_BETA in apis:
+        return True
+    # Without trees, 1.37 and 1.38 serve the same kinds.
+    is_flat = COMPOSITE not in apis and Api(GROUP, VERSIONS[0].name, "Workload") in apis
+    return None if is_flat else False
+
+
+def class_problem(found: PriorityClass | None, apis: frozenset[Api] | None) -> str | None:
+    """Why the API server would refuse a group with that class; None if it is not known to refuse the group."""
     if found is None:
         return "there is no such PriorityClass, so the API server would refuse the groups of the gang"
-    if found.value > HIGHEST:
-        return f"its value is {found.value}, and the API server refuses groups above {HIGHEST}"
+    if found.value > HIGHEST and is_of_1_38(apis) is False:
+        return f"its value is {found.value}, and before Kubernetes 1.38 the API server refuses groups above {HIGHEST}"
     return None

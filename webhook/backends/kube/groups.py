@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 from webhook.backends.kube.facts import PARENT as PARENT_FIELD
 from webhook.backends.kube.facts import group_in
+from webhook.backends.kube.generation import COMPOSITE_BETA, is_of_1_38
 from webhook.backends.kube.keys import COMPOSITES, POD_GROUPS
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.findings import Action
 from webhook.model.group_tree import Group, Workload, ancestors
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.known_objects import TopologyBinding
@@ -34,6 +36,16 @@ def group_of(found: StoredObject) -> Group:
 def is_of_1_37(found: StoredObject) -> bool:
     """Whether an object is of the generation that has trees. The API server of that generation looks up no Workload."""
     return found.version not in {"v1alpha1", "v1alpha2"}
+
+
+def is_refused(found: StoredObject, facts: ClusterFacts) -> bool:
+    """Whether what only 1.38 refuses is refused: the cluster, or the version of the object, is of 1.38 or newer."""
+    return bool(is_of_1_38(facts.apis)) or (found.kind == COMPOSITES.kind and found.version == COMPOSITE_BETA.version)
+
+
+def most(found: StoredObject, facts: ClusterFacts) -> Action:
+    """The strongest action for what only 1.38 refuses: before it, and in an unknown release, a warning."""
+    return Action.DENY if is_refused(found, facts) else Action.WARN
 
 
 def workload_key(found: StoredObject, group: Group) -> ObjectKey | None:
