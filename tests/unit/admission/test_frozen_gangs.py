@@ -26,8 +26,6 @@ TREE = ClusterFacts(apis=(V1BETA1.apis or frozenset()) | {Api("scheduling.k8s.io
 BETA_TREE = ClusterFacts(
     apis=(V1BETA1.apis or frozenset()) | {Api("scheduling.k8s.io", "v1beta1", "CompositePodGroup")}
 )
-    apis=(V1BETA1.apis or frozenset()) | {Api("scheduling.k8s.io", "v1beta1", "CompositePodGroup")}
-)
 APART = {"flat": "allow"}
 
 LEAD, WORK, MORE_WORK = member("demo-0-lead", 1, 1), member("demo-0-w", 2, 2), member("demo-0-w", 3, 3)

@@ -32,9 +32,9 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.frozen_changes import Stage
 from webhook.model.group_tree import Group
-from webhook.model.known_objects import PodGangFacts, PriorityClass
+from webhook.model.known_objects import PriorityClass
 from webhook.model.reading import Manifest
-from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.examples import pod_clique_set
 
 SYSTEM = {"system-node-critical": PriorityClass(2_000_001_000, is_default=False)}
 MEEK = {
@@ -204,13 +204,3 @@ def test_a_tree_that_grows_keeps_its_composite() -> None:
     written = [backend().adopt(one, live[index] if index < 2 else None) for index, one in enumerate(desired)]
     assert written[1]["kind"] == "CompositePodGroup"
     assert written[1]["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 3}}
-
-
-@pytest.mark.parametrize(("facts", "refused"), [(OF_1_37, True), (OF_1_38, False)], ids=["1.37", "1.38"])
-def test_a_set_may_get_another_clique_from_1_38_on(facts: ClusterFacts, refused: bool) -> None:
-    facts = replace(facts, pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
-    settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
-    old, new = pod_clique_set(clique("worker")), pod_clique_set(clique("worker"), clique("helper"))
-    verdict = validate(new, old=old, settings=settings, facts=facts)
-    found = [str(one.at) for one in verdict.findings if one.rule == "kube/frozen-shape"]
-    assert found == ["spec.template.cliques"] * refused
