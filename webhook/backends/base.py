@@ -166,6 +166,10 @@ class Backend(GangScheduler, ABC, Generic[S]):
         """Why the backend cannot work with this scheduler version at all, or None."""
         return None
 
+    def assumed(self, facts: ClusterFacts) -> str | None:
+        """What it takes for granted about a cluster that these facts do not show, in words; None for nothing."""
+        return None
+
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
         """The kinds of its gang objects in this cluster, in order of creation. These kinds are watched, and searched
         for objects that are no longer needed.

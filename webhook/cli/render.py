@@ -12,7 +12,7 @@ from webhook import admission
 from webhook.backends.base import Backend
 from webhook.cli.inputs import documents_of
 from webhook.cli.judging_configuration import JudgingConfiguration
-from webhook.cli.options import Facts, Grove, Inputs, Scheduler, facts_of, settings_of
+from webhook.cli.options import Facts, Grove, Inputs, Kubernetes, Scheduler, assuming, facts_of, settings_of
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.clock import MACHINE_CLOCK
@@ -87,11 +87,12 @@ class LeftOut(str):
     __slots__ = ()
 
 
-def render(
+def render(  # noqa: PLR0913 - one parameter for each option
     paths: Inputs,
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
+    kubernetes: Kubernetes = None,
     config: JudgingConfiguration = None,
     grove: Grove = None,
     output: Annotated[Syntax, typer.Option("--output", "-o", help="What to print.")] = Syntax.YAML,
@@ -120,7 +121,7 @@ def render(
     - `kubectl get podgang demo-0 -o yaml | rollcall render --facts cluster/ - | kubectl apply -f -`
     """
     settings = settings_of(config, scheduler, grove)
-    known = with_field_names(facts_of(facts, settings))
+    known = with_field_names(assuming(kubernetes, facts_of(facts, settings), settings))
     documents = documents_of(paths)
     worlds = Worlds(known, documents, settings.kinds)
     for remark in worlds.remarks:

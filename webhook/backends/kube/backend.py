@@ -8,7 +8,18 @@ from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.kube import disruption, frozen, gangs, pods
 from webhook.backends.kube.capabilities import capabilities
 from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
-from webhook.backends.kube.generation import UNREAD, every_kind, generation, known, missing, served, unread, unread_kind
+from webhook.backends.kube.generation import (
+    UNREAD,
+    every_kind,
+    generation,
+    is_assumed,
+    known,
+    missing,
+    served,
+    unread,
+    unread_kind,
+    workload_apis,
+)
 from webhook.backends.kube.keys import CONTROLLERS
 from webhook.backends.kube.packing import packing_of
 from webhook.backends.kube.rules import RULES
@@ -69,16 +80,24 @@ class KubeBackend(Backend[KubeSettings]):
         needs = unread_kind(api)
         return None if needs is None else Unjudged(ROOT, needs, "kube/workload-api", UNREAD)
 
+    def _apis(self, facts: ClusterFacts) -> frozenset[Api] | None:
+        return workload_apis(self.settings, facts)
+
+    def assumed(self, facts: ClusterFacts) -> str | None:
+        if not self.settings.gangScheduling or not is_assumed(self.settings, facts):
+            return None
+        return f"{self.name} is judged as of Kubernetes {facts.kubernetes}, with its feature gates for gangs on"
+
     @property
     def carries_priority(self) -> bool:
         # kube-scheduler blocks a gang whose pods have another priority than their group, and Grove sets no priority.
         return self.settings.gangScheduling
 
     def dialect(self, facts: ClusterFacts) -> str | None:
-        return generation(self.settings, facts.apis) if self.settings.gangScheduling else ""
+        return generation(self.settings, self._apis(facts)) if self.settings.gangScheduling else ""
 
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
-        found = served(self.settings, facts.apis) if self.settings.gangScheduling else None
+        found = served(self.settings, self._apis(facts)) if self.settings.gangScheduling else None
         return () if found is None else found.kinds
 
     @property
@@ -86,9 +105,9 @@ class KubeBackend(Backend[KubeSettings]):
         return every_kind() if self.settings.gangScheduling else ()
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        if not self.settings.gangScheduling or not known(facts.apis) or self.dialect(facts) is not None:
+        if not self.settings.gangScheduling or not known(self._apis(facts)) or self.dialect(facts) is not None:
             return ()
-        if (needs := unread(self.settings, facts.apis)) is not None:
+        if (needs := unread(self.settings, self._apis(facts))) is not None:
             return (f"{self.name}: {needs} are unknown; no gang is made: {UNREAD}",)
         return (f"{self.name}: the cluster does not serve {missing(self.settings)}; its workloads are refused",)
 

@@ -8,10 +8,12 @@ serves only v1alpha3 schedules neither. In 1.38 scheduling.k8s.io/v1 still has o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple, TypeGuard
 
 from webhook.backends.kube.settings import KubeSettings
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
 from webhook.model.known_objects import PriorityClass
 
@@ -134,6 +136,31 @@ def _is_read(api: Api) -> bool:
 
 def _needed(what: str) -> str:
     return f"the fields of {what}, which this release of Rollcall has not read,"
+
+
+# What each release serves of the Workload API with its feature gates on. 1.38 is not released yet.
+RELEASES: Mapping[str, Served] = {
+    "1.35": Served(Generation.V1ALPHA1, "v1alpha1"),
+    "1.36": Served(Generation.V1ALPHA2, "v1alpha2"),
+    "1.37": Served(Generation.TREE, "v1beta1", COMPOSITE.version),
+    "1.38": Served(Generation.TREE, "v1beta1", COMPOSITE_BETA.version),
+}
+
+
+def is_assumed(settings: KubeSettings, facts: ClusterFacts) -> bool:
+    """Whether what the cluster serves is that of the assumed release: nothing shows it, and the configuration states no
+    other generation.
+    """
+    if facts.kubernetes is None or known(facts.apis):
+        return False
+    return settings.apiGeneration in {"auto", RELEASES[facts.kubernetes].version}
+
+
+def workload_apis(settings: KubeSettings, facts: ClusterFacts) -> frozenset[Api] | None:
+    """The kinds that the cluster serves, or that the assumed release does; None if neither is known."""
+    if facts.kubernetes is None or not is_assumed(settings, facts):
+        return facts.apis
+    return frozenset((*(facts.apis or ()), *RELEASES[facts.kubernetes].kinds, Api(GROUP, "v1", "PriorityClass")))
 
 
 def known(apis: frozenset[Api] | None) -> TypeGuard[frozenset[Api]]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from webhook.backends.kube.facts import PARENT as PARENT_FIELD
 from webhook.backends.kube.facts import group_in
-from webhook.backends.kube.generation import COMPOSITE_BETA, is_of_1_38
+from webhook.backends.kube.generation import COMPOSITE_BETA, is_of_1_38, workload_apis
 from webhook.backends.kube.keys import COMPOSITES, POD_GROUPS
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.facts import ClusterFacts
@@ -38,14 +38,16 @@ def is_of_1_37(found: StoredObject) -> bool:
     return found.version not in {"v1alpha1", "v1alpha2"}
 
 
-def is_refused(found: StoredObject, facts: ClusterFacts) -> bool:
+def is_refused(found: StoredObject, context: RuleContext) -> bool:
     """Whether what only 1.38 refuses is refused: the cluster, or the version of the object, is of 1.38 or newer."""
-    return bool(is_of_1_38(facts.apis)) or (found.kind == COMPOSITES.kind and found.version == COMPOSITE_BETA.version)
+    return bool(is_of_1_38(workload_apis(context.settings, context.facts))) or (
+        found.kind == COMPOSITES.kind and found.version == COMPOSITE_BETA.version
+    )
 
 
-def most(found: StoredObject, facts: ClusterFacts) -> Action:
+def most(found: StoredObject, context: RuleContext) -> Action:
     """The strongest action for what only 1.38 refuses: before it, and in an unknown release, a warning."""
-    return Action.DENY if is_refused(found, facts) else Action.WARN
+    return Action.DENY if is_refused(found, context) else Action.WARN
 
 
 def workload_key(found: StoredObject, group: Group) -> ObjectKey | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from webhook.backends.kube.generation import Generation, generation, is_of_1_38
+from webhook.backends.kube.generation import Generation, generation, is_of_1_38, workload_apis
 from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.settings import KubeSettings
 from webhook.fit.packing import Packing, Partition
@@ -34,7 +34,7 @@ def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: Cl
     gates = settings.schedulerGates
     if not settings.gangScheduling or (gates is not None and _GANGS.isdisjoint(gates)):
         return pods_one_by_one(shape, roles)
-    spoken = generation(settings, facts.apis)
+    spoken = generation(settings, workload_apis(settings, facts))
     if spoken is None:
         return Packing((), unknown=("the version of the Workload API",))
     if spoken is not Generation.TREE:
@@ -43,7 +43,7 @@ def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: Cl
         # Whether or not its groups wait for each other, a gang whose sum fits nowhere never runs whole.
         return _without(all_together(shape, roles, in_no_domain), "the gates of kube-scheduler (schedulerGates)")
     if _TOPOLOGY in gates:
-        return _in_domains(shape, roles, facts)
+        return _in_domains(shape, roles, settings, facts)
     if shape.required or shape.subsets or any(member.required for member in shape.members):
         return _without(all_together(shape, roles, in_no_domain), "topology, as the scheduler's gate for it is off")
     return all_together(shape, roles)
@@ -59,9 +59,9 @@ def _flat(shape: GangShape, roles: Roles, settings: KubeSettings, spoken: Genera
     return members_apart(shape, roles)
 
 
-def _in_domains(shape: GangShape, roles: Roles, facts: ClusterFacts) -> Packing:
+def _in_domains(shape: GangShape, roles: Roles, settings: KubeSettings, facts: ClusterFacts) -> Packing:
     """Return the packing with the domains that the groups require."""
-    filled = is_of_1_38(facts.apis) is True
+    filled = is_of_1_38(workload_apis(settings, facts)) is True
     keys: set[str] = set()
 
     def domain(key: str, at: FieldPath | None) -> Partition:

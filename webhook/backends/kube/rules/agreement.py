@@ -156,7 +156,7 @@ def tree_gang(found: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes v1.38.0-beta.0, pkg/apis/scheduling/validation/validation.go (validateCompositePodGroupTemplate),
     pkg/scheduler/schedule_one_podgroup.go (validatePodGroupHierarchy).
     """
-    refused = is_refused(found, context.facts)
+    refused = is_refused(found, context)
     who = "Kubernetes 1.38 refuses it" if refused else "Kubernetes 1.38 will refuse it"
     if found.kind == WORKLOADS.kind:
         templates = {one.name: one for one in templates_in(found.spec)}
@@ -179,7 +179,7 @@ def tree_gang(found: StoredObject, context: RuleContext) -> Results:
             why=f"{above_it} is a gang, and below a gang every group is one; {who}",
             remedy="set a gang policy here, or basic above",
             absent=needed,
-            at_most=most(found, context.facts),
+            at_most=most(found, context),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from webhook.backends.kube.generation import CARRIES_CLASS, Generation, generation, is_of_1_38
+from webhook.backends.kube.generation import CARRIES_CLASS, Generation, generation, is_of_1_38, workload_apis
 from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.rules.examples import FLAT, ON
 from webhook.backends.kube.settings import RuleContext
@@ -44,11 +44,15 @@ def frozen_shape(change: Change, context: RuleContext) -> Results:
     (minGroupCount); Grove's GREP-531 rejects these updates.
     """
     settings = context.settings
-    spoken = generation(settings, context.facts.apis) if settings.gangScheduling else None
+    spoken = generation(settings, workload_apis(context.settings, context.facts)) if settings.gangScheduling else None
     if spoken is None or has_gangs(change.new, context.facts) is False:
         return
     # A tree of 1.38 grows in place, as long as one of its groups stays.
-    grows = spoken is Generation.TREE and is_of_1_38(context.facts.apis) is True and _has_common_group(change)
+    grows = (
+        spoken is Generation.TREE
+        and is_of_1_38(workload_apis(context.settings, context.facts)) is True
+        and _has_common_group(change)
+    )
     for what, before, now in _shape(change, spoken, summed=is_merged(settings, spoken) or grows):
         if before != now:
             yield Finding(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webhook.backends.kube.facts import Template, templates_in
-from webhook.backends.kube.generation import HIGHEST, is_of_1_38
+from webhook.backends.kube.generation import HIGHEST, is_of_1_38, workload_apis
 from webhook.backends.kube.groups import is_of_1_37
 from webhook.backends.kube.keys import COMPOSITES, GROUPS, WORKLOADS
 from webhook.backends.kube.rules.examples import BASIC, ON, known, pod_group
@@ -52,7 +52,7 @@ def group_shape(found: StoredObject, context: RuleContext) -> Results:
         groups = [(one.path, one.spec) for one in templates_in(found.spec)]
     else:
         yield from _group_refusals(found.spec, SPEC, composite=found.kind == COMPOSITES.kind)
-    if not is_of_1_37(found) or is_of_1_38(context.facts.apis) is False:
+    if not is_of_1_37(found) or is_of_1_38(workload_apis(context.settings, context.facts)) is False:
         for path, spec in groups:
             yield from _high_priority(spec, path)
 

@@ -255,7 +255,7 @@ def disruption_all(found: StoredObject, context: RuleContext) -> Results:
         groups = [(one.path, one.group) for one in templates_in(found.spec)]
     else:
         groups = [(SPEC, group_of(found))]
-    refused = ", and Kubernetes 1.38 refuses it" if is_refused(found, context.facts) else ""
+    refused = ", and Kubernetes 1.38 refuses it" if is_refused(found, context) else ""
     for place, group in groups:
         if group.disruption is Disruption.ALL and group.minimum is None:
             parts = "groups" if group.composite else "pods"
@@ -265,7 +265,7 @@ def disruption_all(found: StoredObject, context: RuleContext) -> Results:
                 why=f"the group's policy is basic, so its {parts} start one by one but would be preempted all at once"
                 f"{refused}",
                 remedy="set a gang policy, or set disruptionMode to single",
-                at_most=most(found, context.facts) if group.composite else Action.DENY,
+                at_most=most(found, context) if group.composite else Action.DENY,
             )
 
 

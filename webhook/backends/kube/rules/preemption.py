@@ -95,7 +95,7 @@ def group_preemption_policy(found: StoredObject, context: RuleContext) -> Result
     """
     if not is_of_1_37(found):
         return
-    action, facts = most(found, context.facts), context.facts
+    action, facts = most(found, context), context.facts
     if found.kind == WORKLOADS.kind:
         yield from _of_templates(found, action)
         return
@@ -180,7 +180,7 @@ def pod_preemption_policy(found: StoredObject, context: RuleContext) -> Results:
             "pods have another preemption policy",
             remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "remove it",
             absent=Needed("composite_pod_groups" if above else "pod_groups", top),
-            at_most=most(found, facts),
+            at_most=most(found, context),
         )
 
 

@@ -21,6 +21,7 @@ from webhook.backends.kube.generation import (
     known,
     missing,
     unread,
+    workload_apis,
 )
 from webhook.backends.kube.rules.examples import FLAT, NO_WORKLOADS, ON, TREES
 from webhook.backends.kube.settings import RuleContext
@@ -46,7 +47,11 @@ _TWO = (clique("leader", replicas=1), clique("worker"))
 
 
 def _spoken(context: RuleContext) -> Generation | None:
-    return generation(context.settings, context.facts.apis) if context.settings.gangScheduling else None
+    return (
+        generation(context.settings, workload_apis(context.settings, context.facts))
+        if context.settings.gangScheduling
+        else None
+    )
 
 
 def _is_flat(context: RuleContext) -> bool:
@@ -85,7 +90,7 @@ def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
     Source: kubernetes/enhancements, KEP-4671 (the field is dropped while its gate is off); k8s.io/api
     scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37).
     """
-    settings, apis = context.settings, context.facts.apis
+    settings, apis = context.settings, workload_apis(context.settings, context.facts)
     if not settings.gangScheduling:
         return
     spoken = _spoken(context)
@@ -359,7 +364,7 @@ def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
     path = SPEC / "template" / "priorityClassName"
     if known is None:
         yield Unjudged(path, "the PriorityClasses", part="priority_classes")
-    elif (why := class_problem(known.get(name), context.facts.apis)) is not None:
+    elif (why := class_problem(known.get(name), workload_apis(context.settings, context.facts))) is not None:
         yield Finding(
             at=path,
             found=name,
@@ -367,5 +372,5 @@ def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
             remedy=f"name a PriorityClass that exists and whose value is at most {HIGHEST}",
             absent=None if name in known else Needed("priority_classes", name),
         )
-    elif known[name].value > HIGHEST and is_of_1_38(context.facts.apis) is None:
+    elif known[name].value > HIGHEST and is_of_1_38(workload_apis(context.settings, context.facts)) is None:
         yield Unjudged(path, f"whether Kubernetes is 1.38, which accepts groups above {HIGHEST},", part="apis")
