@@ -1,5 +1,4 @@
-"""Gangs of default-scheduler without a cluster: the newest release of Kubernetes is assumed, or the one that is named.
-"""
+"""Gangs of default-scheduler without a cluster: the newest release is assumed, or the one that is named."""
 
 from __future__ import annotations
 

@@ -158,6 +158,7 @@ def tree_gang(found: StoredObject, context: RuleContext) -> Results:
     """
     refused = is_refused(found, context)
     who = "Kubernetes 1.38 refuses it" if refused else "Kubernetes 1.38 will refuse it"
+    basic: list[tuple[FieldPath, str, Needed | None]]
     if found.kind == WORKLOADS.kind:
         templates = {one.name: one for one in templates_in(found.spec)}
         basic = [

@@ -46,7 +46,7 @@ def group_shape(found: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes, pkg/apis/scheduling/validation/validation.go; k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2
     (1.36), v1beta1 and v1alpha3 (1.37.2, 1.38.0-beta.0).
     """
-    groups = [(SPEC, found.spec)]
+    groups: list[tuple[FieldPath, Mapping[str, Any]]] = [(SPEC, found.spec)]
     if found.kind == WORKLOADS.kind:
         yield from _workload_refusals(found)
         groups = [(one.path, one.spec) for one in templates_in(found.spec)]

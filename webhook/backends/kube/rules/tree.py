@@ -142,10 +142,11 @@ def tree_name(found: StoredObject, context: RuleContext) -> Results:
     if is_refused(found, context):
         # Such a cluster is of 1.38 or newer.
         return
+    needed: Needed | None = None
     others = facts.pod_groups if group.composite else facts.composite_pod_groups
     if not group.composite and group.parent is not None and group.parent == found.key[1]:
         why = "the CompositePodGroup above it has the same name, so kube-scheduler never finds room for its pods"
-        action, needed = Action.DENY, None
+        action = Action.DENY
     elif found.key in (others or {}):
         other, part = (POD_GROUPS, "pod_groups") if group.composite else (COMPOSITES, "composite_pod_groups")
         why = f"a {other.kind} of this namespace has the same name, and kube-scheduler 1.37 confuses the two"
