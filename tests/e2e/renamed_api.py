@@ -16,8 +16,8 @@ from tests.e2e.network import Network, Send, refusal
 GROUP = "scheduling.k8s.io"
 # What 1.37 serves, by the plural of each kind.
 SERVED = {"workloads": "v1beta1", "podgroups": "v1beta1", "compositepodgroups": "v1alpha3"}
-# As announced for 1.38, and as no release has announced.
-ANNOUNCED = {"workloads": "v1", "podgroups": "v1", "compositepodgroups": "v1beta1"}
+# What 1.38.0-beta.0 serves with --runtime-config=scheduling.k8s.io/v1beta1=true, and what no release serves.
+OF_1_38 = dict.fromkeys(SERVED, "v1beta1")
 UNKNOWN = dict.fromkeys(SERVED, "v2")
 _DISCOVERY = "APIGroupDiscoveryList"
 

@@ -1,5 +1,5 @@
-"""The Workload API under the names of later releases, on the real kube-scheduler 1.37: gangs start whole under the
-announced names if these are stated, and nothing is written under names that Rollcall does not know.
+"""The Workload API under the names of later releases, on the real kube-scheduler 1.37: gangs start whole under those of
+1.38, and nothing is written under names that Rollcall does not know.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.e2e.fixture_types import Grove, Nodes, Rollcall, Scheduler
 from tests.e2e.hosted_reconciler import HostedReconciler
 from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import eventually
-from tests.e2e.renamed_api import ANNOUNCED, GROUP, UNKNOWN, RenamedApi
+from tests.e2e.renamed_api import GROUP, OF_1_38, UNKNOWN, RenamedApi
 from tests.e2e.test_disruption_modes import objects_of
 from tests.e2e.workloads import two_cliques
 from webhook.gangs.hold_reasons import Reason
@@ -26,7 +26,7 @@ Later = Callable[..., HostedReconciler]
 
 @pytest.fixture
 def later(plane: ControlPlane, namespace: str) -> Iterator[Later]:
-    """A reconciler that sees the API under these names: `later(ANNOUNCED, apiGeneration="v1")`."""
+    """A reconciler that sees the API under these names: `later(OF_1_38)`."""
     started: list[HostedReconciler] = []
 
     def running(names: Mapping[str, str], **config: Any) -> HostedReconciler:
@@ -46,7 +46,7 @@ def only_1_37(plane: ControlPlane) -> None:
         pytest.skip("these names are for the API of 1.37")
 
 
-def test_a_gang_starts_whole_under_the_announced_names_if_they_are_stated(
+def test_a_gang_starts_whole_under_the_names_of_1_38(
     plane: ControlPlane,
     namespace: str,
     grove: Grove,
@@ -57,7 +57,7 @@ def test_a_gang_starts_whole_under_the_announced_names_if_they_are_stated(
 ) -> None:
     scheduler(plane, "kube")
     rollcall(plane, configuration())
-    running = later(ANNOUNCED, apiGeneration="v1")
+    running = later(OF_1_38)
     # Room for two of the three pods.
     nodes(1, cpu=2)
     played = grove(two_cliques("demo", namespace)).create()
@@ -68,25 +68,24 @@ def test_a_gang_starts_whole_under_the_announced_names_if_they_are_stated(
     is_bound(played, 3)
     made = [one.path.rsplit("/", 2)[1] for one in running.network.changes if GROUP in one.path]
     assert sorted(made) == ["compositepodgroups", "podgroups", "podgroups", "workloads"]
+    versions = {
+        one.path.split(f"{GROUP}/", 1)[1].split("/", 1)[0] for one in running.network.changes if GROUP in one.path
+    }
+    assert versions == {"v1beta1"}
 
 
-@pytest.mark.parametrize(
-    "names",
-    [pytest.param(ANNOUNCED, id="announced"), pytest.param(UNKNOWN, id="unknown", marks=pytest.mark.soak)],
-)
-def test_nothing_is_written_under_names_that_are_not_stated(
+def test_nothing_is_written_under_names_that_were_not_read(
     plane: ControlPlane,
     namespace: str,
     grove: Grove,
     rollcall: Rollcall,
     scheduler: Scheduler,
     later: Later,
-    names: Mapping[str, str],
 ) -> None:
     """The gang waits, with the reason; no pod of it starts alone."""
     scheduler(plane, "kube")
     rollcall(plane, configuration())
-    running = later(names)
+    running = later(UNKNOWN)
     played = grove(two_cliques("demo", namespace)).create()
     played.lift_gates()
     key = GangKey(namespace, "demo-0", POD_GANG)

@@ -166,6 +166,10 @@ class Backend(GangScheduler, ABC, Generic[S]):
         """Why the backend cannot work with this scheduler version at all, or None."""
         return None
 
+    def assumed(self, facts: ClusterFacts) -> str | None:
+        """What it takes for granted about a cluster that these facts do not show, in words; None for nothing."""
+        return None
+
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
         """The kinds of its gang objects in this cluster, in order of creation. These kinds are watched, and searched
         for objects that are no longer needed.
@@ -244,11 +248,11 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return (tuple(_marks(one, other)),)
 
     @property
-    def trees(self) -> Trees | None:
-        """Its trees of groups, which are checked for cycles no matter who stores the groups. None if it has no such
-        trees.
+    def trees(self) -> tuple[Trees, ...]:
+        """Its trees of groups, which are checked for cycles no matter who stores the groups: one for each version of
+        their kind, the preferred one first. Empty if it has no such trees.
         """
-        return None
+        return ()
 
     @property
     def configured_keys(self) -> frozenset[str]:

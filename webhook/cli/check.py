@@ -35,8 +35,10 @@ from webhook.cli.options import (
     Inputs,
     Kubeconfig,
     KubeContext,
+    Kubernetes,
     Scheduler,
     SchemaFiles,
+    assuming,
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
@@ -55,6 +57,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
+    kubernetes: Kubernetes = None,
     schemas: SchemaFiles = None,
     live: Live = False,
     kubeconfig: Kubeconfig = None,
@@ -117,7 +120,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
 
         require_fixable(paths, output, fix=fix, diff=diff)
     settings = settings_of(config, scheduler)
-    known = known_facts(facts, settings, kubeconfig, context, live=live)
+    known = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
     selection = selection_of(select, ignore)
     if write_to is not None and baseline is not None:
         raise typer.BadParameter("--baseline and --write-baseline exclude each other")

@@ -14,9 +14,11 @@ from webhook.cli.options import (
     Grove,
     Kubeconfig,
     KubeContext,
+    Kubernetes,
     NamespaceOfNamed,
     Scheduler,
     SchemaFiles,
+    assuming,
     settings_of,
 )
 
@@ -46,6 +48,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
+    kubernetes: Kubernetes = None,
     schemas: SchemaFiles = None,
     live: Live = False,
     config: ConfigurationOrInstalled = None,
@@ -86,9 +89,11 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     from webhook.cli.explain_gang import explain_gangs, gangs_named
 
     if (named := gangs_named(paths)) is not None:
-        if scheduler is not None or facts or live or grove is not None or output in {Picture.MERMAID, Picture.SVG}:
+        of_files = scheduler is not None or facts or live or grove is not None or kubernetes is not None
+        if of_files or output in {Picture.MERMAID, Picture.SVG}:
             refused = (
-                "--scheduler, --facts, --live, --grove, -o mermaid and -o svg are for manifests, not for KIND/NAME"
+                "--scheduler, --facts, --kubernetes, --live, --grove, -o mermaid and -o svg are for manifests, not for "
+                "KIND/NAME"
             )
             raise typer.BadParameter(refused)
         as_json = output is Picture.JSON
@@ -101,7 +106,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
 
     config = judging_configuration(command, config)
     settings = settings_of(config, scheduler, grove)
-    known = known_facts(facts, settings, kubeconfig, context, live=live)
+    known = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
     documents = documents_of(paths)
     known = with_field_names(known, schemas or ())
     raise typer.Exit(print_explanations(documents, known, settings, output, config))

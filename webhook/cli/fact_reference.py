@@ -40,7 +40,9 @@ only whether the Cluster Autoscaler has written its status. Of pods and pod temp
 environment or volume, but only: {pod}.
 """
 # The parts that only a server or a reconciler fills, and those that say something about the others.
-_NOT_SUPPLIED = frozenset({"gang_objects", "unread_gang_kinds", "partial", "whole_namespaces", "unread", "origins"})
+_NOT_SUPPLIED = frozenset(
+    {"gang_objects", "unread_gang_kinds", "kubernetes", "partial", "whole_namespaces", "unread", "origins"}
+)
 # Who asks besides rules.
 _ALSO = {
     "namespaces": "the choice of the scheduler, enforcement",

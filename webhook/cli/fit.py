@@ -13,8 +13,10 @@ from webhook.cli.options import (
     Facts,
     Kubeconfig,
     KubeContext,
+    Kubernetes,
     NamespaceOfNamed,
     Scheduler,
+    assuming,
     judging_files,
     settings_of,
 )
@@ -33,6 +35,7 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
+    kubernetes: Kubernetes = None,
     live: Live = False,
     config: ConfigurationOrInstalled = None,
     effort: Annotated[
@@ -82,8 +85,9 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     from webhook.cli.inputs import documents_of
 
     if (named := objects_named(paths)) is not None:
-        if facts or live:
-            raise typer.BadParameter("--facts and --live are for manifests: KIND/NAME reads the cluster")
+        if facts or live or kubernetes is not None:
+            refused = "--facts, --live and --kubernetes are for manifests: KIND/NAME reads the cluster"
+            raise typer.BadParameter(refused)
         access = connected(kubeconfig, context)
         settings = judging_files(settings_there(config, access), scheduler)
         documents = documents_there(named, namespace, access)
@@ -92,7 +96,7 @@ def fit(  # noqa: PLR0913 - one parameter for each option
         if namespace is not None:
             raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
         settings = settings_of(judging_configuration(command, config), scheduler)
-        known = known_facts(facts, settings, kubeconfig, context, live=live)
+        known = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
         documents = documents_of(paths)
         if live:
             known = with_occupied(known, connected(kubeconfig, context))

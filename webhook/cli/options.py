@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from webhook.cli.output import tell
 from webhook.errors import InputError
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.naming import NAMESPACE_PATTERN
@@ -112,6 +113,25 @@ KubeContext = Annotated[
 ]
 
 
+class Release(StrEnum):
+    """The releases of Kubernetes whose gangs are known. The newest that is out is assumed where no cluster is read."""
+
+    V1_35 = "1.35"
+    V1_36 = "1.36"
+    V1_37 = "1.37"
+    V1_38 = "1.38"
+
+
+NEWEST = Release.V1_37
+Kubernetes = Annotated[
+    Release | None,
+    typer.Option(
+        help="The release of your clusters, if neither facts nor configuration say what they serve for gangs.",
+        show_default=f"{NEWEST}, the newest that is released, with a note",
+    ),
+]
+
+
 class Format(StrEnum):
     """The formats of a command."""
 
@@ -166,6 +186,18 @@ def facts_of(paths: Sequence[Path] | None, settings: Settings) -> ClusterFacts:
     from webhook.sources.facts import load_facts
 
     return load_facts(paths or (), settings.kinds)
+
+
+def assuming(release: Release | None, facts: ClusterFacts, settings: Settings) -> ClusterFacts:
+    """Return the facts with the release of Kubernetes that is assumed where they do not show what a cluster serves, and
+    say so on standard error if the caller named none.
+    """
+    assumed = replace(facts, kubernetes=(release or NEWEST).value)
+    names = settings.profiles if settings.forced is None else [settings.forced]
+    notes = [note for name in names if (note := settings.profiles[name].backend.assumed(assumed)) is not None]
+    for note in notes if release is None else ():
+        tell(f"{note}; say --kubernetes or give --facts for another cluster")
+    return assumed
 
 
 def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:

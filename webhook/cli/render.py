@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from webhook.cli.judging_configuration import JudgingConfiguration
-from webhook.cli.options import Facts, Grove, Inputs, Scheduler, settings_of
+from webhook.cli.options import Facts, Grove, Inputs, Kubernetes, Scheduler, settings_of
 
 
 class Syntax(StrEnum):
@@ -18,11 +18,12 @@ class Syntax(StrEnum):
     JSON = "json"
 
 
-def render(
+def render(  # noqa: PLR0913 - one parameter for each option
     paths: Inputs,
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
+    kubernetes: Kubernetes = None,
     config: JudgingConfiguration = None,
     grove: Grove = None,
     output: Annotated[Syntax, typer.Option("--output", "-o", help="What to print.")] = Syntax.YAML,
@@ -52,4 +53,4 @@ def render(
     """
     from webhook.cli.rendering import print_rendered
 
-    raise typer.Exit(print_rendered(paths, facts, settings_of(config, scheduler, grove), output))
+    raise typer.Exit(print_rendered(paths, facts, kubernetes, settings_of(config, scheduler, grove), output))

@@ -11,7 +11,7 @@ import typer
 from webhook import admission
 from webhook.backends.base import Backend
 from webhook.cli.inputs import documents_of
-from webhook.cli.options import facts_of
+from webhook.cli.options import Release, assuming, facts_of
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.cli.render import Syntax
 from webhook.cli.yaml_text import as_yaml_text
@@ -79,9 +79,15 @@ class LeftOut(str):
     __slots__ = ()
 
 
-def print_rendered(paths: Sequence[str], facts: Sequence[Path] | None, settings: Settings, output: Syntax) -> int:
+def print_rendered(
+    paths: Sequence[str],
+    facts: Sequence[Path] | None,
+    kubernetes: Release | None,
+    settings: Settings,
+    output: Syntax,
+) -> int:
     """Print what each workload in the files would get, and return the exit code. Raises `InputError`."""
-    known = with_field_names(facts_of(facts, settings))
+    known = with_field_names(assuming(kubernetes, facts_of(facts, settings), settings))
     documents = documents_of(paths)
     worlds = Worlds(known, documents, settings.kinds)
     for remark in worlds.remarks:

@@ -167,10 +167,10 @@ class LiveFacts:
         served, self._served = answer | self._served, answer
         gone: dict[str, None] = {}
         first = self.facts.apis is None
+        followed = set(_served_once(self.projections, served))
         for projection in self.projections:
             api = projection.resource.api
-            # The core group is in no list of groups, but always exists.
-            if api in served or not api.group:
+            if projection in followed:
                 if projection not in self._tasks:
                     self._tasks[projection] = asyncio.create_task(self._follow(projection, self._watch(projection)))
                     if first and projection.awaited:
@@ -245,3 +245,16 @@ class LiveFacts:
     def _set(self, **parts: Any) -> None:
         self.facts = replace(self.facts, unread_gang_kinds=frozenset(self._unread), **parts)
         self._changed(self.facts)
+
+
+def _served_once(projections: Iterable[Projection], served: frozenset[Api]) -> Iterator[Projection]:
+    """Yield the projections whose kind is served. A kind that is served in several versions has the same objects in
+    each of them, so it is read only in the first version of those that fill one part.
+    """
+    taken: dict[tuple[object, ...], Api] = {}
+    for projection in projections:
+        api = projection.resource.api
+        kind = (projection.part, api.group_kind, projection.label_selector, projection.field_selector)
+        # The core group is in no list of groups, but always exists.
+        if (api in served or not api.group) and taken.setdefault(kind, api) == api:
+            yield projection

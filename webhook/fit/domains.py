@@ -60,7 +60,14 @@ def outside(area: Area, partition: Partition, ground: Ground) -> tuple[int, ...]
 
 def partition_key(partition: Partition) -> tuple[Any, ...]:
     """Return what makes two partitions equal. That of members is their identity: they are long."""
-    return (partition.keys, partition.wanted, partition.own_domain, id(partition.members), partition.named)
+    return (
+        partition.keys,
+        partition.wanted,
+        partition.own_domain,
+        id(partition.members),
+        partition.named,
+        partition.filled,
+    )
 
 
 def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition]) -> list[Domain]:
@@ -75,7 +82,8 @@ def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequen
     label = partition.keys[0] if by_label else None
     room_classes = ground.room.classes
     for index in area.classes:
-        if label is not None and (value := room_classes[index].labels.get(label, OWN_VALUE)) != OWN_VALUE:
+        value = OWN_VALUE if label is None else room_classes[index].labels.get(label, OWN_VALUE)
+        if value != OWN_VALUE and (value or not partition.filled):
             classes.setdefault(value, []).append(index)
             continue
         of_class = membership_of(room_classes[index], partition, of_nodes)

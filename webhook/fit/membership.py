@@ -45,7 +45,7 @@ def membership_of(node: NodeClass, partition: Partition, of_nodes: Mapping[str, 
     missing = [key for key in (*partition.keys, *partition.wanted) if key not in node.labels]
     if missing and node.future:
         return _EVERY
-    if any(key not in node.labels for key in partition.keys):
+    if partition.lacks(node.labels):
         return _EACH if partition.own_domain else NO_DOMAIN
     if missing:
         return NO_DOMAIN

@@ -29,7 +29,7 @@ class Partition(NamedTuple):
 
     `named` is what messages call a domain ("rack"). `own_domain`: a node without the keys is a domain of its own, as
     Koordinator has it. `members`: the nodes of each domain by name, for domains that are objects and not labels, as
-    Volcano's HyperNodes; these may overlap.
+    Volcano's HyperNodes; these may overlap. `filled`: a node with an empty value of a key is in no domain either.
     """
 
     named: str
@@ -41,6 +41,11 @@ class Partition(NamedTuple):
     members: Mapping[str, frozenset[str]] | None = None
     # The next broader partition that the gang may require instead, for the remedy.
     broader: Partition | None = None
+    filled: bool = False
+
+    def lacks(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels has no value of one of the keys."""
+        return any(key not in labels or (self.filled and not labels[key]) for key in self.keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,7 +231,7 @@ def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room
         if len({(spot.start, spot.number) for spot in spots}) > 1 or spots[0].number > 1
         else (_node_name(node, index, spots[0].start))
     )
-    if any(key not in node.labels for key in partition.keys):
+    if partition.lacks(node.labels):
         return frozenset({alone} - {""}) if partition.own_domain and not node.future else frozenset()
     if any(key not in node.labels for key in partition.wanted):
         return frozenset()

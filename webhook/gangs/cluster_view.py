@@ -401,8 +401,7 @@ class ClusterView:
         yield from (resource.api for resource in OF_GROVE)
         for profile in self._settings.profiles.values():
             yield from profile.backend.writable_kinds
-            if (trees := profile.backend.trees) is not None:
-                yield trees.resource.api
+            yield from (trees.resource.api for trees in profile.backend.trees)
         if self.opted_in.wanted:
             kinds = self._settings.kinds
             yield from dict.fromkeys(one.api for one in (*kinds.gang_workloads.values(), *kinds.pod_controllers))

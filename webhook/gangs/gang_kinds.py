@@ -15,7 +15,10 @@ def gang_resources(settings: Settings, live: LiveFacts) -> list[Resource]:
     served = live.resources
     backends = [profile.backend for profile in settings.profiles.values()]
     wanted = {api: None for backend in backends for api in backend.gang_kinds(live.facts)}
-    wanted |= {trees.resource.api: None for backend in backends if (trees := backend.trees) is not None}
+    for backend in backends:
+        # The objects of a kind are the same in each version, so one is followed.
+        trees = next((one.resource.api for one in backend.trees if one.resource.api in served), None)
+        wanted |= {} if trees is None else {trees: None}
     found = [served[api] for api in wanted if api in served]
     if POD_GANGS.resource.api in served:
         found.insert(0, POD_GANGS.resource)

@@ -31,6 +31,7 @@ from webhook.gangs.waiting_gang import Waiting
 from webhook.gangs.writers import Writer, writer_of
 from webhook.model import grove
 from webhook.model.disruption import Disruption
+from webhook.model.gang_object import group_conditions
 from webhook.model.keys import ObjectKey, Record
 from webhook.model.kueue import keys
 from webhook.model.reading import Malformed, Manifest, mapping
@@ -217,7 +218,12 @@ def judge(seen: Observed) -> GangHealth:
         waiting = _waiting(seen, counted, profile, record) if state is State.HELD and _only_room(obstacles) else None
         if not obstacles:
             scheduler = _scheduler_of(seen.roster.members, profile)
-            obstacles += unscheduled(counted, scheduler, "" if profile is None else profile.backend.when_held)
+            obstacles += unscheduled(
+                counted,
+                scheduler,
+                "" if profile is None else profile.backend.when_held,
+                list(group_conditions(seen.own)),
+            )
         if waiting is not None and seen.fits is not None:
             room = room_reasons(waiting, seen.fits, has_no_room=obstacles[0].reason is Reason.NO_ROOM)
             obstacles = [*room.reasons, *obstacles]

@@ -48,6 +48,8 @@ class Reason(StrEnum):
     # Its pods exist, but its PodGang does not name them yet.
     UNNAMED = "GangPodsUnnamed"
     GATED = "GangGated"
+    # Its scheduler refuses how its groups or pods are made.
+    GROUP_ERROR = "GangGroupError"
     SCHEDULER_ERROR = "GangSchedulerError"
     # Its scheduler says that a pod is not ready to be scheduled, and has not tried it (KEP-5501).
     NOT_READY = "GangNotReady"

@@ -10,6 +10,7 @@ from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.model import grove
+from webhook.model.gang_object import GroupCondition
 from webhook.model.kueue import keys
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.kinds import JOB_SETS, JOBS
@@ -151,12 +152,30 @@ def migration(workload: PodCliqueSet) -> Iterator[HoldReason]:
         yield HoldReason(Reason.MIGRATING, why, "wait; if the condition stays, read the log of Grove's operator")
 
 
-def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterator[HoldReason]:
-    """The scheduler's message about the pods it has not placed, if there is no other reason."""
+# Reasons of the conditions of groups in Kubernetes 1.38: kube-scheduler refuses a tree whose groups or pods disagree.
+_GROUP_ERRORS = frozenset({"PodGroupError", "CompositePodGroupError"})
+
+
+def unscheduled(
+    counted: Sequence[Tally], scheduler: str, advice: str, groups: Sequence[GroupCondition] = ()
+) -> Iterator[HoldReason]:
+    """The scheduler's message about the pods it has not placed, if there is no other reason. `groups` are the
+    conditions in which it says why it has not placed the gang's groups.
+    """
+    if (refused := next((one for one in groups if one.reason in _GROUP_ERRORS), None)) is not None:
+        says = f"{scheduler} reports for {refused.group} ({refused.reason}): {_cut(refused.message)}"
+        yield HoldReason(Reason.GROUP_ERROR, says, "correct what the message names; the pods wait until then")
+        return
     waiting = [pod for tally in counted if not tally.started for pod in tally.pods if pod.node is None]
     told = [(pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message]
     # The others wait for the pods that are not tried.
     told = [one for one in told if one[1].reason == _NOT_READY] or told
+    if not told and (group := next((one for one in groups if one.message), None)) is not None:
+        error = group.reason == "SchedulerError"
+        says = f"{scheduler} reports for {group.group} ({group.reason}): {_cut(group.message)}"
+        room = f"free resources for the whole gang, or request less{advice}"
+        yield HoldReason(*((Reason.SCHEDULER_ERROR, says, "read its log") if error else (Reason.NO_ROOM, says, room)))
+        return
     if not told:
         why = f"all pods exist and have no gate, but {scheduler} has not reported on them"
         yield HoldReason(Reason.SILENT, why, f"check that {scheduler} is running, and read its log{advice}")

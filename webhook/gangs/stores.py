@@ -22,7 +22,7 @@ from webhook.model.bounds import (
     latest_equal,
     weight,
 )
-from webhook.model.gang_object import STARTED, is_restored, says_started
+from webhook.model.gang_object import STARTED, is_restored, not_placed, says_started
 from webhook.model.grove import LABEL_PART_OF
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.living_gang import LivingGang, living_gang
@@ -81,6 +81,8 @@ class Store:
         self._restored: Grouping[ObjectKey, Any] = Grouping()
         # Those that say that pods of their gang were on nodes. No gang has to change for that.
         self._started: set[ObjectKey] = set()
+        # Why groups were not placed, by a condition of their own.
+        self._not_placed: dict[ObjectKey, Manifest] = {}
         # The controller of each object that Rollcall manages, by uid. Anyone may write objects that name a gang, so
         # no others are unpacked for it.
         self._owners: dict[ObjectKey, str] = {}
@@ -148,10 +150,15 @@ class Store:
     def _living(self, keys: Iterable[ObjectKey]) -> list[Manifest]:
         found = ((key, self.objects[key]) for key in sorted(keys))
         return [
-            {**live, "status": STARTED} if key in self._started else live
-            for key, live in found
-            if live["metadata"].get("deletionTimestamp") is None
+            self._with_status(key, live) for key, live in found if live["metadata"].get("deletionTimestamp") is None
         ]
+
+    def _with_status(self, key: ObjectKey, live: Manifest) -> Manifest:
+        """The object with what is kept of its status."""
+        if key in self._started:
+            return {**live, "status": STARTED}
+        condition = self._not_placed.get(key)
+        return live if condition is None else {**live, "status": {"conditions": [condition]}}
 
     async def run(self) -> None:
         """Follow, until cancelled."""
@@ -175,6 +182,10 @@ class Store:
             self._started.add(key)
         else:
             self._started.discard(key)
+        if (condition := _not_placed(raw)) is not None:
+            self._not_placed[key] = condition
+        else:
+            self._not_placed.pop(key, None)
         whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
         return key, kept if whole else Packed.of(_outlined(found))
 
@@ -195,6 +206,7 @@ class Store:
         self.gangs.put(key, None if found is None else living_gang(found))
         if found is None:
             self._started.discard(key)
+            self._not_placed.pop(key, None)
         self._changed(key, {one for one in (before, whose) if one is not None})
 
 
@@ -232,6 +244,13 @@ def _has_started(raw: Manifest) -> bool:
     except Malformed:
         # Schedulers write the status, each its own.
         return False
+
+
+def _not_placed(raw: Manifest) -> Manifest | None:
+    try:
+        return not_placed(raw)
+    except Malformed:
+        return None
 
 
 def _outlined(found: Manifest) -> Manifest:

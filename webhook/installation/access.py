@@ -49,9 +49,10 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     """
     rules = _reading(settings, "list", "watch", objects=False)
     for profile in settings.profiles.values():
-        if (trees := profile.backend.trees) is not None:
-            kind = trees.resource
-            rules.append({"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": ["list", "watch"]})
+        for group, plural in dict.fromkeys(
+            (one.resource.api.group, one.resource.plural) for one in profile.backend.trees
+        ):
+            rules.append({"apiGroups": [group], "resources": [plural], "verbs": ["list", "watch"]})
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
     # Gangs are judged by their pods, and the stage of a gang is read from them.

@@ -136,6 +136,8 @@ class ClusterFacts:
     machine_pools: Mapping[ObjectKey, NodeGrower] | None = None
     node_pools: Mapping[str, NodeGrower] | None = None
     apis: frozenset[Api] | None = None
+    # The release of Kubernetes that is assumed where `apis` do not show what is built in: "1.37". Only commands assume.
+    kubernetes: str | None = None
     # For kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None
     # The names of all fields of a kind. Only files are judged by them.

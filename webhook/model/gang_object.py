@@ -7,12 +7,13 @@ PodGang: PodCliques keep their names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from webhook.model import grove
+from webhook.model.bounds import name_text
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
-from webhook.model.reading import EMPTY, Manifest, integer, mapping, text
+from webhook.model.reading import EMPTY, Manifest, integer, mapping, sequence, text
 from webhook.model.workloads.gang import GANG_LABEL
 from webhook.model.workloads.podgang import OwnerReference, PodGang
 
@@ -42,6 +43,45 @@ def says_started(live: Manifest) -> bool:
     if status == STARTED or text(status.get("phase")) in _STARTED_PHASES:
         return True
     return any((integer(status.get(count)) or 0) > 0 for count in _STARTED_COUNTS)
+
+
+# The conditions of groups of the Workload API that say whether they were placed. The first is of 1.36 and newer, the
+# second of 1.38. Source: k8s.io/api scheduling/v1beta1 (v0.38.0-beta.0).
+_PLACED = frozenset({"PodGroupInitiallyScheduled", "CompositePodGroupInitiallyScheduled"})
+# A scheduler's message may list every node.
+_MESSAGE_CHARACTERS = 400
+
+
+class GroupCondition(NamedTuple):
+    """Why kube-scheduler has not placed a group yet, as it says in a condition of the group itself."""
+
+    # `CompositePodGroup demo-0`.
+    group: str
+    reason: str
+    message: str
+
+
+def not_placed(live: Manifest) -> Manifest | None:
+    """The condition that says why a group was not placed, cut to a limit; None if the group has none. Raises
+    `Malformed`.
+    """
+    for raw in sequence(mapping(live.get("status")).get("conditions")):
+        condition = mapping(raw)
+        if condition.get("type") in _PLACED and condition.get("status") == "False":
+            message = " ".join((text(condition.get("message")) or "").split())
+            kept = {"reason": name_text(condition.get("reason")) or "", "message": message[:_MESSAGE_CHARACTERS]}
+            return {"type": condition["type"], "status": "False", **kept}
+    return None
+
+
+def group_conditions(objects: Iterable[Manifest]) -> Iterator[GroupCondition]:
+    """Why the groups among these objects were not placed, those of groups of groups first. Raises `Malformed`."""
+    found = [
+        GroupCondition(f"{one['kind']} {one['metadata']['name']}", condition["reason"], condition["message"])
+        for one in objects
+        if (condition := not_placed(one)) is not None
+    ]
+    return iter(sorted(found))
 
 
 def is_restored(live: Manifest | None) -> bool:

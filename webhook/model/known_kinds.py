@@ -125,9 +125,8 @@ SERVED_VERSIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
     **_served("apps", "DaemonSet Deployment ReplicaSet StatefulSet", "v1"),
     **_served("batch", "CronJob Job", "v1"),
     **_served("scheduling.k8s.io", "PriorityClass", "v1"),
-    # v1 is judged by the profile of default-scheduler.
-    **_served("scheduling.k8s.io", "PodGroup", "v1beta1", "v1alpha3", "v1alpha2", "v1"),
-    **_served("scheduling.k8s.io", "Workload", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1", "v1"),
+    **_served("scheduling.k8s.io", "PodGroup", "v1beta1", "v1alpha3", "v1alpha2"),
+    **_served("scheduling.k8s.io", "Workload", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
     **_served("scheduling.k8s.io", "CompositePodGroup", "v1beta1", "v1alpha3"),
     **_served("resource.k8s.io", "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice", *_OF_DEVICES),
     **_served("karpenter.sh", "NodeClaim NodePool", "v1"),

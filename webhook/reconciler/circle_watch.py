@@ -168,7 +168,7 @@ class CircleWatch:
 
 def trees_of(settings: Settings) -> Iterable[Trees]:
     """The nested kinds of groups of the enabled schedulers."""
-    return (trees for profile in settings.profiles.values() if (trees := profile.backend.trees) is not None)
+    return (trees for profile in settings.profiles.values() for trees in profile.backend.trees)
 
 
 def note(circle: Circle) -> str:

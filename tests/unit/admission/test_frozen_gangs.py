@@ -23,6 +23,9 @@ V1ALPHA1 = ClusterFacts(apis=frozenset({Api("scheduling.k8s.io", "v1alpha1", "Wo
 V1ALPHA2 = ClusterFacts(apis=frozenset(Api("scheduling.k8s.io", "v1alpha2", kind) for kind in ("Workload", "PodGroup")))
 V1BETA1 = ClusterFacts(apis=frozenset(Api("scheduling.k8s.io", "v1beta1", kind) for kind in ("Workload", "PodGroup")))
 TREE = ClusterFacts(apis=(V1BETA1.apis or frozenset()) | {Api("scheduling.k8s.io", "v1alpha3", "CompositePodGroup")})
+BETA_TREE = ClusterFacts(
+    apis=(V1BETA1.apis or frozenset()) | {Api("scheduling.k8s.io", "v1beta1", "CompositePodGroup")}
+)
 APART = {"flat": "allow"}
 
 LEAD, WORK, MORE_WORK = member("demo-0-lead", 1, 1), member("demo-0-w", 2, 2), member("demo-0-w", 3, 3)
@@ -92,6 +95,25 @@ KUBE: dict[str, Case] = {
     "1.37: the order": Case(PLAIN, OTHER_WAY_ROUND, facts=TREE),
     "1.37: a member more": Case(PLAIN, WIDER, NEW, Stage.WAITING, (WORKLOAD, ROOT), TREE),
     "1.37: a member less": Case(WIDER, PLAIN, GONE, Stage.WAITING, (WORKLOAD, ROOT), TREE),
+    "1.38: a member more": Case(PLAIN, WIDER, NEW, Stage.BOUND, (WORKLOAD,), BETA_TREE),
+    "1.38: a member less": Case(WIDER, PLAIN, GONE, Stage.BOUND, (WORKLOAD,), BETA_TREE),
+    "1.38: a minimum": Case(PLAIN, RAISED, facts=BETA_TREE),
+    "1.38: none of the members": Case(
+        PLAIN,
+        OTHERS,
+        "demo-0-help is new; demo-0-lead is gone; demo-0-w is gone",
+        Stage.EMPTY,
+        (WORKLOAD,),
+        BETA_TREE,
+    ),
+    "1.38: a member more, and topology of the whole": Case(
+        PLAIN,
+        podgang(LEAD, WORK, HELP, **asks("example.com/rack")),
+        f"{NEW}; the topology of the whole gang goes from none to example.com/rack",
+        Stage.WAITING,
+        (WORKLOAD, ROOT),
+        BETA_TREE,
+    ),
     "1.37: topology of the whole": Case(
         PLAIN,
         RACKED,

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.unit.backends.pod_gangs import OWNER
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.generation import COMPOSITE, GROUP
+from webhook.backends.kube.generation import COMPOSITE, COMPOSITE_BETA, GROUP
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
@@ -17,6 +17,8 @@ V1ALPHA1 = frozenset({Api(GROUP, "v1alpha1", "Workload")})
 V1ALPHA2 = frozenset(Api(GROUP, "v1alpha2", kind) for kind in ("Workload", "PodGroup"))
 V1BETA1 = frozenset(Api(GROUP, "v1beta1", kind) for kind in ("Workload", "PodGroup"))
 TREE = V1BETA1 | {COMPOSITE}
+# What 1.38 serves.
+BETA_TREE = V1BETA1 | {COMPOSITE_BETA}
 # What every cluster serves of the group, and what a file of CRDs says.
 NEITHER = frozenset({Api(GROUP, "v1", "PriorityClass")})
 COORDINATED = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")

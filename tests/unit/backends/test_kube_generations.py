@@ -1,19 +1,17 @@
-"""Which versions of the Workload API are used, by what a cluster serves: those that were read, the announced ones if
-they are stated, and no unknown one.
-"""
+"""Which versions of the Workload API are used, by what a cluster serves: those that were read, and no unknown one."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.texts import Text
-from tests.unit.backends.kube_gangs import NEITHER, RECORD, TWO, backend, made, podgang
+from tests.unit.backends.kube_gangs import NEITHER, RECORD, TWO, V1ALPHA1, V1ALPHA2, V1BETA1, backend, made, podgang
 from tests.unit.backends.kube_gangs import TREE as SERVED_1_37
 from tests.unit.worlds import settings_of, validate
 from webhook.backends.kube import frozen
-from webhook.backends.kube.facts import ANNOUNCED
-from webhook.backends.kube.generation import GROUP, Generation, served, unread
-from webhook.backends.kube.rules.examples import ALL, BASIC, pod_group
+from webhook.backends.kube.backend import KubeBackend
+from webhook.backends.kube.generation import COMPOSITE, COMPOSITE_BETA, GROUP, Generation, served, unread
+from webhook.backends.kube.rules.examples import pod_group
 from webhook.backends.kube.settings import KubeSettings
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
@@ -22,13 +20,38 @@ from webhook.model.keys import Api
 from webhook.sources.facts import facts_in
 from webhook.validators.examples import pod_clique_set
 
-KINDS = ("Workload", "PodGroup")
-# What is announced for 1.38, alone and with the versions of 1.37.
-NEXT = NEITHER | ANNOUNCED
-BOTH = NEXT | SERVED_1_37
-UNKNOWN = NEITHER | {Api(GROUP, "v2", kind) for kind in (*KINDS, "CompositePodGroup")}
-# Trees that are served only in their announced version.
-NEXT_TREES = NEITHER | {Api(GROUP, "v1beta1", kind) for kind in (*KINDS, "CompositePodGroup")}
+KINDS = ("Workload", "PodGroup", "CompositePodGroup")
+# What 1.38.0-beta.0 serves with --runtime-config of v1beta1 and of v1alpha3.
+BETA = NEITHER | {Api(GROUP, "v1beta1", kind) for kind in KINDS}
+ALPHA = NEITHER | {Api(GROUP, "v1alpha3", kind) for kind in KINDS}
+UNKNOWN = NEITHER | {Api(GROUP, "v2", kind) for kind in KINDS}
+# Trees that are served only in a version that no release has.
+UNKNOWN_TREES = V1BETA1 | NEITHER | {Api(GROUP, "v1beta2", "CompositePodGroup")}
+_TREE_OF_1_37 = (Generation.TREE, "v1beta1", "v1alpha3")
+_TREE_OF_1_38 = (Generation.TREE, "v1beta1", "v1beta1")
+_FLAT = (Generation.V1BETA1, "v1beta1", None)
+# What a cluster serves, the settings, and what is written.
+SERVED: dict[str, tuple[frozenset[Api] | None, dict[str, object], tuple[object, ...] | None]] = {
+    "1.38 with v1beta1 only": (BETA, {}, _TREE_OF_1_38),
+    "1.38 with v1beta1 and v1alpha3": (BETA | ALPHA, {}, _TREE_OF_1_38),
+    "1.38 with v1beta1, stated": (BETA, {"apiGeneration": "v1beta1"}, _TREE_OF_1_38),
+    "1.38 without the gate CompositePodGroup": (BETA - {COMPOSITE_BETA}, {}, _FLAT),
+    "1.38 with v1beta1, trees off": (BETA, {"hierarchical": "off"}, _FLAT),
+    "v1alpha3 only, which no scheduler reads": (ALPHA, {}, None),
+    "1.37": (SERVED_1_37 | NEITHER, {}, _TREE_OF_1_37),
+    "1.37 with all of v1alpha3": (SERVED_1_37 | ALPHA, {}, _TREE_OF_1_37),
+    "1.37 without the gate CompositePodGroup": (V1BETA1 | NEITHER, {}, _FLAT),
+    "1.36": (V1ALPHA2 | NEITHER, {}, (Generation.V1ALPHA2, "v1alpha2", None)),
+    "1.35": (V1ALPHA1 | NEITHER, {}, (Generation.V1ALPHA1, "v1alpha1", None)),
+    "1.36 where that of 1.37 is stated": (V1ALPHA2 | NEITHER, {"apiGeneration": "v1beta1"}, None),
+    "none": (NEITHER, {}, None),
+    "versions that were not read": (UNKNOWN, {}, None),
+    # Without the trees that the cluster serves, each clique would be a gang of its own, or all would be merged.
+    "trees in a version that was not read": (UNKNOWN_TREES, {}, None),
+    "trees in a version that was not read, trees off": (UNKNOWN_TREES, {"hierarchical": "off"}, _FLAT),
+    "unknown": (None, {}, None),
+    "unknown, stated": (None, {"apiGeneration": "v1beta1"}, _TREE_OF_1_37),
+}
 
 
 def _kube(**config: object) -> Settings:
@@ -39,81 +62,50 @@ def settings(**config: object) -> KubeSettings:
     return KubeSettings.model_validate({"gangScheduling": True, **config})
 
 
-@pytest.mark.parametrize(
-    ("apis", "config", "expected"),
-    [
-        (SERVED_1_37 | NEITHER, {}, (Generation.TREE, "v1beta1", "v1alpha3")),
-        (BOTH, {}, (Generation.TREE, "v1beta1", "v1alpha3")),
-        (BOTH, {"apiGeneration": "v1"}, (Generation.TREE, "v1", "v1beta1")),
-        (NEXT, {"apiGeneration": "v1"}, (Generation.TREE, "v1", "v1beta1")),
-        (NEXT, {"apiGeneration": "v1", "hierarchical": "off"}, (Generation.V1BETA1, "v1", None)),
-        (NEXT_TREES, {"hierarchical": "off"}, (Generation.V1BETA1, "v1beta1", None)),
-        (NEXT, {}, None),
-        (UNKNOWN, {}, None),
-        (UNKNOWN, {"apiGeneration": "v1"}, None),
-        # Without the trees that the cluster serves, each clique would be a gang of its own, or all would be merged.
-        (NEXT_TREES, {}, None),
-        (None, {"apiGeneration": "v1"}, (Generation.TREE, "v1", "v1beta1")),
-    ],
-)
-def test_only_versions_that_were_read_are_used_unless_the_announced_ones_are_stated(
-    apis: frozenset[Api] | None, config: dict[str, object], expected: tuple[object, ...] | None
-) -> None:
+@pytest.mark.parametrize("case", SERVED)
+def test_only_versions_that_were_read_are_used(case: str) -> None:
+    apis, config, expected = SERVED[case]
     assert served(settings(**config), apis) == expected
 
 
-def test_announced_versions_have_the_fields_of_1_37() -> None:
+def test_the_objects_of_1_38_have_the_fields_of_1_37() -> None:
     before = made(podgang(*TWO), SERVED_1_37)
-    after = made(podgang(*TWO), NEXT, apiGeneration="v1")
-    renamed = {"v1alpha3": "v1beta1", "v1beta1": "v1"}
-    for old, new in zip(before, after, strict=True):
-        version = old["apiVersion"].partition("/")[2]
-        assert new == {**old, "apiVersion": f"{GROUP}/{renamed[version]}"}
-    kinds = {Api(GROUP, new["apiVersion"].partition("/")[2], new["kind"]) for new in after}
-    assert kinds == set(backend(apiGeneration="v1").gang_kinds(ClusterFacts(apis=NEXT)))
+    after = made(podgang(*TWO), BETA)
+    assert after == [{**old, "apiVersion": f"{GROUP}/v1beta1"} for old in before]
+    kinds = {Api(GROUP, "v1beta1", new["kind"]) for new in after}
+    assert kinds == set(backend().gang_kinds(ClusterFacts(apis=BETA))) == set(BETA - NEITHER)
 
 
 @pytest.mark.parametrize(
     ("apis", "named"),
-    [(NEXT, "v1 PodGroup, v1 Workload, v1beta1 CompositePodGroup"), (NEXT_TREES, "v1beta1 CompositePodGroup")],
+    [(UNKNOWN, "v2 CompositePodGroup, v2 PodGroup, v2 Workload"), (UNKNOWN_TREES, "v1beta2 CompositePodGroup")],
 )
 def test_a_workload_is_not_judged_if_the_versions_are_unknown(apis: frozenset[Api], named: str) -> None:
     facts = ClusterFacts(apis=apis)
     verdict = validate(pod_clique_set(), settings=_kube(), facts=facts)
     missing = next(one for one in verdict.unjudged if one.rule == "kube/workload-api")
     assert missing.needs == Text(f"{GROUP} {named},", "has not read")
-    assert "apiGeneration: v1" in missing.remedy
+    assert "v1beta1" in missing.remedy
     assert not [one for one in verdict.findings if one.rule == "kube/workload-api"]
 
 
 def test_no_gang_is_written_and_no_pod_prepared_if_the_versions_are_unknown() -> None:
     used = backend()
     with pytest.raises(Inexpressible) as error:
-        used.gang_objects(podgang(*TWO), RECORD, ClusterFacts(apis=NEXT))
-    assert [one.needs for one in error.value.unjudged] == [unread(used.settings, NEXT)]
-    assert used.dialect(ClusterFacts(apis=NEXT)) is None
-    (note,) = used.init(ClusterFacts(apis=NEXT))
+        used.gang_objects(podgang(*TWO), RECORD, ClusterFacts(apis=UNKNOWN))
+    assert [one.needs for one in error.value.unjudged] == [unread(used.settings, UNKNOWN)]
+    assert used.dialect(ClusterFacts(apis=UNKNOWN)) is None
+    (note,) = used.init(ClusterFacts(apis=UNKNOWN))
     assert note == Text("has not read", "no gang is made")
 
 
-@pytest.mark.parametrize("version", ["v2", "v1beta2"])
+@pytest.mark.parametrize("version", ["v1", "v2", "v1beta2"])
 def test_a_gang_object_of_an_unknown_version_is_not_judged(version: str) -> None:
     """Its fields may have other meanings: read as of v1beta1 it would have no minimum."""
     found = pod_group(version=version, schedulingPolicy={"gang": {"minimum": 0}})
-    verdict = validate(found, settings=_kube(), facts=ClusterFacts(apis=BOTH))
+    verdict = validate(found, settings=_kube(), facts=ClusterFacts(apis=BETA | UNKNOWN))
     assert (verdict.allowed, verdict.findings) == (True, ())
     assert [one.needs for one in verdict.unjudged] == [Text(f"{GROUP}/{version} PodGroup,", "has not read")]
-
-
-@pytest.mark.parametrize("config", [{}, {"apiGeneration": "v1"}], ids=["auto", "stated"])
-def test_a_gang_object_of_an_announced_version_is_judged(config: dict[str, object]) -> None:
-    """A user must not avoid the rules by the version, where a cluster serves several."""
-    facts = ClusterFacts(apis=BOTH)
-    faulty = {**BASIC, **ALL}
-    announced = validate(pod_group(version="v1", **faulty), settings=_kube(**config), facts=facts)
-    released = validate(pod_group(**faulty), settings=_kube(), facts=facts)
-    assert [one.rule for one in announced.findings] == [one.rule for one in released.findings] != []
-    assert announced.unjudged == released.unjudged
 
 
 def test_documents_of_unknown_versions_leave_their_part_of_the_facts_open() -> None:
@@ -125,12 +117,9 @@ def test_documents_of_unknown_versions_leave_their_part_of_the_facts_open() -> N
     assert unknown.partial == frozenset({"pod_groups"})
 
 
-def test_only_the_stated_versions_are_followed() -> None:
-    """Two versions of one kind are the same objects: followed twice, each would be counted twice."""
-    for config in ({}, {"apiGeneration": "v1"}):
-        followed = {one.resource.api for one in backend(**config).followed(objects=True)}
-        assert (followed & ANNOUNCED) == (ANNOUNCED if config else frozenset())
-        assert (Api(GROUP, "v1beta1", "PodGroup") in followed) is not bool(config)
+def test_trees_are_named_in_the_version_of_the_newest_release_first() -> None:
+    assert [trees.resource.api for trees in backend().trees] == [COMPOSITE_BETA, COMPOSITE]
+    assert KubeBackend(KubeSettings()).trees == ()
 
 
 def test_a_protected_composite_is_not_recreated_under_waiting_pods() -> None:

@@ -63,12 +63,6 @@ CANNOT_BE_SAID: dict[str, tuple[PodGang, frozenset[Api] | None, dict[str, Any], 
     ),
     "a class that is not there": (podgang(*TWO), TREE, {"class": "nobody"}, "kube/priority-class"),
     "a class of the system's own": (podgang(*TWO), TREE, {"class": "system-node-critical"}, "kube/priority-class"),
-    "a class of the system's own, without trees": (
-        podgang(*TWO),
-        V1BETA1,
-        {"class": "system-node-critical"},
-        "kube/priority-class",
-    ),
     "a member of two groups": (
         podgang(
             *TWO,

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.texts import Text
+from tests.unit.backends.kube_gangs import BETA_TREE, NEITHER, TREE
 from tests.unit.fit.shapes import RACK, ZONE, drawn, gang, member, subset
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.settings import KubeSettings
+from webhook.fit.membership import NO_DOMAIN, membership_of
 from webhook.fit.packing import Packing
+from webhook.fit.room import NodeClass
 from webhook.fit.settings import NOTHING_STATED
 from webhook.fit.shape import GangShape
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.keys import Api
+from webhook.model.reading import Manifest
+from webhook.sources.facts import facts_in
 
 TWO = gang(member("a"), member("b", 3))
 IN_DOMAINS = gang(
     member("a", required=RACK), member("b", 3), member("c", 1), subsets=[subset("group", "b", "c")], required=ZONE
 )
 _ALL = ["GenericWorkload", "CompositePodGroup", "TopologyAwareWorkloadScheduling"]
+
+
+def _node(name: str, zone: str) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {ZONE: zone}}, "status": {}}
 
 
 def packed(shape: GangShape, **settings: Any) -> Packing:
@@ -62,10 +73,25 @@ def test_a_topology_key_is_not_applied_while_the_scheduler_s_gate_is_off() -> No
     assert found.left_out != ()
 
 
-def test_with_unknown_gates_the_groups_of_a_tree_are_taken_as_independent() -> None:
+def test_with_unknown_gates_the_sum_of_a_tree_counts_and_no_domain() -> None:
+    """A gang whose sum fits nowhere never runs whole, whatever the gates are."""
     found = packed(IN_DOMAINS, gangScheduling=True, apiGeneration="v1beta1")
-    assert drawn(found) == [("a", 2), ("b", 3), ("c", 1)]
+    assert drawn(found) == [(2, [("a", 2), (2, [("b", 3), ("c", 1)])])]
     assert found.left_out == (Text("(schedulerGates)"),)
+
+
+@pytest.mark.parametrize(("apis", "filled"), [(TREE, False), (BETA_TREE, True)], ids=["1.37", "1.38"])
+def test_nodes_with_an_empty_label_are_in_no_domain_from_1_38_on(apis: frozenset[Api], filled: bool) -> None:
+    """Before, such a node counts for *never*, and *fits* is not said."""
+    backend = KubeBackend(KubeSettings(gangScheduling=True, schedulerGates=_ALL))
+    facts = replace(facts_in([_node("n1", "a"), _node("n2", "")]), apis=apis | NEITHER)
+    found = backend.packing(IN_DOMAINS, facts, NOTHING_STATED)
+    assert found.left_out == (() if filled else (Text(ZONE, "is empty"),))
+    (need,) = found.sets
+    assert need.within is not None
+    assert (need.within.lacks({ZONE: ""}), need.within.lacks({})) == (filled, True)
+    empty = NodeClass({}, {ZONE: ""}, 1, frozenset(), ())
+    assert (membership_of(empty, need.within, {}) == NO_DOMAIN) is filled
 
 
 def test_a_tree_is_placed_together_with_each_group_in_its_domain() -> None:

@@ -171,14 +171,14 @@ def test_a_lease_from_the_future_shows_a_clock_that_is_ahead() -> None:
 
 
 def test_versions_of_the_workload_api_that_were_not_read_are_reported_as_unknown() -> None:
-    """As announced for Kubernetes 1.38: nothing is known to be missing, and nothing is made."""
-    apis = frozenset(Api("scheduling.k8s.io", "v1", kind) for kind in ("PriorityClass", "Workload", "PodGroup"))
+    """Nothing is known to be missing, and nothing is made."""
+    apis = frozenset(Api("scheduling.k8s.io", "v2", kind) for kind in ("PriorityClass", "Workload", "PodGroup"))
     kube = configured({"name": "default-scheduler", "config": {"gangScheduling": True}})
-    (found,) = reported(installed(settings=kube, apis=apis, version="v1.38.0"), "kinds/workload-api")
-    assert found[2].endswith("of scheduling.k8s.io it serves v1 PodGroup, v1 Workload")
-    (symptom,) = workload_api.look(installed(settings=kube, apis=apis, version="v1.38.0"))
+    (found,) = reported(installed(settings=kube, apis=apis, version="v1.40.0"), "kinds/workload-api")
+    assert found[2].endswith("of scheduling.k8s.io it serves v2 PodGroup, v2 PriorityClass, v2 Workload")
+    (symptom,) = workload_api.look(installed(settings=kube, apis=apis, version="v1.40.0"))
     assert "unknown" in symptom.why
-    assert "apiGeneration: v1" in symptom.remedy
+    assert "v1beta1" in symptom.remedy
 
 
 def test_kinds_that_are_served_in_another_version_are_reported() -> None:

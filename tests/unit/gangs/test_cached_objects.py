@@ -123,7 +123,7 @@ def test_a_small_object_is_cached_unchanged() -> None:
 
 def test_an_object_that_is_too_large_is_cached_with_its_key_and_owners() -> None:
     noise = secrets.token_hex(OBJECT_BYTES // 4)
-    found = store(TREES.resource)
+    found = store(TREES[0].resource)
     controller = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u", "controller": True}
     found.put(
         {

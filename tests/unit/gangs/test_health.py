@@ -126,6 +126,18 @@ def changed(name: str, path: str, value: object) -> dict[str, Manifest]:
 NO_NODE = "0/1 nodes are available:"
 WHOLE = "3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1)"
 # Facts besides a complete gang without a gate: the reason, and what its text names.
+# As kube-scheduler 1.38.0-beta.0 says it of a tree (validatePodGroupHierarchy).
+MISMATCH = 'gang parent "default/demo-0" cannot have basic child "default/demo-0-worker"'
+
+
+def saying(kind: str, reason: str, message: str, status: str = "False") -> dict[str, Manifest]:
+    """The objects of the gang, of which the first has a condition."""
+    objects = in_step()
+    name = next(iter(objects))
+    condition = {"type": kind, "status": status, "reason": reason, "message": message}
+    return {**objects, name: {**objects[name], "status": {"conditions": [condition]}}}
+
+
 CASES: dict[str, tuple[dict[str, Any], Reason, Text]] = {
     "a pod that the PodGang names is gone": (
         {"pods": whole()[:2]},
@@ -262,6 +274,29 @@ CASES: dict[str, tuple[dict[str, Any], Reason, Text]] = {
         {"pods": whole(unscheduled=told("SchedulerError", "no such plugin"))},
         Reason.SCHEDULER_ERROR,
         Text("koord-scheduler", "demo-0-leader-0: no such plugin; "),
+    ),
+    "kube-scheduler refuses its groups": (
+        {
+            "pods": whole(unscheduled=told("SchedulerError", MISMATCH)),
+            "objects": saying("CompositePodGroupInitiallyScheduled", "CompositePodGroupError", MISMATCH),
+        },
+        Reason.GROUP_ERROR,
+        Text("koord-scheduler", "PodGroup demo-0", "(CompositePodGroupError): ", MISMATCH, "correct"),
+    ),
+    "kube-scheduler refuses a group": (
+        {"objects": saying("PodGroupInitiallyScheduled", "PodGroupError", MISMATCH)},
+        Reason.GROUP_ERROR,
+        Text("(PodGroupError): ", MISMATCH),
+    ),
+    "only its group says that there is no room": (
+        {"objects": saying("PodGroupInitiallyScheduled", "Unschedulable", NO_NODE)},
+        Reason.NO_ROOM,
+        Text("koord-scheduler", "(Unschedulable): ", NO_NODE, "free resources"),
+    ),
+    "its group was placed before": (
+        {"objects": saying("PodGroupInitiallyScheduled", "Scheduled", "", status="True")},
+        Reason.SILENT,
+        Text("koord-scheduler has not reported"),
     ),
     "the scheduler has not tried a pod": (
         {"pods": [

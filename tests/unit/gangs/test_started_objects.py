@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.model.gang_object import STARTED, says_started
+from webhook.model.gang_object import STARTED, not_placed, says_started
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,17 @@ from webhook.model.gang_object import STARTED, says_started
 )
 def test_an_object_says_that_its_gang_was_started(status: dict[str, Any], started: bool) -> None:
     assert says_started({"metadata": {}, "status": status}) is started
+
+
+def test_only_a_short_condition_is_kept_of_a_group_that_was_not_placed() -> None:
+    ready = {"type": "DisruptionTarget", "status": "False", "reason": "None"}
+    waits = {
+        "type": "PodGroupInitiallyScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "no  node\n" * 999,
+    }
+    kept = not_placed({"status": {"conditions": [ready, {**waits, "lastTransitionTime": "2026-11-06T12:00:00Z"}]}})
+    assert kept is not None
+    assert (kept["reason"], kept["message"][:8], len(kept["message"])) == ("Unschedulable", "no node ", 400)
+    assert not_placed({"status": {"conditions": [ready, {**waits, "status": "True"}]}}) is None

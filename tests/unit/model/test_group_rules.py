@@ -100,7 +100,7 @@ REFERENCES: dict[str, Case] = {
     "no gang, where the template is one": (
         pod_group(**child_of("root"), **BASIC),
         ROOT,
-        ["kube/template-policy"],
+        ["kube/template-policy", "kube/tree-gang"],
     ),
     "another Workload than the parent's": (
         WORKER,

@@ -232,7 +232,7 @@ KINDS = st.sampled_from(
     [("v1", "Pod")]
     + [(f"scheduling.k8s.io/{version}", "Workload") for version in ("v1alpha1", "v1alpha2", "v1beta1")]
     + [(f"scheduling.k8s.io/{version}", "PodGroup") for version in ("v1alpha2", "v1beta1")]
-    + [("scheduling.k8s.io/v1alpha3", "CompositePodGroup")]
+    + [(f"scheduling.k8s.io/{version}", "CompositePodGroup") for version in ("v1alpha3", "v1beta1")]
 )
 FACTS = known(
     workloads={"demo": TREE},

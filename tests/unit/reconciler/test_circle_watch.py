@@ -22,6 +22,8 @@ from webhook.reconciler.circle_watch import note
 from webhook.reconciler.events import REPEAT_SECONDS
 from webhook.reconciler.run import Reconciler
 
+# 1.37 serves no CompositePodGroups in v1beta1.
+BETA, ALPHA = (trees.resource for trees in TREES)
 COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups"
 GANGS = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
 # Our own gangs are to have no trees: those of others are looked at all the same.
@@ -36,7 +38,7 @@ def group(name: str, parent: str | None = None, *, uid: str = "", namespace: str
 
 
 def world(*groups: dict[str, Any]) -> WritableWorld:
-    cluster = WritableWorld(*SERVED, *(projection.resource for projection in PROJECTIONS))
+    cluster = WritableWorld(*SERVED, *(one.resource for one in PROJECTIONS if one.resource != BETA))
     for one in groups:
         cluster.put(COMPOSITES, one)
     return cluster
@@ -64,7 +66,7 @@ async def known(found: Reconciler, cluster: WritableWorld) -> None:
     """Wait until it has read all present groups and searched them."""
 
     def uids() -> set[str]:
-        store = found.following.stores.by_kind.get(TREES.resource.api)
+        store = found.following.stores.by_kind.get(ALPHA.api)
         return set() if store is None else {live["metadata"]["uid"] for live in store.objects.values()}
 
     await until(lambda: uids() == {raw["metadata"]["uid"] for raw in cluster.objects[COMPOSITES]})
@@ -174,7 +176,7 @@ async def test_a_removed_kind_does_not_count_and_without_gangs_there_is_no_watch
     cluster = world(group("a", "a"))
     async with running(cluster, settings=GANGS) as found:
         await until(lambda: counted(found) == len(cluster.events) == 1)
-        cluster.served.remove(TREES.resource)
+        cluster.served.remove(ALPHA)
         await until(lambda: counted(found) == 0)
     async with running(cluster, settings=WITHOUT) as found:
         await until(lambda: found.idle)
@@ -193,7 +195,7 @@ async def test_a_group_whose_spec_cannot_be_read_is_in_no_circle() -> None:
 
 def circle(*names: str) -> circle_watch.Circle:
     keys: list[ObjectKey] = [("team-a", name) for name in names]
-    return tuple((TREES.resource.api, key) for key in keys)
+    return tuple((ALPHA.api, key) for key in keys)
 
 
 WORDS = {

@@ -326,7 +326,7 @@ def oldest_workload(others: int) -> Work:
 
 def circles(others: int) -> Work:
     found = reconciler(WritableWorld(), settings=settings_of("default-scheduler", {"gangScheduling": True})).circles
-    api = TREES.resource.api
+    api = TREES[0].resource.api
     groups: dict[Any, Manifest] = {}
     found._stores.by_kind[api] = SimpleNamespace(objects=groups)  # type: ignore[assignment]
 

@@ -18,7 +18,7 @@ from webhook.model.reading import Manifest
 from webhook.server.state import ServerState
 
 API = "/apis/scheduling.k8s.io"
-COMPOSITES = f"{API}/v1alpha3/namespaces/default/compositepodgroups"
+COMPOSITES = f"{API}/v1beta1/namespaces/default/compositepodgroups"
 POD_GROUPS = f"{API}/v1beta1/namespaces/default/podgroups"
 FREE: dict[str, Any] = {"workloadRef": None}
 

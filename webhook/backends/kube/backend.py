@@ -7,8 +7,19 @@ from collections.abc import Sequence
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.kube import disruption, frozen, gangs, pods
 from webhook.backends.kube.capabilities import capabilities
-from webhook.backends.kube.facts import ANNOUNCED, ANNOUNCED_TREES, PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
-from webhook.backends.kube.generation import UNREAD, every_kind, generation, known, missing, served, unread, unread_kind
+from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
+from webhook.backends.kube.generation import (
+    UNREAD,
+    every_kind,
+    generation,
+    is_assumed,
+    known,
+    missing,
+    served,
+    unread,
+    unread_kind,
+    workload_apis,
+)
 from webhook.backends.kube.keys import CONTROLLERS
 from webhook.backends.kube.packing import packing_of
 from webhook.backends.kube.rules import RULES
@@ -28,7 +39,7 @@ from webhook.model.frozen_changes import Frozen
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
 from webhook.model.living_gang import NamedGroup
-from webhook.model.projections import Projection, Resource
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.workloads.podgang import PodGang
@@ -61,27 +72,21 @@ class KubeBackend(Backend[KubeSettings]):
         return _MARKS if self.settings.gangScheduling else ()
 
     @property
-    def trees(self) -> Trees | None:
+    def trees(self) -> tuple[Trees, ...]:
         # Even if Rollcall's own gangs have no trees, other authors may make trees.
-        if not self.settings.gangScheduling:
-            return None
-        return ANNOUNCED_TREES if self._announced else TREES
-
-    @property
-    def _announced(self) -> bool:
-        """Whether it uses the versions that are announced, and no others."""
-        return self.settings.apiGeneration == "v1"
-
-    def followed(self, *, objects: bool) -> tuple[Projection, ...]:
-        found = super().followed(objects=objects)
-        return tuple(one for one in found if one.resource.api not in every_kind() or self._is_used(one.resource))
-
-    def _is_used(self, resource: Resource) -> bool:
-        return (resource.api in ANNOUNCED) == self._announced
+        return TREES if self.settings.gangScheduling else ()
 
     def unread(self, api: Api) -> Unjudged | None:
         needs = unread_kind(api)
         return None if needs is None else Unjudged(ROOT, needs, "kube/workload-api", UNREAD)
+
+    def _apis(self, facts: ClusterFacts) -> frozenset[Api] | None:
+        return workload_apis(self.settings, facts)
+
+    def assumed(self, facts: ClusterFacts) -> str | None:
+        if not self.settings.gangScheduling or not is_assumed(self.settings, facts):
+            return None
+        return f"{self.name} is judged as of Kubernetes {facts.kubernetes}, with its feature gates for gangs on"
 
     @property
     def carries_priority(self) -> bool:
@@ -89,10 +94,10 @@ class KubeBackend(Backend[KubeSettings]):
         return self.settings.gangScheduling
 
     def dialect(self, facts: ClusterFacts) -> str | None:
-        return generation(self.settings, facts.apis) if self.settings.gangScheduling else ""
+        return generation(self.settings, self._apis(facts)) if self.settings.gangScheduling else ""
 
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
-        found = served(self.settings, facts.apis) if self.settings.gangScheduling else None
+        found = served(self.settings, self._apis(facts)) if self.settings.gangScheduling else None
         return () if found is None else found.kinds
 
     @property
@@ -100,15 +105,15 @@ class KubeBackend(Backend[KubeSettings]):
         return every_kind() if self.settings.gangScheduling else ()
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        if not self.settings.gangScheduling or not known(facts.apis) or self.dialect(facts) is not None:
+        if not self.settings.gangScheduling or not known(self._apis(facts)) or self.dialect(facts) is not None:
             return ()
-        if (needs := unread(self.settings, facts.apis)) is not None:
+        if (needs := unread(self.settings, self._apis(facts))) is not None:
             return (f"{self.name}: {needs} are unknown; no gang is made: {UNREAD}",)
         return (f"{self.name}: the cluster does not serve {missing(self.settings)}; its workloads are refused",)
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
-        return tuple(one for one in WORKLOADS_OF_GANGS if self._is_used(one)) if self.settings.gangScheduling else ()
+        return WORKLOADS_OF_GANGS if self.settings.gangScheduling else ()
 
     @property
     def capabilities(self) -> CapabilityTable:

@@ -27,16 +27,11 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # The lists that contain templates, and whether the templates are composites: first 1.35's lists, then the later ones.
 _LISTS = {"podGroups": False, "podGroupTemplates": False, "compositePodGroupTemplates": True}
-# The groups of groups, which exist since 1.37.
-TREES = Trees(Resource(COMPOSITE, COMPOSITES.plural), "parentCompositePodGroupName")
-_ANNOUNCED_COMPOSITES = next(Api(GROUP, one.name, COMPOSITE.kind) for one in COMPOSITE_VERSIONS if one.announced)
-ANNOUNCED_TREES = TREES._replace(resource=Resource(_ANNOUNCED_COMPOSITES, COMPOSITES.plural))
-# The kinds in versions that are announced.
-ANNOUNCED = frozenset(
-    {
-        *(Api(GROUP, one.name, kind) for one in VERSIONS if one.announced for kind in ("Workload", "PodGroup")),
-        _ANNOUNCED_COMPOSITES,
-    }
+PARENT = "parentCompositePodGroupName"
+# The groups of groups, which exist since 1.37, in each version of them.
+TREES = tuple(
+    Trees(Resource(Api(GROUP, version.name, COMPOSITE.kind), COMPOSITES.plural), PARENT)
+    for version in COMPOSITE_VERSIONS
 )
 
 
@@ -72,7 +67,7 @@ def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = N
     return Group(
         composite=composite,
         minimum=minimum_in(spec, composite=composite),
-        parent=parent or text(spec.get(TREES.parent)),
+        parent=parent or text(spec.get(PARENT)),
         workload=text(reference.get("workloadName")),
         template=text(reference.get("templateName")) or text(reference.get("podGroupTemplateName")),
         disruption=disruption.read(spec) or Disruption.SINGLE,
@@ -190,7 +185,7 @@ _OF_GROUPS = tuple(
     )
 )
 # The versions of which files are understood.
-_READ = frozenset(one.name for one in (*VERSIONS, *COMPOSITE_VERSIONS) if not one.announced)
+_READ = frozenset(one.name for one in (*VERSIONS, *COMPOSITE_VERSIONS))
 # In each generation a gang has one Workload.
 WORKLOADS_OF_GANGS = tuple(Resource(Api(GROUP, version.name, WORKLOADS.kind), WORKLOADS.plural) for version in VERSIONS)
 # In each generation but the first a pod names a PodGroup.
@@ -226,7 +221,7 @@ PROJECTIONS = (
             fields=_OF_GROUPS,
             versions=_READ,
         )
-        for trees in (TREES, ANNOUNCED_TREES)
+        for trees in TREES
     ),
     GROUP_PODS,
 )

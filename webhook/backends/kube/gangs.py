@@ -24,6 +24,7 @@ from webhook.backends.kube.generation import (
     missing,
     served,
     unread,
+    workload_apis,
 )
 from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.settings import KubeSettings
@@ -51,13 +52,13 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     """
     if not settings.gangScheduling or _external(podgang) or not podgang.members:
         return []
-    found = served(settings, facts.apis)
+    found = served(settings, workload_apis(settings, facts))
     if found is None:
         raise _no_api(settings, facts)
     spoken = found.generation
     refuse_twins(podgang, "kube/tree")
     _refuse_preferred(podgang)
-    _refuse_class(record, spoken, facts)
+    _refuse_class(record, spoken, settings, facts)
     if spoken is Generation.TREE:
         return _tree(podgang, _shared(podgang, record, settings, spoken, facts), record, found)
     if settings.hierarchical == "required":
@@ -191,8 +192,9 @@ def _shared(
     """What all groups and templates of a gang have."""
     name, classes = record.priority_class, facts.priority_classes
     # In 1.36 a gang whose class the API server would refuse starts while the gate is off, so it is left out there.
+    apis = workload_apis(settings, facts)
     named = name is not None and may_carry_class(spoken, settings)
-    named = named and (_may_exist(name, facts) or class_problem((classes or {}).get(name or "")) is None)
+    named = named and (_may_exist(name, facts) or class_problem((classes or {}).get(name or ""), apis) is None)
     priority = {"priorityClassName": name} if named else {}
     return {**priority, **disruption.written(disruption.mode_of(podgang, record, settings), spoken)}
 
@@ -318,12 +320,13 @@ def _may_exist(name: str | None, facts: ClusterFacts) -> bool:
     return name not in (facts.priority_classes or {}) and not facts.is_whole("priority_classes")
 
 
-def _refuse_class(record: Record, spoken: Generation, facts: ClusterFacts) -> None:
+def _refuse_class(record: Record, spoken: Generation, settings: KubeSettings, facts: ClusterFacts) -> None:
     """Refuses a missing priority class if the classes are known. An unknown class may exist."""
     name = record.priority_class
     if name is None or _may_exist(name, facts) or spoken not in CARRIES_CLASS:
         return
-    if (why := class_problem((facts.priority_classes or {}).get(name))) is not None:
+    found = (facts.priority_classes or {}).get(name)
+    if (why := class_problem(found, workload_apis(settings, facts))) is not None:
         raise inexpressible("kube/priority-class", SPEC / "priorityClassName", name, why)
 
 
@@ -335,9 +338,10 @@ def _refuse_topology(podgang: PodGang) -> None:
 
 
 def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:
-    if not known(facts.apis):
+    apis = workload_apis(settings, facts)
+    if not known(apis):
         return unknown("kube/workload-api", SPEC, "the served APIs (or apiGeneration)", "apis")
-    if (needs := unread(settings, facts.apis)) is not None:
+    if (needs := unread(settings, apis)) is not None:
         return Inexpressible((), (Unjudged(SPEC, needs, "kube/workload-api", UNREAD, "apis"),))
     why = f"this cluster does not serve {missing(settings)}"
     return inexpressible("kube/workload-api", SPEC, DEFAULT_SCHEDULER, why)

@@ -1,24 +1,26 @@
 """The generation of the Workload API that the cluster serves, decided by the kinds that it serves.
 
-Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37). Kinds decide, not versions,
-because PriorityClass is served under the same version names. kube-scheduler 1.37 reads PodGroups through v1beta1 and
-CompositePodGroups through v1alpha3, so a cluster that serves only v1alpha3 schedules neither.
+Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37.2, 1.38.0-beta.0). Kinds
+decide, not versions, because PriorityClass is served under the same version names. kube-scheduler 1.37 reads PodGroups
+through v1beta1 and CompositePodGroups through v1alpha3, and that of 1.38 reads all through v1beta1, so a cluster that
+serves only v1alpha3 schedules neither. In 1.38 scheduling.k8s.io/v1 still has only PriorityClass.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple, TypeGuard
 
 from webhook.backends.kube.settings import KubeSettings
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
 from webhook.model.known_objects import PriorityClass
 
 GROUP = "scheduling.k8s.io"
 # What to do if a cluster serves the API only in versions that this release has not read.
 UNREAD = (
-    "use a release of Rollcall that knows them; or have the API server serve v1beta1, and v1alpha3 for trees; or set "
-    "apiGeneration: v1, to write v1 with the fields of v1beta1 as announced"
+    "use a release of Rollcall that knows them, or have the API server serve v1beta1, and on Kubernetes 1.37 v1alpha3"
 )
 
 
@@ -33,13 +35,10 @@ class Generation(StrEnum):
 
 
 class Version(NamedTuple):
-    """A version of a kind, and how its objects are written. An announced version is not released: it is used only if
-    the configuration states it.
-    """
+    """A version of a kind, and how its objects are written."""
 
     name: str
     generation: Generation
-    announced: bool = False
 
 
 class Served(NamedTuple):
@@ -62,20 +61,21 @@ class Served(NamedTuple):
         return tuple(found)
 
 
-# The versions of Workload and PodGroup, the preferred one first. KEP-4671 announces v1 with the fields of v1beta1.
+# The versions of Workload and PodGroup, the preferred one first.
 VERSIONS = (
     Version("v1beta1", Generation.V1BETA1),
     Version("v1alpha2", Generation.V1ALPHA2),
     Version("v1alpha1", Generation.V1ALPHA1),
-    Version("v1", Generation.V1BETA1, announced=True),
 )
-# The versions of CompositePodGroup. KEP-6012 announces its beta for 1.38.
+# The versions of CompositePodGroup, the preferred one first. Its v1beta1 came with 1.38, with the fields of v1alpha3.
+# Both are one kind of objects, and kube-scheduler 1.38 reads v1beta1.
 COMPOSITE_VERSIONS = (
+    Version("v1beta1", Generation.TREE),
     Version("v1alpha3", Generation.TREE),
-    Version("v1beta1", Generation.TREE, announced=True),
 )
-# As released.
-COMPOSITE = Api(GROUP, COMPOSITE_VERSIONS[0].name, "CompositePodGroup")
+# As 1.37 serves it, and as the first release that has a beta serves it.
+COMPOSITE = Api(GROUP, "v1alpha3", "CompositePodGroup")
+COMPOSITE_BETA = Api(GROUP, "v1beta1", COMPOSITE.kind)
 _VERSIONS_OF = {"Workload": VERSIONS, "PodGroup": VERSIONS, COMPOSITE.kind: COMPOSITE_VERSIONS}
 
 # From 1.37 on the priority class of a gang is in the group's own objects. When they are created, the API server's
@@ -84,7 +84,7 @@ CARRIES_CLASS = frozenset({Generation.V1BETA1, Generation.TREE})
 # Of 1.36, and part of GenericWorkload from 1.37 on. While it is on, groups have a mode and a priority; while it is off,
 # the API server drops both fields, and the pods' priority counts.
 PREEMPTION_GATE = "WorkloadAwarePreemption"
-# HighestUserDefinablePriority. With one of the system's own classes pods may exceed it, but groups may not (seen).
+# HighestUserDefinablePriority. With one of the system's own classes pods may exceed it, but groups only from 1.38 on.
 HIGHEST = 1_000_000_000
 
 
@@ -98,20 +98,16 @@ def served(settings: KubeSettings, apis: frozenset[Api] | None) -> Served | None
     """The generation to use, with its versions; None if the cluster serves none that Rollcall can write, or if it is
     neither known nor stated.
     """
-    composites = [one.name for one in COMPOSITE_VERSIONS if usable(one, settings)]
-    for version in (one for one in VERSIONS if usable(one, settings) and settings.apiGeneration in {"auto", one.name}):
+    for version in (one for one in VERSIONS if settings.apiGeneration in {"auto", one.name}):
         if not known(apis):
-            return None if settings.apiGeneration == "auto" else _with_trees(version, settings, composites[0])
+            # The stated generation, as it is in the newest release.
+            return None if settings.apiGeneration == "auto" else _with_trees(version, settings, COMPOSITE.version)
         if all(api in apis for api in Served(version.generation, version.name).kinds):
-            trees = next((name for name in composites if Api(GROUP, name, COMPOSITE.kind) in apis), None)
+            names = (one.name for one in COMPOSITE_VERSIONS)
+            trees = next((name for name in names if Api(GROUP, name, COMPOSITE.kind) in apis), None)
             # A gang without trees would be another gang.
             return None if trees is None and _newer(version, settings, apis) else _with_trees(version, settings, trees)
     return None
-
-
-def usable(version: Version, settings: KubeSettings) -> bool:
-    """Whether objects of that version may be read and written: if v1 is stated, the announced ones, else the others."""
-    return version.announced == (settings.apiGeneration == "v1")
 
 
 def unread(settings: KubeSettings, apis: frozenset[Api] | None) -> str | None:
@@ -121,32 +117,50 @@ def unread(settings: KubeSettings, apis: frozenset[Api] | None) -> str | None:
     if not known(apis) or served(settings, apis) is not None:
         return None
     kinds = {"Workload", "PodGroup"} | ({COMPOSITE.kind} if _wants_trees(settings) else set())
-    newer = sorted(f"{one.version} {one.kind}" for one in apis if one.kind in kinds and not _is_usable(one, settings))
+    newer = sorted(f"{api.version} {api.kind}" for api in apis if api.kind in kinds and not _is_read(api))
     return _needed(f"{GROUP} {', '.join(newer)}") if newer else None
 
 
 def unread_kind(api: Api) -> str | None:
-    """What Rollcall would have to know to judge objects of the Workload API in that version; None if it knows it.
-
-    Objects of announced versions are judged by the fields with which these are announced. Otherwise a user could avoid
-    every rule by the version, in a cluster that serves both.
-    """
-    versions = _VERSIONS_OF.get(api.kind)
-    if api.group != GROUP or versions is None or api.version in {*(one.name for one in versions), COMPOSITE.version}:
+    """What Rollcall would have to know to judge objects of the Workload API in that version; None if it knows it."""
+    if api.group != GROUP or api.kind not in _VERSIONS_OF or _is_read(api):
         return None
     return _needed(f"{GROUP}/{api.version} {api.kind}")
 
 
-def _is_usable(api: Api, settings: KubeSettings) -> bool:
-    """Whether a kind of the Workload API is served in a version that may be used."""
-    # 1.37 serves Workloads and PodGroups in this version as well, with the fields of v1beta1.
-    if api.version == COMPOSITE.version:
-        return True
-    return any(one.name == api.version and usable(one, settings) for one in _VERSIONS_OF[api.kind])
+def _is_read(api: Api) -> bool:
+    """Whether this release has read a version of a kind of the Workload API."""
+    # From 1.37 on Workloads and PodGroups are served in this version as well, with the fields of v1beta1.
+    return api.version in {COMPOSITE.version, *(one.name for one in _VERSIONS_OF[api.kind])}
 
 
 def _needed(what: str) -> str:
     return f"the fields of {what}, which this release of Rollcall has not read,"
+
+
+# What each release serves of the Workload API with its feature gates on. 1.38 is not released yet.
+RELEASES: Mapping[str, Served] = {
+    "1.35": Served(Generation.V1ALPHA1, "v1alpha1"),
+    "1.36": Served(Generation.V1ALPHA2, "v1alpha2"),
+    "1.37": Served(Generation.TREE, "v1beta1", COMPOSITE.version),
+    "1.38": Served(Generation.TREE, "v1beta1", COMPOSITE_BETA.version),
+}
+
+
+def is_assumed(settings: KubeSettings, facts: ClusterFacts) -> bool:
+    """Whether what the cluster serves is that of the assumed release: nothing shows it, and the configuration states no
+    other generation.
+    """
+    if facts.kubernetes is None or known(facts.apis):
+        return False
+    return settings.apiGeneration in {"auto", RELEASES[facts.kubernetes].version}
+
+
+def workload_apis(settings: KubeSettings, facts: ClusterFacts) -> frozenset[Api] | None:
+    """The kinds that the cluster serves, or that the assumed release does; None if neither is known."""
+    if facts.kubernetes is None or not is_assumed(settings, facts):
+        return facts.apis
+    return frozenset((*(facts.apis or ()), *RELEASES[facts.kubernetes].kinds, Api(GROUP, "v1", "PriorityClass")))
 
 
 def known(apis: frozenset[Api] | None) -> TypeGuard[frozenset[Api]]:
@@ -166,7 +180,7 @@ def _newer(version: Version, settings: KubeSettings, apis: frozenset[Api]) -> bo
     """Whether trees would be used, and the cluster serves them in versions that are not read."""
     if version.generation is not Generation.V1BETA1 or not _wants_trees(settings):
         return False
-    return any(api.group == GROUP and api.kind == COMPOSITE.kind and not _is_usable(api, settings) for api in apis)
+    return any(api.group == GROUP and api.kind == COMPOSITE.kind and not _is_read(api) for api in apis)
 
 
 def _with_trees(version: Version, settings: KubeSettings, composites: str | None) -> Served:
@@ -196,10 +210,21 @@ def may_carry_class(spoken: Generation, settings: KubeSettings) -> bool:
     return spoken in CARRIES_CLASS or (spoken is Generation.V1ALPHA2 and not ignored)
 
 
-def class_problem(found: PriorityClass | None) -> str | None:
-    """Why the API server would refuse a group with that class, or None."""
+def is_of_1_38(apis: frozenset[Api] | None) -> bool | None:
+    """Whether the cluster is of Kubernetes 1.38 or newer; None if what it serves does not show that."""
+    if not known(apis):
+        return None
+    if COMPOSITE_BETA in apis:
+        return True
+    # Without trees, 1.37 and 1.38 serve the same kinds.
+    is_flat = COMPOSITE not in apis and Api(GROUP, VERSIONS[0].name, "Workload") in apis
+    return None if is_flat else False
+
+
+def class_problem(found: PriorityClass | None, apis: frozenset[Api] | None) -> str | None:
+    """Why the API server would refuse a group with that class; None if it is not known to refuse the group."""
     if found is None:
         return "there is no such PriorityClass, so the API server would refuse the groups of the gang"
-    if found.value > HIGHEST:
-        return f"its value is {found.value}, and the API server refuses groups above {HIGHEST}"
+    if found.value > HIGHEST and is_of_1_38(apis) is False:
+        return f"its value is {found.value}, and before Kubernetes 1.38 the API server refuses groups above {HIGHEST}"
     return None

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from webhook.backends.kube.facts import TREES, group_in
+from webhook.backends.kube.facts import PARENT as PARENT_FIELD
+from webhook.backends.kube.facts import group_in
+from webhook.backends.kube.generation import COMPOSITE_BETA, is_of_1_38, workload_apis
 from webhook.backends.kube.keys import COMPOSITES, POD_GROUPS
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.findings import Action
 from webhook.model.group_tree import Group, Workload, ancestors
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.known_objects import TopologyBinding
@@ -19,7 +22,7 @@ from webhook.model.stored_object import StoredObject
 # At most this many groups directly below a new group are checked. Ordinary trees have fewer.
 MOST_BELOW = 32
 
-PARENT = SPEC / TREES.parent
+PARENT = SPEC / PARENT_FIELD
 # The policy of pods and groups without a PriorityClass that says otherwise.
 PREEMPTS = "PreemptLowerPriority"
 REFERENCE = SPEC / "workloadRef"
@@ -33,6 +36,18 @@ def group_of(found: StoredObject) -> Group:
 def is_of_1_37(found: StoredObject) -> bool:
     """Whether an object is of the generation that has trees. The API server of that generation looks up no Workload."""
     return found.version not in {"v1alpha1", "v1alpha2"}
+
+
+def is_refused(found: StoredObject, context: RuleContext) -> bool:
+    """Whether what only 1.38 refuses is refused: the cluster, or the version of the object, is of 1.38 or newer."""
+    return bool(is_of_1_38(workload_apis(context.settings, context.facts))) or (
+        found.kind == COMPOSITES.kind and found.version == COMPOSITE_BETA.version
+    )
+
+
+def most(found: StoredObject, context: RuleContext) -> Action:
+    """The strongest action for what only 1.38 refuses: before it, and in an unknown release, a warning."""
+    return Action.DENY if is_refused(found, context) else Action.WARN
 
 
 def workload_key(found: StoredObject, group: Group) -> ObjectKey | None:

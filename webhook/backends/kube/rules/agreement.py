@@ -1,5 +1,6 @@
-"""What the groups of one tree and the templates of a Workload must agree on: priority, disruption, and topology that
-gets narrower down the tree. The API server compares only the priorities of a Workload's own templates.
+"""What the groups of one tree and the templates of a Workload must agree on: priority, disruption, gangs below gangs,
+and topology that gets narrower down the tree. Up to 1.37 the API server compares only the priorities of a Workload's
+own templates. From 1.38 on it compares more of the templates, and kube-scheduler the same of the groups.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from webhook.backends.kube.groups import (
     above_of,
     group_of,
     is_of_1_37,
+    is_refused,
     is_wider,
+    most,
     neighbours,
+    parent_of,
     priority_of,
     template_of,
     topology_path,
@@ -19,6 +23,8 @@ from webhook.backends.kube.groups import (
 from webhook.backends.kube.keys import GROUPS, WORKLOADS
 from webhook.backends.kube.rules.examples import (
     ALL,
+    BASIC,
+    OF_1_38,
     ON,
     RACK,
     ZONE,
@@ -91,7 +97,6 @@ _TOGETHER = known(composite_pod_groups={"root": root(disruption=Disruption.ALL)}
 
 @rule(
     "kube/disruption-single",
-    default=Action.WARN,
     kinds=(WORKLOADS, *GROUPS),
     passes=Example(pod_group(**child_of("root"), **ALL), config=ON, facts=_TOGETHER),
     fails=Example(_BELOW, config=ON, facts=_TOGETHER),
@@ -99,10 +104,10 @@ _TOGETHER = known(composite_pod_groups={"root": root(disruption=Disruption.ALL)}
 def disruption_single(found: StoredObject, context: RuleContext) -> Results:
     """A group below a group with disruption mode all cannot be disrupted pod by pod. Preemption evicts the highest
     group with mode all as a whole, so mode single below it has no effect. A group without a disruptionMode has mode
-    single.
+    single. From 1.38 on it is refused; before that this is a warning.
 
     Source: kubernetes/enhancements, KEP-5710 (below a composite with all, every group has all; v1.37.0 does not check
-    it, and stores such a group).
+    it); kubernetes v1.38.0-beta.0, pkg/apis/scheduling/validation (validateCompositePodGroupTemplate), pkg/scheduler.
     """
     why = "is disrupted as a whole, so a group below it cannot be disrupted pod by pod"
     remedy = "set disruptionMode to all here, or to single on the group above"
@@ -112,7 +117,8 @@ def disruption_single(found: StoredObject, context: RuleContext) -> Results:
             above = templates.get(one.group.parent or "")
             if above is not None and _breaks(one.group, above.group):
                 said = f"the template {above.name} above it {why}"
-                yield Finding(at=one.path / "disruptionMode", found="single", why=said, remedy=remedy)
+                at = one.path / "disruptionMode"
+                yield Finding(at=at, found="single", why=said, remedy=remedy, at_most=most(found, context))
         return
     group = group_of(found)
     for other in neighbours(found, group, context.facts):
@@ -125,13 +131,59 @@ def disruption_single(found: StoredObject, context: RuleContext) -> Results:
             )
         else:
             continue
-        at = SPEC / "disruptionMode"
-        yield Finding(at=at, found=str(group.disruption), why=said, remedy=remedy, absent=other.needed)
+        at, single = SPEC / "disruptionMode", str(group.disruption)
+        action = most(found, context)
+        yield Finding(at=at, found=single, why=said, remedy=remedy, absent=other.needed, at_most=action)
         return
 
 
 def _breaks(below: Group, above: Group) -> bool:
     return above.disruption is Disruption.ALL and below.disruption is Disruption.SINGLE
+
+
+_GANGS_ROOT = known(apis=OF_1_38.apis, composite_pod_groups={"root": root()})
+
+
+@rule(
+    "kube/tree-gang",
+    kinds=(WORKLOADS, *GROUPS),
+    passes=Example(_BELOW, config=ON, facts=_GANGS_ROOT),
+    fails=Example(pod_group(**child_of("root"), **BASIC), config=ON, facts=_GANGS_ROOT),
+)
+def tree_gang(found: StoredObject, context: RuleContext) -> Results:
+    """Below a gang of groups every group is a gang. From 1.38 on the API server refuses other templates in a Workload,
+    and kube-scheduler never places the pods of such a tree (PodGroupError, CompositePodGroupError). In 1.37 the basic
+    group counts as complete without a pod, so this is a warning there, and where the release is not known.
+
+    Source: kubernetes v1.38.0-beta.0, pkg/apis/scheduling/validation/validation.go (validateCompositePodGroupTemplate),
+    pkg/scheduler/schedule_one_podgroup.go (validatePodGroupHierarchy).
+    """
+    refused = is_refused(found, context)
+    who = "Kubernetes 1.38 refuses it" if refused else "Kubernetes 1.38 will refuse it"
+    basic: list[tuple[FieldPath, str, Needed | None]]
+    if found.kind == WORKLOADS.kind:
+        templates = {one.name: one for one in templates_in(found.spec)}
+        basic = [
+            (one.path, f"the template {above.name} above it", None)
+            for one in templates.values()
+            if (above := templates.get(one.group.parent or "")) is not None
+            and above.group.minimum is not None
+            and one.group.minimum is None
+        ]
+    else:
+        group = group_of(found)
+        parent = parent_of(found, group, context.facts)
+        is_below = parent is not None and parent.group.minimum is not None and group.minimum is None
+        basic = [(SPEC, parent.called, parent.needed)] if parent is not None and is_below else []
+    for place, above_it, needed in basic:
+        yield Finding(
+            at=place / "schedulingPolicy",
+            found="basic",
+            why=f"{above_it} is a gang, and below a gang every group is one; {who}",
+            remedy="set a gang policy here, or basic above",
+            absent=needed,
+            at_most=most(found, context),
+        )
 
 
 @rule(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webhook.backends.kube.facts import templates_in
-from webhook.backends.kube.generation import Generation, generation
+from webhook.backends.kube.generation import Generation, generation, workload_apis
 from webhook.backends.kube.keys import COMPOSITES, GROUPS, WORKLOADS
 from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.rules.examples import ON, TREES, known, member, pod_group
@@ -50,7 +50,7 @@ def group_claims(workload: PodCliqueSet | OptedInWorkload, context: RuleContext)
     """
     if not (asked := asked_in(workload.annotations)):
         return
-    spoken = generation(context.settings, context.facts.apis)
+    spoken = generation(context.settings, workload_apis(context.settings, context.facts))
     if (problem := _unread(context, spoken)) is not None:
         yield _ignored(workload, *problem)
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webhook.backends.kube.generation import GROUP, PREEMPTION_GATE, Generation, generation
+from webhook.backends.kube.generation import GROUP, PREEMPTION_GATE, Generation, generation, workload_apis
 from webhook.backends.kube.rules.examples import ON, TREES
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.disruption import CHOICES, DISRUPTION_LABEL, Disruption
@@ -100,7 +100,7 @@ def _ignored(labels: Mapping[str, Any], context: RuleContext) -> Results:
     if labels.get(DISRUPTION_LABEL) != Disruption.ALL:
         return
     settings = context.settings
-    spoken = generation(settings, context.facts.apis)
+    spoken = generation(settings, workload_apis(context.settings, context.facts))
     if not settings.gangScheduling:
         why, remedy = "gangScheduling is off, so there is no gang", "set the profile's gangScheduling to true"
     elif spoken is Generation.V1ALPHA1:

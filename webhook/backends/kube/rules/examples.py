@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.backends.kube.facts import Membership
-from webhook.backends.kube.generation import GROUP
+from webhook.backends.kube.generation import COMPOSITE, COMPOSITE_BETA, GROUP
 from webhook.model.facts import ClusterFacts
 from webhook.model.group_pods import GroupPod, GroupPods
 from webhook.model.group_tree import Group, Groups, Workload
@@ -89,15 +89,15 @@ def waiting(scheduler: str, group: str = "worker") -> GroupPod:
 
 
 def known(**parts: Any) -> ClusterFacts:
-    """A cluster of 1.37 with these Workloads, groups and waiting pods by name, and no others; it has a topology, and
-    priority classes unless others are given.
+    """A cluster of 1.37, unless other `apis` are given, with these Workloads, groups and waiting pods by name, and no
+    others; it has a topology, and priority classes unless others are given.
     """
     by_key = {
         part: {(NAMESPACE, name): found for name, found in parts.get(part, {}).items()}
         for part in ("workloads", "pod_groups", "composite_pod_groups", "group_pods")
     }
     return ClusterFacts(
-        apis=_SERVED,
+        apis=parts.get("apis", _SERVED),
         workloads=by_key["workloads"],
         pod_groups=Groups(by_key["pod_groups"]),
         composite_pod_groups=Groups(by_key["composite_pod_groups"]),
@@ -120,6 +120,8 @@ _SERVED = frozenset(
 NO_WORKLOADS = ClusterFacts(apis=frozenset({Api(GROUP, "v1", "PriorityClass")}))
 FLAT = ClusterFacts(apis=frozenset(Api(GROUP, "v1alpha2", kind) for kind in ("Workload", "PodGroup")))
 TREES = ClusterFacts(apis=_SERVED - {Api(GROUP, "v1", "PriorityClass")})
+# What 1.38 serves.
+OF_1_38 = ClusterFacts(apis=_SERVED - {COMPOSITE} | {COMPOSITE_BETA})
 # A Workload with one tree: a root over `worker`.
 TREE = Workload(
     {

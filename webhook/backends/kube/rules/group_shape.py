@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webhook.backends.kube.facts import Template, templates_in
+from webhook.backends.kube.generation import HIGHEST, is_of_1_38, workload_apis
+from webhook.backends.kube.groups import is_of_1_37
 from webhook.backends.kube.keys import COMPOSITES, GROUPS, WORKLOADS
 from webhook.backends.kube.rules.examples import BASIC, ON, known, pod_group
 from webhook.backends.kube.settings import RuleContext
@@ -21,8 +23,6 @@ from webhook.validators.registry import Example, Results, rule
 
 # Of a list of templates, in one Workload or composite (WorkloadMaxPodGroups, WorkloadMaxPodGroupTemplates).
 _MOST_TEMPLATES = 8
-# What a user may give (HighestUserDefinablePriority).
-_HIGHEST_PRIORITY = 1_000_000_000
 _FIRST = "podGroups"
 _LISTS = (_FIRST, "podGroupTemplates", "compositePodGroupTemplates")
 _POLICIES = ("basic", "gang")
@@ -36,19 +36,25 @@ _SO = "so the API server refuses it"
     passes=Example(pod_group(**BASIC), config=ON, facts=known()),
     fails=Example(pod_group(**_BOTH), config=ON, facts=known()),
 )
-def group_shape(stored: StoredObject, _: RuleContext) -> Results:
+def group_shape(stored: StoredObject, context: RuleContext) -> Results:
     """The API server refuses a group without exactly one policy, with a minimum below 1, with more than one topology
     key, or with a key, a name, a priority or a preemption policy that cannot be. It refuses a Workload without
     templates, with more than eight in a list, with two of one name, with more than four levels, with an empty
-    composite, or with several priorities. No webhook sees a file.
+    composite, or with several priorities. No webhook sees a file. From 1.38 on groups may have the priorities of the
+    system's own classes.
 
     Source: kubernetes, pkg/apis/scheduling/validation/validation.go; k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2
-    (1.36), v1beta1 and v1alpha3 (1.37).
+    (1.36), v1beta1 and v1alpha3 (1.37.2, 1.38.0-beta.0).
     """
+    groups: list[tuple[FieldPath, Mapping[str, Any]]] = [(SPEC, stored.spec)]
     if stored.kind == WORKLOADS.kind:
         yield from _workload_refusals(stored)
-        return
-    yield from _group_refusals(stored.spec, SPEC, composite=stored.kind == COMPOSITES.kind)
+        groups = [(template.path, template.spec) for template in templates_in(stored.spec)]
+    else:
+        yield from _group_refusals(stored.spec, SPEC, composite=stored.kind == COMPOSITES.kind)
+    if not is_of_1_37(stored) or is_of_1_38(workload_apis(context.settings, context.facts)) is False:
+        for path, spec in groups:
+            yield from _high_priority(spec, path)
 
 
 def _workload_refusals(workload: StoredObject) -> Iterator[Finding]:
@@ -134,7 +140,7 @@ def _group_refusals(spec: Mapping[str, Any], path: FieldPath, *, composite: bool
 
 
 def _values(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
-    """The names, the priority and the preemption policy of a group that cannot be."""
+    """The names and the preemption policy of a group that cannot be."""
     names = [(path / "priorityClassName", text(spec.get("priorityClassName")), is_subdomain)]
     reference = spec.get("workloadRef")
     if reference is not None:
@@ -158,14 +164,17 @@ def _values(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
     for at, name, fits in names:
         if name is not None and not is_unrendered(name) and not fits(name):
             yield _refused(at, name, "no such object can have this name", "correct it")
-    priority = integer(spec.get("priority"))
-    if priority is not None and priority > _HIGHEST_PRIORITY:
-        why = "higher priorities are for the system"
-        yield _refused(path / "priority", priority, why, f"set at most {_HIGHEST_PRIORITY}")
     preemption = text(spec.get("preemptionPolicy"))
     if preemption not in {None, "Never", "PreemptLowerPriority"}:
         why = "there is no such preemption policy"
         yield _refused(path / "preemptionPolicy", preemption, why, "set Never or PreemptLowerPriority")
+
+
+def _high_priority(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
+    priority = integer(spec.get("priority"))
+    if priority is not None and priority > HIGHEST:
+        why = "before Kubernetes 1.38 higher priorities are for the system"
+        yield _refused(path / "priority", priority, why, f"set at most {HIGHEST}")
 
 
 def _refused(at: FieldPath, value: object, why: str, remedy: str) -> Finding:

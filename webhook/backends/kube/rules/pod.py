@@ -16,7 +16,7 @@ from webhook.backends.kube.facts import (
     membership_of,
     scheduler_of,
 )
-from webhook.backends.kube.generation import CARRIES_CLASS, generation
+from webhook.backends.kube.generation import CARRIES_CLASS, generation, workload_apis
 from webhook.backends.kube.groups import groups_of_tree, priority_of, resolved
 from webhook.backends.kube.rules.examples import ON, TREE, TREES, known, member, pod, root, waiting
 from webhook.backends.kube.settings import RuleContext
@@ -198,7 +198,7 @@ def pod_priority(found: StoredObject, context: RuleContext) -> Results:
     facts = context.facts
     key = (found.key[0], _group_name(found) or "")
     group = None if facts.pod_groups is None else facts.pod_groups.get(key)
-    if group is None or generation(context.settings, facts.apis) not in CARRIES_CLASS:
+    if group is None or generation(context.settings, workload_apis(context.settings, facts)) not in CARRIES_CLASS:
         return
     name, at = text(found.spec.get("priorityClassName")), SPEC / "priorityClassName"
     own, wanted = resolved(integer(found.spec.get("priority")), name, facts), priority_of(group, facts)

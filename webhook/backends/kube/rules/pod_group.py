@@ -15,6 +15,8 @@ from webhook.backends.kube.groups import (
     REFERENCE,
     group_of,
     is_of_1_37,
+    is_refused,
+    most,
     policy_path,
     said_policy,
     template_of,
@@ -237,28 +239,33 @@ def _too_many(place: FieldPath, group: Group, count: int, needed: Needed | None 
 
 @rule(
     "kube/disruption-all",
-    kinds=(WORKLOADS, POD_GROUPS),
+    kinds=(WORKLOADS, *GROUPS),
     passes=Example(pod_group(**ALL), config=ON, facts=known()),
     fails=Example(pod_group(**ALL, **BASIC), config=ON, facts=known()),
 )
 def disruption_all(found: StoredObject, context: RuleContext) -> Results:
     """Pods that are disrupted together must start together. With the basic policy they start one by one, and the whole
-    group may then be preempted to make room for a few pods.
+    group may then be preempted to make room for a few pods. The API server refuses it from 1.38 on. For a composite
+    this is only a warning before.
 
     Source: kubernetes/enhancements, KEP-5710 (all is not for basic groups); the API server of v1.37.0 does not check
-    it.
+    it, that of v1.38.0-beta.0 does (pkg/apis/scheduling/validation/validation.go).
     """
     if found.kind == WORKLOADS.kind:
-        groups = [(one.path, one.group) for one in templates_in(found.spec) if not one.group.composite]
+        groups = [(one.path, one.group) for one in templates_in(found.spec)]
     else:
         groups = [(SPEC, group_of(found))]
+    refused = ", and Kubernetes 1.38 refuses it" if is_refused(found, context) else ""
     for place, group in groups:
         if group.disruption is Disruption.ALL and group.minimum is None:
+            parts = "groups" if group.composite else "pods"
             yield Finding(
                 at=place / "disruptionMode",
                 found="all",
-                why="the group's policy is basic, so its pods start one by one but would be preempted all at once",
+                why=f"the group's policy is basic, so its {parts} start one by one but would be preempted all at once"
+                f"{refused}",
                 remedy="set a gang policy, or set disruptionMode to single",
+                at_most=most(found, context) if group.composite else Action.DENY,
             )
 
 
@@ -298,12 +305,11 @@ def topology_key(found: StoredObject, context: RuleContext) -> Results:
 _HOST = "kubernetes.io/hostname"
 
 
-# By the stated generation: the versions that a cluster of that Kubernetes serves. v1 is not released.
+# By the stated generation: the versions that a cluster of that Kubernetes serves.
 _VERSIONS_OF = {
     "v1alpha1": ("v1alpha1",),
     "v1alpha2": ("v1alpha2",),
     "v1beta1": ("v1beta1", "v1alpha3"),
-    "v1": ("v1", "v1beta1"),
     "auto": ("v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
 }
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from webhook.backends.kube import disruption
 from webhook.backends.kube.facts import templates_in
-from webhook.backends.kube.groups import PREEMPTS, group_of, is_of_1_37, neighbours, policy_named, policy_of
+from webhook.backends.kube.groups import PREEMPTS, group_of, is_of_1_37, most, neighbours, policy_named, policy_of
 from webhook.backends.kube.keys import GROUPS, POD_GROUPS, WORKLOADS
-from webhook.backends.kube.rules.examples import ALL, ON, child_of, known, member, pod_group, root
+from webhook.backends.kube.rules.examples import ALL, OF_1_38, ON, child_of, known, member, pod_group, root
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.disruption import DISRUPTION_LABEL, Disruption
 from webhook.model.facts import ClusterFacts
@@ -68,33 +68,46 @@ _LOW = {
     "low": PriorityClass(10, is_default=False),
     "meek": PriorityClass(10, is_default=False, preemption_policy=NEVER),
 }
-_MEEK = known(composite_pod_groups={"root": root(priority_class="meek")}, priority_classes=_LOW)
+_MEEK = known(apis=OF_1_38.apis, composite_pod_groups={"root": root(priority_class="meek")}, priority_classes=_LOW)
+_MEEK_GROUP = known(
+    apis=OF_1_38.apis,
+    pod_groups={"worker": Group(composite=False, minimum=2, priority_class="meek")},
+    priority_classes=_LOW,
+)
 
 
 @rule(
     "kube/group-preemption-policy",
-    kinds=GROUPS,
-    default=Action.WARN,
+    kinds=(WORKLOADS, *GROUPS),
     passes=Example(pod_group(**child_of("root"), priorityClassName="meek"), config=ON, facts=_MEEK),
     fails=Example(pod_group(**child_of("root"), priorityClassName="low"), config=ON, facts=_MEEK),
 )
 def group_preemption_policy(found: StoredObject, context: RuleContext) -> Results:
-    """A group has the preemption policy of its PriorityClass. While the gate PodGroupPreemptionPolicy is on, the API
-    server refuses a group that states another one, and kube-scheduler blocks a tree whose pods have another policy than
-    its root. Two classes with the same value may differ in it.
+    """A group has the preemption policy of its PriorityClass. From 1.38 on, and in 1.37 while the gate
+    PodGroupPreemptionPolicy is on, the API server copies it into PodGroups and CompositePodGroups and refuses a group
+    that states another one, and kube-scheduler blocks a tree whose pods have another policy than its root. Two classes
+    with the same value may differ in it. From 1.38 on the API server also refuses a Workload whose templates differ in
+    it. Before, and where the release is not known, this is a warning.
 
-    Source: kubernetes v1.37.0, plugin/pkg/admission/priority (admitPodGroup), pkg/scheduler/schedule_one_podgroup.go
-    (validatePodGroup: "should have the same preemption policy as the pod group's preemption policy").
+    Source: kubernetes v1.37.2 and v1.38.0-beta.0, plugin/pkg/admission/priority (admitPodGroup),
+    pkg/scheduler/schedule_one_podgroup.go ("should have the same preemption policy"); v1.38.0-beta.0,
+    pkg/apis/scheduling/validation/validation.go (validateWorkloadPriority).
     """
     if not is_of_1_37(found):
         return
-    group, facts = group_of(found), context.facts
+    action, facts = most(found, context), context.facts
+    if found.kind == WORKLOADS.kind:
+        yield from _of_templates(found, action)
+        return
+    group = group_of(found)
     stated, of_class = group.preemption, policy_named(group.priority_class, facts)
     if stated is not None and stated not in _POLICIES:
-        yield _policy(stated, "the API server knows no such policy", f"write {' or '.join(_POLICIES)}, or remove it")
+        remedy = f"write {' or '.join(_POLICIES)}, or remove it"
+        yield _policy(stated, "the API server knows no such policy", remedy, action)
         return
     if stated is not None and of_class is not None and stated != of_class:
-        yield _policy(stated, f"its PriorityClass has {of_class}, so the API server refuses it", "remove the field")
+        why = f"its PriorityClass has {of_class}, so the API server refuses it"
+        yield _policy(stated, why, "remove the field", action)
         return
     own = policy_of(group, facts)
     if stated is None and not _some_never(facts):
@@ -102,8 +115,27 @@ def group_preemption_policy(found: StoredObject, context: RuleContext) -> Result
     for other in neighbours(found, group, facts):
         theirs = policy_of(other.group, facts)
         if own is not None and theirs is not None and own != theirs:
-            why = f"its preemption policy is {own}, {other.called} has {theirs}, and kube-scheduler may block the tree"
-            yield _policy(stated, why, "name one PriorityClass in all groups and pods of the tree", other.needed)
+            blocks = "blocks" if action is Action.DENY else "may block"
+            why = f"its preemption policy is {own}, {other.called} has {theirs}, and kube-scheduler {blocks} the tree"
+            yield _policy(
+                stated, why, "name one PriorityClass in all groups and pods of the tree", action, other.needed
+            )
+            return
+
+
+def _of_templates(workload: StoredObject, action: Action) -> Iterator[Finding]:
+    """One finding for the first template that states another policy than the first one, or none where that does."""
+    templates = list(templates_in(workload.spec))
+    for one in templates[1:]:
+        if (stated := one.group.preemption) != (first := templates[0].group.preemption):
+            yield Finding(
+                at=one.path / "preemptionPolicy",
+                found=stated,
+                why=f"the template {templates[0].name} has {first or 'none'}, and Kubernetes 1.38 refuses a Workload "
+                "with two preemption policies",
+                remedy="write the same in all templates, or none",
+                at_most=action,
+            )
             return
 
 
@@ -112,34 +144,23 @@ def _some_never(facts: ClusterFacts) -> bool:
     return any(one.preemption_policy == NEVER for one in (facts.priority_classes or {}).values())
 
 
-def _policy(stated: str | None, why: str, remedy: str, absent: Needed | None = None) -> Finding:
-    return Finding(at=_POLICY, found=stated, why=why, remedy=remedy, absent=absent)
+def _policy(stated: str | None, why: str, remedy: str, action: Action, absent: Needed | None = None) -> Finding:
+    return Finding(at=_POLICY, found=stated, why=why, remedy=remedy, absent=absent, at_most=action)
 
 
 @rule(
     "kube/pod-preemption-policy",
     kinds=(PODS,),
-    default=Action.WARN,
-    passes=Example(
-        member(priorityClassName="meek"),
-        config=ON,
-        facts=known(
-            pod_groups={"worker": Group(composite=False, minimum=2, priority_class="meek")}, priority_classes=_LOW
-        ),
-    ),
-    fails=Example(
-        member(priorityClassName="low"),
-        config=ON,
-        facts=known(
-            pod_groups={"worker": Group(composite=False, minimum=2, priority_class="meek")}, priority_classes=_LOW
-        ),
-    ),
+    passes=Example(member(priorityClassName="meek"), config=ON, facts=_MEEK_GROUP),
+    fails=Example(member(priorityClassName="low"), config=ON, facts=_MEEK_GROUP),
 )
 def pod_preemption_policy(found: StoredObject, context: RuleContext) -> Results:
-    """kube-scheduler 1.37 rejects a whole group if the preemption policy of one pod differs: from that of the tree's
-    root while the gate PodGroupPreemptionPolicy is on, else from that of the other pods.
+    """kube-scheduler rejects a whole group if the preemption policy of one pod differs: from that of the tree's root
+    from 1.38 on, and in 1.37 while the gate PodGroupPreemptionPolicy is on; else from that of the other pods. Before
+    1.38, and where the release is not known, this is a warning.
 
-    Source: kubernetes v1.37.0, pkg/scheduler/schedule_one_podgroup.go (validatePodGroup).
+    Source: kubernetes v1.37.2, pkg/scheduler/schedule_one_podgroup.go (validatePodGroup); v1.38.0-beta.0
+    (validatePodGroupHierarchy).
     """
     facts = context.facts
     key = (found.key[0], text(mapping(found.spec.get("schedulingGroup")).get("podGroupName")) or "")
@@ -159,6 +180,7 @@ def pod_preemption_policy(found: StoredObject, context: RuleContext) -> Results:
             "pods have another preemption policy",
             remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "remove it",
             absent=Needed("composite_pod_groups" if above else "pod_groups", top),
+            at_most=most(found, context),
         )
 
 

@@ -13,11 +13,12 @@ from webhook.backends.kube.groups import (
     Chain,
     above_of,
     group_of,
+    is_refused,
     neighbours,
     parent_of,
     template_of,
 )
-from webhook.backends.kube.keys import GROUPS, POD_GROUPS
+from webhook.backends.kube.keys import COMPOSITES, GROUPS, POD_GROUPS
 from webhook.backends.kube.rules.examples import (
     ON,
     TREE,
@@ -125,24 +126,41 @@ _SAME = {"metadata": {"name": "root", "namespace": "default"}}
 
 @rule(
     "kube/tree-name",
-    kinds=(POD_GROUPS,),
+    kinds=GROUPS,
     passes=Example(_BELOW, config=ON, facts=_ROOT),
     fails=Example({**_BELOW, **_SAME}, config=ON, facts=_ROOT),
 )
-def tree_name(found: StoredObject, _: RuleContext) -> Results:
-    """kube-scheduler 1.37.0 never finds room for a PodGroup that has the same name as the CompositePodGroup above it,
-    and does not report why. They are two kinds, so the API server accepts both.
+def tree_name(found: StoredObject, context: RuleContext) -> Results:
+    """Up to 1.37 kube-scheduler confuses a PodGroup and a CompositePodGroup of one name. It never finds room for a
+    PodGroup that has the same name as the composite above it, and does not report why. They are two kinds, so the API
+    server accepts both. For two groups that are not above each other this is a warning. 1.38 keeps them apart.
 
-    Source: kubernetes, pkg/scheduler (v1.37.0, seen: with another name the same pods start at once).
+    Source: kubernetes, pkg/scheduler (v1.37.0, seen: with another name the same pods start at once); pull request
+    141864 (v1.38.0-beta.0: the keys of groups have their type).
     """
-    group = group_of(found)
-    if group.parent is not None and group.parent == found.key[1]:
-        yield Finding(
-            at=METADATA / "name",
-            found=found.key[1],
-            why="the CompositePodGroup above it has the same name, so kube-scheduler never finds room for its pods",
-            remedy="give one of the two another name",
-        )
+    group, facts = group_of(found), context.facts
+    if is_refused(found, context):
+        # Such a cluster is of 1.38 or newer.
+        return
+    needed: Needed | None = None
+    others = facts.pod_groups if group.composite else facts.composite_pod_groups
+    if not group.composite and group.parent is not None and group.parent == found.key[1]:
+        why = "the CompositePodGroup above it has the same name, so kube-scheduler never finds room for its pods"
+        action = Action.DENY
+    elif found.key in (others or {}):
+        other, part = (POD_GROUPS, "pod_groups") if group.composite else (COMPOSITES, "composite_pod_groups")
+        why = f"a {other.kind} of this namespace has the same name, and kube-scheduler 1.37 confuses the two"
+        action, needed = Action.WARN, Needed(part, found.key)
+    else:
+        return
+    yield Finding(
+        at=METADATA / "name",
+        found=found.key[1],
+        why=why,
+        remedy="give one of the two another name",
+        absent=needed,
+        at_most=action,
+    )
 
 
 _DEEP = {

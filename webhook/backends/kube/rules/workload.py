@@ -17,9 +17,11 @@ from webhook.backends.kube.generation import (
     Generation,
     class_problem,
     generation,
+    is_of_1_38,
     known,
     missing,
     unread,
+    workload_apis,
 )
 from webhook.backends.kube.rules.examples import FLAT, NO_WORKLOADS, ON, TREES
 from webhook.backends.kube.settings import RuleContext
@@ -45,7 +47,11 @@ _TWO = (clique("leader", replicas=1), clique("worker"))
 
 
 def _spoken(context: RuleContext) -> Generation | None:
-    return generation(context.settings, context.facts.apis) if context.settings.gangScheduling else None
+    return (
+        generation(context.settings, workload_apis(context.settings, context.facts))
+        if context.settings.gangScheduling
+        else None
+    )
 
 
 def _is_flat(context: RuleContext) -> bool:
@@ -84,7 +90,7 @@ def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
     Source: kubernetes/enhancements, KEP-4671 (the field is dropped while its gate is off); k8s.io/api
     scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37).
     """
-    settings, apis = context.settings, context.facts.apis
+    settings, apis = context.settings, workload_apis(context.settings, context.facts)
     if not settings.gangScheduling:
         return
     spoken = _spoken(context)
@@ -347,10 +353,10 @@ _CLASSES = {
 )
 def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
     """From 1.37 on the class is part of the gang's groups. The API server refuses these groups if the class does not
-    exist, or if it is one of the system's own. The gang would then have its Workload but no group.
+    exist, and before 1.38 if it is one of the system's own. The gang would then have its Workload but no group.
 
     Source: kubernetes, plugin/pkg/admission/priority; k8s.io/api scheduling/v1beta1 (priority at most 1000000000); both
-    seen with v1.37.0.
+    seen with v1.37.0. v1.38.0-beta.0 has no such maximum.
     """
     name, known = workload.priority_class, context.facts.priority_classes
     if name is None or _spoken(context) not in CARRIES_CLASS:
@@ -358,7 +364,7 @@ def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
     path = SPEC / "template" / "priorityClassName"
     if known is None:
         yield Unjudged(path, "the PriorityClasses", part="priority_classes")
-    elif (why := class_problem(known.get(name))) is not None:
+    elif (why := class_problem(known.get(name), workload_apis(context.settings, context.facts))) is not None:
         yield Finding(
             at=path,
             found=name,
@@ -366,3 +372,5 @@ def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
             remedy=f"name a PriorityClass that exists and whose value is at most {HIGHEST}",
             absent=None if name in known else Needed("priority_classes", name),
         )
+    elif known[name].value > HIGHEST and is_of_1_38(workload_apis(context.settings, context.facts)) is None:
+        yield Unjudged(path, f"whether Kubernetes is 1.38, which accepts groups above {HIGHEST},", part="apis")
