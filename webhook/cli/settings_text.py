@@ -89,6 +89,7 @@ def _judging(shadow: Shadow) -> str:
 def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
     """Yield how Kueue is said to be installed."""
     yield "kueue"
+    yield f"  version: {'as served' if kueue.release is None else f'{kueue.release.major}.{kueue.release.minor}'}"
     yield f"  waitForPodsReady: {_seconds(kueue.pods_ready_seconds)}"
     if kueue.pods_ready_seconds is not None:
         yield f"  recoveryTimeout: {_seconds(kueue.recovery_seconds)}"

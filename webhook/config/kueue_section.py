@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from webhook.config.sections import DURATION_PATTERN, Section, on_or_off
 from webhook.model.kueue.settings import INSTALLED, INSTALLED_FRAMEWORKS, INSTALLED_SELECTOR, KueueSettings
+from webhook.model.version import Version
 
 Duration = Annotated[str, Field(pattern=DURATION_PATTERN)]
 Framework = Literal[
@@ -39,6 +40,13 @@ Framework = Literal[
 ]
 _Seconds = Annotated[int, Field(ge=0, le=2_147_483_647)]
 _UNITS = {"h": Fraction(3600), "m": Fraction(60), "s": Fraction(1), "ms": Fraction(1, 1000)}
+
+
+def _quoted(value: object) -> object:
+    """Refuses a release that YAML reads as a number: 0.20 would become 0.2."""
+    if isinstance(value, int | float):
+        raise ValueError("must be a string; quote it")
+    return value
 
 
 class _Inner(Section):
@@ -122,7 +130,8 @@ class KueueSection(Section):
     """How Kueue is installed, by the keys of its own Configuration. It is no object of the API, so it cannot be read.
     The defaults are those that Kueue is installed with. Rules use them where the cluster has Kueue. `admissionCheck` is
     whether the reconciler answers AdmissionChecks with the controllerName rollcall.dev/gang: not (`off`), always with
-    Ready and an event (`audit`), or with Rejected for what can never start (`on`).
+    Ready and an event (`audit`), or with Rejected for what can never start (`on`). `version` is Kueue's release, for
+    files; a cluster shows it.
     """
 
     waitForPodsReady: PodsReadySection = PodsReadySection()
@@ -131,7 +140,8 @@ class KueueSection(Section):
     integrations: IntegrationsSection = IntegrationsSection()
     featureGates: FeatureGatesSection = FeatureGatesSection()
     objectRetentionPolicies: RetentionSection = RetentionSection()
-    # The one key that Kueue does not have.
+    # The two keys that Kueue does not have.
+    version: Annotated[Literal["0.19", "0.20"] | None, BeforeValidator(_quoted)] = None
     admissionCheck: Annotated[Literal["off", "audit", "on"], BeforeValidator(on_or_off)] = "off"
 
 
@@ -154,6 +164,7 @@ def kueue_settings(section: KueueSection) -> KueueSettings:
         manage_without_queue_name=section.manageJobsWithoutQueueName,
         frameworks=frozenset(section.integrations.frameworks or INSTALLED_FRAMEWORKS),
         managed_namespaces=_selector(section.managedJobsNamespaceSelector),
+        release=None if section.version is None else Version.parse(section.version),
     )
 
 

@@ -54,6 +54,11 @@ def kueues(snapshot: Snapshot) -> Iterator[Manifest]:
     return (raw for raw in snapshot.all(DEPLOYMENTS) if is_kueue(snapshot, raw))
 
 
+def releases_of(deployment: Manifest) -> Iterator[Version]:
+    """The releases in the tags of Kueue's images in a Deployment. Other tags say nothing."""
+    return (version for tag in KUEUE.tags(deployment) if (version := Version.parse(tag)) is not None)
+
+
 def running_kueue(tag: str = "v0.19.0", **fields: Any) -> Manifest:
     """An example: the Deployment of Kueue."""
     return deployment("kueue-controller-manager", f"registry.k8s.io/kueue/kueue:{tag}", "kueue-system", **fields)
@@ -91,7 +96,7 @@ def reinvocation(snapshot: Snapshot) -> Symptoms:
 
     Source: kubernetes-sigs/kueue, issue 15210 and pull request 15213; pkg/controller/jobs/trainjob/trainjob_webhook.go.
     """
-    if any(_writes_once(raw) for raw in kueues(snapshot)):
+    if any(release >= _WRITES_ONCE for raw in kueues(snapshot) for release in releases_of(raw)):
         return
     opted_in = [
         name_of(raw) for raw in snapshot.all(NAMESPACES) if labels_of(raw).get(SCHEDULER_LABEL, OPTED_OUT) != OPTED_OUT
@@ -111,10 +116,6 @@ def reinvocation(snapshot: Snapshot) -> Symptoms:
 
 
 _TRAIN_JOB_CREATED = ("trainer.kubeflow.org", "trainjobs", "CREATE")
-
-
-def _writes_once(deployment: Manifest) -> bool:
-    return any((runs := Version.parse(tag)) is not None and runs >= _WRITES_ONCE for tag in KUEUE.tags(deployment))
 
 
 def _of_pods(*left_out: str) -> Manifest:

@@ -16,7 +16,7 @@ from webhook.config.sections import DURATION_PATTERN
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.deployments import pod_of
 from webhook.doctor.examples import installed
-from webhook.doctor.kueue import KUEUE_CONFIGURATION, kueue_webhook, kueues, running_kueue
+from webhook.doctor.kueue import KUEUE_CONFIGURATION, kueue_webhook, kueues, releases_of, running_kueue
 from webhook.doctor.neighbours import KUEUE
 from webhook.doctor.parts import MUTATING_WEBHOOKS
 from webhook.doctor.snapshot import Snapshot, known
@@ -25,6 +25,7 @@ from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.projections import key_of, name_of
 from webhook.model.reading import Malformed, Manifest, flag, integer, mapping, sequence, text
 from webhook.model.selectors import NAMESPACE_NAME
+from webhook.model.version import Version
 
 _KIND = MUTATING_WEBHOOKS.resource.api.kind
 # The defaults of v1beta2, and of v1beta1 where they differ.
@@ -37,11 +38,14 @@ _LONGEST = 200
 
 
 class InstalledKueue(NamedTuple):
-    """Kueue's Configuration, the namespace that it runs in, and its feature gates."""
+    """Kueue's Configuration, the namespace that it runs in, its feature gates, and its release by the tag of its
+    image.
+    """
 
     configuration: Mapping[str, Any]
     namespace: str
     gates: Mapping[str, bool]
+    release: Version | None
 
     @classmethod
     def found_in(cls, snapshot: Snapshot) -> InstalledKueue | None:
@@ -51,7 +55,8 @@ class InstalledKueue(NamedTuple):
         if configuration is None or deployment is None:
             return None
         gates = {name: value is True for name, value in mapping(configuration.get("featureGates")).items()}
-        return cls(configuration, key_of(deployment)[0], {**gates, **dict(_gates_of(deployment))})
+        release = next(releases_of(deployment), None)
+        return cls(configuration, key_of(deployment)[0], {**gates, **dict(_gates_of(deployment))}, release)
 
 
 def _gates_of(deployment: Manifest) -> Iterator[tuple[str, bool]]:
@@ -183,7 +188,8 @@ _FRAMEWORKS_OF_MANIFESTS = {"integrations": {"frameworks": sorted(INSTALLED.fram
 def configuration(snapshot: Snapshot) -> Symptoms:
     """The `kueue:` block of the configuration states what Kueue's Configuration says. Rules read the block, because
     Kueue's settings are no API object. The check reads the ConfigMap that Kueue's Deployment mounts, in v1beta1 or
-    v1beta2, with the defaults of Kueue 0.19. If the ConfigMap or the Deployment is not found, the finding is a note.
+    v1beta2, with the defaults of Kueue 0.19 and 0.20. The `version` of the block is compared with the tag of Kueue's
+    image. If the ConfigMap or the Deployment is not found, the finding is a note.
 
     Source: kubernetes-sigs/kueue, apis/config/{v1beta1,v1beta2} (types and defaults).
     """
@@ -200,6 +206,14 @@ def configuration(snapshot: Snapshot) -> Symptoms:
             Level.NOTE,
         )
         return
+    stated = snapshot.settings.kueue.release
+    if stated is not None and found.release is not None and stated[:2] != found.release[:2]:
+        yield Symptom(
+            "Kueue's image",
+            f"it has the release {found.release}, and the kueue: block says version {stated.major}.{stated.minor}",
+            "rules about Kueue use the block: they warn of what does not happen, or miss what does",
+            "leave version out of the kueue: block: in a cluster, the API versions that Kueue serves show it",
+        )
     theirs, ours = _stated(settings_of(found)), _stated(snapshot.settings.kueue)
     for place in [place for place in theirs if place in ours]:
         if theirs[place] != ours[place]:

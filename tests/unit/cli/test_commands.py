@@ -120,6 +120,7 @@ scheduler
 grove
   generation: auto
 kueue
+  version: as served
   waitForPodsReady: 1800s
   recoveryTimeout: 1800s
   blockAdmission: false

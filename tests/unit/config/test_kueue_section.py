@@ -71,6 +71,11 @@ def test_the_text_of_kueues_own_configuration_is_read() -> None:
     )
 
 
+@pytest.mark.parametrize(("written", "release"), [(None, None), ("0.19", (0, 19, 0)), ("0.20", (0, 20, 0))])
+def test_the_release_is_unknown_unless_it_is_stated(written: str | None, release: tuple[int, ...] | None) -> None:
+    assert kueue({"version": written}).release == release
+
+
 @pytest.mark.parametrize(
     ("section", "ready", "recovery"),
     [
@@ -124,9 +129,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             "kueue.fairSharing: {}: is an unknown key (allowed: waitForPodsReady, manageJobsWithoutQueueName, "
             "managedJobsNamespaceSelector, integrations, featureGates, objectRetentionPolicies, "
-            "admissionCheck)"
+            "version, admissionCheck)"
         ],
     ),
+    "a release that Rollcall does not know": (
+        {"version": "0.18"},
+        ['kueue.version: "0.18": is not allowed; ... (allowed: 0.19, 0.20)'],
+    ),
+    "a release that YAML reads as a number": ({"version": 0.2}, ["kueue.version: 0.2: must be a string; quote it"]),
     "a negative limit": (
         {"waitForPodsReady": {"requeuingStrategy": {"backoffLimitCount": -1}}},
         ["kueue.waitForPodsReady.requeuingStrategy.backoffLimitCount: -1: input should be greater than or equal to 0"],

@@ -26,10 +26,10 @@ PODS = kueue_webhook("mpod.kb.io", "pods")
 WHERE = "Kueue's Configuration"
 
 
-def beside(block: Manifest, version: str = "v1beta2", *arguments: str, **section: Any) -> Snapshot:
+def beside(block: Manifest, api: str = "v1beta2", /, *arguments: str, **section: Any) -> Snapshot:
     """Kueue with these fields in its Configuration, and these in the `kueue:` block of ours."""
     found = {
-        "apiVersion": f"config.kueue.x-k8s.io/{version}",
+        "apiVersion": f"config.kueue.x-k8s.io/{api}",
         "kind": "Configuration",
         "integrations": {"frameworks": FRAMEWORKS},
         **block,
@@ -137,6 +137,12 @@ def test_each_difference_from_kueues_configuration_is_reported(
 ) -> None:
     found = reported(snapshot, "kueue/configuration")
     assert found == [(Level.WARNING, f"{WHERE}, {place}", said) for place, said in wanted]
+
+
+@pytest.mark.parametrize(("stated", "wanted"), [("0.19", []), ("0.20", [Text("0.19.0", "0.20")])])
+def test_a_stated_release_is_compared_with_the_image(stated: str, wanted: list[str]) -> None:
+    found = reported(beside({}, version=stated), "kueue/configuration")
+    assert found == [(Level.WARNING, "Kueue's image", said) for said in wanted]
 
 
 def test_a_configuration_that_is_not_found_is_a_note() -> None:

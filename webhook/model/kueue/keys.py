@@ -7,12 +7,16 @@ apis/kueue/v1beta2, pkg/constants, pkg/controller/constants, pkg/controller/jobs
 from __future__ import annotations
 
 GROUP, VERSION = "kueue.x-k8s.io", "v1beta2"
+# Kueue 0.19 is the last release that serves it.
+OLD_VERSION = "v1beta1"
 
 # A label: the LocalQueue of a workload or a pod. Kueue writes it itself where the namespace has a LocalQueue `default`.
 QUEUE_NAME = f"{GROUP}/queue-name"
 DEFAULT_QUEUE = "default"
 # A label: the WorkloadPriorityClass. It orders the queue and never reaches a pod.
 PRIORITY_CLASS = f"{GROUP}/priority-class"
+# The value that Kueue's webhook writes, by default from 0.20 on, if a WorkloadPriorityClass has this name.
+DEFAULT_PRIORITY_CLASS = "default"
 # An annotation, formerly a label: the Workload that a workload or pod belongs to.
 PREBUILT_WORKLOAD = f"{GROUP}/prebuilt-workload-name"
 # An annotation: who must remove it before Kueue admits the Workload.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from webhook.model.kueue.keys import FRAMEWORKS
 from webhook.model.reading import Manifest
 from webhook.model.selectors import NAMESPACE_NAME, selects
+from webhook.model.version import Version
 
 INSTALLED_FRAMEWORKS = (
     "batch/job",
@@ -36,7 +37,7 @@ INSTALLED_SELECTOR: Manifest = {
 
 @dataclass(frozen=True, slots=True)
 class KueueSettings:
-    """How Kueue is installed.
+    """How Kueue is installed. `release` is its major and minor version, None if the configuration does not state it.
 
     A Workload whose pods are not all ready `pods_ready_seconds` after its admission, or `recovery_seconds` after a pod
     was lost, is evicted; None: never. After `backoff_limit` evictions it is deactivated; None: never.
@@ -57,6 +58,7 @@ class KueueSettings:
     frameworks: frozenset[str] = frozenset(INSTALLED_FRAMEWORKS)
     # A label selector for namespaces, as managedJobsNamespaceSelector.
     managed_namespaces: Manifest = field(default_factory=lambda: INSTALLED_SELECTOR)
+    release: Version | None = None
     # The names that this selector leaves out, if that is all it does: most do, and every decision asks.
     _left_out: frozenset[str] | None = field(init=False, repr=False, compare=False)
 
