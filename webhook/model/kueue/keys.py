@@ -141,10 +141,18 @@ INADMISSIBLE = "Inadmissible"
 ADMISSION_GATED = "AdmissionGated"
 WAITING = "Waiting"
 ON_HOLD = "OnHold"
-# The finer reasons of the gate UnadmittedWorkloadsObservability.
+# The finer reasons of the gate UnadmittedWorkloadsObservability, which is on by default from 0.20 on.
 MISCONFIGURED = "Misconfigured"
 SUSPENDED = "Suspended"
 WAITING_FOR_PODS_READY = "WaitingForPodsReady"
+WAITING_FOR_QUOTA = "WaitingForQuota"
+WAITING_FOR_PREEMPTED_WORKLOADS = "WaitingForPreemptedWorkloads"
+EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
+PENDING_EVALUATION = "PendingEvaluation"
+# Since 0.20.
+DRA_RESOURCES_UNRESOLVED = "DRAResourcesUnresolved"
 # Reasons of Admitted=False.
 PENDING_DELAYED_TOPOLOGY_REQUESTS = "PendingDelayedTopologyRequests"
 # A reason of PodsReady.
