@@ -75,6 +75,10 @@ class PodsReadySection(_Inner):
     enable: bool = True
     timeout: Duration = "30m"
     recoveryTimeout: Duration | None = None
+    # Of Kueue 0.20. Kueue refuses the first one without its feature gate, and the second one only bounds what a
+    # workload may state.
+    unscheduledTimeout: Duration | None = None
+    maxTimeoutOnWorkload: Duration | None = None
     blockAdmission: bool = False
     requeuingStrategy: RequeuingSection = RequeuingSection()
 
@@ -111,6 +115,8 @@ class FeatureGatesSection(_Inner):
 
     SchedulerLibraryIntegration: bool = False
     TopologyAwareScheduling: bool = True
+    WorkloadLevelWaitForPodsReady: bool = False
+    WaitForPodsReadyMaxNotReady: bool = False
 
 
 class WorkloadRetentionSection(_Inner):
@@ -154,6 +160,7 @@ def kueue_settings(section: KueueSection) -> KueueSettings:
     return KueueSettings(
         pods_ready_seconds=timeout if ready.enable else None,
         recovery_seconds=recovery if ready.enable else None,
+        unscheduled_seconds=(seconds_of(ready.unscheduledTimeout or "0") or None) if ready.enable else None,
         block_admission=ready.enable and ready.blockAdmission,
         backoff_limit=requeuing.backoffLimitCount,
         backoff_base_seconds=requeuing.backoffBaseSeconds,
@@ -161,6 +168,8 @@ def kueue_settings(section: KueueSection) -> KueueSettings:
         deletes_deactivated=section.objectRetentionPolicies.workloads.afterDeactivatedByKueue is not None,
         scheduler_library=section.featureGates.SchedulerLibraryIntegration,
         topology_aware=section.featureGates.TopologyAwareScheduling,
+        workload_timeouts=section.featureGates.WorkloadLevelWaitForPodsReady,
+        max_not_ready=section.featureGates.WaitForPodsReadyMaxNotReady,
         manage_without_queue_name=section.manageJobsWithoutQueueName,
         frameworks=frozenset(section.integrations.frameworks or INSTALLED_FRAMEWORKS),
         managed_namespaces=_selector(section.managedJobsNamespaceSelector),

@@ -80,6 +80,8 @@ def settings_of(kueue: InstalledKueue) -> KueueSettings:
         deletes_deactivated=retention.get("afterDeactivatedByKueue") is not None,
         scheduler_library=gates.get("SchedulerLibraryIntegration", False),
         topology_aware=gates.get("TopologyAwareScheduling", True),
+        workload_timeouts=gates.get("WorkloadLevelWaitForPodsReady", False),
+        max_not_ready=gates.get("WaitForPodsReadyMaxNotReady", False),
         manage_without_queue_name=flag(configuration.get("manageJobsWithoutQueueName")),
         frameworks=frozenset(map(str, sequence(integrations.get("frameworks")) or _FRAMEWORKS)),
         managed_namespaces=_outside(kueue) if selector is None else dict(mapping(selector)),
@@ -105,6 +107,7 @@ def _pods_ready(kueue: InstalledKueue) -> Manifest:
         "pods_ready_seconds": timeout,
         # 0 turns it off.
         "recovery_seconds": timeout if recovery is None else recovery or None,
+        "unscheduled_seconds": _seconds(block.get("unscheduledTimeout")) or None,
         "block_admission": old if blocks is None else flag(blocks),
         "backoff_limit": integer(strategy.get("backoffLimitCount")),
         "backoff_base_seconds": _or(integer(strategy.get("backoffBaseSeconds")), _BASE),
@@ -133,6 +136,7 @@ def _stated(settings: KueueSettings) -> dict[str, Any]:
         found |= {
             "waitForPodsReady.timeout": f"{settings.pods_ready_seconds}s",
             "waitForPodsReady.recoveryTimeout": f"{settings.recovery_seconds or 0}s",
+            "waitForPodsReady.unscheduledTimeout": f"{settings.unscheduled_seconds or 0}s",
             "waitForPodsReady.blockAdmission": settings.block_admission,
             "waitForPodsReady.requeuingStrategy.backoffLimitCount": settings.backoff_limit,
             "waitForPodsReady.requeuingStrategy.backoffBaseSeconds": settings.backoff_base_seconds,
@@ -145,6 +149,8 @@ def _stated(settings: KueueSettings) -> dict[str, Any]:
         "integrations.frameworks": sorted(settings.frameworks & _ASKED_ABOUT),
         "featureGates.SchedulerLibraryIntegration": settings.scheduler_library,
         "featureGates.TopologyAwareScheduling": settings.topology_aware,
+        "featureGates.WorkloadLevelWaitForPodsReady": settings.workload_timeouts,
+        "featureGates.WaitForPodsReadyMaxNotReady": settings.max_not_ready,
         "objectRetentionPolicies.workloads.afterDeactivatedByKueue": (
             "a duration" if settings.deletes_deactivated else None
         ),

@@ -123,6 +123,7 @@ kueue
   version: as served
   waitForPodsReady: 1800s
   recoveryTimeout: 1800s
+  unscheduledTimeout: off
   blockAdmission: false
   backoffLimitCount: unset
   manageJobsWithoutQueueName: false
@@ -133,6 +134,8 @@ leaderworkerset.x-k8s.io/leaderworkerset, pod, ray.io/raycluster, ray.io/rayjob,
 trainer.kubeflow.org/trainjob, workload.codeflare.dev/appwrapper
   SchedulerLibraryIntegration: false
   TopologyAwareScheduling: true
+  WorkloadLevelWaitForPodsReady: false
+  WaitForPodsReadyMaxNotReady: false
   afterDeactivatedByKueue: unset
   admissionCheck: off
 fit

@@ -40,6 +40,8 @@ def test_the_text_of_kueues_own_configuration_is_read() -> None:
             "waitForPodsReady": {
                 "timeout": "5m",
                 "recoveryTimeout": "3m",
+                "unscheduledTimeout": "2m",
+                "maxTimeoutOnWorkload": "3h",
                 "blockAdmission": True,
                 "requeuingStrategy": {
                     "timestamp": "Eviction",
@@ -51,13 +53,19 @@ def test_the_text_of_kueues_own_configuration_is_read() -> None:
             "manageJobsWithoutQueueName": True,
             "managedJobsNamespaceSelector": {"matchLabels": {"team": "ml"}},
             "integrations": {"frameworks": ["batch/job", "pod"]},
-            "featureGates": {"SchedulerLibraryIntegration": True, "TopologyAwareScheduling": False},
+            "featureGates": {
+                "SchedulerLibraryIntegration": True,
+                "TopologyAwareScheduling": False,
+                "WorkloadLevelWaitForPodsReady": True,
+                "WaitForPodsReadyMaxNotReady": True,
+            },
             "objectRetentionPolicies": {"workloads": {"afterFinished": None, "afterDeactivatedByKueue": "1h"}},
         }
     )
     assert found == KueueSettings(
         pods_ready_seconds=300,
         recovery_seconds=180,
+        unscheduled_seconds=120,
         block_admission=True,
         backoff_limit=4,
         backoff_base_seconds=30,
@@ -65,6 +73,8 @@ def test_the_text_of_kueues_own_configuration_is_read() -> None:
         deletes_deactivated=True,
         scheduler_library=True,
         topology_aware=False,
+        workload_timeouts=True,
+        max_not_ready=True,
         manage_without_queue_name=True,
         frameworks=frozenset({"batch/job", "pod"}),
         managed_namespaces={"matchLabels": {"team": "ml"}},
@@ -83,7 +93,7 @@ def test_the_release_is_unknown_unless_it_is_stated(written: str | None, release
         ({"timeout": "0s"}, 1800, 1800),
         ({"recoveryTimeout": "0s"}, 1800, None),
         ({"recoveryTimeout": None}, 1800, 1800),
-        ({"enable": False, "blockAdmission": True}, None, None),
+        ({"enable": False, "blockAdmission": True, "unscheduledTimeout": "5m"}, None, None),
     ],
     ids=["one timeout counts for both", "0 is the default", "a recovery of 0 is off", "null is missing", "off"],
 )
@@ -93,6 +103,7 @@ def test_the_timeouts_are_read_as_kueue_reads_them(
     found = kueue({"waitForPodsReady": section})
     assert (found.pods_ready_seconds, found.recovery_seconds) == (ready, recovery)
     assert not found.block_admission
+    assert found.unscheduled_seconds is None
 
 
 @pytest.mark.parametrize(
@@ -121,7 +132,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"waitForPodsReady": {"blockAdmision": True}},
         [
             "kueue.waitForPodsReady.blockAdmision: true: is an unknown key; did you mean blockAdmission? (allowed: "
-            "enable, timeout, recoveryTimeout, blockAdmission, requeuingStrategy)"
+            "enable, timeout, recoveryTimeout, unscheduledTimeout, maxTimeoutOnWorkload, blockAdmission, "
+            "requeuingStrategy)"
         ],
     ),
     "a key of Kueue on which no gang depends": (

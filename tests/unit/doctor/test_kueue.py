@@ -85,6 +85,19 @@ COMPARED: dict[str, tuple[Snapshot, list[tuple[str, str]]]] = {
         [],
     ),
     "the gate that turns waiting off": (beside({"featureGates": {"DisableWaitForPodsReady": True}}), OFF),
+    "what 0.20 has more": (
+        beside(
+            {
+                "waitForPodsReady": {"unscheduledTimeout": "5m"},
+                "featureGates": {"WorkloadLevelWaitForPodsReady": True, "WaitForPodsReadyMaxNotReady": True},
+            }
+        ),
+        [
+            ("waitForPodsReady.unscheduledTimeout", Text('"300s"', '"0s"')),
+            ("featureGates.WorkloadLevelWaitForPodsReady", Text("true", "false")),
+            ("featureGates.WaitForPodsReadyMaxNotReady", Text("true", "false")),
+        ],
+    ),
     "gates on the command line": (
         beside({}, "v1beta2", "--feature-gates=SchedulerLibraryIntegration=true,TopologyAwareScheduling=false"),
         [

@@ -214,6 +214,17 @@ def test_kueue_stops_a_gang_that_runs_with_its_minimum_if_it_waits_for_pods(kueu
     assert found(pod_clique_set(worker), kueue=kueue) == ([place] if told else [])
 
 
+@pytest.mark.parametrize(
+    ("spared", "gate", "told"), [("2", True, False), ("1", True, True), ("two", True, True), ("2", False, True)]
+)
+def test_a_gang_may_run_with_its_minimum_if_kueue_may_miss_so_many_pods(spared: str, gate: bool, told: bool) -> None:
+    worker = in_group("worker", 4, "4")
+    worker["spec"]["minAvailable"] = 2
+    worker["annotations"]["kueue.x-k8s.io/pod-group-max-not-ready-count"] = spared
+    kueue = KueueSettings(max_not_ready=gate)
+    assert [rule for rule, _, _ in found(pod_clique_set(worker), kueue=kueue)] == (["ready-minimum"] if told else [])
+
+
 def test_an_old_size_does_not_refuse_an_update() -> None:
     old = pod_clique_set(in_group("worker", 2, "3"), labels={"rollcall.dev/scheduler": "koord-scheduler"})
     verdict = validate(old, old)

@@ -40,6 +40,11 @@ DEFAULT = KueueSettings()
 OFF = KueueSettings(pods_ready_seconds=None, recovery_seconds=None)
 SHORT = KueueSettings(pods_ready_seconds=300)
 LONG = KueueSettings(pods_ready_seconds=14_400)
+UNSCHEDULED = KueueSettings(unscheduled_seconds=300)
+STATED = KueueSettings(workload_timeouts=True)
+WAITS_SHORT, WAITS_LONG = (
+    {"kueue.x-k8s.io/wait-for-pods-ready": f'{{"timeoutSeconds": {seconds}}}'} for seconds in (300, 7200)
+)
 BLOCKS = KueueSettings(block_admission=True)
 COUNTS = KueueSettings(backoff_limit=3)
 DELETES = KueueSettings(backoff_limit=3, deletes_deactivated=True)
@@ -108,6 +113,16 @@ def test_ordinary_use_is_quiet(manifest: Manifest, kueue: KueueSettings, schedul
     [
         (job(labels=QUEUED), SHORT, [f"kueue/ready-timeout {AT_QUEUE}"]),
         (job(labels=QUEUED, parallelism=1, completions=1), SHORT, []),
+        (job(labels=QUEUED), UNSCHEDULED, [f"kueue/ready-timeout {AT_QUEUE}"]),
+        (job(labels=QUEUED, annotations=WAITS_SHORT), STATED, [f"kueue/ready-timeout {AT_QUEUE}"]),
+        (job(labels=QUEUED, annotations=WAITS_SHORT), DEFAULT, []),
+        (job(labels=QUEUED, annotations=WAITS_LONG), replace(SHORT, workload_timeouts=True), []),
+        (job_set(*DOWNLOAD, labels=QUEUED, annotations=WAITS_LONG), STATED, []),
+        (
+            job_set(*DOWNLOAD, labels=QUEUED, annotations=WAITS_LONG),
+            replace(STATED, unscheduled_seconds=1800),
+            ["kueue/ready-in-turn spec.replicatedJobs[1].dependsOn"],
+        ),
         (job(), SHORT, []),
         (job(labels=QUEUED), replace(SHORT, frameworks=frozenset({"pod"})), []),
         (job_set(*STEPS, labels=QUEUED, **IN_ORDER), DEFAULT, [f"kueue/ready-timeout {AT_QUEUE}"]),
@@ -184,9 +199,10 @@ def test_a_scheduler_in_the_template_is_refused_only_up_to_the_release_that_igno
 def test_the_priority_class_that_kueue_writes_itself_is_not_told(name: str, expected: int) -> None:
     labels = {**QUEUED, "kueue.x-k8s.io/priority-class": name}
     facts = replace(WELL, priority_classes={"high": PriorityClass(1000, is_default=False)})
-    assert told(job(labels=labels), facts=facts) == ["kueue/priority metadata.labels[kueue.x-k8s.io/priority-class]"][
-        :expected
-    ]
+    assert (
+        told(job(labels=labels), facts=facts)
+        == ["kueue/priority metadata.labels[kueue.x-k8s.io/priority-class]"][:expected]
+    )
 
 
 def test_a_deleted_job_is_named() -> None:

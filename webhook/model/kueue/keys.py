@@ -21,6 +21,8 @@ DEFAULT_PRIORITY_CLASS = "default"
 PREBUILT_WORKLOAD = f"{GROUP}/prebuilt-workload-name"
 # An annotation: who must remove it before Kueue admits the Workload.
 ADMISSION_GATED_BY = f"{GROUP}/admission-gated-by"
+# An annotation, since 0.20: the times of waitForPodsReady for one workload, which Kueue copies to its Workload.
+WAIT_FOR_PODS_READY = f"{GROUP}/wait-for-pods-ready"
 
 # Annotations of a Job: partial admission, and whether its completions follow its parallelism; elastic Jobs.
 MIN_PARALLELISM = f"{GROUP}/job-min-parallelism"
@@ -31,6 +33,8 @@ ELASTIC_JOB = f"{GROUP}/elastic-job"
 POD_GROUP_NAME = f"{GROUP}/pod-group-name"
 POD_GROUP_TOTAL_COUNT = f"{GROUP}/pod-group-total-count"
 POD_GROUP_FAST_ADMISSION = f"{GROUP}/pod-group-fast-admission"
+# Since 0.20: how many pods of the group may be missing or not ready when Kueue calls the group ready.
+POD_GROUP_MAX_NOT_READY_COUNT = f"{GROUP}/pod-group-max-not-ready-count"
 ROLE_HASH = f"{GROUP}/role-hash"
 # A label and a finalizer of pods that Kueue holds by a gate.
 MANAGED = f"{GROUP}/managed"
@@ -113,6 +117,7 @@ ACTIVE = "Active"
 QUOTA_RESERVED = "QuotaReserved"
 ADMITTED = "Admitted"
 PODS_READY = "PodsReady"
+PODS_SCHEDULED = "PodsScheduled"
 EVICTED = "Evicted"
 PREEMPTED = "Preempted"
 REQUEUED = "Requeued"
@@ -126,6 +131,7 @@ WORKLOAD_CONDITIONS = frozenset(
         QUOTA_RESERVED,
         ADMITTED,
         PODS_READY,
+        PODS_SCHEDULED,
         EVICTED,
         PREEMPTED,
         REQUEUED,
@@ -155,8 +161,10 @@ PENDING_EVALUATION = "PendingEvaluation"
 DRA_RESOURCES_UNRESOLVED = "DRAResourcesUnresolved"
 # Reasons of Admitted=False.
 PENDING_DELAYED_TOPOLOGY_REQUESTS = "PendingDelayedTopologyRequests"
-# A reason of PodsReady.
+# Reasons of PodsReady, and causes of an eviction. The last one, since 0.20, is also a reason of PodsScheduled.
+WAIT_FOR_START = "WaitForStart"
 WAIT_FOR_RECOVERY = "WaitForRecovery"
+WAIT_FOR_SCHEDULING = "WaitForScheduling"
 # Reasons of Evicted. The last one is the start of a reason.
 PODS_READY_TIMEOUT = "PodsReadyTimeout"
 BY_ADMISSION_CHECK = "AdmissionCheck"

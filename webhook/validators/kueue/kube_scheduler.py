@@ -70,8 +70,8 @@ def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context
             yield Finding(
                 at=path,
                 found=name,
-                why="with the gate SchedulerLibraryIntegration, Kueue up to 0.19 knows only default-scheduler and admits "
-                "no other",
+                why="with the gate SchedulerLibraryIntegration, Kueue up to 0.19 knows only default-scheduler and "
+                "admits no other",
                 remedy=_OF_PODS if isinstance(workload, PodCliqueSet) else _OF_TEMPLATES,
             )
 
