@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from webhook.config.kueue_section import seconds_of
 from webhook.config.sections import DURATION_PATTERN
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.controllers import KUEUE as KUEUE_CONTROLLER
 from webhook.doctor.deployments import pod_of
 from webhook.doctor.examples import installed
-from webhook.doctor.kueue import KUEUE_CONFIGURATION, kueue_webhook, kueues, releases_of, running_kueue
+from webhook.doctor.kueue import KUEUE_CONFIGURATION, kueue_webhook, kueues, running_kueue
 from webhook.doctor.neighbours import KUEUE
 from webhook.doctor.parts import MUTATING_WEBHOOKS
 from webhook.doctor.snapshot import Snapshot, known
@@ -55,7 +56,7 @@ class InstalledKueue(NamedTuple):
         if configuration is None or deployment is None:
             return None
         gates = {name: value is True for name, value in mapping(configuration.get("featureGates")).items()}
-        release = next(releases_of(deployment), None)
+        release = next(KUEUE_CONTROLLER.releases(deployment), None)
         return cls(configuration, key_of(deployment)[0], {**gates, **dict(_gates_of(deployment))}, release)
 
 

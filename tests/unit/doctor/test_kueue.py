@@ -226,6 +226,27 @@ def test_kueues_webhook_for_train_jobs_is_called_once(snapshot: Snapshot, wanted
     assert found == [(level, where, said) for level, said in wanted]
 
 
+PAIRS: list[tuple[str, str, bool]] = [
+    ("v0.19.2", "v2.2.1", True),
+    ("v0.19.2", "v2.3.0", False),
+    ("v0.20.0", "v2.2.1", False),
+    ("v0.20.1", "v2.3.1", True),
+    ("v0.21.0", "v2.4.0", True),
+    ("main", "v2.3.0", True),
+    ("v0.20.0", "latest", True),
+]
+
+
+@pytest.mark.parametrize(("kueue", "trainer", "together"), PAIRS)
+def test_kueue_and_trainer_are_of_releases_that_go_together(kueue: str, trainer: str, together: bool) -> None:
+    image = f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{trainer}"
+    every = (running_kueue(kueue), PODS, deployment("trainer", image, "kubeflow-system"))
+    wanted = [(Level.WARNING, "Deployment kubeflow-system/trainer", Text(trainer[1:], kueue[1:]))]
+    assert reported(installed(*every), "kueue/trainer") == ([] if together else wanted)
+    without = configured(kueue={"integrations": {"frameworks": ["batch/job"]}})
+    assert reported(installed(*every, settings=without), "kueue/trainer") == []
+
+
 RELEASES = {
     "the release of the tests": (running_kueue("v0.19.3"), []),
     "a newer one": (running_kueue("v0.20.1"), [Text("Kueue", "0.20.1", "0.19")]),

@@ -167,7 +167,7 @@ def test_a_step_of_a_train_job_is_told_at_its_runtime() -> None:
 
 
 OLD, NEW = (Api("kueue.x-k8s.io", version, "LocalQueue") for version in ("v1beta1", "v1beta2"))
-# The stated release and the versions that the cluster serves; then whether a foreign scheduler is refused, None: unknown.
+# The stated release and the versions that the cluster serves; then whether another scheduler is refused, None: unknown.
 LIBRARY: dict[str, tuple[str | None, frozenset[Api] | None, bool | None]] = {
     "0.19 is stated": ("0.19", None, True),
     "0.20 is stated": ("0.20", None, False),
