@@ -103,6 +103,7 @@ def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
     yield f"  TopologyAwareScheduling: {_word(kueue.topology_aware)}"
     yield f"  WorkloadLevelWaitForPodsReady: {_word(kueue.workload_timeouts)}"
     yield f"  WaitForPodsReadyMaxNotReady: {_word(kueue.max_not_ready)}"
+    yield f"  BringYourOwnPodGroup: {_word(kueue.counts_minimums)}"
     yield f"  afterDeactivatedByKueue: {'deletes workloads' if kueue.deletes_deactivated else 'unset'}"
 
 

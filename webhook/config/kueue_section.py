@@ -117,6 +117,7 @@ class FeatureGatesSection(_Inner):
     TopologyAwareScheduling: bool = True
     WorkloadLevelWaitForPodsReady: bool = False
     WaitForPodsReadyMaxNotReady: bool = False
+    BringYourOwnPodGroup: bool = False
 
 
 class WorkloadRetentionSection(_Inner):
@@ -170,6 +171,7 @@ def kueue_settings(section: KueueSection) -> KueueSettings:
         topology_aware=section.featureGates.TopologyAwareScheduling,
         workload_timeouts=section.featureGates.WorkloadLevelWaitForPodsReady,
         max_not_ready=section.featureGates.WaitForPodsReadyMaxNotReady,
+        counts_minimums=section.featureGates.BringYourOwnPodGroup,
         manage_without_queue_name=section.manageJobsWithoutQueueName,
         frameworks=frozenset(section.integrations.frameworks or INSTALLED_FRAMEWORKS),
         managed_namespaces=_selector(section.managedJobsNamespaceSelector),

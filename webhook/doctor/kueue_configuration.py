@@ -83,6 +83,7 @@ def settings_of(kueue: InstalledKueue) -> KueueSettings:
         topology_aware=gates.get("TopologyAwareScheduling", True),
         workload_timeouts=gates.get("WorkloadLevelWaitForPodsReady", False),
         max_not_ready=gates.get("WaitForPodsReadyMaxNotReady", False),
+        counts_minimums=gates.get("BringYourOwnPodGroup", False),
         manage_without_queue_name=flag(configuration.get("manageJobsWithoutQueueName")),
         frameworks=frozenset(map(str, sequence(integrations.get("frameworks")) or _FRAMEWORKS)),
         managed_namespaces=_outside(kueue) if selector is None else dict(mapping(selector)),
@@ -152,6 +153,7 @@ def _stated(settings: KueueSettings) -> dict[str, Any]:
         "featureGates.TopologyAwareScheduling": settings.topology_aware,
         "featureGates.WorkloadLevelWaitForPodsReady": settings.workload_timeouts,
         "featureGates.WaitForPodsReadyMaxNotReady": settings.max_not_ready,
+        "featureGates.BringYourOwnPodGroup": settings.counts_minimums,
         "objectRetentionPolicies.workloads.afterDeactivatedByKueue": (
             "a duration" if settings.deletes_deactivated else None
         ),

@@ -136,6 +136,7 @@ trainer.kubeflow.org/trainjob, workload.codeflare.dev/appwrapper
   TopologyAwareScheduling: true
   WorkloadLevelWaitForPodsReady: false
   WaitForPodsReadyMaxNotReady: false
+  BringYourOwnPodGroup: false
   afterDeactivatedByKueue: unset
   admissionCheck: off
 fit

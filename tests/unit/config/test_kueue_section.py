@@ -58,6 +58,7 @@ def test_the_text_of_kueues_own_configuration_is_read() -> None:
                 "TopologyAwareScheduling": False,
                 "WorkloadLevelWaitForPodsReady": True,
                 "WaitForPodsReadyMaxNotReady": True,
+                "BringYourOwnPodGroup": True,
             },
             "objectRetentionPolicies": {"workloads": {"afterFinished": None, "afterDeactivatedByKueue": "1h"}},
         }
@@ -75,6 +76,7 @@ def test_the_text_of_kueues_own_configuration_is_read() -> None:
         topology_aware=False,
         workload_timeouts=True,
         max_not_ready=True,
+        counts_minimums=True,
         manage_without_queue_name=True,
         frameworks=frozenset({"batch/job", "pod"}),
         managed_namespaces={"matchLabels": {"team": "ml"}},

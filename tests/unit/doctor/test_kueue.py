@@ -89,13 +89,18 @@ COMPARED: dict[str, tuple[Snapshot, list[tuple[str, str]]]] = {
         beside(
             {
                 "waitForPodsReady": {"unscheduledTimeout": "5m"},
-                "featureGates": {"WorkloadLevelWaitForPodsReady": True, "WaitForPodsReadyMaxNotReady": True},
+                "featureGates": {
+                    "WorkloadLevelWaitForPodsReady": True,
+                    "WaitForPodsReadyMaxNotReady": True,
+                    "BringYourOwnPodGroup": True,
+                },
             }
         ),
         [
             ("waitForPodsReady.unscheduledTimeout", Text('"300s"', '"0s"')),
             ("featureGates.WorkloadLevelWaitForPodsReady", Text("true", "false")),
             ("featureGates.WaitForPodsReadyMaxNotReady", Text("true", "false")),
+            ("featureGates.BringYourOwnPodGroup", Text("true", "false")),
         ],
     ),
     "gates on the command line": (

@@ -78,6 +78,8 @@ class KueueSettings:
     # The gates WorkloadLevelWaitForPodsReady and WaitForPodsReadyMaxNotReady, both since 0.20.
     workload_timeouts: bool = False
     max_not_ready: bool = False
+    # The gate BringYourOwnPodGroup of the proposal KEP-13150, which no release has yet.
+    counts_minimums: bool = False
     manage_without_queue_name: bool = False
     frameworks: frozenset[str] = frozenset(INSTALLED_FRAMEWORKS)
     # A label selector for namespaces, as managedJobsNamespaceSelector.
