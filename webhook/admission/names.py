@@ -42,7 +42,9 @@ def with_names(
     rules = [bound for subject in subjects for bound in profile.name_rules[subject][ceiling]]
     # These rules ask nothing about the scheduler, so its context need not be made.
     choice = Choice(profile.name, ROOT, settings.available)
-    context: Context[None] = Context(facts, choice, {}, None, configured_keys=settings.configured_keys)
+    context: Context[None] = Context(
+        facts, choice, {}, None, configured_keys=settings.configured_keys, kueue=settings.kueue
+    )
     outcome = run_each(rules, context, found)
     if not (outcome.findings or outcome.unjudged):
         return verdict

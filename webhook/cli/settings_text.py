@@ -89,9 +89,11 @@ def _judging(shadow: Shadow) -> str:
 def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
     """Yield how Kueue is said to be installed."""
     yield "kueue"
+    yield f"  version: {'as served' if kueue.release is None else f'{kueue.release.major}.{kueue.release.minor}'}"
     yield f"  waitForPodsReady: {_seconds(kueue.pods_ready_seconds)}"
     if kueue.pods_ready_seconds is not None:
         yield f"  recoveryTimeout: {_seconds(kueue.recovery_seconds)}"
+        yield f"  unscheduledTimeout: {_seconds(kueue.unscheduled_seconds)}"
         yield f"  blockAdmission: {_word(kueue.block_admission)}"
         yield f"  backoffLimitCount: {_word(kueue.backoff_limit)}"
     yield f"  manageJobsWithoutQueueName: {_word(kueue.manage_without_queue_name)}"
@@ -99,6 +101,9 @@ def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
     yield f"  frameworks: {', '.join(sorted(kueue.frameworks))}"
     yield f"  SchedulerLibraryIntegration: {_word(kueue.scheduler_library)}"
     yield f"  TopologyAwareScheduling: {_word(kueue.topology_aware)}"
+    yield f"  WorkloadLevelWaitForPodsReady: {_word(kueue.workload_timeouts)}"
+    yield f"  WaitForPodsReadyMaxNotReady: {_word(kueue.max_not_ready)}"
+    yield f"  BringYourOwnPodGroup: {_word(kueue.counts_minimums)}"
     yield f"  afterDeactivatedByKueue: {'deletes workloads' if kueue.deletes_deactivated else 'unset'}"
 
 

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from webhook.config.sections import DURATION_PATTERN, Section, on_or_off
 from webhook.model.kueue.settings import INSTALLED, INSTALLED_FRAMEWORKS, INSTALLED_SELECTOR, KueueSettings
+from webhook.model.version import Version
 
 Duration = Annotated[str, Field(pattern=DURATION_PATTERN)]
 Framework = Literal[
@@ -39,6 +40,13 @@ Framework = Literal[
 ]
 _Seconds = Annotated[int, Field(ge=0, le=2_147_483_647)]
 _UNITS = {"h": Fraction(3600), "m": Fraction(60), "s": Fraction(1), "ms": Fraction(1, 1000)}
+
+
+def _quoted(value: object) -> object:
+    """Refuses a release that YAML reads as a number: 0.20 would become 0.2."""
+    if isinstance(value, int | float):
+        raise ValueError("must be a string; quote it")
+    return value
 
 
 class _Inner(Section):
@@ -67,6 +75,10 @@ class PodsReadySection(_Inner):
     enable: bool = True
     timeout: Duration = "30m"
     recoveryTimeout: Duration | None = None
+    # Of Kueue 0.20. Kueue refuses the first one without its feature gate, and the second one only bounds what a
+    # workload may state.
+    unscheduledTimeout: Duration | None = None
+    maxTimeoutOnWorkload: Duration | None = None
     blockAdmission: bool = False
     requeuingStrategy: RequeuingSection = RequeuingSection()
 
@@ -103,6 +115,9 @@ class FeatureGatesSection(_Inner):
 
     SchedulerLibraryIntegration: bool = False
     TopologyAwareScheduling: bool = True
+    WorkloadLevelWaitForPodsReady: bool = False
+    WaitForPodsReadyMaxNotReady: bool = False
+    BringYourOwnPodGroup: bool = False
 
 
 class WorkloadRetentionSection(_Inner):
@@ -122,7 +137,8 @@ class KueueSection(Section):
     """How Kueue is installed, by the keys of its own Configuration. It is no object of the API, so it cannot be read.
     The defaults are those that Kueue is installed with. Rules use them where the cluster has Kueue. `admissionCheck` is
     whether the reconciler answers AdmissionChecks with the controllerName rollcall.dev/gang: not (`off`), always with
-    Ready and an event (`audit`), or with Rejected for what can never start (`on`).
+    Ready and an event (`audit`), or with Rejected for what can never start (`on`). `version` is Kueue's release, for
+    files; a cluster shows it.
     """
 
     waitForPodsReady: PodsReadySection = PodsReadySection()
@@ -131,7 +147,8 @@ class KueueSection(Section):
     integrations: IntegrationsSection = IntegrationsSection()
     featureGates: FeatureGatesSection = FeatureGatesSection()
     objectRetentionPolicies: RetentionSection = RetentionSection()
-    # The one key that Kueue does not have.
+    # The two keys that Kueue does not have.
+    version: Annotated[Literal["0.19", "0.20"] | None, BeforeValidator(_quoted)] = None
     admissionCheck: Annotated[Literal["off", "audit", "on"], BeforeValidator(on_or_off)] = "off"
 
 
@@ -144,6 +161,7 @@ def kueue_settings(section: KueueSection) -> KueueSettings:
     return KueueSettings(
         pods_ready_seconds=timeout if ready.enable else None,
         recovery_seconds=recovery if ready.enable else None,
+        unscheduled_seconds=(seconds_of(ready.unscheduledTimeout or "0") or None) if ready.enable else None,
         block_admission=ready.enable and ready.blockAdmission,
         backoff_limit=requeuing.backoffLimitCount,
         backoff_base_seconds=requeuing.backoffBaseSeconds,
@@ -151,9 +169,13 @@ def kueue_settings(section: KueueSection) -> KueueSettings:
         deletes_deactivated=section.objectRetentionPolicies.workloads.afterDeactivatedByKueue is not None,
         scheduler_library=section.featureGates.SchedulerLibraryIntegration,
         topology_aware=section.featureGates.TopologyAwareScheduling,
+        workload_timeouts=section.featureGates.WorkloadLevelWaitForPodsReady,
+        max_not_ready=section.featureGates.WaitForPodsReadyMaxNotReady,
+        counts_minimums=section.featureGates.BringYourOwnPodGroup,
         manage_without_queue_name=section.manageJobsWithoutQueueName,
         frameworks=frozenset(section.integrations.frameworks or INSTALLED_FRAMEWORKS),
         managed_namespaces=_selector(section.managedJobsNamespaceSelector),
+        release=None if section.version is None else Version.parse(section.version),
     )
 
 

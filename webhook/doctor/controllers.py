@@ -31,13 +31,18 @@ class Controller(NamedTuple):
         """The tags of its images in a Deployment."""
         return (tag for image, tag in images(deployment) if self.image.search(image))
 
+    def releases(self, deployment: Manifest) -> Iterator[Version]:
+        """The releases in the tags of its images in a Deployment. Other tags say nothing."""
+        return (version for tag in self.tags(deployment) if (version := Version.parse(tag)) is not None)
+
 
 KUEUE = Controller("Kueue", re.compile(r"(^|/)kueue$"), Version(0, 19))
+TRAINER = Controller("Trainer", re.compile(r"(^|/)trainer-controller-manager$"), Version(2, 2))
 CONTROLLERS = (
     KUEUE,
     Controller("JobSet", re.compile(r"(^|/)jobset$"), Version(0, 12)),
     Controller("LeaderWorkerSet", re.compile(r"(^|/)lws$"), Version(0, 9)),
-    Controller("Trainer", re.compile(r"(^|/)trainer-controller-manager$"), Version(2, 2)),
+    TRAINER,
     Controller("KubeRay", re.compile(r"(^|/)kuberay/operator$"), Version(1, 6)),
 )
 
@@ -61,9 +66,8 @@ def release(snapshot: Snapshot) -> Symptoms:
     """
     for raw in snapshot.all(DEPLOYMENTS):
         for controller in CONTROLLERS:
-            for tag in controller.tags(raw):
-                runs = Version.parse(tag)
-                if runs is not None and runs[:2] != controller.tested[:2]:
+            for runs in controller.releases(raw):
+                if runs[:2] != controller.tested[:2]:
                     major, minor, _ = controller.tested
                     yield Symptom(
                         f"Deployment {'/'.join(key_of(raw))}",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
-from webhook.doctor.controllers import KUEUE
+from webhook.doctor.controllers import KUEUE, TRAINER
 from webhook.doctor.deployments import ConfigurationFile
 from webhook.doctor.examples import deployment, installed, namespace, webhook_of
 from webhook.doctor.neighbours import KUEUE as KUEUE_WEBHOOKS
@@ -28,6 +28,8 @@ _MUTATING = "MutatingWebhookConfiguration"
 _NAME = "kueue-mutating-webhook-configuration"
 # The first series that contains pull request 15213: the webhook writes its patch once.
 _WRITES_ONCE = Version(0, 20)
+# The first series of Kueue and of Trainer that go together; those before them do, too.
+_TOGETHER = Version(0, 20), Version(2, 3)
 
 
 def is_kueue(snapshot: Snapshot, deployment: Manifest) -> bool:
@@ -91,7 +93,7 @@ def reinvocation(snapshot: Snapshot) -> Symptoms:
 
     Source: kubernetes-sigs/kueue, issue 15210 and pull request 15213; pkg/controller/jobs/trainjob/trainjob_webhook.go.
     """
-    if any(_writes_once(raw) for raw in kueues(snapshot)):
+    if any(release >= _WRITES_ONCE for raw in kueues(snapshot) for release in KUEUE.releases(raw)):
         return
     opted_in = [
         name_of(raw) for raw in snapshot.all(NAMESPACES) if labels_of(raw).get(SCHEDULER_LABEL, OPTED_OUT) != OPTED_OUT
@@ -113,8 +115,45 @@ def reinvocation(snapshot: Snapshot) -> Symptoms:
 _TRAIN_JOB_CREATED = ("trainer.kubeflow.org", "trainjobs", "CREATE")
 
 
-def _writes_once(deployment: Manifest) -> bool:
-    return any((runs := Version.parse(tag)) is not None and runs >= _WRITES_ONCE for tag in KUEUE.tags(deployment))
+def _trainer(tag: str) -> Manifest:
+    image = f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{tag}"
+    return deployment("kubeflow-trainer-controller-manager", image, "kubeflow-system")
+
+
+def _with_trainer(kueue: str, trainer: str) -> Snapshot:
+    return installed(running_kueue(kueue), kueue_webhook("mpod.kb.io", "pods"), _trainer(trainer))
+
+
+@check(
+    "kueue/trainer",
+    level=Level.WARNING,
+    passes=lambda: _with_trainer("v0.20.0", "v2.3.0"),
+    fails=lambda: _with_trainer("v0.20.0", "v2.2.1"),
+)
+def trainer(snapshot: Snapshot) -> Symptoms:
+    """Kueue and Trainer run in releases that go together. Kueue computes the pods of a TrainJob with the code of one
+    release of Trainer: with 2.2 up to 0.19, with 2.3 from 0.20 on. Trainer 2.2 and 2.3 have no compatible API. The
+    releases are read from the tags of the images; other tags are not judged. Without TrainJobs among the frameworks of
+    the `kueue:` block nothing is checked.
+
+    Source: kubernetes-sigs/kueue, CHANGELOG-0.20 (pull request 14504); go.mod of v0.19.0 and of the main branch.
+    """
+    if not snapshot.settings.kueue.integrates("TrainJob"):
+        return
+    releases = [release for raw in kueues(snapshot) for release in KUEUE.releases(raw)]
+    of_kueue, of_trainer = _TOGETHER
+    for raw in snapshot.all(DEPLOYMENTS):
+        for runs in TRAINER.releases(raw):
+            for release in releases:
+                if (release >= of_kueue) is not (runs >= of_trainer):
+                    goes = "2.3 or a later one" if release >= of_kueue else "2.2"
+                    yield Symptom(
+                        f"Deployment {'/'.join(key_of(raw))}",
+                        f"Trainer runs in release {runs}, and Kueue in {release}",
+                        "Kueue computes the pods of TrainJobs with the code of another release of Trainer: it may "
+                        "count other pods than Trainer makes, or write what Trainer does not read",
+                        f"install Trainer {goes} beside this Kueue",
+                    )
 
 
 def _of_pods(*left_out: str) -> Manifest:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from webhook.config.kueue_section import seconds_of
 from webhook.config.sections import DURATION_PATTERN
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.controllers import KUEUE as KUEUE_CONTROLLER
 from webhook.doctor.deployments import pod_of
 from webhook.doctor.examples import installed
 from webhook.doctor.kueue import KUEUE_CONFIGURATION, kueue_webhook, kueues, running_kueue
@@ -25,6 +26,7 @@ from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.projections import key_of, name_of
 from webhook.model.reading import Malformed, Manifest, flag, integer, mapping, sequence, text
 from webhook.model.selectors import NAMESPACE_NAME
+from webhook.model.version import Version
 
 _KIND = MUTATING_WEBHOOKS.resource.api.kind
 # The defaults of v1beta2, and of v1beta1 where they differ.
@@ -37,11 +39,14 @@ _LONGEST = 200
 
 
 class InstalledKueue(NamedTuple):
-    """Kueue's Configuration, the namespace that it runs in, and its feature gates."""
+    """Kueue's Configuration, the namespace that it runs in, its feature gates, and its release by the tag of its
+    image.
+    """
 
     configuration: Mapping[str, Any]
     namespace: str
     gates: Mapping[str, bool]
+    release: Version | None
 
     @classmethod
     def found_in(cls, snapshot: Snapshot) -> InstalledKueue | None:
@@ -51,7 +56,8 @@ class InstalledKueue(NamedTuple):
         if configuration is None or deployment is None:
             return None
         gates = {name: value is True for name, value in mapping(configuration.get("featureGates")).items()}
-        return cls(configuration, key_of(deployment)[0], {**gates, **dict(_gates_of(deployment))})
+        release = next(KUEUE_CONTROLLER.releases(deployment), None)
+        return cls(configuration, key_of(deployment)[0], {**gates, **dict(_gates_of(deployment))}, release)
 
 
 def _gates_of(deployment: Manifest) -> Iterator[tuple[str, bool]]:
@@ -75,6 +81,9 @@ def settings_of(kueue: InstalledKueue) -> KueueSettings:
         deletes_deactivated=retention.get("afterDeactivatedByKueue") is not None,
         scheduler_library=gates.get("SchedulerLibraryIntegration", False),
         topology_aware=gates.get("TopologyAwareScheduling", True),
+        workload_timeouts=gates.get("WorkloadLevelWaitForPodsReady", False),
+        max_not_ready=gates.get("WaitForPodsReadyMaxNotReady", False),
+        counts_minimums=gates.get("BringYourOwnPodGroup", False),
         manage_without_queue_name=flag(configuration.get("manageJobsWithoutQueueName")),
         frameworks=frozenset(map(str, sequence(integrations.get("frameworks")) or _FRAMEWORKS)),
         managed_namespaces=_outside(kueue) if selector is None else dict(mapping(selector)),
@@ -100,6 +109,7 @@ def _pods_ready(kueue: InstalledKueue) -> Manifest:
         "pods_ready_seconds": timeout,
         # 0 turns it off.
         "recovery_seconds": timeout if recovery is None else recovery or None,
+        "unscheduled_seconds": _seconds(block.get("unscheduledTimeout")) or None,
         "block_admission": old if blocks is None else flag(blocks),
         "backoff_limit": integer(strategy.get("backoffLimitCount")),
         "backoff_base_seconds": _or(integer(strategy.get("backoffBaseSeconds")), _BASE),
@@ -128,6 +138,7 @@ def _stated(settings: KueueSettings) -> dict[str, Any]:
         found |= {
             "waitForPodsReady.timeout": f"{settings.pods_ready_seconds}s",
             "waitForPodsReady.recoveryTimeout": f"{settings.recovery_seconds or 0}s",
+            "waitForPodsReady.unscheduledTimeout": f"{settings.unscheduled_seconds or 0}s",
             "waitForPodsReady.blockAdmission": settings.block_admission,
             "waitForPodsReady.requeuingStrategy.backoffLimitCount": settings.backoff_limit,
             "waitForPodsReady.requeuingStrategy.backoffBaseSeconds": settings.backoff_base_seconds,
@@ -140,6 +151,9 @@ def _stated(settings: KueueSettings) -> dict[str, Any]:
         "integrations.frameworks": sorted(settings.frameworks & _ASKED_ABOUT),
         "featureGates.SchedulerLibraryIntegration": settings.scheduler_library,
         "featureGates.TopologyAwareScheduling": settings.topology_aware,
+        "featureGates.WorkloadLevelWaitForPodsReady": settings.workload_timeouts,
+        "featureGates.WaitForPodsReadyMaxNotReady": settings.max_not_ready,
+        "featureGates.BringYourOwnPodGroup": settings.counts_minimums,
         "objectRetentionPolicies.workloads.afterDeactivatedByKueue": (
             "a duration" if settings.deletes_deactivated else None
         ),
@@ -183,7 +197,8 @@ _FRAMEWORKS_OF_MANIFESTS = {"integrations": {"frameworks": sorted(INSTALLED.fram
 def configuration(snapshot: Snapshot) -> Symptoms:
     """The `kueue:` block of the configuration states what Kueue's Configuration says. Rules read the block, because
     Kueue's settings are no API object. The check reads the ConfigMap that Kueue's Deployment mounts, in v1beta1 or
-    v1beta2, with the defaults of Kueue 0.19. If the ConfigMap or the Deployment is not found, the finding is a note.
+    v1beta2, with the defaults of Kueue 0.19 and 0.20. The `version` of the block is compared with the tag of Kueue's
+    image. If the ConfigMap or the Deployment is not found, the finding is a note.
 
     Source: kubernetes-sigs/kueue, apis/config/{v1beta1,v1beta2} (types and defaults).
     """
@@ -200,6 +215,14 @@ def configuration(snapshot: Snapshot) -> Symptoms:
             Level.NOTE,
         )
         return
+    stated = snapshot.settings.kueue.release
+    if stated is not None and found.release is not None and stated[:2] != found.release[:2]:
+        yield Symptom(
+            "Kueue's image",
+            f"it has the release {found.release}, and the kueue: block says version {stated.major}.{stated.minor}",
+            "rules about Kueue use the block: they warn of what does not happen, or miss what does",
+            "leave version out of the kueue: block: in a cluster, the API versions that Kueue serves show it",
+        )
     theirs, ours = _stated(settings_of(found)), _stated(snapshot.settings.kueue)
     for place in [place for place in theirs if place in ours]:
         if theirs[place] != ours[place]:

@@ -62,10 +62,14 @@ class Reason(StrEnum):
     KUEUE_NO_WORKLOAD = "KueueNoWorkload"
     # Its LocalQueue or ClusterQueue is missing or stopped.
     KUEUE_QUEUE_UNUSABLE = "KueueQueueUnusable"
+    # Kueue refuses what it asks for, whatever quota there is.
+    KUEUE_MISCONFIGURED = "KueueMisconfigured"
     # Another controller has to agree first.
     KUEUE_GATED = "KueueGated"
     # It asks for more than its ClusterQueue can ever have.
     KUEUE_TOO_BIG = "KueueTooBig"
+    # No flavor of its ClusterQueue takes its pods.
+    KUEUE_NO_FLAVOR = "KueueNoFlavor"
     KUEUE_TOPOLOGY_UNKNOWN = "KueueTopologyUnknown"
     # Kueue has admitted it, and its workload is still suspended.
     KUEUE_NOT_RESUMED = "KueueNotResumed"

@@ -164,6 +164,20 @@ SERVED_VERSIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
 LAST_SERVED: Mapping[tuple[str, str, str], str] = {
     (group, kind, "v1beta1"): "Kueue v0.19 and earlier" for group, kind in SERVED_VERSIONS if group == "kueue.x-k8s.io"
 }
+# By group, kind and version: the fields of its spec that the version to write has under another name or not at all.
+# Source: kubernetes-sigs/kueue v0.19, apis/kueue/v1beta1 (the conversions to v1beta2).
+CHANGED_FIELDS: Mapping[tuple[str, str, str], Mapping[str, str]] = {
+    ("kueue.x-k8s.io", "ClusterQueue", "v1beta1"): {
+        "cohort": "write cohortName instead of cohort",
+        "admissionChecks": "write the names of admissionChecks into admissionChecksStrategy.admissionChecks[].name",
+        "flavorFungibility": "write MayStopSearch instead of Borrow and Preempt in flavorFungibility",
+    },
+    ("kueue.x-k8s.io", "Workload", "v1beta1"): {
+        "priorityClassName": "write priorityClassRef instead of priorityClassName",
+        "priorityClassSource": "write the kind and group of priorityClassRef instead of priorityClassSource",
+    },
+    ("kueue.x-k8s.io", "AdmissionCheck", "v1beta1"): {"retryDelayMinutes": "remove retryDelayMinutes"},
+}
 # By group and kind: the apiVersion and kind that took its place.
 RETIRED_KINDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("grove.io", "PodGangSet"): ("grove.io/v1alpha1", "PodCliqueSet"),

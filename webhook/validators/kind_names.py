@@ -12,6 +12,7 @@ from webhook.model.fields import LABELS, ROOT
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.keys import Api
 from webhook.model.known_kinds import (
+    CHANGED_FIELDS,
     LAST_SERVED,
     NO_GANGS,
     OTHER_WORKLOADS,
@@ -24,6 +25,7 @@ from webhook.model.known_kinds import (
 from webhook.model.near_names import NearMisses
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.version import Version
 from webhook.validators.examples import pod_clique_set
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
@@ -93,10 +95,11 @@ def _meant(manifest: AnyObject) -> tuple[str, str] | None:
 def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
     """An API server refuses an object in a version that it does not serve. A version counts as served if a
     CustomResourceDefinition in the schemas or the facts has it, if a WorkloadShape declares it, or if a current release
-    of its project has it. Where the facts say what the cluster serves, only that counts, and only then a version is
-    reported that earlier releases in use serve.
+    of its project has it. Where the facts say what the cluster serves, only that counts. The v1beta1 of Kueue, which
+    0.19 is the last release to serve, is not reported if `kueue.version` of the configuration is 0.19.
 
-    Source: the CustomResourceDefinitions of each project, and the API versions of Kubernetes 1.36 to 1.38.
+    Source: the CustomResourceDefinitions of each project, and the API versions of Kubernetes 1.36 to 1.38;
+    kubernetes-sigs/kueue, CHANGELOG-0.20 (pull request 14558).
     """
     group, version, kind = manifest.kind
     facts, api = context.facts, Api(group, version, kind)
@@ -114,18 +117,26 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
     if not served or version in served or (not here and (manifest.is_declared or api in (facts.field_names or {}))):
         return
     earlier = LAST_SERVED.get((group, kind, version))
-    if earlier is not None and not here:
-        # The cluster may run such a release.
+    if earlier is not None and not here and (context.kueue.release or _NEWEST_KUEUE) < _NEWEST_KUEUE:
         return
     reader = "this cluster does not serve" if here else "no current release serves"
+    spec = manifest.raw.get("spec")
+    fields = spec.keys() if isinstance(spec, Mapping) else ()
+    changes = [change for name, change in CHANGED_FIELDS.get((group, kind, version), {}).items() if name in fields]
+    written = " or ".join(f"{group}/{one}" if group else one for one in served)
     yield Finding(
         at=ROOT / "apiVersion",
         found=manifest.raw.get("apiVersion"),
         why=f"{reader} {kind} in the version {shown(version)}, so the API server refuses the object"
         + (f" (only {earlier} serve it)" if earlier else ""),
-        remedy="write apiVersion: " + " or ".join(f"{group}/{one}" if group else one for one in served),
-        instead=tuple(f"{group}/{one}" if group else one for one in served[:1]),
+        remedy="; ".join((f"write apiVersion: {written}", *changes)),
+        # An edit of the version alone would lose the fields that have changed.
+        instead=() if changes else tuple(f"{group}/{one}" if group else one for one in served[:1]),
     )
+
+
+# The only project of which earlier releases in use serve a version that the newest one does not.
+_NEWEST_KUEUE = Version(0, 20)
 
 
 def _other_workload(kind: str, **spec: Any) -> Manifest:

@@ -390,8 +390,9 @@ VERSIONS = {
         (_served("leaderworkerset.x-k8s.io/v2", "LeaderWorkerSet"),),
         one("kinds/version", "apiVersion", "leaderworkerset.x-k8s.io/v2"),
     ),
-    "a version that Kueue v0.19 serves": File(
-        (_served("kueue.x-k8s.io/v1beta1", "LocalQueue", spec={"clusterQueue": "a"}),)
+    "a version that Kueue v0.19 serves and v0.20 does not": File(
+        (_served("kueue.x-k8s.io/v1beta1", "LocalQueue", spec={"clusterQueue": "a"}),),
+        one("kinds/version", "apiVersion", "kueue.x-k8s.io/v1beta1"),
     ),
     "a version that no Kueue serves": File(
         (_served("kueue.x-k8s.io/v1beta7", "LocalQueue", spec={"clusterQueue": "a"}),),

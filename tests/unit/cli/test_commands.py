@@ -120,8 +120,10 @@ scheduler
 grove
   generation: auto
 kueue
+  version: as served
   waitForPodsReady: 1800s
   recoveryTimeout: 1800s
+  unscheduledTimeout: off
   blockAdmission: false
   backoffLimitCount: unset
   manageJobsWithoutQueueName: false
@@ -132,6 +134,9 @@ leaderworkerset.x-k8s.io/leaderworkerset, pod, ray.io/raycluster, ray.io/rayjob,
 trainer.kubeflow.org/trainjob, workload.codeflare.dev/appwrapper
   SchedulerLibraryIntegration: false
   TopologyAwareScheduling: true
+  WorkloadLevelWaitForPodsReady: false
+  WaitForPodsReadyMaxNotReady: false
+  BringYourOwnPodGroup: false
   afterDeactivatedByKueue: unset
   admissionCheck: off
 fit

@@ -40,6 +40,8 @@ def test_the_text_of_kueues_own_configuration_is_read() -> None:
             "waitForPodsReady": {
                 "timeout": "5m",
                 "recoveryTimeout": "3m",
+                "unscheduledTimeout": "2m",
+                "maxTimeoutOnWorkload": "3h",
                 "blockAdmission": True,
                 "requeuingStrategy": {
                     "timestamp": "Eviction",
@@ -51,13 +53,20 @@ def test_the_text_of_kueues_own_configuration_is_read() -> None:
             "manageJobsWithoutQueueName": True,
             "managedJobsNamespaceSelector": {"matchLabels": {"team": "ml"}},
             "integrations": {"frameworks": ["batch/job", "pod"]},
-            "featureGates": {"SchedulerLibraryIntegration": True, "TopologyAwareScheduling": False},
+            "featureGates": {
+                "SchedulerLibraryIntegration": True,
+                "TopologyAwareScheduling": False,
+                "WorkloadLevelWaitForPodsReady": True,
+                "WaitForPodsReadyMaxNotReady": True,
+                "BringYourOwnPodGroup": True,
+            },
             "objectRetentionPolicies": {"workloads": {"afterFinished": None, "afterDeactivatedByKueue": "1h"}},
         }
     )
     assert found == KueueSettings(
         pods_ready_seconds=300,
         recovery_seconds=180,
+        unscheduled_seconds=120,
         block_admission=True,
         backoff_limit=4,
         backoff_base_seconds=30,
@@ -65,10 +74,18 @@ def test_the_text_of_kueues_own_configuration_is_read() -> None:
         deletes_deactivated=True,
         scheduler_library=True,
         topology_aware=False,
+        workload_timeouts=True,
+        max_not_ready=True,
+        counts_minimums=True,
         manage_without_queue_name=True,
         frameworks=frozenset({"batch/job", "pod"}),
         managed_namespaces={"matchLabels": {"team": "ml"}},
     )
+
+
+@pytest.mark.parametrize(("written", "release"), [(None, None), ("0.19", (0, 19, 0)), ("0.20", (0, 20, 0))])
+def test_the_release_is_unknown_unless_it_is_stated(written: str | None, release: tuple[int, ...] | None) -> None:
+    assert kueue({"version": written}).release == release
 
 
 @pytest.mark.parametrize(
@@ -78,7 +95,7 @@ def test_the_text_of_kueues_own_configuration_is_read() -> None:
         ({"timeout": "0s"}, 1800, 1800),
         ({"recoveryTimeout": "0s"}, 1800, None),
         ({"recoveryTimeout": None}, 1800, 1800),
-        ({"enable": False, "blockAdmission": True}, None, None),
+        ({"enable": False, "blockAdmission": True, "unscheduledTimeout": "5m"}, None, None),
     ],
     ids=["one timeout counts for both", "0 is the default", "a recovery of 0 is off", "null is missing", "off"],
 )
@@ -88,6 +105,7 @@ def test_the_timeouts_are_read_as_kueue_reads_them(
     found = kueue({"waitForPodsReady": section})
     assert (found.pods_ready_seconds, found.recovery_seconds) == (ready, recovery)
     assert not found.block_admission
+    assert found.unscheduled_seconds is None
 
 
 @pytest.mark.parametrize(
@@ -116,7 +134,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"waitForPodsReady": {"blockAdmision": True}},
         [
             "kueue.waitForPodsReady.blockAdmision: true: is an unknown key; did you mean blockAdmission? (allowed: "
-            "enable, timeout, recoveryTimeout, blockAdmission, requeuingStrategy)"
+            "enable, timeout, recoveryTimeout, unscheduledTimeout, maxTimeoutOnWorkload, blockAdmission, "
+            "requeuingStrategy)"
         ],
     ),
     "a key of Kueue on which no gang depends": (
@@ -124,9 +143,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             "kueue.fairSharing: {}: is an unknown key (allowed: waitForPodsReady, manageJobsWithoutQueueName, "
             "managedJobsNamespaceSelector, integrations, featureGates, objectRetentionPolicies, "
-            "admissionCheck)"
+            "version, admissionCheck)"
         ],
     ),
+    "a release that Rollcall does not know": (
+        {"version": "0.18"},
+        ['kueue.version: "0.18": is not allowed; ... (allowed: 0.19, 0.20)'],
+    ),
+    "a release that YAML reads as a number": ({"version": 0.2}, ["kueue.version: 0.2: must be a string; quote it"]),
     "a negative limit": (
         {"waitForPodsReady": {"requeuingStrategy": {"backoffLimitCount": -1}}},
         ["kueue.waitForPodsReady.requeuingStrategy.backoffLimitCount: -1: input should be greater than or equal to 0"],

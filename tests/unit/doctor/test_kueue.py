@@ -26,10 +26,10 @@ PODS = kueue_webhook("mpod.kb.io", "pods")
 WHERE = "Kueue's Configuration"
 
 
-def beside(block: Manifest, version: str = "v1beta2", *arguments: str, **section: Any) -> Snapshot:
+def beside(block: Manifest, api: str = "v1beta2", /, *arguments: str, **section: Any) -> Snapshot:
     """Kueue with these fields in its Configuration, and these in the `kueue:` block of ours."""
     found = {
-        "apiVersion": f"config.kueue.x-k8s.io/{version}",
+        "apiVersion": f"config.kueue.x-k8s.io/{api}",
         "kind": "Configuration",
         "integrations": {"frameworks": FRAMEWORKS},
         **block,
@@ -85,6 +85,24 @@ COMPARED: dict[str, tuple[Snapshot, list[tuple[str, str]]]] = {
         [],
     ),
     "the gate that turns waiting off": (beside({"featureGates": {"DisableWaitForPodsReady": True}}), OFF),
+    "what 0.20 has more": (
+        beside(
+            {
+                "waitForPodsReady": {"unscheduledTimeout": "5m"},
+                "featureGates": {
+                    "WorkloadLevelWaitForPodsReady": True,
+                    "WaitForPodsReadyMaxNotReady": True,
+                    "BringYourOwnPodGroup": True,
+                },
+            }
+        ),
+        [
+            ("waitForPodsReady.unscheduledTimeout", Text('"300s"', '"0s"')),
+            ("featureGates.WorkloadLevelWaitForPodsReady", Text("true", "false")),
+            ("featureGates.WaitForPodsReadyMaxNotReady", Text("true", "false")),
+            ("featureGates.BringYourOwnPodGroup", Text("true", "false")),
+        ],
+    ),
     "gates on the command line": (
         beside({}, "v1beta2", "--feature-gates=SchedulerLibraryIntegration=true,TopologyAwareScheduling=false"),
         [
@@ -137,6 +155,12 @@ def test_each_difference_from_kueues_configuration_is_reported(
 ) -> None:
     found = reported(snapshot, "kueue/configuration")
     assert found == [(Level.WARNING, f"{WHERE}, {place}", said) for place, said in wanted]
+
+
+@pytest.mark.parametrize(("stated", "wanted"), [("0.19", []), ("0.20", [Text("0.19.0", "0.20")])])
+def test_a_stated_release_is_compared_with_the_image(stated: str, wanted: list[str]) -> None:
+    found = reported(beside({}, version=stated), "kueue/configuration")
+    assert found == [(Level.WARNING, "Kueue's image", said) for said in wanted]
 
 
 def test_a_configuration_that_is_not_found_is_a_note() -> None:
@@ -205,6 +229,27 @@ def test_kueues_webhook_for_train_jobs_is_called_once(snapshot: Snapshot, wanted
     where = "MutatingWebhookConfiguration kueue-mutating-webhook-configuration, mtrainjob.kb.io"
     found = reported(snapshot, "kueue/reinvocation")
     assert found == [(level, where, said) for level, said in wanted]
+
+
+PAIRS: list[tuple[str, str, bool]] = [
+    ("v0.19.2", "v2.2.1", True),
+    ("v0.19.2", "v2.3.0", False),
+    ("v0.20.0", "v2.2.1", False),
+    ("v0.20.1", "v2.3.1", True),
+    ("v0.21.0", "v2.4.0", True),
+    ("main", "v2.3.0", True),
+    ("v0.20.0", "latest", True),
+]
+
+
+@pytest.mark.parametrize(("kueue", "trainer", "together"), PAIRS)
+def test_kueue_and_trainer_are_of_releases_that_go_together(kueue: str, trainer: str, together: bool) -> None:
+    image = f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{trainer}"
+    every = (running_kueue(kueue), PODS, deployment("trainer", image, "kubeflow-system"))
+    wanted = [(Level.WARNING, "Deployment kubeflow-system/trainer", Text(trainer[1:], kueue[1:]))]
+    assert reported(installed(*every), "kueue/trainer") == ([] if together else wanted)
+    without = configured(kueue={"integrations": {"frameworks": ["batch/job"]}})
+    assert reported(installed(*every, settings=without), "kueue/trainer") == []
 
 
 RELEASES = {

@@ -61,4 +61,4 @@ def test_the_page_of_kueue_names_the_tests_of_each_row() -> None:
     rows, _, named = page.partition("## Tests")
     shown = [int(row) for line in re.findall(r"^\| ([\d, ]+) \|", named, re.MULTILINE) for row in line.split(",")]
     assert sorted(shown) == [int(row) for row in re.findall(r"^\| (\d+) \|", rows, re.MULTILINE)]
-    assert len(shown) == 52
+    assert len(shown) == 55

@@ -13,10 +13,12 @@ from tests.unit.gangs.queued_gangs import NOW, condition, health, job, lacks, qu
 from tests.unit.worlds import koordinator
 from webhook.gangs.health import GangHealth, State, judge
 from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.kueue.readiness import taken_back
 from webhook.gangs.observed import Observed
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.model.kueue.objects import KueueWorkload, KueueWorkloads, LocalQueue, Owner
+from webhook.model.kueue.projections import WORKLOADS
 from webhook.model.kueue.settings import KueueSettings
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
@@ -144,6 +146,41 @@ COUNTDOWNS: dict[str, tuple[tuple[Manifest, ...], KueueSettings, str]] = {
 }
 
 
+UNSCHEDULED = (
+    *ADMITTED[:2],
+    condition("PodsReady", "WaitForScheduling", at="11:45:00"),
+    condition("PodsScheduled", "WaitForScheduling", at="11:45:01"),
+)
+FIVE_MINUTES = KueueSettings(unscheduled_seconds=1200)
+COUNTDOWNS |= {
+    "not all pods are on nodes": (
+        UNSCHEDULED,
+        FIVE_MINUTES,
+        "Kueue takes it back at 12:05:00 UTC, in 5m, unless all 8 pods are on nodes",
+    ),
+    "all pods are on nodes": (
+        (*ADMITTED, condition("PodsScheduled", "AllRequiredPodsScheduled", status=True, at="11:46:00")),
+        FIVE_MINUTES,
+        "Kueue takes it back at 12:15:00 UTC, in 15m, unless all 8 pods are ready",
+    ),
+    "what was seen of the pods is from an earlier admission": (
+        (*UNSCHEDULED[:3], condition("PodsScheduled", "WaitForScheduling", at="11:45:00")),
+        FIVE_MINUTES,
+        "Kueue takes it back at 12:15:00 UTC, in 15m, unless all 8 pods are ready",
+    ),
+    "a pod is no longer on a node, after all were ready": (
+        (*ADMITTED[:2], condition("PodsReady", "WaitForRecovery", at="11:59:00"), UNSCHEDULED[3]),
+        FIVE_MINUTES,
+        "Kueue takes it back at 12:29:00 UTC, in 29m, unless all 8 pods are ready",
+    ),
+    "the time for nodes is not set": (
+        UNSCHEDULED,
+        KueueSettings(),
+        "Kueue takes it back at 12:15:00 UTC, in 15m, unless all 8 pods are ready",
+    ),
+}
+
+
 @pytest.mark.parametrize("case", COUNTDOWNS)
 def test_the_time_that_kueue_leaves_follows_its_conditions_and_settings(case: str) -> None:
     conditions, settings, expected = COUNTDOWNS[case]
@@ -158,6 +195,60 @@ def test_the_time_that_kueue_leaves_follows_its_conditions_and_settings(case: st
         now=NOW,
     )
     assert judge(seen).deadline == expected
+
+
+LOST = (*ADMITTED[:2], condition("PodsReady", "WaitForRecovery", at="11:59:00"))
+# The annotation of a Workload, its conditions, and the end of the time that Kueue leaves it.
+STATED: dict[str, tuple[str, tuple[Manifest, ...], str]] = {
+    "a time to start": ('{"timeoutSeconds": 1200}', ADMITTED, "12:05:00"),
+    "which is also the time to recover": ('{"timeoutSeconds": 1200}', LOST, "12:19:00"),
+    "a time to recover": ('{"timeoutSeconds": 1200, "recoveryTimeoutSeconds": 300}', LOST, "12:04:00"),
+    "no recovery": ('{"timeoutSeconds": 1200, "recoveryTimeoutSeconds": 0}', LOST, ""),
+    "only a time to recover, which Kueue refuses": ('{"recoveryTimeoutSeconds": 300}', LOST, "12:29:00"),
+    "no time": ('{"timeoutSeconds": 0}', ADMITTED, "12:15:00"),
+    "a word": ('{"timeoutSeconds": "5m"}', ADMITTED, "12:15:00"),
+    "no JSON": ("{timeoutSeconds: 300}", ADMITTED, "12:15:00"),
+    "a list": ("[" * 5000, ADMITTED, "12:15:00"),
+}
+
+
+@pytest.mark.parametrize("case", STATED)
+@pytest.mark.parametrize("gate", [True, False], ids=["with the gate", "without it"])
+def test_a_workload_may_state_its_own_times_if_kueue_reads_them(case: str, gate: bool) -> None:
+    annotation, conditions, end = STATED[case]
+    (_, name), found = workload("demo", *conditions)
+    facts = facts_of((("default", name), replace(found, stated_times=annotation)))
+    settings = replace(koordinator(standalone=False), kueue=KueueSettings(workload_timeouts=gate))
+    seen = Observed(PodGang(podgang()), Roster(grouped()), lambda _: None, [], None, facts, settings, now=NOW)
+    usual = "12:29:00" if conditions is LOST else "12:15:00"
+    deadline = judge(seen).deadline
+    assert deadline.partition(" at ")[2][:8] == (end if gate else usual)
+
+
+def test_the_annotation_of_a_workload_is_kept() -> None:
+    raw = {"metadata": {"name": "a", "namespace": "b", "annotations": {"kueue.x-k8s.io/wait-for-pods-ready": "{}"}}}
+    read = WORKLOADS.read(raw)
+    assert read is not None
+    assert read[1].stated_times == "{}"
+
+
+BACK: dict[str, tuple[list[str], Text]] = {
+    "its pods were on no node": (
+        ["WaitForScheduling"],
+        Text("on nodes within 5m; ", "waitForPodsReady.unscheduledTimeout"),
+    ),
+    "and lost one later": (["WaitForScheduling", "WaitForRecovery"], Text("in time; ", "waitForPodsReady.timeout")),
+}
+
+
+@pytest.mark.parametrize("case", BACK)
+def test_a_gang_that_kueue_took_back_says_what_it_lacked(case: str) -> None:
+    causes, text = BACK[case]
+    evictions = [{"reason": "PodsReadyTimeout", "underlyingCause": cause, "count": 1} for cause in causes]
+    _, found = workload("demo", schedulingStats={"evictions": evictions})
+    back = taken_back(found, KueueSettings(unscheduled_seconds=300), "volcano")
+    assert back is not None
+    assert (back.reason, str(back)) == (Reason.KUEUE_TOOK_BACK, text)
 
 
 def test_a_gang_that_kueue_took_back_says_how_often_and_for_whom() -> None:

@@ -1,4 +1,6 @@
-"""Why Kueue holds a gang: one table with one Workload for each reason, with the messages of Kueue 0.19."""
+"""Why Kueue holds a gang: one table with one Workload for each reason, with the messages of Kueue 0.19, and with the
+reasons of 0.20.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,7 @@ STOPPED = ClusterQueue(
 )
 UNSELECTED = "workload namespace doesn't match ClusterQueue selector"
 NO_LEVEL = 'Flavor "a100" does not contain the requested level'
+BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 NO_PLACE = 'topology "racks" allows to fit only 3 out of 4 pod(s)'
 # Conditions of the Workload, and other parts of it or of the facts; then the reason, and what its text names.
 CASES: dict[str, tuple[list[Manifest], dict[str, Any], Reason, Text]] = {
@@ -136,6 +139,90 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], Reason, Text]] = {
     ),
     "all admissions are blocked": (
         [held("Waiting", "waiting for all admitted workloads to be in PodsReady condition")],
+        {},
+        Reason.KUEUE_BLOCKED,
+        Text("(blockAdmission); ", "rollcall gangs -A --held"),
+    ),
+    "0.20: it is short of quota": (
+        [held("WaitingForQuota", f"{POD_SET}{lacks('3', 'nvidia.com/gpu', 'a100')}")],
+        {},
+        Reason.KUEUE_WAITS_FOR_QUOTA,
+        Text("ClusterQueue research", "3 nvidia.com/gpu in flavor a100; ", "next", "quota of ClusterQueue research"),
+    ),
+    "0.20: one resource is exceeded and another is taken": (
+        [held("ExceedsMaxQuota", f"{POD_SET}{exceeds(16, 8, 'nvidia.com/gpu', 'a100')}, {lacks('4', 'cpu', 'large')}")],
+        {},
+        Reason.KUEUE_TOO_BIG,
+        Text("ClusterQueue research", "(16)", "maximum capacity (8)", "4 more needed; ", "never"),
+    ),
+    "0.20: it asks for more than there is": (
+        [held("ExceedsMaxQuota", f"{POD_SET}{exceeds(16, 8, 'nvidia.com/gpu', 'a100')}")],
+        {},
+        Reason.KUEUE_TOO_BIG,
+        Text("ClusterQueue research", "at most 8 nvidia.com/gpu in flavor a100", "16; ", "never"),
+    ),
+    "0.20: one that equals it asks for more than there is": (
+        [held("ExceedsMaxQuota", BYPASSED)],
+        {},
+        Reason.KUEUE_TOO_BIG,
+        Text("ClusterQueue research", f": {BYPASSED}; ", "never"),
+    ),
+    "0.20: no flavor takes its pods": (
+        [held("NoMatchingFlavor", f"{POD_SET}flavor a100 doesn't match node affinity")],
+        {},
+        Reason.KUEUE_NO_FLAVOR,
+        Text("ClusterQueue research", ": main: flavor a100 doesn't match node affinity; ", "node selectors"),
+    ),
+    "0.20: no flavor has the level": (
+        [held("NoMatchingFlavor", POD_SET + NO_LEVEL)],
+        {},
+        Reason.KUEUE_TOPOLOGY_UNKNOWN,
+        Text("ClusterQueue research", f"main: {NO_LEVEL}; ", "topology level"),
+    ),
+    "0.20: its topology has no place, in other words": (
+        [held("TopologyPlacementFailed", BYPASSED)],
+        {},
+        Reason.KUEUE_NO_TOPOLOGY,
+        Text("ClusterQueue research", f": {BYPASSED}; ", "next", "nodes"),
+    ),
+    "0.20: Kueue preempts for it": (
+        [held("WaitingForPreemptedWorkloads", "Workload has overlapping preemption targets with another workload")],
+        {},
+        Reason.KUEUE_WAITS_FOR_QUOTA,
+        Text("preempts", ": Workload has overlapping preemption targets with another workload; wait", "ended"),
+    ),
+    "0.20: Kueue has not looked at it": (
+        [held("PendingEvaluation", "Workload is pending evaluation in the scheduling queue")],
+        {},
+        Reason.KUEUE_WAITS_FOR_QUOTA,
+        Text("ClusterQueue research", ": Workload is pending evaluation in the scheduling queue; ", "next"),
+    ),
+    "0.20: its LocalQueue does not exist": (
+        [held("Misconfigured", "LocalQueue main doesn't exist")],
+        {"local_queues": {}},
+        Reason.KUEUE_QUEUE_UNUSABLE,
+        Text("LocalQueue main doesn't exist; ", "create LocalQueue main in team-a", "kueue.x-k8s.io/queue-name"),
+    ),
+    "0.20: its LocalQueue is stopped": (
+        [held("Suspended", "LocalQueue main is stopped")],
+        {"local_queues": {("team-a", "main"): LocalQueue("research", stop_policy="Hold")}},
+        Reason.KUEUE_QUEUE_UNUSABLE,
+        Text("LocalQueue main is stopped; ", "spec.stopPolicy", "LocalQueue main"),
+    ),
+    "0.20: its requests are not allowed": (
+        [held("Misconfigured", "resources didn't satisfy LimitRange constraints: cpu")],
+        {},
+        Reason.KUEUE_MISCONFIGURED,
+        Text(": resources didn't satisfy LimitRange constraints: cpu; correct ", "recreate the Job"),
+    ),
+    "0.20: its devices are not counted": (
+        [held("DRAResourcesUnresolved", "deviceClassName: Not found")],
+        {},
+        Reason.KUEUE_MISCONFIGURED,
+        Text(": deviceClassName: Not found; correct "),
+    ),
+    "0.20: all admissions are blocked": (
+        [held("WaitingForPodsReady", "waiting for all admitted workloads to be in PodsReady condition")],
         {},
         Reason.KUEUE_BLOCKED,
         Text("(blockAdmission); ", "rollcall gangs -A --held"),

@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.texts import Text
 from tests.unit.cli.opted_in_samples import readable_files
 from tests.unit.worlds import koordinator, request, rules, settings_of, validate
 from webhook import admission
-from webhook.model.facts import NOTHING_KNOWN
-from webhook.model.findings import Action
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.findings import Action, Finding
 from webhook.model.keys import Api
+from webhook.model.kueue.settings import KueueSettings
 from webhook.model.reading import Manifest
+from webhook.model.version import Version
 from webhook.offline.judgement import judge, names_in
 from webhook.sources.facts import with_field_names
 from webhook.validators.examples import clique, pod_clique_set
@@ -274,15 +277,36 @@ def test_a_key_that_resembles_a_known_one_is_read_if_it_is_configured() -> None:
     assert "keys/unknown" not in rules(validate(asked, settings=settings))
 
 
+def of_version(manifest: Manifest, facts: ClusterFacts = FACTS, release: str | None = None) -> list[Finding]:
+    """What `kinds/version` finds, with Kueue in the stated release."""
+    stated = None if release is None else Version.parse(release)
+    settings = replace(koordinator(), kueue=KueueSettings(release=stated))
+    findings = [found for one in judge(manifest, facts, settings) for found in one.verdict.findings]
+    return [found for found in findings if found.rule == "kinds/version"]
+
+
 @pytest.mark.parametrize("kind", ["ClusterQueue", "Workload", "Topology"])
-def test_a_version_that_only_earlier_releases_serve_is_wrong_where_the_cluster_has_another(kind: str) -> None:
+def test_a_version_that_only_earlier_releases_serve_is_wrong_unless_such_a_release_runs(kind: str) -> None:
     manifest = of_kind("kueue.x-k8s.io/v1beta1", kind, labelled=False)
-    assert [found for found in said(manifest) if found[0] == "kinds/version"] == []
-    facts = replace(FACTS, apis=frozenset({Api("kueue.x-k8s.io", "v1beta2", kind)}))
-    findings = [found for one in judge(manifest, facts, koordinator()) for found in one.verdict.findings]
-    (finding,) = [found for found in findings if found.rule == "kinds/version"]
-    assert (str(finding.at), finding.found) == ("apiVersion", "kueue.x-k8s.io/v1beta1")
-    assert "only Kueue v0.19 and earlier serve it" in finding.why
+    newer, older = (Api("kueue.x-k8s.io", version, kind) for version in ("v1beta2", "v1beta1"))
+    wrong = [
+        of_version(manifest),
+        of_version(manifest, release="0.20"),
+        of_version(manifest, replace(FACTS, apis=frozenset({newer})), "0.19"),
+    ]
+    for (finding,) in wrong:
+        assert (str(finding.at), finding.found) == ("apiVersion", "kueue.x-k8s.io/v1beta1")
+        assert finding.instead == ("kueue.x-k8s.io/v1beta2",)
+        assert "only Kueue v0.19 and earlier serve it" in finding.why
+    assert of_version(manifest, release="0.19") == []
+    assert of_version(manifest, replace(FACTS, apis=frozenset({newer, older})), "0.20") == []
+
+
+def test_fields_that_the_newer_version_has_elsewhere_are_named_instead_of_an_edit() -> None:
+    manifest = of_kind("kueue.x-k8s.io/v1beta1", "ClusterQueue", labelled=False)
+    (finding,) = of_version({**manifest, "spec": {"cohort": "all", "admissionChecks": ["nodes"]}})
+    assert finding.instead == ()
+    assert finding.remedy == Text("kueue.x-k8s.io/v1beta2; ", "cohortName", "admissionChecksStrategy")
 
 
 # Fields that a Pod does not have, in samples of Volcano and of the Spark operator.

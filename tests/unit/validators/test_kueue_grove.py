@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worlds import koordinator, validate
+from tests.unit.worlds import koordinator, settings_of, validate
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Api
@@ -212,6 +212,43 @@ def test_kueue_stops_a_gang_that_runs_with_its_minimum_if_it_waits_for_pods(kueu
     worker["spec"]["minAvailable"] = 2
     place = ("ready-minimum", Action.WARN, "spec.template.cliques[0].spec.minAvailable")
     assert found(pod_clique_set(worker), kueue=kueue) == ([place] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("spared", "gate", "told"), [("2", True, False), ("1", True, True), ("two", True, True), ("2", False, True)]
+)
+def test_a_gang_may_run_with_its_minimum_if_kueue_may_miss_so_many_pods(spared: str, gate: bool, told: bool) -> None:
+    worker = in_group("worker", 4, "4")
+    worker["spec"]["minAvailable"] = 2
+    worker["annotations"]["kueue.x-k8s.io/pod-group-max-not-ready-count"] = spared
+    kueue = KueueSettings(max_not_ready=gate)
+    assert [rule for rule, _, _ in found(pod_clique_set(worker), kueue=kueue)] == (["ready-minimum"] if told else [])
+
+
+COUNTED: dict[str, tuple[str, dict[str, Any], bool, Manifest, bool]] = {
+    "kube-scheduler's gangs": ("default-scheduler", {"gangScheduling": True}, True, {}, True),
+    "without the gate": ("default-scheduler", {"gangScheduling": True}, False, {}, False),
+    "without gangs": ("default-scheduler", {}, True, {}, False),
+    "another scheduler": ("koord-scheduler", {}, True, {}, False),
+    "Kueue's own pod group": (
+        "default-scheduler",
+        {"gangScheduling": True},
+        True,
+        {"annotations": {GROUP: "demo", TOTAL: "4"}},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_a_minimum_that_kueue_would_count_is_told_for_kube_scheduler_with_the_gate(case: str) -> None:
+    scheduler, config, gate, more, expected = COUNTED[case]
+    worker = clique("worker", replicas=4, minimum=2, labels={QUEUE: "team"}, **more)
+    manifest = pod_clique_set(worker, labels={"rollcall.dev/scheduler": scheduler})
+    settings = replace(settings_of(scheduler, config), kueue=KueueSettings(counts_minimums=gate))
+    verdict = validate(manifest, settings=settings)
+    told = [str(one.at) for one in verdict.findings if one.rule == "kueue/counted-minimum"]
+    assert told == (["spec.template.cliques[0].spec.minAvailable"] if expected else [])
 
 
 def test_an_old_size_does_not_refuse_an_update() -> None:

@@ -13,9 +13,12 @@ from tests.unit.admission.opted_in.worlds import schedulers
 from tests.unit.worlds import rules, validate
 from webhook.config.settings import Settings
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Api
+from webhook.model.known_objects import PriorityClass
 from webhook.model.kueue.objects import ClusterQueue, LocalQueue
 from webhook.model.kueue.settings import KueueSettings
 from webhook.model.reading import Manifest
+from webhook.model.version import Version
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.opted_in_examples import (
     job,
@@ -37,6 +40,11 @@ DEFAULT = KueueSettings()
 OFF = KueueSettings(pods_ready_seconds=None, recovery_seconds=None)
 SHORT = KueueSettings(pods_ready_seconds=300)
 LONG = KueueSettings(pods_ready_seconds=14_400)
+UNSCHEDULED = KueueSettings(unscheduled_seconds=300)
+STATED = KueueSettings(workload_timeouts=True)
+WAITS_SHORT, WAITS_LONG = (
+    {"kueue.x-k8s.io/wait-for-pods-ready": f'{{"timeoutSeconds": {seconds}}}'} for seconds in (300, 7200)
+)
 BLOCKS = KueueSettings(block_admission=True)
 COUNTS = KueueSettings(backoff_limit=3)
 DELETES = KueueSettings(backoff_limit=3, deletes_deactivated=True)
@@ -105,6 +113,16 @@ def test_ordinary_use_is_quiet(manifest: Manifest, kueue: KueueSettings, schedul
     [
         (job(labels=QUEUED), SHORT, [f"kueue/ready-timeout {AT_QUEUE}"]),
         (job(labels=QUEUED, parallelism=1, completions=1), SHORT, []),
+        (job(labels=QUEUED), UNSCHEDULED, [f"kueue/ready-timeout {AT_QUEUE}"]),
+        (job(labels=QUEUED, annotations=WAITS_SHORT), STATED, [f"kueue/ready-timeout {AT_QUEUE}"]),
+        (job(labels=QUEUED, annotations=WAITS_SHORT), DEFAULT, []),
+        (job(labels=QUEUED, annotations=WAITS_LONG), replace(SHORT, workload_timeouts=True), []),
+        (job_set(*DOWNLOAD, labels=QUEUED, annotations=WAITS_LONG), STATED, []),
+        (
+            job_set(*DOWNLOAD, labels=QUEUED, annotations=WAITS_LONG),
+            replace(STATED, unscheduled_seconds=1800),
+            ["kueue/ready-in-turn spec.replicatedJobs[1].dependsOn"],
+        ),
         (job(), SHORT, []),
         (job(labels=QUEUED), replace(SHORT, frameworks=frozenset({"pod"})), []),
         (job_set(*STEPS, labels=QUEUED, **IN_ORDER), DEFAULT, [f"kueue/ready-timeout {AT_QUEUE}"]),
@@ -146,6 +164,45 @@ def test_a_step_of_a_train_job_is_told_at_its_runtime() -> None:
     found = [one for one in verdict.findings if one.rule == "kueue/ready-in-turn"]
     assert [str(one.at) for one in found] == ["spec.runtimeRef.name"]
     assert "ClusterTrainingRuntime torch, spec.template.spec.replicatedJobs[1].dependsOn" in found[0].why
+
+
+OLD, NEW = (Api("kueue.x-k8s.io", version, "LocalQueue") for version in ("v1beta1", "v1beta2"))
+# The stated release and the versions that the cluster serves; then whether another scheduler is refused, None: unknown.
+LIBRARY: dict[str, tuple[str | None, frozenset[Api] | None, bool | None]] = {
+    "0.19 is stated": ("0.19", None, True),
+    "0.20 is stated": ("0.20", None, False),
+    "what is stated comes first": ("0.20", frozenset({OLD, NEW}), False),
+    "both versions are served": (None, frozenset({OLD, NEW}), True),
+    "only the newer version is served": (None, frozenset({NEW}), False),
+    "nothing is known": (None, None, None),
+}
+
+
+@pytest.mark.parametrize("case", LIBRARY)
+def test_a_scheduler_in_the_template_is_refused_only_up_to_the_release_that_ignores_it(case: str) -> None:
+    stated, apis, refused = LIBRARY[case]
+    release = None if stated is None else Version.parse(stated)
+    rack = {"kueue.x-k8s.io/podset-required-topology": "example.com/rack"}
+    template = pod_template({"schedulerName": "koord-scheduler"}, annotations=rack)
+    verdict = validate(
+        job(labels=QUEUED, template=template),
+        settings=with_kueue(KueueSettings(scheduler_library=True, release=release)),
+        facts=replace(WELL, apis=apis),
+    )
+    at = "spec.template.spec.schedulerName"
+    found = [str(one.at) for one in verdict.denials if one.rule == "kueue/scheduler-library"]
+    unknown = [str(one.at) for one in verdict.unjudged if one.rule == "kueue/scheduler-library"]
+    assert (found, unknown) == ([at] if refused else [], [at] if refused is None else [])
+
+
+@pytest.mark.parametrize(("name", "expected"), [("urgent", 1), ("default", 0)])
+def test_the_priority_class_that_kueue_writes_itself_is_not_told(name: str, expected: int) -> None:
+    labels = {**QUEUED, "kueue.x-k8s.io/priority-class": name}
+    facts = replace(WELL, priority_classes={"high": PriorityClass(1000, is_default=False)})
+    assert (
+        told(job(labels=labels), facts=facts)
+        == ["kueue/priority metadata.labels[kueue.x-k8s.io/priority-class]"][:expected]
+    )
 
 
 def test_a_deleted_job_is_named() -> None:

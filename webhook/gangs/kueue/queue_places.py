@@ -22,7 +22,15 @@ from webhook.model.kueue.objects import KueueWorkload, LocalQueue
 
 # Reasons of QuotaReserved=False with which a Workload takes no part in the queue.
 _OUT = frozenset(
-    {keys.INADMISSIBLE, keys.MISCONFIGURED, keys.SUSPENDED, keys.ADMISSION_GATED, keys.ON_HOLD, keys.DEACTIVATED}
+    {
+        keys.INADMISSIBLE,
+        keys.MISCONFIGURED,
+        keys.SUSPENDED,
+        keys.DRA_RESOURCES_UNRESOLVED,
+        keys.ADMISSION_GATED,
+        keys.ON_HOLD,
+        keys.DEACTIVATED,
+    }
 )
 _NAMED = 3
 # If a LocalQueue with so many Workloads changes its ClusterQueue, all are sorted anew.

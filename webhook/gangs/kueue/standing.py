@@ -3,8 +3,9 @@
 Conditions outlive their cause, so their status and order count, never their presence. Kueue's own words are quoted
 where they say more than a reason.
 
-Source: kubernetes-sigs/kueue v0.19, pkg/controller/core/workload_controller.go, pkg/scheduler/scheduler.go,
-pkg/scheduler/flavorassigner/flavorassigner.go, pkg/workload/admissionchecks.go.
+Source: kubernetes-sigs/kueue v0.19 and its main branch before v0.20, pkg/controller/core/workload_controller.go,
+pkg/scheduler/scheduler.go, pkg/scheduler/flavorassigner/flavorassigner.go, pkg/workload/admissionchecks.go;
+CHANGELOG-0.20 (pull request 16123, DRAResourcesUnresolved).
 """
 
 from __future__ import annotations
@@ -118,8 +119,12 @@ def _blocked(waiting: Waiting, told: Condition | None) -> HoldReason | None:
     if told is None:
         return None
     message = told.message
-    if told.reason in {keys.INADMISSIBLE, keys.MISCONFIGURED, keys.SUSPENDED} or _is_of_queue(message):
+    if told.reason in {keys.INADMISSIBLE, keys.SUSPENDED} or _is_of_queue(message):
         return _queue_unusable(waiting, message)
+    if told.reason in {keys.MISCONFIGURED, keys.DRA_RESOURCES_UNRESOLVED}:
+        why = f"Kueue cannot admit it as it is: {waiting.quoted(message)}"
+        remedy = f"correct what the message names; if that is in the pod templates, recreate the {waiting.kind}"
+        return HoldReason(Reason.KUEUE_MISCONFIGURED, why, remedy)
     if told.reason in {keys.ADMISSION_GATED, keys.ON_HOLD}:
         remedy = (
             f"who is named there removes itself from the annotation {keys.ADMISSION_GATED_BY} of the {waiting.kind} "
@@ -138,11 +143,12 @@ def _blocked(waiting: Waiting, told: Condition | None) -> HoldReason | None:
 # What Kueue says of a queue that admits nothing, whichever reason it gives.
 _OF_QUEUE = (" is inactive", " is stopped", " doesn't exist", " not found", " is terminating or missing")
 _SELECTOR = "doesn't match ClusterQueue selector"
+_INVALID_SELECTOR = "invalid namespace selector: "
 
 
 def _is_of_queue(message: str) -> bool:
     queue = message.startswith(("LocalQueue ", "ClusterQueue ")) and message.endswith(_OF_QUEUE)
-    return queue or message.endswith(_SELECTOR)
+    return queue or message.endswith(_SELECTOR) or message.startswith(_INVALID_SELECTOR)
 
 
 def _queue_unusable(waiting: Waiting, message: str) -> HoldReason:

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, FieldPath
+from webhook.model.keys import Api
 from webhook.model.kueue import keys
 from webhook.model.kueue.settings import KueueSettings
 from webhook.model.reading import mapping, text
+from webhook.model.version import Version
 from webhook.model.workloads.job import Job, parallelism
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.pod import Pod
@@ -170,6 +172,24 @@ def is_installed(facts: ClusterFacts) -> bool | None:
     if facts.local_queues is not None:
         return True
     return None if facts.apis is None else any(api.group == keys.GROUP for api in facts.apis)
+
+
+def release(facts: ClusterFacts, settings: KueueSettings) -> Version | None:
+    """Returns Kueue's release: the stated one, else 0.19 or 0.20 by the API versions that the cluster serves. None if
+    neither is known.
+
+    Source: kubernetes-sigs/kueue, CHANGELOG-0.20 (pull request 14558: v1beta1 is no longer served).
+    """
+    if settings.release is not None or facts.apis is None:
+        return settings.release
+    for version, served_by in _RELEASES:
+        if Api(keys.GROUP, version, "LocalQueue") in facts.apis:
+            return served_by
+    return None
+
+
+# The release that is assumed where an API version is served, the older one first.
+_RELEASES = ((keys.OLD_VERSION, Version(0, 19)), (keys.VERSION, Version(0, 20)))
 
 
 class _Queue(NamedTuple):

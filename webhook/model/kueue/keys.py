@@ -7,18 +7,24 @@ apis/kueue/v1beta2, pkg/constants, pkg/controller/constants, pkg/controller/jobs
 from __future__ import annotations
 
 GROUP, VERSION = "kueue.x-k8s.io", "v1beta2"
+# Kueue 0.19 is the last release that serves it.
+OLD_VERSION = "v1beta1"
 
 # A label: the LocalQueue of a workload or a pod. Kueue writes it itself where the namespace has a LocalQueue `default`.
 QUEUE_NAME = f"{GROUP}/queue-name"
 DEFAULT_QUEUE = "default"
 # A label: the WorkloadPriorityClass. It orders the queue and never reaches a pod.
 PRIORITY_CLASS = f"{GROUP}/priority-class"
+# The value that Kueue's webhook writes, by default from 0.20 on, if a WorkloadPriorityClass has this name.
+DEFAULT_PRIORITY_CLASS = "default"
 # An annotation, formerly a label: the Workload that a workload or pod belongs to.
 PREBUILT_WORKLOAD = f"{GROUP}/prebuilt-workload-name"
 # A label: after how many seconds Kueue ends a workload.
 MAX_EXECUTION_TIME = f"{GROUP}/max-exec-time-seconds"
 # An annotation: who must remove it before Kueue admits the Workload.
 ADMISSION_GATED_BY = f"{GROUP}/admission-gated-by"
+# An annotation, since 0.20: the times of waitForPodsReady for one workload, which Kueue copies to its Workload.
+WAIT_FOR_PODS_READY = f"{GROUP}/wait-for-pods-ready"
 
 # Annotations of a Job: partial admission, and whether its completions follow its parallelism; elastic Jobs.
 MIN_PARALLELISM = f"{GROUP}/job-min-parallelism"
@@ -29,6 +35,8 @@ ELASTIC_JOB = f"{GROUP}/elastic-job"
 POD_GROUP_NAME = f"{GROUP}/pod-group-name"
 POD_GROUP_TOTAL_COUNT = f"{GROUP}/pod-group-total-count"
 POD_GROUP_FAST_ADMISSION = f"{GROUP}/pod-group-fast-admission"
+# Since 0.20: how many pods of the group may be missing or not ready when Kueue calls the group ready.
+POD_GROUP_MAX_NOT_READY_COUNT = f"{GROUP}/pod-group-max-not-ready-count"
 ROLE_HASH = f"{GROUP}/role-hash"
 # A label and a finalizer of pods that Kueue holds by a gate.
 MANAGED = f"{GROUP}/managed"
@@ -111,6 +119,7 @@ ACTIVE = "Active"
 QUOTA_RESERVED = "QuotaReserved"
 ADMITTED = "Admitted"
 PODS_READY = "PodsReady"
+PODS_SCHEDULED = "PodsScheduled"
 EVICTED = "Evicted"
 PREEMPTED = "Preempted"
 REQUEUED = "Requeued"
@@ -124,6 +133,7 @@ WORKLOAD_CONDITIONS = frozenset(
         QUOTA_RESERVED,
         ADMITTED,
         PODS_READY,
+        PODS_SCHEDULED,
         EVICTED,
         PREEMPTED,
         REQUEUED,
@@ -139,14 +149,24 @@ INADMISSIBLE = "Inadmissible"
 ADMISSION_GATED = "AdmissionGated"
 WAITING = "Waiting"
 ON_HOLD = "OnHold"
-# The finer reasons of the gate UnadmittedWorkloadsObservability.
+# The finer reasons of the gate UnadmittedWorkloadsObservability, which is on by default from 0.20 on.
 MISCONFIGURED = "Misconfigured"
 SUSPENDED = "Suspended"
 WAITING_FOR_PODS_READY = "WaitingForPodsReady"
+WAITING_FOR_QUOTA = "WaitingForQuota"
+WAITING_FOR_PREEMPTED_WORKLOADS = "WaitingForPreemptedWorkloads"
+EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
+PENDING_EVALUATION = "PendingEvaluation"
+# Since 0.20.
+DRA_RESOURCES_UNRESOLVED = "DRAResourcesUnresolved"
 # Reasons of Admitted=False.
 PENDING_DELAYED_TOPOLOGY_REQUESTS = "PendingDelayedTopologyRequests"
-# A reason of PodsReady.
+# Reasons of PodsReady, and causes of an eviction. The last one, since 0.20, is also a reason of PodsScheduled.
+WAIT_FOR_START = "WaitForStart"
 WAIT_FOR_RECOVERY = "WaitForRecovery"
+WAIT_FOR_SCHEDULING = "WaitForScheduling"
 # Reasons of Evicted. The last one is the start of a reason.
 PODS_READY_TIMEOUT = "PodsReadyTimeout"
 BY_ADMISSION_CHECK = "AdmissionCheck"

@@ -132,10 +132,11 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evictions:
-    """How often a Workload was evicted, by reason."""
+    """How often a Workload was evicted, by reason and the cause behind it."""
 
     reason: str
     count: int
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,8 @@ class KueueWorkload:
     priority: int | None = None
     evictions: tuple[Evictions, ...] = ()
     created: str = ""
+    # The annotation wait-for-pods-ready.
+    stated_times: str | None = None
 
     def condition(self, type_: str) -> Condition | None:
         """The condition of that type."""

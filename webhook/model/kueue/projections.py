@@ -176,6 +176,7 @@ def _workload(raw: Manifest) -> tuple[ObjectKey, KueueWorkload]:
         priority=integer(spec.get("priority")),
         evictions=tuple(_evictions(status)),
         created=name_text(metadata.get("creationTimestamp")) or "",
+        stated_times=name_text(mapping(metadata.get("annotations")).get(keys.WAIT_FOR_PODS_READY)),
     )
 
 
@@ -202,7 +203,8 @@ def _checks(status: Mapping[str, Any]) -> Iterator[CheckState]:
 def _evictions(status: Mapping[str, Any]) -> Iterator[Evictions]:
     found = sequence(mapping(status.get("schedulingStats")).get("evictions"))
     for one in map(mapping, islice(found, _MOST_EVICTIONS)):
-        yield Evictions(name_text(one.get("reason")) or "", integer(one.get("count")) or 0)
+        reason, cause = name_text(one.get("reason")) or "", name_text(one.get("underlyingCause")) or ""
+        yield Evictions(reason, integer(one.get("count")) or 0, cause)
 
 
 _CONDITIONS = "status.conditions"

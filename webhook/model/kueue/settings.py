@@ -6,12 +6,15 @@ config/components/manager/controller_manager_config.yaml.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from webhook.model.kueue.keys import FRAMEWORKS
 from webhook.model.reading import Manifest
 from webhook.model.selectors import NAMESPACE_NAME, selects
+from webhook.model.version import Version
 
 INSTALLED_FRAMEWORKS = (
     "batch/job",
@@ -34,9 +37,26 @@ INSTALLED_SELECTOR: Manifest = {
 }
 
 
+class ReadyTimes(NamedTuple):
+    """For how many seconds Kueue waits for the pods of a workload: from its admission until all are ready, from its
+    admission until all are on nodes, and after one was lost until all are ready again. None: without end. `stated`
+    means that the workload has times of its own.
+    """
+
+    ready: int | None
+    scheduled: int | None
+    recovery: int | None
+    stated: bool = False
+
+    @property
+    def start(self) -> int | None:
+        """The shorter of the two times after the admission."""
+        return self.ready if self.scheduled is None else self.scheduled
+
+
 @dataclass(frozen=True, slots=True)
 class KueueSettings:
-    """How Kueue is installed.
+    """How Kueue is installed. `release` is its major and minor version, None if the configuration does not state it.
 
     A Workload whose pods are not all ready `pods_ready_seconds` after its admission, or `recovery_seconds` after a pod
     was lost, is evicted; None: never. After `backoff_limit` evictions it is deactivated; None: never.
@@ -44,6 +64,8 @@ class KueueSettings:
 
     pods_ready_seconds: int | None = 1800
     recovery_seconds: int | None = 1800
+    # waitForPodsReady.unscheduledTimeout, since 0.20: the same after an admission if not all pods are on nodes.
+    unscheduled_seconds: int | None = None
     block_admission: bool = False
     backoff_limit: int | None = None
     backoff_base_seconds: int = 60
@@ -53,15 +75,35 @@ class KueueSettings:
     # The gates SchedulerLibraryIntegration and TopologyAwareScheduling.
     scheduler_library: bool = False
     topology_aware: bool = True
+    # The gates WorkloadLevelWaitForPodsReady and WaitForPodsReadyMaxNotReady, both since 0.20.
+    workload_timeouts: bool = False
+    max_not_ready: bool = False
+    # The gate BringYourOwnPodGroup of the proposal KEP-13150, which no release has yet.
+    counts_minimums: bool = False
     manage_without_queue_name: bool = False
     frameworks: frozenset[str] = frozenset(INSTALLED_FRAMEWORKS)
     # A label selector for namespaces, as managedJobsNamespaceSelector.
     managed_namespaces: Manifest = field(default_factory=lambda: INSTALLED_SELECTOR)
+    release: Version | None = None
     # The names that this selector leaves out, if that is all it does: most do, and every decision asks.
     _left_out: frozenset[str] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_left_out", _names_left_out(self.managed_namespaces))
+
+    def ready_times(self, annotation: object) -> ReadyTimes:
+        """Returns the times of a workload whose annotation wait-for-pods-ready is `annotation`. Kueue refuses a
+        workload with an invalid one.
+
+        Source: kubernetes-sigs/kueue, keps/4803-workload-level-wait-for-pods-ready, keps/13502-unscheduled-pods-timeout
+        and pkg/util/waitforpodsready (ParseAnnotation) on its main branch before v0.20.
+        """
+        if self.pods_ready_seconds is None:
+            return ReadyTimes(None, None, None)
+        stated = _stated_times(annotation) if self.workload_timeouts else None
+        ready, recovery = (self.pods_ready_seconds, self.recovery_seconds) if stated is None else stated
+        scheduled = None if self.unscheduled_seconds is None else min(self.unscheduled_seconds, ready)
+        return ReadyTimes(ready, scheduled, recovery, stated is not None)
 
     def integrates(self, kind: str) -> bool:
         """Whether Kueue can hold this kind of workload, or pods."""
@@ -77,6 +119,24 @@ class KueueSettings:
         if labels is None and not _by_name_only(selector):
             return None
         return selects(selector, {NAMESPACE_NAME: name, **(labels or {})})
+
+
+def _stated_times(annotation: object) -> tuple[int, int | None] | None:
+    """The time until all pods are ready and the one after a loss, which is off at 0, as an annotation states them."""
+    if not isinstance(annotation, str):
+        return None
+    try:
+        stated = json.loads(annotation)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(stated, dict):
+        return None
+    ready = stated.get("timeoutSeconds")
+    recovery = stated.get("recoveryTimeoutSeconds")
+    recovery = ready if recovery is None else recovery
+    if type(ready) is not int or type(recovery) is not int or ready < 1 or recovery < 0:
+        return None
+    return ready, recovery or None
 
 
 def _names_left_out(selector: Manifest) -> frozenset[str] | None:

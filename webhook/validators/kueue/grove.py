@@ -17,7 +17,7 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.kueue.held_cliques import HeldClique, growth, held_cliques, pods_of, starts_alone
 from webhook.validators.registry import Context, Example, Results, rule
-from webhook.validators.selection import NAMESPACE
+from webhook.validators.selection import DEFAULT_SCHEDULER, NAMESPACE
 
 # Python refuses to convert a number with thousands of digits, and a count of pods has 32 bits.
 _MOST_DIGITS = 10
@@ -126,6 +126,44 @@ def pod_group_size(workload: PodCliqueSet, context: Context[Any]) -> Results:
         sizes[one.held.group] = sizes.get(one.held.group, 0) + pods_of(one.clique, workload)
     for one in grouped:
         yield from _wrong_size(one, sizes[one.held.group])
+
+
+def _in_queue(minimum: int) -> Example:
+    """A clique of four pods in a queue, whose gang kube-scheduler starts with `minimum`."""
+    worker = clique("worker", replicas=4, minimum=minimum, labels={keys.QUEUE_NAME: "team"})
+    gates = {"featureGates": {"BringYourOwnPodGroup": True}}
+    on = {"gangScheduling": True}
+    return Example(pod_clique_set(worker), config=on, kueue=gates, scheduler=DEFAULT_SCHEDULER)
+
+
+@rule(
+    "kueue/counted-minimum",
+    looks_at=(keys.QUEUE_NAME,),
+    default=Action.WARN,
+    passes=_in_queue(4),
+    fails=_in_queue(2),
+)
+def counted_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
+    """Kueue's proposal KEP-13150 makes a group of the plain pods that name the same PodGroup of scheduling.k8s.io, and
+    takes the minCount of that PodGroup for their number. Rollcall writes the gang's minimum there, so Kueue would
+    reserve quota for fewer pods than run. The rule asks nothing unless the configuration states the gate
+    BringYourOwnPodGroup, which no release of Kueue has yet.
+
+    Source: kubernetes-sigs/kueue, keps/13150 (Unowned Pods), read on 2026-11-30.
+    """
+    if not context.kueue.counts_minimums or context.choice.scheduler != DEFAULT_SCHEDULER:
+        return
+    if not context.gang_scheduler.makes_opted_in_gangs:
+        return
+    for member, held in held_cliques(workload, context):
+        if held.group is None and member.min_available < member.replicas:
+            yield Finding(
+                at=member.path / "spec" / "minAvailable",
+                found=member.min_available,
+                why=f"Kueue counts the pods by the minCount of their PodGroup, {member.min_available}, and "
+                f"{member.replicas} run: it reserves too little quota",
+                remedy="set minAvailable to replicas, or turn Kueue's gate BringYourOwnPodGroup off",
+            )
 
 
 def _wrong_size(one: HeldClique, pods: int) -> Results:

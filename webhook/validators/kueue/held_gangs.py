@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 from webhook.model.fields import LABELS, FieldPath
 from webhook.model.kueue.holding import Held, held
-from webhook.model.kueue.keys import QUEUE_NAME
+from webhook.model.kueue.keys import QUEUE_NAME, WAIT_FOR_PODS_READY
+from webhook.model.kueue.settings import ReadyTimes
 from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.gang import starts_alone
 from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.registry import Context
 
@@ -40,6 +42,19 @@ def held_gang(workload: OptedInWorkload, context: Context[Any]) -> HeldGang | No
         return None
     # Another controller runs the pods, often in another cluster.
     return None if pods.managed_elsewhere is not None or starts_alone(pods) else HeldGang(found, pods)
+
+
+def ready_times(workload: OptedInWorkload, context: Context[Any]) -> ReadyTimes:
+    """How long Kueue waits for the pods of a workload: as its annotation says, else as Kueue's settings do."""
+    top = workload.train_job if isinstance(workload, MadeJobSet) else workload
+    return context.kueue.ready_times(top.annotations.get(WAIT_FOR_PODS_READY))
+
+
+def start_limit(times: ReadyTimes) -> tuple[str, str]:
+    """What all pods of a workload have to be in the time that Kueue leaves them first, and where that time is set."""
+    if times.scheduled is not None:
+        return "on nodes", "Kueue's waitForPodsReady.unscheduledTimeout"
+    return "ready", f"timeoutSeconds of {WAIT_FOR_PODS_READY}" if times.stated else "Kueue's waitForPodsReady.timeout"
 
 
 def gangs_in_turn(pods: OptedInWorkload) -> int:

@@ -7,11 +7,12 @@ from typing import Any
 
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.kueue import keys
-from webhook.model.kueue.holding import Held, held
+from webhook.model.kueue.holding import Held, held, release
 from webhook.model.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue
 from webhook.model.reading import text
+from webhook.model.version import Version
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
@@ -31,7 +32,9 @@ _CHECKED = ClusterFacts(
 )
 _OF_PODS = "turn the gate off"
 _OF_TEMPLATES = "remove schedulerName from the template (Rollcall sets it on the pods), or turn the gate off"
-_LIBRARY = {"featureGates": {"SchedulerLibraryIntegration": True}}
+_LIBRARY = {"version": "0.19", "featureGates": {"SchedulerLibraryIntegration": True}}
+# From here on, Kueue's check ignores which scheduler a pod set names.
+_ANY_SCHEDULER = Version(0, 20)
 
 
 def _named(scheduler: str | None) -> dict[str, Any]:
@@ -46,22 +49,29 @@ def _named(scheduler: str | None) -> dict[str, Any]:
     fails=Example(job(labels=_QUEUED, template=_named("koord-scheduler")), kueue=_LIBRARY),
 )
 def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
-    """With the feature gate SchedulerLibraryIntegration, Kueue checks nodes with the filters of kube-scheduler, for a
-    profile default-scheduler and no other. A pod set that names another scheduler gets no topology, so Kueue never
-    admits its Workload.
+    """With the feature gate SchedulerLibraryIntegration, Kueue up to 0.19 checks nodes with the filters of
+    kube-scheduler, for a profile default-scheduler and no other. A pod set that names another scheduler gets no
+    topology, so Kueue never admits its Workload. Kueue 0.20 ignores the name. The release is the one that the
+    configuration states (`kueue.version`), else it follows from the versions of Kueue's API that the cluster serves.
 
     Source: kubernetes-sigs/kueue v0.19, pkg/cache/scheduler/was/scheduling_simulator.go; issue 15630 ("profile not
-    found for scheduler name").
+    found for scheduler name"); CHANGELOG-0.20 (pull request 15635).
     """
     if not context.kueue.scheduler_library or (gangs := gangs_of(workload, context)) is None:
         return
+    runs = release(context.facts, context.kueue)
+    if runs is not None and runs >= _ANY_SCHEDULER:
+        return
     whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
     for path, name in _named_schedulers(workload, gangs, context, whole=whole):
-        if name != DEFAULT_SCHEDULER:
+        if name != DEFAULT_SCHEDULER and runs is None:
+            yield Unjudged(path, "the release of Kueue", part="apis")
+        elif name != DEFAULT_SCHEDULER:
             yield Finding(
                 at=path,
                 found=name,
-                why="Kueue's gate SchedulerLibraryIntegration knows only default-scheduler and admits no other",
+                why="with the gate SchedulerLibraryIntegration, Kueue up to 0.19 knows only default-scheduler and "
+                "admits no other",
                 remedy=_OF_PODS if isinstance(workload, PodCliqueSet) else _OF_TEMPLATES,
             )
 

@@ -14,7 +14,7 @@ from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
 from webhook.model.known_objects import PriorityClass, Quota
 from webhook.model.kueue.holding import held
-from webhook.model.kueue.keys import PRIORITY_CLASS, QUEUE_NAME
+from webhook.model.kueue.keys import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASS, QUEUE_NAME
 from webhook.model.kueue.objects import ClusterQueue, LocalQueue
 from webhook.model.reading import text
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -169,15 +169,19 @@ def two_quotas(workload: OptedInWorkload, context: Context[Any]) -> Results:
 def priority(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """A WorkloadPriorityClass orders Kueue's queue and Kueue's preemption only. Its value never reaches a pod. If other
     pods of the cluster have a PriorityClass, the scheduler may preempt the workload that Kueue has just admitted as the
-    most urgent. In a cluster without PriorityClasses of its own nothing can go wrong.
+    most urgent. In a cluster without PriorityClasses of its own nothing can go wrong. The class `default` is not
+    reported: Kueue's webhook writes it on workloads that name none.
 
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobframework/reconciler.go; apis/kueue/v1beta2
-    (WorkloadPriorityClass).
+    (WorkloadPriorityClass); pkg/controller/jobframework/defaults.go (ApplyDefaultWorkloadPriorityClass, on by default
+    from 0.20).
     """
     if isinstance(workload, MadeJobSet) or (found := held_gang(workload, context)) is None:
         return
     named = text(workload.labels.get(PRIORITY_CLASS))
-    if not named or any(template.spec.get("priorityClassName") for template in found.pods.templates):
+    if not named or named == DEFAULT_PRIORITY_CLASS:
+        return
+    if any(template.spec.get("priorityClassName") for template in found.pods.templates):
         return
     if any(not name.startswith("system-") for name in context.facts.priority_classes or ()):
         yield Finding(

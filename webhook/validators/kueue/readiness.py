@@ -5,7 +5,7 @@ A gang that simply waits for room longer than that is no mistake of its author: 
 So these rules speak only if the values of the workload, the profile and Kueue contradict each other.
 
 Source: kubernetes-sigs/kueue v0.19, apis/config/v1beta2/defaults.go, pkg/controller/core/workload_controller.go
-(`reconcileNotReadyTimeout`).
+(`reconcileNotReadyTimeout`); the times of one workload, of 0.20: `KueueSettings.ready_times`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,15 @@ from typing import Any
 
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.go_values import int32
 from webhook.model.kueue.holding import Unit, held
-from webhook.model.kueue.keys import POD_GROUP_NAME, POD_GROUP_TOTAL_COUNT, QUEUE_NAME
+from webhook.model.kueue.keys import (
+    POD_GROUP_MAX_NOT_READY_COUNT,
+    POD_GROUP_NAME,
+    POD_GROUP_TOTAL_COUNT,
+    QUEUE_NAME,
+    WAIT_FOR_PODS_READY,
+)
 from webhook.model.kueue.settings import INSTALLED
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.workloads.jobset import JobSet
@@ -24,7 +31,7 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.kueue.held_cliques import held_cliques
-from webhook.validators.kueue.held_gangs import duration, gangs_in_turn, held_gang
+from webhook.validators.kueue.held_gangs import duration, gangs_in_turn, held_gang, ready_times, start_limit
 from webhook.validators.opted_in_examples import job, job_set, replicated
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
@@ -49,26 +56,30 @@ def _with(**fields: Any) -> dict[str, Any]:
 def ready_timeout(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Kueue takes a workload back whose pods are not all ready waitForPodsReady.timeout after its admission. If the
     scheduler may need longer than that for its next attempt, one failed attempt is enough to lose the place. Gangs that
-    start in turn add their times.
+    start in turn add their times. From 0.20 on, a workload may state its own timeout in the annotation
+    kueue.x-k8s.io/wait-for-pods-ready, with the gate WorkloadLevelWaitForPodsReady, and
+    waitForPodsReady.unscheduledTimeout is a shorter time within which all pods have to be on nodes.
 
-    Source: kubernetes-sigs/kueue v0.19, pkg/controller/core/workload_controller.go; kubernetes,
+    Source: kubernetes-sigs/kueue v0.19, pkg/controller/core/workload_controller.go; of 0.20,
+    keps/4803-workload-level-wait-for-pods-ready and keps/13502-unscheduled-pods-timeout; kubernetes,
     pkg/scheduler/framework/runtime (Permit waits 15 minutes at most), pkg/scheduler/backend/queue (unschedulable pods
     are tried again after 5 minutes).
     """
-    timeout, found = context.kueue.pods_ready_seconds, held_gang(workload, context)
-    if timeout is None or found is None:
+    found = held_gang(workload, context)
+    times = ready_times(workload, context)
+    if times.start is None or found is None:
         return
+    goal, setting = start_limit(times)
     steps = gangs_in_turn(found.pods)
     needed = steps * context.gang_scheduler.retry_seconds
-    if timeout < needed:
+    if times.start < needed:
         of_steps = f" for its {steps} gangs in turn" if steps > 1 else ""
         yield Finding(
             at=found.path,
             found=found.held.queue,
-            why=f"Kueue takes it back {duration(timeout)} after its admission unless all pods are ready, and "
+            why=f"Kueue takes it back {duration(times.start)} after its admission unless all pods are {goal}, and "
             f"{context.choice.scheduler} may need {duration(needed)} for a second attempt{of_steps}",
-            remedy=f"set Kueue's waitForPodsReady.timeout to more than {duration(needed)}, or lower "
-            "scheduleTimeoutSeconds",
+            remedy=f"set {setting} to more than {duration(needed)}, or lower scheduleTimeoutSeconds",
             once=True,
         )
 
@@ -91,17 +102,20 @@ def ready_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/{jobset,trainjob} (`PodsReady`).
     """
-    timeout = context.kueue.pods_ready_seconds
-    if timeout is None or timeout > (INSTALLED.pods_ready_seconds or 0) or not isinstance(workload, JobSet):
+    if not isinstance(workload, JobSet):
         return
+    times = ready_times(workload, context)
+    if times.start is None or times.start > (INSTALLED.pods_ready_seconds or 0):
+        return
+    goal, setting = start_limit(times)
     if workload.managed_elsewhere is None and held(workload, context.facts, context.kueue) is not None:
         for at, name, other in _after_completion(workload):
             yield Finding(
                 at=at,
                 found=other,
-                why=f"Kueue stops the workload unless all steps are ready {duration(timeout)} after its admission, and "
-                f"{shown(name)} starts only when {shown(other)} is complete",
-                remedy="set Kueue's waitForPodsReady.timeout to more than the earlier steps may take",
+                why=f"Kueue stops the workload unless all steps are {goal} {duration(times.start)} after its "
+                f"admission, and {shown(name)} starts only when {shown(other)} is complete",
+                remedy=f"set {setting} to more than the earlier steps may take",
             )
 
 
@@ -130,15 +144,19 @@ def _grouped(minimum: int) -> Manifest:
 )
 def ready_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
     """Kueue calls a pod group ready when all of its pods are ready. A gang that runs with its minimum is never ready in
-    that sense, so Kueue deletes its pods while they work.
+    that sense, so Kueue deletes its pods while they work. From 0.20 on, with the gate WaitForPodsReadyMaxNotReady, the
+    annotation kueue.x-k8s.io/pod-group-max-not-ready-count of the pods says how many may be missing.
 
-    Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`PodsReady`).
+    Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`PodsReady`); of 0.20,
+    keps/15423 (maximum of pods that are not ready).
     """
-    timeout = context.kueue.pods_ready_seconds
-    if timeout is None:
-        return
     for member, found in held_cliques(workload, context):
-        if found.unit is Unit.POD_GROUP and member.min_available < member.replicas:
+        timeout = context.kueue.ready_times(member.template.annotations.get(WAIT_FOR_PODS_READY)).ready
+        missing = member.replicas - member.min_available
+        spared = int32(text(member.template.annotations.get(POD_GROUP_MAX_NOT_READY_COUNT)) or "") or 0
+        if timeout is None or (context.kueue.max_not_ready and missing <= spared):
+            continue
+        if found.unit is Unit.POD_GROUP and missing > 0:
             yield Finding(
                 at=member.path / "spec" / "minAvailable",
                 found=member.min_available,
@@ -192,7 +210,8 @@ def gives_up(workload: OptedInWorkload, context: Context[Any]) -> Results:
     (`triggerDeactivationOrBackoffRequeue`), pkg/controller/jobframework/reconciler.go.
     """
     settings = context.kueue
-    if settings.backoff_limit is None or settings.pods_ready_seconds is None:
+    timeout = ready_times(workload, context).ready
+    if settings.backoff_limit is None or timeout is None:
         return
     if (found := held_gang(workload, context)) is not None:
         then = f"deletes the {workload.kind}" if settings.deletes_deactivated else "deactivates it for good"
@@ -200,7 +219,7 @@ def gives_up(workload: OptedInWorkload, context: Context[Any]) -> Results:
             at=found.path,
             found=found.held.queue,
             why=f"Kueue {then} at the {settings.backoff_limit + 1}. time that its pods were not all ready after "
-            f"{duration(settings.pods_ready_seconds)}, also if {context.choice.scheduler} only holds the gang",
+            f"{duration(timeout)}, also if {context.choice.scheduler} only holds the gang",
             remedy="leave Kueue's requeuingStrategy.backoffLimitCount unset",
             once=True,
         )

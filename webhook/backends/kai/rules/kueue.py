@@ -18,7 +18,7 @@ from webhook.model.kueue.keys import COMPLETIONS_IN_STEP, MIN_PARALLELISM, QUEUE
 from webhook.model.reading import text
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.kueue.held_gangs import duration
+from webhook.validators.kueue.held_gangs import duration, ready_times
 from webhook.validators.opted_in_examples import job
 from webhook.validators.registry import Example, Results, Subject, rule
 
@@ -83,7 +83,7 @@ def minimum_below_ready(workload: OptedInWorkload, context: RuleContext) -> Resu
 
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/job/job_controller.go (`PodsReady`).
     """
-    minimum, timeout = _minimum(workload, context), context.kueue.pods_ready_seconds
+    minimum, timeout = _minimum(workload, context), ready_times(workload, context).ready
     if minimum is None or timeout is None or minimum >= (pods := workload.parts[0].pods):
         return
     if isinstance(workload, Job) and least_parallelism(workload) == minimum:
