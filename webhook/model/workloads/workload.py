@@ -63,6 +63,17 @@ class Part(NamedTuple):
         return self.pods if self.minimum is None else self.minimum
 
 
+class SchedulingBlock(NamedTuple):
+    """A place from which a workload's own controller makes groups of the Workload API: its path and content, and the
+    names of the parts whose pods are in the groups; None for all parts. It makes a group for each Job if `per_job`.
+    """
+
+    path: FieldPath
+    spec: Mapping[str, Any]
+    parts: tuple[str, ...] | None = None
+    per_job: bool = False
+
+
 class Role(NamedTuple):
     """A role of a workload that makes a LeaderWorkerSet for each: the number of groups, and of pods in each group, and
     how many groups one step of a rollout makes. Another object holds the number of groups if not `is_stated`.
@@ -231,6 +242,11 @@ class OptedInWorkload(ABC):
         from Kubernetes 1.37 on (gate WorkloadWithJob), in JobSet with KEP-969, in LeaderWorkerSet with KEP-666.
         """
         return SPEC / "scheduling" if self.spec.get("scheduling") is not None else None
+
+    def scheduling_blocks(self) -> Iterator[SchedulingBlock]:
+        """What `spec.scheduling` asks its own controller for. No rule has checked the types of these fields."""
+        if isinstance(scheduling := self.spec.get("scheduling"), Mapping):
+            yield SchedulingBlock(SPEC / "scheduling", scheduling)
 
     @property
     def suspended(self) -> bool:
