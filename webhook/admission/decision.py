@@ -6,6 +6,7 @@ only this.
 * Pod of a gang (`webhook.admission.pod`): `mutate` finds the record of its workload and prepares the pod for that
   scheduler. `validate` judges the prepared pod.
 * Gang object of another program (`webhook.admission.gang_object`): `validate` judges it.
+* Scale of a PodClique or a scaling group (`webhook.admission.scale`): `validate` judges it.
 * Every other request is allowed.
 """
 
@@ -21,6 +22,7 @@ from webhook.admission.names import with_keys
 from webhook.admission.opted_in import OptedInWorkloads
 from webhook.admission.pod import mutate_pod, validate_pod
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
+from webhook.admission.scale import is_scale, validate_scale
 from webhook.admission.size import require_few_parts
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import SHAPE_BOUND, Settings
@@ -60,6 +62,8 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
     could not be read.
     """
     try:
+        if is_scale(request):
+            return with_exceptions(validate_scale(request, facts, settings), request, facts, settings)
         if _passes(request) or (_leaving(request) and not rewritten(request, settings)):
             return ALLOWED
         require_few_parts(request, settings.kinds)

@@ -25,6 +25,7 @@ from webhook.model.known_objects import SpecField
 from webhook.model.kueue.keys import DEFAULT_QUEUE, QUEUE_NAME
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.reading import Manifest
+from webhook.model.scale import ScaleChange
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.version import Version
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -94,6 +95,8 @@ class Subject(StrEnum):
     MANIFEST = "object in a file"
     # Called with an `OptedInChange`, on UPDATE only.
     OPTED_IN_CHANGE = "change of another kind"
+    # Called with a `ScaleChange`.
+    SCALE = "scale of a PodClique or of a scaling group"
 
 
 # Constants, because looking up a member of an enumeration takes as long as calling a rule.
@@ -449,10 +452,12 @@ def run_on_opted_in(
 
 
 def run_each(
-    rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | UnknownOwner | OptedInWorkload | AnyObject
+    rules: Sequence[BoundRule],
+    context: Context[Any],
+    found: PodCreation | UnknownOwner | OptedInWorkload | AnyObject | ScaleChange,
 ) -> Outcome:
     """Runs each of `rules`, which are all called with `found`: a `PodCreation`, an `UnknownOwner`, a Job of a JobSet,
-    or any object.
+    a scale, or any object.
     """
     outcome = Outcome()
     for bound in rules:

@@ -294,6 +294,28 @@ def workloads(path: str) -> list[dict[str, Any]]:
     ]
 
 
+def scales() -> dict[str, Any]:
+    rules = [
+        {
+            "apiGroups": ["grove.io"],
+            "apiVersions": ["v1alpha1"],
+            "resources": [f"{plural}/scale"],
+            "operations": ["UPDATE"],
+            "scope": "Namespaced",
+        }
+        for plural in ("podcliques", "podcliquescalinggroups")
+    ]
+    changed = "object.?spec.?replicas.orValue(0) != oldObject.?spec.?replicas.orValue(0)"
+    return {
+        **COMMON,
+        "name": "scales.validate.rollcall.dev",
+        "clientConfig": service("/validate"),
+        "rules": rules,
+        "matchConditions": [{"name": "changed", "expression": changed}],
+        "failurePolicy": "Ignore",
+    }
+
+
 def always(path: str) -> list[dict[str, Any]]:
     """What there is whichever schedulers are enabled."""
     judged = pods(path) | ({"matchConditions": [unsealed()]} if path == "validate" else {})
@@ -313,7 +335,7 @@ def test_the_webhook_configurations_match_the_design() -> None:
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "v-rollcall", "labels": LABELS},
-            "webhooks": [*always("validate"), pod_groups(), group_pods(), *unknown_kinds()],
+            "webhooks": [*always("validate"), pod_groups(), group_pods(), scales(), *unknown_kinds()],
         },
     ]
 
