@@ -207,7 +207,8 @@ class Rule:
     `membership`: it keeps pods and groups out of gangs that are not theirs. `guard`: which pods of Grove's operator a
     rule about pods must see, None for all of them. `independent`: what it finds is true whoever makes the gang, so in
     files it also judges a workload that is not opted in. `looks_at`: it finds nothing about a workload or a pod that
-    mentions none of these fields, keys and resources; empty for a rule that must see every one.
+    mentions none of these fields, keys and resources; empty for a rule that must see every one. `of_shape`: it
+    judges the form of a group, which a PodGroup of Grove's own backend need not have.
     """
 
     id: str
@@ -225,6 +226,7 @@ class Rule:
     guard: PodGuard | None = None
     independent: bool = False
     looks_at: frozenset[str] = frozenset()
+    of_shape: bool = False
 
     @property
     def judges(self) -> str:
@@ -263,6 +265,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     guard: PodGuard | None = None,
     independent: bool = False,
     looks_at: Iterable[str] = (),
+    of_shape: bool = False,
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
     them; with `kinds`, for objects of these kinds; with `looks_at`, for workloads and pods that mention one of these.
@@ -290,6 +293,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
             guard,
             independent,
             seen,
+            of_shape,
         )
 
     return declare

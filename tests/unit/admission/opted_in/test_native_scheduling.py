@@ -165,7 +165,9 @@ def test_the_annotation_for_claims_has_no_effect_on_groups_of_another_controller
         scheduling={**GANG, "disruptionMode": {"all": {}}},
         template=pod_template(CLAIM),
     )
-    assert places(judged(manifest), "kube/group-claims") == [("metadata.annotations[rollcall.dev/group-claims]", "imex")]
+    assert places(judged(manifest), "kube/group-claims") == [
+        ("metadata.annotations[rollcall.dev/group-claims]", "imex")
+    ]
 
 
 @pytest.mark.parametrize(
