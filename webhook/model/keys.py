@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 # (namespace, name)
 ObjectKey = tuple[str, str]
+# In the metadata of a field that takes no part in comparisons: it is shown where facts are.
+SHOWN = "shown"
 # (group, kind)
 GroupKind = tuple[str, str]
 # The part of the facts about workloads of declared kinds. Its keys are the name of the kind's
@@ -87,7 +89,7 @@ class Record:
     # The ResourceClaims that the pods of each group are to share: `webhook.model.shared_claims`.
     claims: tuple[PodsClaim, ...] = ()
     # The cliques and scaling groups of a PodCliqueSet. No pod is prepared from them.
-    scalable: tuple[Scalable, ...] = field(default=(), compare=False, repr=False)
+    scalable: tuple[Scalable, ...] = field(default=(), compare=False, repr=False, metadata={SHOWN: True})
 
     def queue(self, key: str) -> str | None:
         """The queue that the workload names under `key`."""

@@ -404,7 +404,7 @@ def validating(profile: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_workload_api_objects_are_judged_if_gangs_use_them() -> None:
-    objects, members = validating(GANGS)[5:-1]
+    objects, members = validating(GANGS)[5:-2]
     assert objects["name"] == "scheduling-k8s-io.validate.rollcall.dev"
     assert objects["rules"] == [
         {
@@ -419,5 +419,5 @@ def test_workload_api_objects_are_judged_if_gangs_use_them() -> None:
     assert members["rules"][0]["resources"] == ["pods"]
     named = "(has(object.spec.schedulingGroup) || has(object.spec.workloadRef))"
     assert members["matchConditions"] == [{"name": "names-a-group", "expression": named}]
-    # Without a gang scheduler, and those of namespaces.
-    assert len(validating({"name": "default-scheduler"})) == 6
+    # Without a gang scheduler, with those of namespaces and scales.
+    assert len(validating({"name": "default-scheduler"})) == 7
