@@ -10,27 +10,27 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, SPEC
 from webhook.model.findings import Unjudged
 from webhook.model.keys import Needed
-from webhook.model.reading import mapping, text
-from webhook.model.scale import SCALE, ScaleChange, numbers_in, target_of
+from webhook.model.reading import Malformed, mapping, text
+from webhook.model.scale import ScaleChange, numbers_in, target_of
 from webhook.validators.registry import run_each
 from webhook.validators.selection import Choice
 
 _SETS = "pod_clique_sets"
 
 
-def is_scale(request: Request) -> bool:
-    """Return whether the request changes a number of replicas through `/scale`."""
-    return request.kind[::2] == SCALE and request.operation == "UPDATE" and request.object is not None
-
-
 def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Run the rules about scales, unless Grove's operator writes it. Raises `Malformed`."""
-    new, old = numbers_in(request.object), numbers_in(request.old)
-    if new == old or settings.tenancy.is_grove_operator(request.user):
+    """Run the rules about scales, unless Grove's operator writes it. The API server reads a Scale before it sends it,
+    so one that cannot be read is not judged.
+    """
+    try:
+        new, old = numbers_in(request.object), numbers_in(request.old)
+        name = text(mapping(mapping(request.object).get("metadata")).get("name")) or request.name
+    except Malformed:
+        return ALLOWED
+    if request.operation != "UPDATE" or new == old or settings.tenancy.is_grove_operator(request.user):
         return ALLOWED
     if facts.pod_clique_sets is None:
         return Verdict(unjudged=(Unjudged(SPEC / "replicas", f"the {Needed(_SETS)}", part=_SETS),))
-    name = text(mapping(mapping(request.object).get("metadata")).get("name")) or request.name
     found = target_of(name, request.namespace, request.resource, facts.pod_clique_sets)
     profile = None if found is None else settings.profiles.get(found.record.scheduler or "")
     if found is None or profile is None:

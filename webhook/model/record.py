@@ -10,7 +10,6 @@ from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, VOLCANO_QU
 from webhook.model.disruption import DISRUPTION_LABEL, podclique_ends, spare_cliques
 from webhook.model.keys import Record
 from webhook.model.reading import mapping, text
-from webhook.model.scale import scalable_in
 from webhook.model.shared_claims import pods_claims
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 
@@ -75,8 +74,7 @@ def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
     disruption = disruption_of(workload.labels)
     spare = spare_cliques(workload)
     claims = pods_claims(workload.annotations, ((end, one.pod_spec) for end, one in podclique_ends(workload)))
-    quota, priority = recorded_quota(workload), workload.priority_class
-    return Record(scheduler, quota, ordered, priority, disruption, spare, claims, scalable_in(workload))
+    return Record(scheduler, recorded_quota(workload), ordered, workload.priority_class, disruption, spare, claims)
 
 
 def disruption_of(labels: Mapping[str, Any]) -> str | None:

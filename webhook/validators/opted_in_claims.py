@@ -250,6 +250,7 @@ def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Resul
 
 @rule(
     "owner/scheduling-refused",
+    looks_at=("scheduling",),
     subject=Subject.OPTED_IN,
     independent=True,
     default=Action.WARN,

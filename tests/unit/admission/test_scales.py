@@ -154,7 +154,14 @@ def test_without_the_sets_a_scale_is_not_judged() -> None:
 def test_a_scale_of_another_shape_ends_no_review(wrong: object) -> None:
     body = review("demo-0-router", 4, 1)
     body["request"]["object"]["spec"] = wrong
-    assert decision.validate(request_from(body), facts(), koordinator(standalone=False)).allowed in {True, False}
+    assert decision.validate(request_from(body), facts(), koordinator(standalone=False)).allowed
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "DELETE", "CONNECT"])
+def test_only_an_update_scales(operation: str) -> None:
+    body = review("demo-0-router", 4, 1)
+    body["request"]["operation"] = operation
+    assert decision.validate(request_from(body), facts(), koordinator(standalone=False)) == Verdict()
 
 
 @pytest.mark.parametrize("resource", [None, 5, {}, {"resource": 7}, {"resource": "x" * 5000}])
