@@ -95,8 +95,8 @@ class Subject(StrEnum):
     MANIFEST = "object in a file"
     # Called with an `OptedInChange`, on UPDATE only.
     OPTED_IN_CHANGE = "change of another kind"
-    # Called with a `ScaleChange`.
-    SCALE = "scale of a PodClique or of a scaling group"
+    # Called with a `ScaleChange`, of a PodClique or of a PodCliqueScalingGroup.
+    SCALE = "scale of a PodClique"
 
 
 # Constants, because looking up a member of an enumeration takes as long as calling a rule.
