@@ -323,7 +323,7 @@ def _targets(workload: JobSet, entries: Sequence[SchedulingBlock]) -> Results:
             if per_job and (value := entry.spec.get(field)):
                 why = "with job, each Job has its own group, so JobSet refuses what is stated for all of them"
                 yield Finding(entry.path / field, value, why, "move it into job")
-        groups += sum(_jobs(part) for part in workload.parts if part.name in targets) if per_job else 1
+        groups += sum(_jobs(part) for part in workload.parts_of(entry)) if per_job else 1
     path = entries[0].path[:-1]
     if missing := [part for part in workload.parts if part.name and part.name not in times]:
         why = "no entry has this replicated Job, so its pods would be in no group, and JobSet refuses that"
@@ -342,7 +342,7 @@ def _high_minimums(workload: JobSet, blocks: Sequence[SchedulingBlock]) -> Resul
     for block in blocks:
         gang = mapping(mapping(block.spec.get("schedulingPolicy")).get("gang"))
         minimum = integer(gang.get("minCount"))
-        parts = [part for part in workload.parts if block.parts is None or part.name in block.parts]
+        parts = workload.parts_of(block)
         pods = sum(part.each if block.per_job else part.pods for part in parts)
         at = block.path / "schedulingPolicy" / "gang" / "minCount"
         if minimum is not None and parts and minimum > pods:

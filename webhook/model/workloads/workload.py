@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -247,6 +247,16 @@ class OptedInWorkload(ABC):
         """What `spec.scheduling` asks its own controller for. No rule has checked the types of these fields."""
         if isinstance(scheduling := self.spec.get("scheduling"), Mapping):
             yield SchedulingBlock(SPEC / "scheduling", scheduling)
+
+    def parts_of(self, block: SchedulingBlock) -> Sequence[Part]:
+        """The parts whose pods are in the groups of a block, each once."""
+        if block.parts is None:
+            return self.parts
+        return [self._first_of[name] for name in dict.fromkeys(block.parts) if name in self._first_of]
+
+    @cached_property
+    def _first_of(self) -> Mapping[str, Part]:
+        return {part.name: part for part in reversed(self.parts)}
 
     @property
     def suspended(self) -> bool:

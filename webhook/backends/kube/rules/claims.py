@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from webhook.backends.kube.facts import templates_in
@@ -136,13 +137,13 @@ def owner_claims(workload: OptedInWorkload, context: RuleContext) -> Results:
     if not context.settings.gangScheduling:
         return
     gates = context.settings.schedulerGates
+    own = {part.name: frozenset(claims_in(part.template.spec)) for part in workload.parts}
     for block in workload.scheduling_blocks():
-        parts = [part for part in workload.parts if block.parts is None or part.name in block.parts]
-        pods = {claim for part in parts for claim in claims_in(part.template.spec)}
-        for index, claim in enumerate(claims_in(block.spec)):
+        names = [part.name for part in workload.parts_of(block)]
+        for index, claim in enumerate(islice(claims_in(block.spec), MAX_CLAIMS)):
             if gates is not None and _GATE not in gates:
                 why, remedy = f"schedulerGates lacks {_GATE}", "enable the gate and add it to schedulerGates"
-            elif parts and claim not in pods:
+            elif names and not any(claim in own[name] for name in names):
                 why, remedy = (
                     "no pod of the group has an equal entry",
                     "add the same entry to resourceClaims of the pods",
