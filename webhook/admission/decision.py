@@ -6,6 +6,7 @@ only this.
 * Pod of a gang (`webhook.admission.pod`): `mutate` finds the record of its workload and prepares the pod for that
   scheduler. `validate` judges the prepared pod.
 * Gang object of another program (`webhook.admission.gang_object`): `validate` judges it.
+* Scale of a PodClique or a scaling group (`webhook.admission.scale`): `validate` judges it.
 * Every other request is allowed.
 """
 
@@ -21,6 +22,7 @@ from webhook.admission.names import with_keys
 from webhook.admission.opted_in import OptedInWorkloads
 from webhook.admission.pod import mutate_pod, validate_pod
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
+from webhook.admission.scale import validate_scale
 from webhook.admission.size import require_few_parts
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import SHAPE_BOUND, Settings
@@ -30,6 +32,7 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import ROOT
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, mapping
+from webhook.model.scale import SCALE
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.declared_types import declared_types
@@ -60,7 +63,9 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
     could not be read.
     """
     try:
-        if _passes(request) or (_leaving(request) and not rewritten(request, settings)):
+        if (_passes(request) and request.kind[::2] != SCALE) or (
+            _leaving(request) and not rewritten(request, settings)
+        ):
             return ALLOWED
         require_few_parts(request, settings.kinds)
         if request.user and facts.field_names is not None:
@@ -78,6 +83,8 @@ def _validated(request: Request, facts: ClusterFacts, settings: Settings) -> Ver
         return workloads.validate(request, facts, settings)
     if request.kind[::2] == POD and request.operation == "CREATE":
         return validate_pod(request, Pod(request.object or {}, request.namespace), facts, settings)
+    if request.kind[::2] == SCALE:
+        return validate_scale(request, facts, settings)
     return validate_object(request, facts, settings)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from webhook.admission.opinion import gang_context, softened
 from webhook.config.settings import Profile, Settings
+from webhook.model import grove
 from webhook.model.admission_request import ALLOWED, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT
@@ -16,13 +17,18 @@ from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.stored_object import StoredObject
-from webhook.validators.registry import run_on_object
+from webhook.model.workloads.podgang import controller_in
+from webhook.validators.registry import IndexedRules, run_on_object
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice
+
+# The kinds that Grove's backends make the controllers of their PodGroups.
+_OWNERS = {(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang")}
 
 
 def validate_object(request: Request, facts: ClusterFacts, settings: Settings, *, owner: str = "") -> Verdict:
-    """Run the rules for this kind of object, unless the user is exempt. On UPDATE, a fault that the old object had
-    becomes a warning. `owner` is the uid of the opted-in workload of a pod. Raises `Malformed`.
+    """Run the rules for this kind of object, unless the user is exempt. Of a PodGroup of Grove's own backend, those
+    about its shape are left out. On UPDATE, a fault that the old object had becomes a warning. `owner` is the uid of
+    the opted-in workload of a pod. Raises `Malformed`.
     """
     try:
         return _validate(request, facts, settings, owner)
@@ -38,6 +44,7 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
     if not profiles or _exempt(request, settings):
         return ALLOWED
     found = _stored(request, request.object or {})
+    groves = _is_of_grove(request, found, settings)
     if request.old is not None:
         found.old = _stored(request, request.old)
     findings: list[Finding] = []
@@ -47,6 +54,8 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
             unjudged.append(unread)
             continue
         rules = profile.object_rules[settings.ceiling(profile, facts, request.namespace)]
+        if groves:
+            rules = IndexedRules(bound for bound in rules if not bound.rule.of_shape)
         choice = Choice(profile.name, ROOT, settings.available)
         context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace, owner=owner)
         outcome = run_on_object(rules, context, request.kind.group, found)
@@ -94,6 +103,16 @@ def _exempt(request: Request, settings: Settings) -> bool:
     Jobs that other users wrote.
     """
     return request.user in settings.exempt_users and request.kind[::2] != POD
+
+
+def _is_of_grove(request: Request, found: StoredObject, settings: Settings) -> bool:
+    """Return whether Grove's own backend made a PodGroup: its operator writes it, which a file cannot show, and a
+    PodCliqueSet or a PodGang is its controller.
+    """
+    if found.kind != "PodGroup" or not (not request.user or settings.tenancy.is_grove_operator(request.user)):
+        return False
+    controller = controller_in(mapping(found.raw.get("metadata")))
+    return controller is not None and (controller.group, controller.kind) in _OWNERS
 
 
 def _stored(request: Request, manifest: Manifest) -> StoredObject:

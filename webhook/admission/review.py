@@ -55,6 +55,7 @@ def request_from(review: object, now: datetime | None = None) -> Request:
         # An API server sends none at CREATE: only a forged review has one.
         old=None if operation == "CREATE" else old,
         subresource=_text(request, "subResource"),
+        resource=_resource(request),
         user=_user(request),
         at=now,
     )
@@ -76,6 +77,13 @@ def _word(holder: dict[str, Any], key: str, path: str = "request") -> str:
     if not value:
         raise ReviewError(f"{path}.{key} is missing")
     return value
+
+
+def _resource(request: dict[str, Any]) -> str:
+    """The plural of the kind. It says only what a Scale is of, so a review without it can be answered."""
+    found = request.get("resource")
+    plural = found.get("resource") if isinstance(found, dict) else None
+    return plural if isinstance(plural, str) and len(plural) <= MAX_TEXT_CHARACTERS else ""
 
 
 def _user(request: dict[str, Any]) -> str:

@@ -119,6 +119,7 @@ class Profile:
         "pod_rules",
         "prepared",
         "rules",
+        "scale_rules",
         "seal",
         "set_rules",
         "unknown_rules",
@@ -157,6 +158,7 @@ class Profile:
         self.creation_rules = self.rules.about(Subject.POD_CREATION)
         self.part_rules = self.rules.about(Subject.PART)
         self.unknown_rules = self.rules.about(Subject.UNKNOWN_OWNER)
+        self.scale_rules = self.rules.about(Subject.SCALE)
         self.independent_rules = self.rules.independent()
         # The rules about gang objects and other pods.
         self.object_rules = self.rules.about(Subject.OBJECT)

@@ -22,6 +22,7 @@ from webhook.model.findings import Action
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.scale import POD_CLIQUE, SCALING_GROUP
 from webhook.model.stored_object import PODS
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -89,7 +90,11 @@ def webhook_configurations(
         if path == "validate":
             found += [hook(*one) for one in _object_hooks(settings, own_namespace)]
             # Only a warning is at stake.
-            warned = (*_unknown_kind_hooks(settings), *_marked_pod_hooks("warned-pods", settings, refusing=False))
+            warned = (
+                _scale_hook(),
+                *_unknown_kind_hooks(settings),
+                *_marked_pod_hooks("warned-pods", settings, refusing=False),
+            )
             found += [{**hook(*one), "failurePolicy": "Ignore"} for one in warned]
         if settings.certificates.self_managed:
             found.append(_next_hook(settings, path, address, own_namespace, ca_bundle))
@@ -177,6 +182,13 @@ def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str,
         }
         yield group.replace(".", "-"), "validate", [rule], {"matchConditions": [judged_users, _CHANGED]}
     yield from _marked_pod_hooks("group-pods", settings, refusing=True)
+
+
+def _scale_hook() -> tuple[str, str, list[Manifest], Manifest]:
+    """The hook for the numbers that `kubectl scale` and autoscalers write. A Scale leaves 0 out."""
+    rules = [_rule(grove.GROUP, "v1alpha1", f"{plural}/scale", "UPDATE") for plural in (POD_CLIQUE, SCALING_GROUP)]
+    new, old = (f"{name}.?spec.?replicas.orValue(0)" for name in ("object", "oldObject"))
+    return "scales", "validate", rules, {"matchConditions": [{"name": "changed", "expression": f"{new} != {old}"}]}
 
 
 def _marked_pod_hooks(

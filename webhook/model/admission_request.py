@@ -37,6 +37,8 @@ class Request:
     object: Manifest | None
     old: Manifest | None = None
     subresource: str = ""
+    # The plural of the kind; empty if it is not known.
+    resource: str = ""
     user: str = ""
     at: datetime | None = None
 

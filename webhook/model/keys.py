@@ -4,11 +4,13 @@ everything else imports and that import nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 # (namespace, name)
 ObjectKey = tuple[str, str]
+# In the metadata of a field that takes no part in comparisons: it is shown where facts are.
+SHOWN = "shown"
 # (group, kind)
 GroupKind = tuple[str, str]
 # The part of the facts about workloads of declared kinds. Its keys are the name of the kind's
@@ -56,6 +58,18 @@ class PodsClaim(NamedTuple):
     shared: SharedClaim
 
 
+class Scalable(NamedTuple):
+    """A clique or a scaling group of a PodCliqueSet, as the author of a scale meets it: its name, the replicas that its
+    gang needs, and the most that Kueue admits, None without a limit. A scaling group has `cliques`, each without a
+    limit.
+    """
+
+    name: str
+    minimum: int
+    most: int | None = None
+    cliques: tuple[Scalable, ...] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """What a workload recorded at CREATE, and what else its pods are prepared from. Hashable: it is a cache key.
@@ -74,6 +88,8 @@ class Record:
     spare: tuple[str, ...] = ()
     # The ResourceClaims that the pods of each group are to share: `webhook.model.shared_claims`.
     claims: tuple[PodsClaim, ...] = ()
+    # The cliques and scaling groups of a PodCliqueSet. No pod is prepared from them.
+    scalable: tuple[Scalable, ...] = field(default=(), compare=False, repr=False, metadata={SHOWN: True})
 
     def queue(self, key: str) -> str | None:
         """The queue that the workload names under `key`."""

@@ -7,6 +7,7 @@ the same things. A backend adds its own (`Backend.projections`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from webhook.model import grove
@@ -16,6 +17,7 @@ from webhook.model.keys import Api, ObjectKey
 from webhook.model.known_objects import Namespace, PodGangFacts, PodGangs, PriorityClass, TopologyBinding
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
 from webhook.model.record import OWN_LABELS, SCHEDULER_LABEL, record_of
+from webhook.model.scale import scalable_in
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
@@ -126,7 +128,8 @@ def _namespace(raw: Manifest) -> tuple[str, Namespace]:
 
 def _pod_clique_set(raw: Manifest) -> tuple[ObjectKey, Any]:
     workload = PodCliqueSet(raw)
-    return key_of(raw), record_of(workload, text(workload.labels.get(SCHEDULER_LABEL)))
+    record = record_of(workload, text(workload.labels.get(SCHEDULER_LABEL)))
+    return key_of(raw), replace(record, scalable=scalable_in(workload))
 
 
 def _pod_gang(raw: Manifest) -> tuple[ObjectKey, PodGangFacts]:

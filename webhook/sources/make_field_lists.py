@@ -27,7 +27,7 @@ class Product(NamedTuple):
 
 PRODUCTS = (
     Product("Grove", "grove", "v0.1.0-alpha.12-rc1 (main of 2026-08-19)"),
-    Product("JobSet", "jobset", "v0.12.0 (main of 2026-08-18)"),
+    Product("JobSet", "jobset", "v0.12.0 (main of 2026-08-18), with spec.scheduling of KEP-969"),
     Product("LeaderWorkerSet", "lws", "v0.10.0 (main of 2026-08-21)"),
     Product("Trainer", "trainer", "v2.3.0 (master of 2026-08-21)"),
 )
@@ -38,6 +38,12 @@ _KUBERNETES_RELEASE = "1.36, with the scheduling fields of 1.35 to 1.37"
 # `evictionResponders` came with 1.37.
 _SCHEDULING_OF_PODS = ("workloadRef", "schedulingGroup", "evictionResponders")
 _SCHEDULING_OF_JOBS = ("scheduling",)
+# JobSet has `spec.scheduling` behind the gate JobSetWorkloadAwareSchedulingAPI (KEP-969), and takes policies,
+# constraints and modes from the Workload API, whose fields differ with its version.
+_GROUP = dict.fromkeys(("schedulingPolicy", "schedulingConstraints", "disruptionMode"))
+_JOB_GROUP: Names = {**_GROUP, "resourceClaims": None}
+_ENTRY: Names = {**_JOB_GROUP, "targetReplicatedJobs": None, "job": _JOB_GROUP}
+_SCHEDULING_OF_JOB_SETS: Names = {**_GROUP, "replicatedJobs": {ITEMS: _ENTRY}}
 _JOB = ("spec", "replicatedJobs", ITEMS, "template", "spec")
 _POD = (*_JOB, "template", "spec")
 
@@ -89,8 +95,10 @@ def _every_kind(crds: Path) -> Iterator[tuple[str, Api, Names]]:
         for file in sorted((crds / product.folder).glob("*.yaml")):
             for document in read_file(file):
                 for api, names in versions_of(document.manifest):
-                    yield product.name, api, names
-                    if api.kind == "JobSet":
+                    if api.kind != "JobSet":
+                        yield product.name, api, names
+                    else:
+                        yield product.name, api, _job_set(names)
                         yield KUBERNETES, Api("batch", "v1", "Job"), _as_object(_job(_at(names, _JOB)))
                         yield KUBERNETES, Api("", "v1", "Pod"), _as_object(_pod(_at(names, _POD)))
 
@@ -108,6 +116,13 @@ def _pod(spec: Names) -> Names:
 def _job(spec: Names) -> Names:
     template = {**spec["template"], "spec": _pod(spec["template"]["spec"])}
     return {**dict.fromkeys(_SCHEDULING_OF_JOBS), **spec, "template": template}
+
+
+def _job_set(names: Names) -> Names:
+    replicated = _at(names, _JOB[:3])
+    template = {**replicated["template"], "spec": {**dict.fromkeys(_SCHEDULING_OF_JOBS), **_at(names, _JOB)}}
+    jobs = {ITEMS: {**replicated, "template": template}}
+    return {**names, "spec": {**names["spec"], "replicatedJobs": jobs, "scheduling": _SCHEDULING_OF_JOB_SETS}}
 
 
 def _as_object(spec: Names) -> Names:

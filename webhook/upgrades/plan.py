@@ -138,8 +138,9 @@ class UpgradePlan:
 
 def upgrade_plan(upgrade: Upgrade, gangs: Sequence[PresentGang], changes: Sequence[Change] = ALL) -> UpgradePlan:
     """The plan for these gangs."""
-    names = Counter(one.name for one in gangs if one.kind == POD_GANG)
-    twins = frozenset(name for name, count in names.items() if count > 1)
+    # Several PodGangs of one namespace may share a PodGroup.
+    places = {(one.namespace, one.group_name) for one in gangs if one.kind == POD_GANG}
+    twins = frozenset(name for name, count in Counter(name for _, name in places).items() if count > 1)
     cluster = Cluster(twins, upgrade.moves)
     verdicts = tuple(verdict(upgrade, one, cluster, changes) for one in gangs)
     return UpgradePlan(upgrade, verdicts, tuple(_steps(upgrade, verdicts)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,9 +15,10 @@ from webhook.gangs.observed import Observed
 from webhook.gangs.plan import Plan, SkipReason, is_groves, plan
 from webhook.gangs.writers import Writer
 from webhook.model import grove
+from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.projections import POD_CLIQUE_SETS
-from webhook.model.reading import Malformed, Manifest, text
-from webhook.model.workloads.podgang import controller_in
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.workloads.podgang import PodGang, controller_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +35,8 @@ class PresentGang:
     `pods` is how many it has. `owners` are the kinds of the controllers of its objects ("" for an object without one),
     and `versions` the apiVersions of its objects. `missing` says whether an object that it should have is missing.
     `restarts` are the restart policies of its pods. `topology` says whether it asks for a placement, `migrated` whether
-    Grove has named its PodGang by an epoch. `unknown` is why its objects are not known, if they are not.
+    Grove has named its PodGang by an epoch. `unknown` is why its objects are not known, if they are not. `pod_group` is
+    the name of the PodGroup that it shares with the other PodGangs of its replica, if it does.
     """
 
     namespace: str
@@ -50,16 +54,25 @@ class PresentGang:
     topology: bool = False
     migrated: bool = False
     unknown: str = ""
+    pod_group: str = ""
+
+    @property
+    def group_name(self) -> str:
+        """The name of the PodGroup that Grove's own backend writes."""
+        return self.pod_group or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What concerns several gangs: the names that PodGangs of several namespaces have, and the changes of scheduler."""
+    """What concerns several gangs: names that PodGroups of several namespaces have, and the changes of scheduler."""
 
     twins: frozenset[str] = frozenset()
     moves: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
+_AGGREGATED = "kai.scheduler/aggregate-podgroup"
+# Of the digest that Grove adds to a name that it shortens or changes.
+_DIGITS = 10
 # Why the objects of a gang are not known.
 _UNKNOWN = {
     SkipReason.UNRECORDED: "Rollcall did not admit its workload, so it made no gang of it",
@@ -114,7 +127,24 @@ def present_gang(seen: Observed) -> PresentGang | None:
         any(one.required or one.preferred for one in podgang.constraints),
         grove.LABEL_EPOCH in podgang.labels,
         unknown,
+        aggregate_of(podgang),
     )
+
+
+def aggregate_of(podgang: PodGang) -> str:
+    """The name of the KAI PodGroup that Grove's backend makes for all PodGangs of a replica of a PodCliqueSet; empty
+    for a PodGang with a PodGroup of its own. Grove marks the former by a finalizer.
+
+    Source: ai-dynamo/grove, operator/internal/scheduler/kai/aggregate.go (pull request 735).
+    """
+    if _AGGREGATED not in sequence(mapping(podgang.raw.get("metadata")).get("finalizers")):
+        return ""
+    stated = f"grove-{podgang.labels.get(grove.LABEL_PART_OF)}-{podgang.labels.get(grove.LABEL_REPLICA)}"
+    words = re.sub("[^a-z0-9]+", "-", stated.lower()).strip("-")
+    if words == stated and len(stated) <= LABEL_VALUE_LIMIT:
+        return stated
+    digest = sha256(stated.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{words[: LABEL_VALUE_LIMIT - _DIGITS - 1].rstrip('-')}-{digest}"
 
 
 def _written(seen: Observed) -> tuple[str, Sequence[Manifest | None]]:

@@ -6,20 +6,21 @@ pods, and sets the scheduler name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from webhook.model.changes import value_at
 from webhook.model.claims import Claim, claims_on, reader_of
-from webhook.model.fields import FieldPath
+from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.model.workloads.workload import OptedInWorkload, Part, SchedulingBlock
 from webhook.validators.opted_in_examples import (
     job,
     job_set,
@@ -37,6 +38,11 @@ _STEPS = (
     replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
 )
 _GROUP = "pod-group.scheduling.sigs.k8s.io"
+_TARGETS: Manifest = {"targetReplicatedJobs": ["node"]}
+# What a group of `spec.scheduling` states besides its claims.
+_GROUP_FIELDS = ("schedulingPolicy", "schedulingConstraints", "disruptionMode")
+# k8s.io/api scheduling (WorkloadMaxPodGroupTemplates).
+_MOST_GROUPS = 8
 _VOLCANO = {"scheduling.k8s.io/group-name": "mine"}
 _COSCHEDULING = {"scheduling.x-k8s.io/pod-group": "mine"}
 # The most steps from a part to the parts that it waits for. A walk for each of thousands of parts would never end.
@@ -239,6 +245,111 @@ def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Resul
             why=f"only kube-scheduler reads it, and {context.choice.by} says {shown(context.choice.scheduler)}",
             remedy="remove the field, or choose the cluster's own scheduler",
         )
+
+
+@rule(
+    "owner/scheduling-refused",
+    looks_at=("scheduling",),
+    subject=Subject.OPTED_IN,
+    independent=True,
+    default=Action.WARN,
+    passes=Example(job_set(scheduler=DEFAULT_SCHEDULER, scheduling={"replicatedJobs": [_TARGETS]})),
+    fails=Example(
+        job_set(
+            replicated("node", template=pod_template({"schedulingGroup": {"podGroupName": "mine"}})),
+            scheduler=DEFAULT_SCHEDULER,
+            scheduling={"replicatedJobs": [_TARGETS]},
+        )
+    ),
+)
+def scheduling_refused(workload: OptedInWorkload, _: Context[Any]) -> Results:
+    """A JobSet with `spec.scheduling` is the only writer of the groups of its pods. Its webhook refuses another group
+    in a template, replicated Jobs that are in two groups or in none, and a minimum above the pods.
+
+    Source: JobSet KEP-969 (Validation), pkg/webhooks/jobset_webhook.go (`validateScheduling`); gate
+    JobSetWorkloadAwareSchedulingAPI, which v0.12.0 does not have.
+    """
+    if not isinstance(workload, JobSet):
+        return
+    blocks = [block for block in workload.scheduling_blocks() if block.path[:2] == SPEC / "scheduling"]
+    if not blocks:
+        return
+    yield from _other_writers(workload)
+    entries = [block for block in blocks if block.parts is not None and not block.per_job]
+    if entries:
+        yield from _two_models(blocks[0])
+        yield from _targets(workload, entries)
+    yield from _high_minimums(workload, blocks)
+
+
+def _other_writers(workload: JobSet) -> Results:
+    """What else names or makes a group of the Workload API for the pods of a JobSet."""
+    for index, part in enumerate(workload.parts):
+        group = part.template.spec.get("schedulingGroup")
+        if group is not None:
+            why = "JobSet itself writes this field if spec.scheduling is set, and refuses another value"
+            yield Finding(part.place / "spec" / "schedulingGroup", group, why, "remove one of the two")
+        if (scheduling := workload.job_spec(index).get("scheduling")) is not None:
+            at = part.path / "template" / "spec" / "scheduling"
+            why = "JobSet makes the groups of its Jobs if its own spec.scheduling is set, and refuses this field"
+            yield Finding(at, scheduling, why, "remove one of the two")
+
+
+def _two_models(whole: SchedulingBlock) -> Results:
+    """What is stated for the whole JobSet although its replicated Jobs have groups of their own."""
+    for field in _GROUP_FIELDS:
+        if (value := whole.spec.get(field)) is not None:
+            why = "no group is above those of replicatedJobs, so JobSet refuses this field beside them"
+            yield Finding(whole.path / field, value, why, "remove it, or remove replicatedJobs")
+
+
+def _targets(workload: JobSet, entries: Sequence[SchedulingBlock]) -> Results:
+    """Replicated Jobs that do not exist, that are in two groups or in none, and entries that state too much."""
+    names, groups, times = {part.name for part in workload.parts}, 0, Counter[str]()
+    for entry in entries:
+        targets = entry.parts or ()
+        at = entry.path / "targetReplicatedJobs"
+        for index, name in enumerate(targets):
+            times[name] += 1
+            if name not in names or times[name] > 1:
+                why = "another entry has it" if name in names else "no replicated Job has this name"
+                yield Finding(at / Item(index), name, f"{why}, so JobSet refuses it", "name each replicated Job once")
+        per_job = entry.spec.get("job") is not None
+        if per_job and len(targets) != 1:
+            why = "with job, an entry is about one replicated Job, and JobSet refuses others"
+            yield Finding(at, list(targets), why, "make one entry for each replicated Job")
+        for field in (*_GROUP_FIELDS, "resourceClaims"):
+            if per_job and (value := entry.spec.get(field)):
+                why = "with job, each Job has its own group, so JobSet refuses what is stated for all of them"
+                yield Finding(entry.path / field, value, why, "move it into job")
+        groups += sum(_jobs(part) for part in workload.parts_of(entry)) if per_job else 1
+    path = entries[0].path[:-1]
+    if missing := [part for part in workload.parts if part.name and part.name not in times]:
+        why = "no entry has this replicated Job, so its pods would be in no group, and JobSet refuses that"
+        yield Finding(missing[0].path / "name", missing[0].name, why, f"add it to {FieldPath(path)}")
+    if groups > _MOST_GROUPS:
+        why = f"a Workload has at most {_MOST_GROUPS} groups, and these entries make {groups}, so JobSet refuses them"
+        yield Finding(FieldPath(path), groups, why, "use fewer groups, such as one for all Jobs of a replicated Job")
+
+
+def _jobs(part: Part) -> int:
+    return part.pods // part.each if part.each else 0
+
+
+def _high_minimums(workload: JobSet, blocks: Sequence[SchedulingBlock]) -> Results:
+    """Minimums above the pods of their group."""
+    for block in blocks:
+        gang = mapping(mapping(block.spec.get("schedulingPolicy")).get("gang"))
+        minimum = integer(gang.get("minCount"))
+        parts = workload.parts_of(block)
+        pods = sum(part.each if block.per_job else part.pods for part in parts)
+        at = block.path / "schedulingPolicy" / "gang" / "minCount"
+        if minimum is not None and parts and minimum > pods:
+            why = f"the group has {pods} pods, so this minimum is never reached, and JobSet refuses it"
+            yield Finding(at, minimum, why, f"set it to at most {pods}, or remove it")
+        elif minimum and block.parts is None and workload.sequence_path is not None:
+            why = f"the replicated Jobs start in turn because of {workload.sequence_path}, so no group has all pods"
+            yield Finding(at, minimum, f"{why}, and JobSet refuses it", "remove it: each replicated Job gets a group")
 
 
 @rule(

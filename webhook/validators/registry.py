@@ -25,6 +25,7 @@ from webhook.model.known_objects import SpecField
 from webhook.model.kueue.keys import DEFAULT_QUEUE, QUEUE_NAME
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.reading import Manifest
+from webhook.model.scale import ScaleChange
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.version import Version
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -94,6 +95,8 @@ class Subject(StrEnum):
     MANIFEST = "object in a file"
     # Called with an `OptedInChange`, on UPDATE only.
     OPTED_IN_CHANGE = "change of another kind"
+    # Called with a `ScaleChange`, of a PodClique or of a PodCliqueScalingGroup.
+    SCALE = "scale of a PodClique"
 
 
 # Constants, because looking up a member of an enumeration takes as long as calling a rule.
@@ -209,7 +212,8 @@ class Rule:
     rule about pods must see, None for all of them. `independent`: what it finds is true whoever makes the gang, so in
     files it also judges a workload that is not opted in. `looks_at`: it finds nothing about a workload or a pod that
     mentions none of these fields, keys and resources; empty for a rule that must see every one. `of_kind`: of opted-in
-    workloads it judges only those of this kind.
+    workloads it judges only those of this kind. `of_shape`: it judges the form of a group, which a PodGroup of Grove's
+    own backend need not have.
     """
 
     id: str
@@ -228,6 +232,7 @@ class Rule:
     independent: bool = False
     looks_at: frozenset[str] = frozenset()
     of_kind: GroupKind | None = None
+    of_shape: bool = False
 
     @property
     def judges(self) -> str:
@@ -267,6 +272,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     independent: bool = False,
     looks_at: Iterable[str] = (),
     of_kind: GroupKind | None = None,
+    of_shape: bool = False,
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
     them; with `kinds`, for objects of these kinds; with `looks_at`, for workloads and pods that mention one of these;
@@ -296,6 +302,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
             independent,
             seen,
             of_kind,
+            of_shape,
         )
 
     return declare
@@ -467,10 +474,12 @@ def run_on_opted_in(
 
 
 def run_each(
-    rules: Sequence[BoundRule], context: Context[Any], judged: PodCreation | UnknownOwner | OptedInWorkload | AnyObject
+    rules: Sequence[BoundRule],
+    context: Context[Any],
+    judged: PodCreation | UnknownOwner | OptedInWorkload | AnyObject | ScaleChange,
 ) -> Outcome:
     """Runs each of `rules`, which are all called with `judged`: a `PodCreation`, an `UnknownOwner`, a Job of a JobSet,
-    or any object.
+    a scale, or any object.
     """
     outcome = Outcome()
     for bound in rules:

@@ -285,7 +285,7 @@ def test_a_hook_that_fails_closed_selects_only_gangs() -> None:
     assert len(hooks) > 15
     for hook in hooks:
         if hook["failurePolicy"] != "Fail":
-            assert hook["name"].startswith(("next.", "unknown-kinds", "warned-pods"))
+            assert hook["name"].startswith(("next.", "unknown-kinds", "warned-pods", "scales."))
             continue
         outside, exempt, *_ = hook["namespaceSelector"]["matchExpressions"]
         assert {"kube-system", "kube-node-lease", "rollcall-system"} <= set(outside["values"]), hook["name"]

@@ -294,6 +294,28 @@ def workloads(path: str) -> list[dict[str, Any]]:
     ]
 
 
+def scales() -> dict[str, Any]:
+    rules = [
+        {
+            "apiGroups": ["grove.io"],
+            "apiVersions": ["v1alpha1"],
+            "resources": [f"{plural}/scale"],
+            "operations": ["UPDATE"],
+            "scope": "Namespaced",
+        }
+        for plural in ("podcliques", "podcliquescalinggroups")
+    ]
+    changed = "object.?spec.?replicas.orValue(0) != oldObject.?spec.?replicas.orValue(0)"
+    return {
+        **COMMON,
+        "name": "scales.validate.rollcall.dev",
+        "clientConfig": service("/validate"),
+        "rules": rules,
+        "matchConditions": [{"name": "changed", "expression": changed}],
+        "failurePolicy": "Ignore",
+    }
+
+
 def always(path: str) -> list[dict[str, Any]]:
     """What there is whichever schedulers are enabled."""
     judged = pods(path) | ({"matchConditions": [unsealed()]} if path == "validate" else {})
@@ -313,7 +335,7 @@ def test_the_webhook_configurations_match_the_design() -> None:
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "v-rollcall", "labels": LABELS},
-            "webhooks": [*always("validate"), pod_groups(), group_pods(), *unknown_kinds()],
+            "webhooks": [*always("validate"), pod_groups(), group_pods(), scales(), *unknown_kinds()],
         },
     ]
 
@@ -382,7 +404,7 @@ def validating(profile: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_workload_api_objects_are_judged_if_gangs_use_them() -> None:
-    objects, members = validating(GANGS)[5:-1]
+    objects, members = validating(GANGS)[5:-2]
     assert objects["name"] == "scheduling-k8s-io.validate.rollcall.dev"
     assert objects["rules"] == [
         {
@@ -397,5 +419,5 @@ def test_workload_api_objects_are_judged_if_gangs_use_them() -> None:
     assert members["rules"][0]["resources"] == ["pods"]
     named = "(has(object.spec.schedulingGroup) || has(object.spec.workloadRef))"
     assert members["matchConditions"] == [{"name": "names-a-group", "expression": named}]
-    # Without a gang scheduler, and those of namespaces.
-    assert len(validating({"name": "default-scheduler"})) == 6
+    # Without a gang scheduler, with those of namespaces and scales.
+    assert len(validating({"name": "default-scheduler"})) == 7

@@ -106,6 +106,14 @@ def test_podgangs_of_one_name_in_two_namespaces_mix_in_an_old_kai() -> None:
     assert outcomes(planned(one, kai="0.17.1")) == {"demo-0": "continues"}
 
 
+def test_podgangs_that_share_a_pod_group_are_no_twins_and_those_of_another_namespace_are() -> None:
+    one = gang(scheduler="kai-scheduler", writer=Writer.GROVE, restarts=frozenset({"Always"}), pod_group="grove-demo-0")
+    shared = one, replace(one, name="demo-0-1788-decode-1")
+    assert set(outcomes(planned(*shared, kai="0.17.1")).values()) == {"continues"}
+    twins = one, replace(one, name="demo-0-1789", namespace="other")
+    assert [found.effects[0].change for found in planned(*twins, kai="0.17.1").verdicts] == ["kai/podgroup-twins"] * 2
+
+
 WAIT = Text("wait until", "Rollcall 0.4.0")
 
 

@@ -1,6 +1,7 @@
 """JobSet: a read view over a JobSet. Its replicated Jobs are one gang, or each is a gang if they start in turn.
 
-Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go, pkg/webhooks (v0.12.0).
+Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go, pkg/webhooks (v0.12.0); for `spec.scheduling`, its
+KEP-969 and test/integration (gate JobSetWorkloadAwareSchedulingAPI, not in v0.12.0).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.reading import Malformed, integer, mapping, sequence, text
 from webhook.model.workloads.job import job_counts, pods_at_once, tail
 from webhook.model.workloads.kinds import JOB_SETS
-from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, template_at
+from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, SchedulingBlock, template_at
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 # With this annotation JobSet's webhook does not change the pods.
@@ -72,6 +73,26 @@ class JobSet(OptedInWorkload):
             if self.job_spec(index).get("scheduling") is not None:
                 return super().native_path or part.path / "template" / "spec" / "scheduling"
         return super().native_path
+
+    def scheduling_blocks(self) -> Iterator[SchedulingBlock]:
+        """What the JobSet asks for as a whole, for some of its replicated Jobs, for each Job of one, and what the Jobs
+        ask for themselves.
+        """
+        for whole in super().scheduling_blocks():
+            yield whole
+            entries = whole.spec.get("replicatedJobs")
+            for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+                if not isinstance(entry, Mapping):
+                    continue
+                targets = entry.get("targetReplicatedJobs")
+                parts = tuple(map(str, targets)) if isinstance(targets, list) else ()
+                path = whole.path / "replicatedJobs" / Item(index, None)
+                yield SchedulingBlock(path, entry, parts)
+                if isinstance(job := entry.get("job"), Mapping):
+                    yield SchedulingBlock(path / "job", job, parts, per_job=True)
+        for index, part in enumerate(self.parts):
+            if isinstance(scheduling := self.job_spec(index).get("scheduling"), Mapping):
+                yield SchedulingBlock(part.path / "template" / "spec" / "scheduling", scheduling, (part.name,), True)
 
     def follows(self, part: Part) -> Iterator[str]:
         """The names that a part waits for, directly and indirectly. A name may occur twice: each is one step of the

@@ -85,16 +85,15 @@ def levels_for(system: str, workload: OptedInWorkload, facts: ClusterFacts) -> I
 
 
 def levels_of_own_gang(workload: OptedInWorkload) -> Iterator[RequiredLevel]:
-    """The level that the workload's own controller writes into its groups of the Workload API."""
-    path: FieldPath | None = workload.native_path
-    found: Any = workload.spec
-    # No rule has checked the types of these fields.
-    for field in ("scheduling", "schedulingConstraints", "topology"):
-        found = found.get(field) if isinstance(found, Mapping) else None
-    for index, one in enumerate(found if isinstance(found, list) else ()):
-        key = one.get("key") if isinstance(one, Mapping) else None
-        if path is not None and isinstance(key, str):
-            yield RequiredLevel(key, path / "schedulingConstraints" / "topology" / Item(index) / "key", key)
+    """The levels that the workload's own controller writes into its groups of the Workload API."""
+    for block in workload.scheduling_blocks():
+        topology: Any = block.spec.get("schedulingConstraints")
+        topology = topology.get("topology") if isinstance(topology, Mapping) else None
+        for index, constraint in enumerate(topology if isinstance(topology, list) else ()):
+            key = constraint.get("key") if isinstance(constraint, Mapping) else None
+            if isinstance(key, str):
+                path = block.path / "schedulingConstraints" / "topology" / Item(index) / "key"
+                yield RequiredLevel(key, path, key, block.parts)
 
 
 def _for_kai(place: Annotations, facts: ClusterFacts) -> Iterator[RequiredLevel]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -61,6 +61,17 @@ class Part(NamedTuple):
     def needed(self) -> int:
         """How many of its pods the gang needs."""
         return self.pods if self.minimum is None else self.minimum
+
+
+class SchedulingBlock(NamedTuple):
+    """A place from which a workload's own controller makes groups of the Workload API: its path and content, and the
+    names of the parts whose pods are in the groups; None for all parts. It makes a group for each Job if `per_job`.
+    """
+
+    path: FieldPath
+    spec: Mapping[str, Any]
+    parts: tuple[str, ...] | None = None
+    per_job: bool = False
 
 
 class Role(NamedTuple):
@@ -231,6 +242,21 @@ class OptedInWorkload(ABC):
         from Kubernetes 1.37 on (gate WorkloadWithJob), in JobSet with KEP-969, in LeaderWorkerSet with KEP-666.
         """
         return SPEC / "scheduling" if self.spec.get("scheduling") is not None else None
+
+    def scheduling_blocks(self) -> Iterator[SchedulingBlock]:
+        """What `spec.scheduling` asks its own controller for. No rule has checked the types of these fields."""
+        if isinstance(scheduling := self.spec.get("scheduling"), Mapping):
+            yield SchedulingBlock(SPEC / "scheduling", scheduling)
+
+    def parts_of(self, block: SchedulingBlock) -> Sequence[Part]:
+        """The parts whose pods are in the groups of a block, each once."""
+        if block.parts is None:
+            return self.parts
+        return [self._first_of[name] for name in dict.fromkeys(block.parts) if name in self._first_of]
+
+    @cached_property
+    def _first_of(self) -> Mapping[str, Part]:
+        return {part.name: part for part in reversed(self.parts)}
 
     @property
     def suspended(self) -> bool:

@@ -22,7 +22,7 @@ def _may_finish(one: PresentGang, _: Cluster) -> bool:
 
 
 def _has_a_twin(one: PresentGang, cluster: Cluster) -> bool:
-    return one.scheduler == NAME and one.writer is Writer.GROVE and one.name in cluster.twins
+    return one.scheduler == NAME and one.writer is Writer.GROVE and one.group_name in cluster.twins
 
 
 def _is_ours(one: PresentGang, _: Cluster) -> bool:
@@ -61,7 +61,7 @@ CHANGES = (
         Outcome.UNKNOWN,
         until="0.17.2",
         why="this KAI identifies a PodGroup by its name without the namespace. Grove names the PodGroup as the "
-        "PodGang, and another namespace has a PodGang of that name: the two mix, and each may start in part",
+        "PodGang or as the set, and another namespace has one of that name: the two mix, and each may start in part",
         before="rename one of the two sets, or upgrade to a KAI with #2095",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2095, "
         "https://github.com/kai-scheduler/KAI-Scheduler/pull/2138",

@@ -1,7 +1,8 @@
 """The minimums of PodGroups of other authors, which KAI's own webhook does not check, or checks only at creation.
 
 The rules about where a PodGroup runs are in their own file. PodGroups made by podgrouper are not judged: its user is
-exempt.
+exempt. Those of Grove's own backend are judged by where they run: it makes trees with branches that may stay empty, and
+needs a scheduler that evicts no gang as stale.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, Rule, rule
 
 pod_group_rule = partial(rule, kinds=(POD_GROUPS,))
+_shape_rule = partial(pod_group_rule, of_shape=True)
 
 _TWO = (subgroup("prefill", 2), subgroup("decode", 4))
 
 
-@pod_group_rule(
+@_shape_rule(
     "kai/group-parent",
     passes=Example(pod_group(subgroup("serve"), subgroup("prefill", 2, "serve"), subgroup("decode", 4, "serve"))),
     fails=Example(pod_group(subgroup("prefill", 2, "serve"), subgroup("decode", 4))),
@@ -58,7 +60,7 @@ def group_parent(found: StoredObject, _: RuleContext) -> Results:
         )
 
 
-@pod_group_rule(
+@_shape_rule(
     "kai/group-minimum",
     passes=Example(pod_group(*_TWO, minSubGroup=2)),
     fails=Example(pod_group(*_TWO, minSubGroup=3)),
@@ -85,7 +87,7 @@ def group_minimum(found: StoredObject, _: RuleContext) -> Results:
             )
 
 
-@pod_group_rule(
+@_shape_rule(
     "kai/group-optional",
     passes=Example(pod_group(*_TWO, minSubGroup=2)),
     fails=Example(pod_group(*_TWO, minSubGroup=1)),
@@ -112,7 +114,7 @@ def group_optional(found: StoredObject, _: RuleContext) -> Results:
             )
 
 
-@pod_group_rule(
+@_shape_rule(
     "kai/group-without-minimum",
     default=Action.WARN,
     passes=Example(pod_group(subgroup("prefill", 2), subgroup("helper", 0))),
@@ -137,7 +139,7 @@ def group_without_minimum(found: StoredObject, _: RuleContext) -> Results:
         )
 
 
-@pod_group_rule(
+@_shape_rule(
     "kai/set-minimum",
     passes=Example(
         pod_group(subgroup("serve", minSubGroup=1), subgroup("decode", 4, "serve")),
@@ -171,7 +173,7 @@ def _sets_with_pods(found: StoredObject) -> list[SubGroup]:
     return [group for group in Tree(found.spec).sets if group.name and group.pods is not None]
 
 
-@pod_group_rule(
+@_shape_rule(
     "kai/group-structure",
     passes=Example(pod_group(*_TWO, minSubGroup=2)),
     fails=Example(pod_group(subgroup("prefill", 2), subgroup("decode"))),
@@ -213,7 +215,7 @@ def group_structure(found: StoredObject, _: RuleContext) -> Results:
             )
 
 
-@pod_group_rule(
+@_shape_rule(
     "kai/subgroup-name",
     passes=Example(pod_group(subgroup("p" * LABEL_VALUE_LIMIT, 2))),
     fails=Example(pod_group(subgroup("p" * (LABEL_VALUE_LIMIT + 1), 2))),
@@ -251,7 +253,7 @@ def _raised_rule(
                     at=group.path / "minMember", found=now, why=f"it was {before}{why}", remedy=remedy, forbidden=seen
                 )
 
-    declare = pod_group_rule(
+    declare = _shape_rule(
         id,
         default=default,
         passes=Example(pod_group(subgroup("decode", 2)), old=pod_group(subgroup("decode", 4), status=status)),

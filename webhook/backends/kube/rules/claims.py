@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from webhook.backends.kube.facts import templates_in
@@ -25,7 +26,9 @@ from webhook.model.stored_object import PODS, StoredObject
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.opted_in_examples import job_set, pod_template, replicated
 from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # In 1.36 and 1.37.
 _GATE = "DRAWorkloadResourceClaims"
@@ -51,7 +54,7 @@ def group_claims(workload: PodCliqueSet | OptedInWorkload, context: RuleContext)
     if not (asked := asked_in(workload.annotations)):
         return
     spoken = generation(context.settings, workload_apis(context.settings, context.facts))
-    if (problem := _unread(context, spoken)) is not None:
+    if (problem := _unread(context, spoken) or _made_by_its_controller(workload)) is not None:
         yield _ignored(workload, *problem)
         return
     if len(asked) > MAX_CLAIMS:
@@ -91,6 +94,13 @@ def _unread(context: RuleContext, spoken: Generation | None) -> tuple[str, str] 
     return None
 
 
+def _made_by_its_controller(workload: PodCliqueSet | OptedInWorkload) -> tuple[str, str] | None:
+    """Why the groups of a workload are not Rollcall's, and what helps."""
+    if isinstance(workload, PodCliqueSet) or (path := workload.native_path) is None:
+        return None
+    return f"{path} is set, so Rollcall writes no group", "list the claims in resourceClaims there"
+
+
 def _ignored(workload: PodCliqueSet | OptedInWorkload, why: str, remedy: str) -> Finding:
     found = workload.annotations.get(CLAIMS_ANNOTATION)
     return Finding(at=_AT, found=found, why=why, remedy=f"{remedy}, or remove the annotation")
@@ -100,6 +110,48 @@ def _templates(workload: PodCliqueSet | OptedInWorkload) -> list[tuple[str, Mapp
     if isinstance(workload, PodCliqueSet):
         return [(end, one.pod_spec) for end, one in podclique_ends(workload)]
     return [(part.name, part.template.spec) for part in workload.parts]
+
+
+_ENTRY: Manifest = {"targetReplicatedJobs": ["node"], **_CLAIM}
+
+
+def _sharing(pod: Manifest) -> Manifest:
+    """A JobSet whose controller makes one group, which lists a claim."""
+    part = replicated("node", template=pod_template(pod))
+    return job_set(part, scheduler=DEFAULT_SCHEDULER, scheduling={"replicatedJobs": [_ENTRY]})
+
+
+@rule(
+    "kube/owner-claims",
+    subject=Subject.OPTED_IN,
+    default=Action.WARN,
+    passes=Example(_sharing(_CLAIM), config=ON, facts=known()),
+    fails=Example(_sharing({}), config=ON, facts=known()),
+)
+def owner_claims(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """The controller of a Job or JobSet copies the claims of `spec.scheduling` to its PodGroups. A pod shares such a
+    claim only if its own entry is equal. Without the gate DRAWorkloadResourceClaims no pod does.
+
+    Source: k8s.io/api scheduling/v1beta1 (PodGroupSpec.resourceClaims); KEP-5729; KEP-5547 (Job); JobSet KEP-969.
+    """
+    if not context.settings.gangScheduling:
+        return
+    gates = context.settings.schedulerGates
+    own = {part.name: frozenset(claims_in(part.template.spec)) for part in workload.parts}
+    for block in workload.scheduling_blocks():
+        names = [part.name for part in workload.parts_of(block)]
+        for index, claim in enumerate(islice(claims_in(block.spec), MAX_CLAIMS)):
+            if gates is not None and _GATE not in gates:
+                why, remedy = f"schedulerGates lacks {_GATE}", "enable the gate and add it to schedulerGates"
+            elif names and not any(claim in own[name] for name in names):
+                why, remedy = (
+                    "no pod of the group has an equal entry",
+                    "add the same entry to resourceClaims of the pods",
+                )
+            else:
+                continue
+            at = block.path / "resourceClaims" / Item(index, claim.name)
+            yield Finding(at, claim.name, f"{why}, so no pod shares the claim", f"{remedy}, or remove the claim")
 
 
 _SHARED: Manifest = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "rack-1"}]}
