@@ -117,11 +117,12 @@ KNOWN_KEYS: Mapping[str, Holder] = {
         _A,
         "admission-gated-by component-workload-index elastic-job is-group-workload "
         "job-completions-equal-parallelism job-min-parallelism job-owner-gvk job-owner-name "
-        "pod-group-fast-admission pod-group-pod-index-label pod-group-serving pod-group-total-count "
+        "pod-group-fast-admission pod-group-max-not-ready-count pod-group-pod-index-label "
+        "pod-group-serving pod-group-total-count "
         "pod-index-offset pod-suspending-parent podset-group-name podset-preferred-topology "
         "podset-required-topology podset-slice-required-topology podset-slice-required-topology-constraints "
         "podset-slice-size podset-unconstrained-topology priority-boost retriable-in-group role-hash "
-        "safe-to-forcefully-delete was-podgroup workload workload-allowed-resource-flavors",
+        "safe-to-forcefully-delete wait-for-pods-ready was-podgroup workload workload-allowed-resource-flavors",
     ),
     **_keys(
         "kueue.x-k8s.io",

@@ -20,7 +20,8 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 # person. Percentages and the operator % of CEL are none, nor are the names of Python with underscores on both sides.
 _PLACEHOLDER = re.compile(
     r"\$\{[A-Za-z_][^{}]*\}|\$[A-Za-z_]\w*|\$\([A-Za-z_][\w.-]*\)|\{\{[^{}]*\}\}"
-    r"|<(?!none>|nil>)[A-Za-z][\w .-]*>|@@\w+@@|@[A-Za-z_]\w*@|%[A-Za-z_]\w*%|__[A-Z](?:[A-Z0-9_]*[A-Z0-9])?__"
+    r"|<[A-Z][A-Z0-9_ -]+>|<[a-z]\w*(?:[ _.-]\w+)+>|\A<(?!none>|nil>)[A-Za-z][\w .-]*>\Z"
+    r"|@@\w+@@|@[A-Za-z_]\w*@|%[A-Za-z_]\w*%|__[A-Z](?:[A-Z0-9_]*[A-Z0-9])?__"
 )
 # A longer text is no value of a field that rules read.
 _MOST_CHARACTERS = 256

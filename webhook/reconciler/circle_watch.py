@@ -64,7 +64,7 @@ class CircleWatch:
         self._clock = clock
         self._marked: set[Node] = set()
         # What each group that has a parent said when it last changed.
-        self._nested: dict[Node, _Nested] = {}
+        self._nested: dict[Api, dict[ObjectKey, _Nested]] = {api: {} for api in self._trees}
         # The known circles, also by each of their groups.
         self._known: dict[Circle, None] = {}
         self._circle_of: dict[Node, Circle] = {}
@@ -99,17 +99,18 @@ class CircleWatch:
         """Find the circles that the marked groups are in now: only a group that changed makes a circle, or ends one."""
         marked, self._marked = self._marked, set()
         turn = LoopTurn(self._clock)
-        if not self._trees.keys() <= self._stores.by_kind.keys():
-            # Nothing tells that the groups of a kind are gone that is not served any more.
-            marked.update(node for node in self._nested if node[0] not in self._stores.by_kind)
+        # Nothing tells that the groups of a kind are gone that is not served any more.
+        for api in self._nested.keys() - self._stores.by_kind.keys():
+            marked.update((api, key) for key in self._nested[api])
         before = {circle: None for node in marked if (circle := self._circle_of.get(node)) is not None}
         for node in marked:
+            api, key = node
             if (nested := self._read(node)) is None:
-                self._nested.pop(node, None)
+                self._nested[api].pop(key, None)
             else:
-                if (earlier := self._nested.get(node)) is not None and earlier.uid != nested.uid:
+                if (earlier := self._nested[api].get(key)) is not None and earlier.uid != nested.uid:
                     self._told.pop(node, None)
-                self._nested[node] = nested
+                self._nested[api][key] = nested
             await turn.pause()
         now = dict.fromkeys(circles((*marked, *(circle[0] for circle in before)), self._above))
         for ended in before.keys() - now.keys():
@@ -158,12 +159,12 @@ class CircleWatch:
         return None if parent is None else _Nested((api, (namespace, parent)), live["metadata"].get("uid"))
 
     def _above(self, node: Node) -> Node | None:
-        nested = self._nested.get(node)
+        nested = self._nested[node[0]].get(node[1])
         return None if nested is None else nested.parent
 
     def _circled(self, node: Node) -> CircledGroup:
         api, (namespace, name) = node
-        return CircledGroup(self._trees[api].resource, namespace, name, self._nested[node].uid)
+        return CircledGroup(self._trees[api].resource, namespace, name, self._nested[api][namespace, name].uid)
 
 
 def trees_of(settings: Settings) -> Iterable[Trees]:

@@ -33,10 +33,12 @@ from webhook.validators.registry import Rule, Subject
 # The subjects of rules about a PodCliqueSet.
 _ABOUT_SETS = (Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD)
 _ID = re.compile(r"([a-z][a-z0-9-]*)/[a-z][a-z0-9-]*\Z")
-_GENERAL = {declared.id for declared in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
+_EVERYWHERE = (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)
+_GENERAL = {declared.id for declared in _EVERYWHERE}
 # Rules about one scheduler beside Kueue have Kueue's prefix, as those for every scheduler.
 _KUEUE = "kueue"
-_GENERAL_PREFIXES = {name.partition("/")[0] for name in _GENERAL} - {_KUEUE}
+# A rule about one kind has the prefix of the system whose kind it is.
+_GENERAL_PREFIXES = {declared.id.partition("/")[0] for declared in _EVERYWHERE if declared.of_kind is None} - {_KUEUE}
 
 
 class RuleChecks(Suite):

@@ -4,6 +4,7 @@ before it calls a webhook.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from webhook.model import grove
@@ -32,7 +33,7 @@ def _misspelt() -> dict[str, Any]:
 
 
 # What does the work of a field that a later release has no more: by group, the field above it, and its name.
-_REMOVED = {
+_REMOVED: Mapping[tuple[str, ...], str] = {
     # Up to v2.1 of Trainer (TorchMLPolicySource).
     ("trainer.kubeflow.org", "torch", "numProcPerNode"): (
         "remove it, as Trainer has done in v2.2, and set spec.trainer.numProcPerNode in the TrainJob"

@@ -287,7 +287,9 @@ def _lacking(workload: TrainJob, found: Runtime) -> Iterator[Finding]:
             )
 
 
-def _variables_of_patch(patched: Mapping[str, Any], containers: Container[str | None], path: FieldPath) -> Results:
+def _variables_of_patch(
+    patched: Mapping[str, Any], containers: Container[str | None], path: FieldPath
+) -> Iterator[Finding]:
     job = mapping(mapping(patched.get("template")).get("spec"))
     place = path / "template" / "spec" / "template" / "spec" / "containers"
     pod = mapping(mapping(job.get("template")).get("spec"))
@@ -302,7 +304,7 @@ def _variables_of_patch(patched: Mapping[str, Any], containers: Container[str | 
             )
 
 
-def _unfit_policies(workload: TrainJob, found: Runtime, parts: Container[str | None]) -> Results:
+def _unfit_policies(workload: TrainJob, found: Runtime, parts: Container[str | None]) -> Iterator[Finding]:
     """What the policies of a runtime demand of it: a launcher beside other nodes, and the name of a queue."""
     called = f"{workload.runtime_kind} {found.name}"
     mpi = mapping(mapping(found.spec.get("mlPolicy")).get("mpi"))

@@ -99,10 +99,12 @@ def depends_on(workload: OptedInWorkload, _: Context[Any]) -> Results:
     """
     if not isinstance(workload, JobSet) or workload.in_order:
         return
+    if any(is_unrendered(part.name) for part in workload.parts):
+        return
     before: set[str] = set()
     for part in workload.parts:
         for name in part.after:
-            if name not in before and not any(map(is_unrendered, before)):
+            if name not in before:
                 yield Finding(
                     at=part.path / "dependsOn",
                     found=name,

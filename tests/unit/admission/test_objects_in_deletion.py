@@ -20,7 +20,12 @@ WHEN = "2026-11-21T00:00:00Z"
 HELD = "example.com/hold"
 ABOUT_OBJECTS = [rule for rule in EVERY_RULE if rule.kinds and rule.fails.object["kind"] != PODS.kind]
 # Of these an object with nothing but its name, and the one that passes, have the same fault in the example's cluster.
-OF_BOTH = {"kube/template-policy", "koordinator/gang-groups-differ", "koordinator/gang-topology-differs"}
+OF_BOTH = {
+    "kube/template-policy",
+    "koordinator/gang-groups-differ",
+    "koordinator/gang-topology-differs",
+    "kube/tree-name",
+}
 DENYING = [
     rule for rule in ABOUT_OBJECTS if rule.default is Action.DENY and rule.fails.old is None and rule.id not in OF_BOTH
 ]

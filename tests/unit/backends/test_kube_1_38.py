@@ -81,7 +81,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
         {},
         "kube/disruption-single",
         f"{_WORKLOAD}.podGroupTemplates[0].disruptionMode",
-        Action.DENY,
+        Action.WARN,
         Action.DENY,
     ),
     "all for a basic group": (

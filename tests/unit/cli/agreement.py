@@ -14,6 +14,7 @@ import httpx
 
 from tests.unit.cli.conftest import Run
 from tests.unit.server.test_capabilities import ask
+from tests.unit.validators.test_rule_examples import EVERY_RULE
 from webhook import admission
 from webhook.config.defaults import default_settings
 from webhook.config.file import settings_from
@@ -32,6 +33,7 @@ KAI_ONLY = {"profiles": [{"name": "kai-scheduler", "config": {"defaultQueue": "d
 WORKLOADS = ("PodCliqueSet", "TrainJob", "JobSet", "LeaderWorkerSet", "Job")
 # Judged in files only: an API server refuses an unknown kind, and has dropped unknown fields before it asks a webhook.
 _OF_FILES = ("kinds/", "fields/", "groups/", "resources/")
+_WHOEVER_SCHEDULES = {rule.id for rule in EVERY_RULE if rule.independent}
 
 
 @cache
@@ -104,8 +106,13 @@ def agree(rollcall: Run, case: Case, folder: Path, work: Path) -> Agreed:
     _rendered_as_checked(rollcall("render", *arguments).err, report, set(explained))
     _served_as_checked(case, folder, facts, report)
     if case.option is None:
-        for key, rules in _webhook(case, folder, facts):
-            assert (key, rules) == (key, checked.get(key, NOTHING).in_cluster)
+        for key, rules, is_asked in _webhook(case, folder, facts):
+            answer = checked.get(key, NOTHING).in_cluster
+            # A webhook is not asked about a workload that is not opted in.
+            in_cluster = (
+                answer if is_asked else frozenset(entry for entry in answer if entry[0] not in _WHOEVER_SCHEDULES)
+            )
+            assert (key, rules) == (key, in_cluster)
     return Agreed(arguments, report, len(explained))
 
 
@@ -194,8 +201,10 @@ def _without_place(entry: dict[str, Any]) -> str:
     return json.dumps(kept, sort_keys=True).replace("the scheduler parameter", "--scheduler")
 
 
-def _webhook(case: Case, folder: Path, facts: ClusterFacts) -> Iterator[tuple[Key, frozenset[tuple[str, str]]]]:
-    """The rules and actions with which the webhook answers the creation of each workload and of each gang object."""
+def _webhook(case: Case, folder: Path, facts: ClusterFacts) -> Iterator[tuple[Key, frozenset[tuple[str, str]], bool]]:
+    """The rules and actions with which the webhook answers the creation of each workload and of each gang object, and
+    whether it has a scheduler of ours.
+    """
     documents, settings = _documents(folder), case.settings
     facts, judged = one_world(facts, documents), {(grove.GROUP, "PodCliqueSet"), *VIEWS, *settings.judging}
     for document in documents:
@@ -203,7 +212,8 @@ def _webhook(case: Case, folder: Path, facts: ClusterFacts) -> Iterator[tuple[Ke
             admission.mutate(request, facts, settings)
             verdict = admission.validate(request, facts, settings)
             key = document.source, request.kind.kind, request.name
-            yield key, frozenset((found.rule, str(found.action)) for found in verdict.findings)
+            rules = frozenset((found.rule, str(found.action)) for found in verdict.findings)
+            yield key, rules, verdict.scheduler is not None
 
 
 @cache

@@ -32,7 +32,7 @@ def checked(rollcall: Run, tmp_path: Path) -> Callable[..., Ran]:
     def check(**files: str) -> Ran:
         for name, content in files.items():
             (folder / f"{name}.yaml").write_text(content)
-        return rollcall("check", "--config", str(config), "--strict", str(folder))
+        return rollcall("check", "--config", str(config), "--kubernetes", "1.37", "--strict", str(folder))
 
     return check
 

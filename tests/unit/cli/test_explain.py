@@ -111,6 +111,10 @@ def config(tmp_path: Path) -> str:
     return str(path)
 
 
+# Without it a note says which release is assumed.
+ON_1_37 = ("--kubernetes", "1.37")
+
+
 @pytest.fixture
 def facts(tmp_path: Path) -> str:
     path = tmp_path / "binding.yaml"
@@ -119,7 +123,7 @@ def facts(tmp_path: Path) -> str:
 
 
 def test_an_explanation_shows_possible_schedulers_obstacles_and_edits(rollcall: Run, config: str, facts: str) -> None:
-    assert rollcall("explain", "--config", config, "--facts", facts, "-", stdin=SET) == (1, EXPLAINED, "")
+    assert rollcall("explain", "--config", config, *ON_1_37, "--facts", facts, "-", stdin=SET) == (1, EXPLAINED, "")
 
 
 @pytest.mark.parametrize(
@@ -254,7 +258,7 @@ def test_an_object_without_a_gang_cannot_be_explained(rollcall: Run) -> None:
 
 def test_wrong_names_are_shown_for_workloads_and_for_other_objects(rollcall: Run, config: str) -> None:
     misspelt = FINE.replace("kind: PodCliqueSet", "kind: PodcliqueSet")
-    ran = rollcall("explain", "--config", config, "-", stdin=misspelt)
+    ran = rollcall("explain", "--config", config, *ON_1_37, "-", stdin=misspelt)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert ran.err.startswith("rollcall: nothing to explain: ")
     assert without_prose(ran.out) == [
@@ -273,7 +277,7 @@ def test_wrong_names_are_shown_for_workloads_and_for_other_objects(rollcall: Run
 
 
 def test_a_field_of_the_wrong_type_is_reported_instead_of_everything_else(rollcall: Run, config: str) -> None:
-    ran = rollcall("explain", "--config", config, "-", stdin=FINE.replace("replicas: 1", "replicas: one"))
+    ran = rollcall("explain", "--config", config, *ON_1_37, "-", stdin=FINE.replace("replicas: 1", "replicas: one"))
     assert (ran.code, ran.err) == (1, "")
     assert without_prose(ran.out) == [
         "<stdin>:1:1: PodCliqueSet team-a/demo",
@@ -331,7 +335,7 @@ def test_control_characters_are_not_printed(rollcall: Run, config: str) -> None:
 
 
 def test_the_flowchart_shows_every_gang_and_its_dependencies(rollcall: Run, config: str) -> None:
-    ran = rollcall("explain", "--config", config, "-o", "mermaid", "-", stdin=SET)
+    ran = rollcall("explain", "--config", config, *ON_1_37, "-o", "mermaid", "-", stdin=SET)
     assert ran == (
         1,
         """\

@@ -343,7 +343,7 @@ def test_a_workload_is_named_as_kubectl_names_it(rollcall: Run, cluster: Cluster
     [
         (("deploy/x", "-n", "a"), "of podgang, pcs, job, jobset, lws, trainjob"),
         (("job/x", SMALL), "KIND/NAME is in"),
-        (("job/x", "--live"), "--facts and --live are"),
+        (("job/x", "--live"), "--facts, --live and --kubernetes are"),
         ((SMALL, "-n", "a"), "--namespace is for"),
     ],
 )

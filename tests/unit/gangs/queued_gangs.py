@@ -96,7 +96,7 @@ def queued_facts(*workloads: tuple[ObjectKey, KueueWorkload], **parts: Any) -> C
 def job(*, suspend: bool = True, labels: dict[str, str] | None = None, **metadata: Any) -> Manifest:
     marks = {"rollcall.dev/scheduler": "koord-scheduler", "kueue.x-k8s.io/queue-name": "main"}
     found = {"name": "train", "namespace": "team-a", "uid": "job-train", "labels": marks if labels is None else labels}
-    template = {"metadata": {}, "spec": {"containers": [{"name": "main"}]}}
+    template = {"metadata": {}, "spec": {"containers": [{"name": "main"}], "restartPolicy": "Never"}}
     spec = {"parallelism": 8, "completions": 8, "suspend": suspend, "template": template}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {**found, **metadata}, "spec": spec}
 

@@ -134,7 +134,7 @@ def test_an_object_that_is_too_large_is_cached_with_its_key_and_owners() -> None
                 "annotations": {"a": noise},
                 "ownerReferences": [controller],
             },
-            "spec": {TREES.parent: "above", "noise": noise},
+            "spec": {TREES[0].parent: "above", "noise": noise},
         }
     )
     assert found.objects["team", "a"]["metadata"] == {
@@ -143,7 +143,7 @@ def test_an_object_that_is_too_large_is_cached_with_its_key_and_owners() -> None
         "labels": {"app.kubernetes.io/managed-by": "x"},
         "ownerReferences": [controller],
     }
-    assert found.objects["team", "a"]["spec"] == {TREES.parent: "above"}
+    assert found.objects["team", "a"]["spec"] == {TREES[0].parent: "above"}
 
 
 def test_a_pod_gang_that_is_too_large_is_not_treated_as_empty() -> None:

@@ -313,9 +313,9 @@ def test_fields_that_the_newer_version_has_elsewhere_are_named_instead_of_an_edi
 _WRONG_IN_SAMPLES = {
     *(("fields/unknown", f"spec.tasks[{task}].template.spec.priorityClass") for task in (0, 1)),
     *(
-        ("fields/misplaced", f"spec.{role}.template.spec.securityContext.{field}")
+        (rule, f"spec.{role}.template.spec.securityContext.{field}")
         for role in ("driver", "executor")
-        for field in ("allowPrivilegeEscalation", "capabilities")
+        for rule, field in (("fields/unknown", "allowPrivilegeEscalation"), ("fields/misplaced", "capabilities"))
     ),
 }
 

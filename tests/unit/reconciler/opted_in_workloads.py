@@ -69,15 +69,16 @@ def _metadata(name: str, kind: str, scheduler: str) -> dict[str, Any]:
     return {"name": name, "namespace": "team-a", "uid": f"{kind}-{name}", "labels": {LABEL: scheduler}}
 
 
-def template(**metadata: Any) -> dict[str, Any]:
+def template(*, restarts: str | None = None, **metadata: Any) -> dict[str, Any]:
+    policy = {} if restarts is None else {"restartPolicy": restarts}
     labels = {LABEL: "koord-scheduler", **metadata.pop("labels", {})}
-    return {"metadata": {"labels": labels, **metadata}, "spec": {"containers": [{"name": "main"}]}}
+    return {"metadata": {"labels": labels, **metadata}, "spec": {"containers": [{"name": "main"}], **policy}}
 
 
 def job(name: str = "train", pods: int = 2, *, scheduler: str = "koord-scheduler", **spec: Any) -> dict[str, Any]:
     return {
         "metadata": _metadata(name, "job", scheduler),
-        "spec": {"parallelism": pods, "completions": pods, "template": template(), **spec},
+        "spec": {"parallelism": pods, "completions": pods, "template": template(restarts="Never"), **spec},
     }
 
 

@@ -92,7 +92,7 @@ def group_priority(found: StoredObject, context: RuleContext) -> Results:
             return
 
 
-_TOGETHER = known(composite_pod_groups={"root": root(disruption=Disruption.ALL)})
+_TOGETHER = known(apis=OF_1_38.apis, composite_pod_groups={"root": root(disruption=Disruption.ALL)})
 
 
 @rule(
