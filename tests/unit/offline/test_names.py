@@ -313,9 +313,9 @@ def test_fields_that_the_newer_version_has_elsewhere_are_named_instead_of_an_edi
 _WRONG_IN_SAMPLES = {
     *(("fields/unknown", f"spec.tasks[{task}].template.spec.priorityClass") for task in (0, 1)),
     *(
-        (rule, f"spec.{role}.template.spec.securityContext.{field}")
+        ("fields/unknown", f"spec.{role}.template.spec.securityContext.{field}")
         for role in ("driver", "executor")
-        for rule, field in (("fields/unknown", "allowPrivilegeEscalation"), ("fields/misplaced", "capabilities"))
+        for field in ("allowPrivilegeEscalation", "capabilities")
     ),
 }
 
