@@ -113,7 +113,7 @@ def agree(rollcall: Run, case: Case, folder: Path, work: Path) -> Agreed:
     if case.option is None:
         for key, rules, is_asked in _webhook(case, folder, facts):
             answer = checked.get(key, NOTHING).in_cluster
-            # A webhook is not asked about a workload that is not opted in.
+            # Only `check` judges a workload without a profile by what holds under every scheduler.
             in_cluster = (
                 answer if is_asked else frozenset(entry for entry in answer if entry[0] not in _WHOEVER_SCHEDULES)
             )
@@ -208,7 +208,7 @@ def _without_place(entry: dict[str, Any]) -> str:
 
 def _webhook(case: Case, folder: Path, facts: ClusterFacts) -> Iterator[tuple[Key, frozenset[tuple[str, str]], bool]]:
     """The rules and actions with which the webhook answers the creation of each workload and of each gang object, and
-    whether it has a scheduler of ours.
+    whether its scheduler has a profile.
     """
     documents, settings = _documents(folder), case.settings
     facts, judged = one_world(facts, documents), {(grove.GROUP, "PodCliqueSet"), *VIEWS, *settings.judging}
@@ -218,7 +218,7 @@ def _webhook(case: Case, folder: Path, facts: ClusterFacts) -> Iterator[tuple[Ke
             verdict = admission.validate(request, facts, settings)
             key = document.source, request.kind.kind, request.name
             rules = frozenset((found.rule, str(found.action)) for found in verdict.findings)
-            yield key, rules, verdict.scheduler is not None
+            yield key, rules, verdict.scheduler in settings.profiles
 
 
 @cache
