@@ -10,6 +10,7 @@ import pytest
 import yaml
 from hypothesis import given
 
+from tests.fuzz.inputs import read_corpus
 from tests.strategies import pod_clique_sets, reviews
 from tests.unit.mistakes.test_mistakes import MISTAKES
 from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
@@ -17,10 +18,11 @@ from tests.unit.worlds import settings_of, validate
 from webhook.admission.review import request_from
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
-from webhook.errors import RollcallError
+from webhook.errors import InputError, RollcallError
 from webhook.model.any_object import Marks
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.reading import Manifest
+from webhook.sources.manifests import read_text
 from webhook.testing.strategies import damaged, gang_pods, workloads
 from webhook.validators import key_names, registry
 from webhook.validators.registry import Rule
@@ -107,6 +109,35 @@ def test_a_malformed_object_gets_the_same_verdict(workload: Manifest, review: di
             {**request.object, "kind": request.kind.kind, "apiVersion": "/".join(filter(None, request.kind[:2]))},
             settings,
         )
+
+
+def _corpus() -> Iterator[tuple[Manifest, Manifest | None, str]]:
+    """The objects of the fuzz corpus that can be read: each new one, the old one and the user."""
+    for entry in read_corpus():
+        try:
+            documents = read_text(entry.body, "corpus")
+        except InputError:
+            continue
+        for document in documents:
+            try:
+                request = request_from(document.manifest)
+            except RollcallError:
+                if document.manifest.get("kind") and document.manifest.get("apiVersion"):
+                    yield document.manifest, None, ""
+                continue
+            if request.object is not None:
+                group, version, kind = request.kind
+                names = {"kind": kind, "apiVersion": "/".join(filter(None, (group, version)))}
+                yield {**request.object, **names}, request.old, request.user
+
+
+@pytest.mark.parametrize("name", installed_backends())
+def test_each_object_of_the_fuzz_corpus_gets_the_same_verdict(name: str) -> None:
+    settings = settings_of(name)
+    objects = list(_corpus())
+    assert len(objects) > 100
+    for manifest, old, user in objects:
+        same(manifest, settings, old=old, user=user)
 
 
 def test_a_key_that_no_rule_would_report_is_not_looked_at_twice() -> None:
