@@ -40,7 +40,7 @@ from webhook.explain.fixes import edit_under
 from webhook.explain.gang_tree import Node, gang_names, gang_tree
 from webhook.explain.workload_tree import workload_tree
 from webhook.model import grove
-from webhook.model.admission_request import Request
+from webhook.model.admission_request import Request, Verdict
 from webhook.model.capabilities import Capability, CapabilityTable, Support, Use, Uses, capabilities_used
 from webhook.model.changes import Change, applied
 from webhook.model.disruption import Disruption
@@ -59,6 +59,7 @@ from webhook.offline.fact_supply import supplied
 from webhook.offline.fit import entries_of
 from webhook.offline.fit_report import FitEntry
 from webhook.offline.judgement import names_of, requests_in, workload_kinds
+from webhook.offline.omissions import rendered
 from webhook.offline.overridden import overridden
 from webhook.offline.report import finding_as_json, unjudged_as_json
 from webhook.offline.stock_runtimes import assumed
@@ -170,8 +171,11 @@ def explain_document(
         if found is not None:
             notes = (*overridden(request, facts, settings), *assumed(request, facts), *found.notes)
             names = names_of(request, found.choice.scheduler, facts, settings)
+            verdict = rendered(Verdict(findings=names), request.object or {})
+            if verdict.omission is not None:
+                notes = (*notes, f"not rendered: {verdict.omission.why}; {verdict.omission.remedy}")
             views = tuple(_supplied(view, facts) for view in _with_exceptions(found.views, request, settings))
-            yield Explained(at, replace(found, names=names, notes=notes, views=views))
+            yield Explained(at, replace(found, names=verdict.findings, notes=notes, views=views))
 
 
 def _with_exceptions(views: Sequence[View], request: Request, settings: Settings) -> Iterator[View]:

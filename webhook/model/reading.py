@@ -16,12 +16,14 @@ from typing import Any
 Manifest = dict[str, Any]
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
-# A placeholder of envsubst, of a Makefile, of Helm, Jinja or Cookiecutter, of autoconf and sed, of Windows, or for a
-# person. Percentages and the operator % of CEL are none, nor are the names of Python with underscores on both sides.
+# A placeholder of envsubst, of a Makefile, of Helm, Jinja, Cookiecutter, ERB, Concourse or Azure, of autoconf and sed,
+# of Windows, or for a person. Percentages and the operator % of CEL are none, nor are the names of Python with
+# underscores on both sides.
 _PLACEHOLDER = re.compile(
     r"\$\{[A-Za-z_][^{}]*\}|\$[A-Za-z_]\w*|\$\([A-Za-z_][\w.-]*\)|\{\{[^{}]*\}\}"
     r"|<[A-Z][A-Z0-9_ -]+>|<[a-z]\w*(?:[ _.-]\w+)+>|\A<(?!none>|nil>)[A-Za-z][\w .-]*>\Z"
-    r"|@@\w+@@|@[A-Za-z_]\w*@|%[A-Za-z_]\w*%|__[A-Z](?:[A-Z0-9_]*[A-Z0-9])?__"
+    r"|@@\w+@@|@[A-Za-z_]\w*@|%[A-Za-z_]\w*%|(?<!\w)__[A-Z](?:[A-Z0-9_]*[A-Z0-9])?__(?!\w)"
+    r"|\[\[[^\[\]]+\]\]|#\{[^{}]+\}#|\(\([A-Za-z_][\w.-]*\)\)|<%[^%]*%>|\{%[^%]*%\}"
 )
 # A longer text is no value of a field that rules read.
 _MOST_CHARACTERS = 256

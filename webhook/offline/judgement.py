@@ -50,8 +50,13 @@ from webhook.validators.registry import Subject
 _CRON_JOB = ("batch", "CronJob")
 _JOB_TEMPLATE = SPEC / "jobTemplate"
 _TYPE_OF_JOBS = {"apiVersion": "batch/v1", "kind": "Job"}
-# The rules about the names in an object of any kind.
-_ABOUT_NAMES = frozenset(one.id for one in GENERAL_RULES if one.subject in {Subject.KEYS, Subject.MANIFEST})
+# The rules about the names in an object of any kind, and whether it has its group.
+_ABOUT_NAMES = frozenset(
+    rule.id
+    for rule in GENERAL_RULES
+    if rule.subject is Subject.KEYS
+    or (rule.subject is Subject.MANIFEST and rule.id.startswith(("fields/", "groups/", "kinds/")))
+)
 _JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod")})
 
 
@@ -111,6 +116,9 @@ def judge(
             named = _names_judged(raw, place, Verdict(), kinds, facts, settings)
             if (of_job := _of_job_template(raw, named, facts, settings, now)) is not None:
                 named = replace(named, verdict=rendered(of_job, raw), has_rules=True)
+            elif _by_content(named.verdict):
+                # A quota, a queue or a runtime, of which something is wrong.
+                named = replace(named, has_rules=True)
             else:
                 omission = omission_of_object(kind_of(raw), raw, settings)
                 named = replace(named, verdict=replace(named.verdict, omission=omission))
@@ -120,6 +128,12 @@ def judge(
                 ROOT, Reason.NO_RULES, "no rule is about its request", "record one that creates a workload"
             )
             yield Judgement(REVIEW, "", "", place, Verdict(omission=omission), has_rules=False)
+
+
+def _by_content(verdict: Verdict) -> bool:
+    """Whether a rule about more than names found or lacked something, as of a quota, a queue or a runtime."""
+    rules = (*(finding.rule for finding in verdict.findings), *(missing.rule for missing in verdict.unjudged))
+    return not _ABOUT_NAMES.issuperset(rules)
 
 
 def _of_job_template(

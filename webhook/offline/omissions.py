@@ -32,11 +32,14 @@ _TEXTS = frozenset(
         "data",
         "entrypoint",
         "env",
+        "envVars",
         "envs",
         "hadoopConf",
         "image",
         "lifecycle",
+        "mainClass",
         "plugins",
+        "rayStartParams",
         "sparkConf",
         "stringData",
         "volumeMounts",
@@ -85,6 +88,8 @@ _OF_SHAPES = frozenset(
         "ray.io/gang-scheduling-enabled",
     }
 )
+# Annotations with the reason of a person, which is any text.
+_REASONS = frozenset({"rollcall.dev/exempt", "rollcall.dev/ignore"})
 # What holds amounts, and what chooses nodes: rules read every text in it.
 _READ_WITHIN = frozenset(
     {
@@ -216,7 +221,7 @@ def _is_read(place: _Place) -> bool:
         if not isinstance(key, int):
             names.append(str(key))
     if len(names) > 1 and names[1] in {"labels", "annotations"}:
-        return names[0] in KNOWN_KEYS or names[0] in _OF_SHAPES
+        return (names[0] in KNOWN_KEYS or names[0] in _OF_SHAPES) and names[0] not in _REASONS
     return _READ.fullmatch(names[0]) is not None or not _READ_WITHIN.isdisjoint(names)
 
 

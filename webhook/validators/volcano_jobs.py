@@ -267,7 +267,7 @@ def _policies(path: FieldPath, holder: Mapping[str, Any]) -> Iterator[Finding]:
                 yield _shape(place, value, "there is no such event of a policy", remedy)
             elif value in taken:
                 yield _shape(place, value, "an earlier policy is for the same", "remove one of the two")
-            elif value != _ANY and _ANY in taken:
+            elif isinstance(value, str) and value != _ANY and _ANY in taken:
                 yield _shape(place, value, "another entry is for every event", "remove one of the two")
             elif value == _ANY and any(isinstance(event, str) for event in taken):
                 yield _shape(place, value, "it is every event, and another entry is for one", "remove the others")

@@ -284,6 +284,10 @@ REFUSED: dict[str, tuple[Manifest, set[str]]] = {
         with_policies(ON_FAILURE, {"event": "*", "action": "AbortJob"}),
         {"spec.policies[1].event"},
     ),
+    "every event, and an exit code": (
+        with_policies({"event": "*", "action": "RestartJob"}, {"exitCode": 137, "action": "AbortJob"}),
+        set(),
+    ),
     "an event once in one policy": (with_policies({**ON_FAILURE, "events": ["PodFailed"]}), set()),
     "an unknown event": (with_policies({"event": "PodFaild", "action": "AbortJob"}), {"spec.policies[0].event"}),
     "an unknown action": (with_policies({"event": "PodFailed", "action": "Abort"}), {"spec.policies[0].action"}),

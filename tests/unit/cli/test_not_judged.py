@@ -435,7 +435,11 @@ def test_placeholders_are_all_named(rollcall: Run, text: str, placeholders: list
 
 
 @pytest.mark.parametrize(
-    "word", ["$N", "${N}", "$(N)", "{{ .Values.n }}", "<N>", "@@N@@", "@N@", "%N%", "__N__", "train-${N}", "{{ n }}-a"]
+    "word",
+    [
+        *("$N", "${N}", "$(N)", "{{ .Values.n }}", "<NAME>", "@@N@@", "@N@", "%N%", "__N__", "train-${N}", "{{ n }}-a"),
+        *("[[NAME]]", "#{NAME}#", "((name))", "<%= name %>", "{% name %}", "<your-name>", "<name>"),
+    ],
 )
 def test_no_rule_takes_a_placeholder_for_a_wrong_value(rollcall: Run, word: str) -> None:
     worker = "template: {spec: {containers: [{name: main, image: example.com/main}]}}"
@@ -456,10 +460,52 @@ def test_no_rule_takes_a_placeholder_for_a_wrong_value(rollcall: Run, word: str)
 
 
 @pytest.mark.parametrize(
-    "word", ["25%", "a % b == 0 && c % d == 0", "user@example.com", "__name__", "a_b__c", "100%", "$", "<none>"]
+    "word",
+    [
+        *("25%", "a % b == 0 && c % d == 0", "user@example.com", "__name__", "a_b__c", "100%", "$", "<none>"),
+        *("gpu__H100__east", "a <b> c", "if x < y and z > 1"),
+    ],
 )
 def test_ordinary_text_is_no_placeholder(word: str) -> None:
     assert not is_unrendered(word)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        JOB.replace("name: demo", "name: demo, annotations: {rollcall.dev/ignore: 'kueue/refused: see <the ticket>'}"),
+        RAY.replace("groupName: workers", "groupName: workers, rayStartParams: {memory: $MY_MEMORY}"),
+    ],
+    ids=["the reason of a person", "what a shell fills"],
+)
+def test_text_that_no_rule_reads_may_look_like_a_placeholder(rollcall: Run, text: str) -> None:
+    assert "not-rendered" not in [one["reason"] for one in _report(rollcall, text)["objectsNotJudged"]]
+
+
+def test_an_explanation_does_not_take_a_placeholder_for_a_wrong_value(rollcall: Run) -> None:
+    text = JOB.replace("name: demo", "name: demo, labels: {kueue.x-k8s.io/queue-name: $QUEUE}")
+    ran = rollcall("explain", "--scheduler", "koord-scheduler", "-", stdin=text)
+    assert "kueue/refused" not in ran.out
+    assert "$QUEUE" in ran.out
+
+
+def test_a_runtime_of_which_something_is_wrong_counts_as_judged(rollcall: Run) -> None:
+    job = {
+        "replicas": 2,
+        "name": "node",
+        "template": {
+            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+            "spec": {"template": {"spec": {"containers": [{"name": "node"}]}}},
+        },
+    }
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "torch"},
+        "spec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
+    report = _report(rollcall, json.dumps(runtime))
+    assert ({one["rule"] for one in report["findings"]}, report["objectsNotJudged"]) == ({"owner/runtime-steps"}, [])
 
 
 TOPOLOGY = "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: t}\nspec: {levels: []}\n"

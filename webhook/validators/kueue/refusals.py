@@ -57,7 +57,7 @@ _AS_NAME = "use lowercase letters, digits, dashes and dots"
     passes=Example(job(labels=QUEUED, annotations={keys.MIN_PARALLELISM: "1"})),
     fails=Example(job(labels=QUEUED, annotations={keys.MIN_PARALLELISM: "few"})),
 )
-def refused(manifest: AnyObject, _: Context[Any]) -> Results:
+def refused(manifest: AnyObject, context: Context[Any]) -> Results:
     """Kueue's webhooks refuse labels and annotations that they cannot read, a pod of a group without the group's number
     of pods, and workloads of Ray and Spark that they cannot stop. No webhook sees a file.
 
@@ -65,8 +65,8 @@ def refused(manifest: AnyObject, _: Context[Any]) -> Results:
     pkg/controller/jobs/{job,pod,raycluster,rayjob,sparkapplication}.
     """
     kind = manifest.kind[::2]
-    if kind == _STATEFUL_SET and manifest.is_controlled:
-        # That of a LeaderWorkerSet is held through it.
+    if is_installed(context.facts) is False or (kind == _STATEFUL_SET and manifest.is_controlled):
+        # A StatefulSet of a LeaderWorkerSet is held through it.
         return
     spec = _object(manifest.raw.get("spec"))
     if kind not in _SERVING | _RUNNING or (kind == _RAY_JOB and spec.get("clusterSelector") and _has_queue(manifest)):
