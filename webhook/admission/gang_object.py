@@ -18,7 +18,7 @@ from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.stored_object import StoredObject
 from webhook.model.workloads.podgang import controller_in
-from webhook.validators.registry import IndexedRules, run_on_object
+from webhook.validators.registry import BoundRule, IndexedRules, run_on_object
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice
 
 # The kinds that Grove's backends make the controllers of their PodGroups.
@@ -26,8 +26,8 @@ _OWNERS = {(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang")}
 
 
 def validate_object(request: Request, facts: ClusterFacts, settings: Settings, *, owner: str = "") -> Verdict:
-    """Run the rules for this kind of object, unless the user is exempt. Of a PodGroup of Grove's own backend, those
-    about its shape are left out. On UPDATE, a fault that the old object had becomes a warning. `owner` is the uid of
+    """Run the rules for this kind of object, unless the user is exempt. Those of a
+    PodGroup of Grove's own backend act only as far as they say. On UPDATE, a fault that the old object had becomes a warning. `owner` is the uid of
     the opted-in workload of a pod. Raises `Malformed`.
     """
     try:
@@ -55,7 +55,7 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
             continue
         rules = profile.object_rules[settings.ceiling(profile, facts, request.namespace)]
         if groves:
-            rules = IndexedRules(bound for bound in rules if not bound.rule.of_shape)
+            rules = _of_grove(rules)
         choice = Choice(profile.name, ROOT, settings.available)
         context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace, owner=owner)
         outcome = run_on_object(rules, context, request.kind.group, found)
@@ -103,6 +103,12 @@ def _exempt(request: Request, settings: Settings) -> bool:
     Jobs that other users wrote.
     """
     return request.user in settings.exempt_users and request.kind[::2] != POD
+
+
+def _of_grove(rules: IndexedRules) -> IndexedRules:
+    """Return the rules for a PodGroup of Grove's own backend."""
+    capped = (BoundRule(bound.rule, min(bound.action, bound.rule.of_grove)) for bound in rules)
+    return IndexedRules(bound for bound in capped if bound.action is not Action.OFF)
 
 
 def _is_of_grove(request: Request, found: StoredObject, settings: Settings) -> bool:

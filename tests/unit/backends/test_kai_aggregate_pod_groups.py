@@ -16,6 +16,7 @@ from webhook.backends.kai.rules.examples import subgroup
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
 from webhook.offline.judgement import judge
@@ -107,10 +108,29 @@ def test_an_operator_of_another_name_is_a_tenant_until_it_is_configured() -> Non
     assert decision.validate(asked, ClusterFacts(), replace(configured, tenancy=tenancy)).allowed
 
 
-def test_scaling_out_a_running_replica_is_not_refused_as_a_raised_minimum() -> None:
-    running = {**aggregate(), "status": {"resourcesStatus": {"allocated": {"cpu": "4"}}}}
-    assert rules(stored(aggregate(branches=2), OPERATOR, running)) == []
-    assert "kai/group-raised" in rules(stored(aggregate(branches=2), "alice", running))
+RUNNING = {"resourcesStatus": {"allocated": {"cpu": "4"}}}
+
+
+@pytest.mark.parametrize(("status", "rule"), [(RUNNING, "kai/group-raised"), ({}, "kai/group-raised-unseen")])
+def test_scaling_out_a_running_replica_is_a_warning_and_not_refused(status: Manifest, rule: str) -> None:
+    running, larger = {**aggregate(), "status": status}, aggregate(branches=2)
+    verdict = stored(larger, OPERATOR, running)
+    told = [(one.rule, str(one.at), one.found, one.action) for one in verdict.findings]
+    leaf = "spec.subGroups[9]"
+    assert (verdict.allowed, told) == (True, [(rule, f"{leaf}.minMember", 4, Action.WARN)])
+    assert rule in rules(stored(larger, "alice", running))
+
+
+def test_a_raised_leaf_of_a_running_gang_is_said_unless_it_is_never_stale() -> None:
+    def scaled(minimum: int, **spec: Any) -> Manifest:
+        manifest = aggregate(branches=0, **spec)
+        manifest["spec"]["subGroups"][2]["minMember"] = minimum
+        return manifest
+
+    running = {**scaled(4), "status": RUNNING}
+    assert rules(stored(scaled(5), OPERATOR, running)) == ["kai/group-raised"]
+    assert not stored(scaled(5), "alice", running).allowed
+    assert rules(stored(scaled(5, stalenessGracePeriod="-1s"), OPERATOR, running)) == []
 
 
 def test_where_it_runs_is_judged_whoever_writes_it() -> None:
