@@ -180,6 +180,27 @@ def test_a_set_with_too_many_cliques_is_kept_without_them() -> None:
     assert record.scalable == ()
 
 
+def of_cliques(count: int, **annotations: str) -> Manifest:
+    many = demo()
+    many["metadata"]["annotations"] = annotations
+    many["spec"]["template"] = {"cliques": [clique(f"clique-{index}") for index in range(count)]}
+    return many
+
+
+@pytest.mark.parametrize(("count", "kept"), [(64, 64), (65, 0)])
+def test_each_clique_counts_once(count: int, kept: int) -> None:
+    ((_, record),) = facts(of_cliques(count)).pod_clique_sets.items()
+    assert len(record.scalable) == kept
+
+
+def test_a_record_that_grows_too_large_is_kept_without_them() -> None:
+    queues = {f"example.com/queue-{index}": str(index) * 100 for index in range(40)}
+    index = Index(POD_CLIQUE_SETS)
+    index.put(of_cliques(64, **queues))
+    (record,) = index.entries.values()
+    assert (record.scalable, record.scheduler, len(record.queues), index.left_out) == ((), "koord-scheduler", 40, set())
+
+
 def test_a_set_that_changes_gives_its_new_minimum() -> None:
     changed, index = demo(), Index(POD_CLIQUE_SETS)
     index.put(demo())
