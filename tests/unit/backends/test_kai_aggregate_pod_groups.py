@@ -12,11 +12,14 @@ import pytest
 
 from tests.unit.worlds import request, rules, settings_of
 from webhook.admission import decision
+from webhook.admission.live_reads import in_doubt
 from webhook.backends.kai.rules.examples import subgroup
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.keys import Needed, Record
+from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
 from webhook.offline.judgement import judge
@@ -81,9 +84,42 @@ def test_grove_s_operator_may_write_it_and_another_user_may_not() -> None:
     assert not stored(manifest, "alice").allowed
 
 
-def test_a_file_of_it_is_not_refused() -> None:
+def test_a_file_of_it_is_warned_about_and_not_refused() -> None:
     (judgement,) = judge(deepcopy(aggregate()), ClusterFacts(), settings())
-    assert (judgement.verdict.allowed, rules(judgement.verdict)) == (True, [])
+    told = [(one.rule, str(one.at), one.action) for one in judgement.verdict.findings]
+    assert (judgement.verdict.allowed, told) == (True, [(SHAPE, "spec.subGroups[4].minSubGroup", Action.WARN)])
+
+
+PODGANG: Manifest = {**OWNER, "apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "name": "demo-0"}
+OWNERS: dict[str, tuple[Manifest, ClusterFacts]] = {
+    "a set": (OWNER, ClusterFacts(pod_clique_sets={("default", "demo"): Record(None)})),
+    "a PodGang": (PODGANG, ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})),
+}
+
+
+@pytest.mark.parametrize(("owner", "there"), OWNERS.values(), ids=OWNERS)
+def test_an_account_of_any_namespace_writes_only_for_what_exists(owner: Manifest, there: ClusterFacts) -> None:
+    part = "pod_clique_sets" if there.pod_clique_sets else "pod_gangs"
+    elsewhere = {("team-b", name): value for (_, name), value in getattr(there, part).items()}
+    missing = replace(there, **{part: elsewhere})
+    asked = request(aggregate(owner), user=OPERATOR)
+    assert decision.validate(asked, there, settings()).findings == ()
+    verdict = decision.validate(asked, missing, settings())
+    assert not verdict.allowed
+    # A cache may be behind, so the owner is read before the refusal.
+    needed = Needed(part, ("default", owner["name"]))
+    assert in_doubt(verdict) == (needed,)
+    assert decision.validate(
+        asked, missing.learned({needed: getattr(there, part)["default", owner["name"]]}), settings()
+    ).allowed
+    assert not decision.validate(asked, missing.learned({needed: None}), settings()).allowed
+
+
+def test_an_account_of_one_namespace_is_believed() -> None:
+    configured = settings()
+    configured = replace(configured, tenancy=replace(configured.tenancy, grove_operators=(OPERATOR,)))
+    asked = request(aggregate(), user=OPERATOR)
+    assert decision.validate(asked, ClusterFacts(pod_clique_sets={}), configured).findings == ()
 
 
 FORGED: dict[str, Manifest | None] = {
