@@ -26,9 +26,9 @@ _OWNERS = {(grove.GROUP, "PodCliqueSet"): "pod_clique_sets", (grove.SCHEDULER_GR
 
 
 class _OfGrove(NamedTuple):
-    """A PodGroup with the controller that Grove's own backend gives it. Rules that are milder for such a PodGroup are no
-    milder than `least`: OFF if Grove's operator writes it, WARN in a file, which does not show who writes it, DENY if
-    the controller does not exist.
+    """A PodGroup with the controller that Grove's own backend gives it. Rules that are milder for such a PodGroup are
+    no milder than `least`: OFF if Grove's operator writes it, WARN in a file, which does not show who writes it, DENY
+    if the controller does not exist.
     """
 
     controller: Needed

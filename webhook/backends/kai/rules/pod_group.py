@@ -1,8 +1,8 @@
 """The minimums of PodGroups of other authors, which KAI's own webhook does not check, or checks only at creation.
 
 The rules about where a PodGroup runs are in their own file. PodGroups made by podgrouper are not judged: its user is
-exempt. Those of Grove's own backend are judged by where they run, and it is said if a change makes a running gang stale:
-Grove makes trees with branches that may stay empty, and needs a scheduler that evicts no gang as stale.
+exempt. Those of Grove's own backend are judged by where they run, and a change that makes a running gang stale is a
+warning: Grove makes trees with branches that may stay empty, and needs a scheduler that evicts no gang as stale.
 """
 
 from __future__ import annotations
