@@ -268,7 +268,7 @@ group_raised = _raised_rule(
     "kai/group-raised",
     """If a gang has pods on nodes and any leaf has fewer than its minimum, the gang is stale at once. 60 seconds later
     all of its pods are evicted, without an event on them. The status of the PodGroup shows whether it has pods on
-    nodes.
+    nodes. If Grove's own backend writes the PodGroup, it is a warning.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`,
     pkg/podgroupcontroller (`status.resourcesStatus.allocated`); seen with v0.16.8.
