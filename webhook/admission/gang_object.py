@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.admission.opinion import gang_context, softened
 from webhook.config.settings import Profile, Settings
@@ -13,22 +13,47 @@ from webhook.model.admission_request import ALLOWED, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.keys import Api
+from webhook.model.keys import Api, Needed
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.stored_object import StoredObject
 from webhook.model.workloads.podgang import controller_in
-from webhook.validators.registry import IndexedRules, run_on_object
+from webhook.validators.registry import BoundRule, IndexedRules, run_on_object
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice
 
-# The kinds that Grove's backends make the controllers of their PodGroups.
-_OWNERS = {(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang")}
+# The kinds that Grove's backends make the controllers of their PodGroups, and where they are known.
+_OWNERS = {(grove.GROUP, "PodCliqueSet"): "pod_clique_sets", (grove.SCHEDULER_GROUP, "PodGang"): "pod_gangs"}
+
+
+class _OfGrove(NamedTuple):
+    """A PodGroup with the controller that Grove's own backend gives it. Rules that are milder for such a PodGroup are
+    no milder than `least`: OFF if Grove's operator writes it, WARN in a file, which does not show who writes it, DENY
+    if the controller does not exist.
+    """
+
+    controller: Needed
+    least: Action
+
+    def capped(self, rules: IndexedRules) -> IndexedRules:
+        """Return the rules for it."""
+        capped = (BoundRule(rule, min(action, max(rule.of_grove, self.least))) for rule, action in rules)
+        return IndexedRules(bound for bound in capped if bound.action is not Action.OFF)
+
+    def explained(self, findings: Iterable[Finding], rules: IndexedRules) -> list[Finding]:
+        """Return the findings with what else is to know: Grove may write it, or the controller is to be read."""
+        lenient = {rule.id for rule, _ in rules if rule.of_grove < Action.DENY}
+        return [self._explained(finding) if finding.rule in lenient else finding for finding in findings]
+
+    def _explained(self, finding: Finding) -> Finding:
+        if self.least is Action.WARN:
+            return replace(finding, remedy=f"{finding.remedy}; Grove's operator may write it as it is")
+        return replace(finding, absent=self.controller) if self.least is Action.DENY else finding
 
 
 def validate_object(request: Request, facts: ClusterFacts, settings: Settings, *, owner: str = "") -> Verdict:
-    """Run the rules for this kind of object, unless the user is exempt. Of a PodGroup of Grove's own backend, those
-    about its shape are left out. On UPDATE, a fault that the old object had becomes a warning. `owner` is the uid of
-    the opted-in workload of a pod. Raises `Malformed`.
+    """Run the rules for this kind of object, unless the user is exempt. Those about a PodGroup of Grove's own backend
+    act only as far as they say. On UPDATE, a fault that the old object had becomes a warning. `owner` is the uid of the
+    opted-in workload of a pod. Raises `Malformed`.
     """
     try:
         return _validate(request, facts, settings, owner)
@@ -44,7 +69,7 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
     if not profiles or _exempt(request, settings):
         return ALLOWED
     found = _stored(request, request.object or {})
-    groves = _is_of_grove(request, found, settings)
+    of_grove = _of_grove(request, found, facts, settings)
     if request.old is not None:
         found.old = _stored(request, request.old)
     findings: list[Finding] = []
@@ -54,16 +79,17 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
             unjudged.append(unread)
             continue
         rules = profile.object_rules[settings.ceiling(profile, facts, request.namespace)]
-        if groves:
-            rules = IndexedRules(bound for bound in rules if not bound.rule.of_shape)
+        if of_grove is not None:
+            rules = of_grove.capped(rules)
         choice = Choice(profile.name, ROOT, settings.available)
         context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace, owner=owner)
         outcome = run_on_object(rules, context, request.kind.group, found)
-        if found.old is not None and any(one.action is Action.DENY for one in outcome.findings):
+        told = outcome.findings if of_grove is None else of_grove.explained(outcome.findings, rules)
+        if found.old is not None and any(one.action is Action.DENY for one in told):
             before = run_on_object(rules, context, request.kind.group, found.old)
-            findings += softened(outcome.findings, before.findings)
+            findings += softened(told, before.findings)
         else:
-            findings += outcome.findings
+            findings += told
         unjudged += outcome.unjudged
     return with_findings(Verdict(scheduler=_scheduler_of(request, profiles, settings)), findings, unjudged)
 
@@ -105,14 +131,24 @@ def _exempt(request: Request, settings: Settings) -> bool:
     return request.user in settings.exempt_users and request.kind[::2] != POD
 
 
-def _is_of_grove(request: Request, found: StoredObject, settings: Settings) -> bool:
-    """Return whether Grove's own backend made a PodGroup: its operator writes it, which a file cannot show, and a
-    PodCliqueSet or a PodGang is its controller.
+def _of_grove(request: Request, found: StoredObject, facts: ClusterFacts, settings: Settings) -> _OfGrove | None:
+    """Return what a PodGroup of Grove's own backend may differ in; None for another object or another user. A tenant
+    may make an account of any name in a namespace of his own, so one that is configured for every namespace must write
+    for a controller that exists.
     """
-    if found.kind != "PodGroup" or not (not request.user or settings.tenancy.is_grove_operator(request.user)):
-        return False
-    controller = controller_in(mapping(found.raw.get("metadata")))
-    return controller is not None and (controller.group, controller.kind) in _OWNERS
+    tenancy = settings.tenancy
+    if found.kind != "PodGroup" or not (not request.user or tenancy.is_grove_operator(request.user)):
+        return None
+    reference = controller_in(mapping(found.raw.get("metadata")))
+    part = None if reference is None else _OWNERS.get((reference.group, reference.kind))
+    if reference is None or part is None:
+        return None
+    controller = Needed(part, (request.namespace, reference.name))
+    if not request.user:
+        return _OfGrove(controller, Action.WARN)
+    is_missing = facts.is_whole(part, request.namespace) and facts.lacks(controller)
+    is_forged = is_missing and request.user not in tenancy.grove_operators
+    return _OfGrove(controller, Action.DENY if is_forged else Action.OFF)
 
 
 def _stored(request: Request, manifest: Manifest) -> StoredObject:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from webhook.model.bounds import Packed
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import SHOWN
 
 
 def known_values(facts: ClusterFacts) -> dict[str, Any]:
@@ -26,7 +25,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, frozenset):
         return sorted(_key(one) for one in value)
     if is_dataclass(value):
-        named = {part.name: getattr(value, part.name) for part in fields(value) if _is_shown(part)}
+        named = {part.name: getattr(value, part.name) for part in fields(value) if part.compare}
     elif hasattr(value, "_asdict"):
         named = value._asdict()
     elif isinstance(value, tuple | list):
@@ -34,10 +33,6 @@ def _plain(value: Any) -> Any:
     else:
         return value if value is None or type(value) in {str, int, float, bool} else str(value)
     return {name.replace("_", " "): _plain(one) for name, one in named.items() if _is_set(one)}
-
-
-def _is_shown(part: Field[Any]) -> bool:
-    return part.compare or SHOWN in part.metadata
 
 
 def _key(key: Any) -> str:

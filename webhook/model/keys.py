@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 # (namespace, name)
 ObjectKey = tuple[str, str]
-# In the metadata of a field that takes no part in comparisons: it is shown where facts are.
-SHOWN = "shown"
 # (group, kind)
 GroupKind = tuple[str, str]
 # The part of the facts about workloads of declared kinds. Its keys are the name of the kind's
@@ -88,8 +86,8 @@ class Record:
     spare: tuple[str, ...] = ()
     # The ResourceClaims that the pods of each group are to share: `webhook.model.shared_claims`.
     claims: tuple[PodsClaim, ...] = ()
-    # The cliques and scaling groups of a PodCliqueSet. No pod is prepared from them.
-    scalable: tuple[Scalable, ...] = field(default=(), compare=False, repr=False, metadata={SHOWN: True})
+    # The cliques and scaling groups of a PodCliqueSet. No pod is prepared from them, so the hash leaves them out.
+    scalable: tuple[Scalable, ...] = field(default=(), hash=False, repr=False)
 
     def queue(self, key: str) -> str | None:
         """The queue that the workload names under `key`."""

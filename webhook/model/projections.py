@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from webhook.model import grove
-from webhook.model.bounds import KEPT_BYTES, labels_kept, name_text, names_kept, shared
+from webhook.model.bounds import KEPT_BYTES, labels_kept, name_text, names_kept, shared, weight
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.known_objects import Namespace, PodGangFacts, PodGangs, PriorityClass, TopologyBinding
@@ -129,7 +129,9 @@ def _namespace(raw: Manifest) -> tuple[str, Namespace]:
 def _pod_clique_set(raw: Manifest) -> tuple[ObjectKey, Any]:
     workload = PodCliqueSet(raw)
     record = record_of(workload, text(workload.labels.get(SCHEDULER_LABEL)))
-    return key_of(raw), replace(record, scalable=scalable_in(workload))
+    whole = key_of(raw), replace(record, scalable=scalable_in(workload))
+    # Pods are prepared from the rest, so that is kept if both are too large.
+    return whole if weight(whole) <= KEPT_BYTES else (whole[0], record)
 
 
 def _pod_gang(raw: Manifest) -> tuple[ObjectKey, PodGangFacts]:

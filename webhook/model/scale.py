@@ -56,7 +56,8 @@ def scalable_in(workload: PodCliqueSet) -> tuple[Scalable, ...]:
         cliques = tuple(Scalable(one.name, one.min_available) for one in members)
         groups.append(Scalable(group.name, group.min_available, most, cliques))
     found = (*single, *groups)
-    return found if fits([*(one.name for one in found), *(one.name for one in workload.cliques)]) else ()
+    every = [*(one.name for one in groups), *(one.name for one in workload.cliques)]
+    return found if fits(every) else ()
 
 
 def _of_clique(clique: Clique) -> Scalable:

@@ -212,8 +212,8 @@ class Rule:
     rule about pods must see, None for all of them. `independent`: what it finds is true whoever makes the gang, so in
     files it also judges a workload that is not opted in. `looks_at`: it finds nothing about a workload or a pod that
     mentions none of these fields, keys and resources; empty for a rule that must see every one. `of_kind`: of opted-in
-    workloads it judges only those of this kind. `of_shape`: it judges the form of a group, which a PodGroup of Grove's
-    own backend need not have.
+    workloads it judges only those of this kind. `of_grove`: the strongest action on a PodGroup that Grove's own backend
+    writes, OFF for a rule about a form that such a PodGroup need not have.
     """
 
     id: str
@@ -232,7 +232,7 @@ class Rule:
     independent: bool = False
     looks_at: frozenset[str] = frozenset()
     of_kind: GroupKind | None = None
-    of_shape: bool = False
+    of_grove: Action = Action.DENY
 
     @property
     def judges(self) -> str:
@@ -272,7 +272,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     independent: bool = False,
     looks_at: Iterable[str] = (),
     of_kind: GroupKind | None = None,
-    of_shape: bool = False,
+    of_grove: Action = Action.DENY,
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
     them; with `kinds`, for objects of these kinds; with `looks_at`, for workloads and pods that mention one of these;
@@ -302,7 +302,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
             independent,
             seen,
             of_kind,
-            of_shape,
+            of_grove,
         )
 
     return declare

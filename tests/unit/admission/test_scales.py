@@ -10,6 +10,7 @@ import pytest
 from tests.unit.worlds import koordinator, settings_of
 from webhook.admission import decision
 from webhook.admission.review import request_from
+from webhook.cluster.watch import Index
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
@@ -177,4 +178,40 @@ def test_a_set_with_too_many_cliques_is_kept_without_them() -> None:
     many["spec"]["template"]["cliques"] = [clique(f"clique-{index}") for index in range(100)]
     ((_, record),) = facts(many).pod_clique_sets.items()
     assert record.scalable == ()
-    assert replace(record, scalable=()) == record
+
+
+def of_cliques(count: int, **annotations: str) -> Manifest:
+    many = demo()
+    many["metadata"]["annotations"] = annotations
+    many["spec"]["template"] = {"cliques": [clique(f"clique-{index}") for index in range(count)]}
+    return many
+
+
+@pytest.mark.parametrize(("count", "kept"), [(64, 64), (65, 0)])
+def test_each_clique_counts_once(count: int, kept: int) -> None:
+    ((_, record),) = facts(of_cliques(count)).pod_clique_sets.items()
+    assert len(record.scalable) == kept
+
+
+def test_a_record_that_grows_too_large_is_kept_without_them() -> None:
+    queues = {f"example.com/queue-{index}": str(index) * 100 for index in range(40)}
+    index = Index(POD_CLIQUE_SETS)
+    index.put(of_cliques(64, **queues))
+    (record,) = index.entries.values()
+    assert (record.scalable, record.scheduler, len(record.queues), index.left_out) == ((), "koord-scheduler", 40, set())
+
+
+def test_a_set_that_changes_gives_its_new_minimum() -> None:
+    changed, index = demo(), Index(POD_CLIQUE_SETS)
+    index.put(demo())
+    changed["spec"]["template"]["cliques"][0]["spec"]["minAvailable"] = 3
+    index.put(changed)
+    verdict = judged("demo-0-router", 4, 2, known=ClusterFacts(pod_clique_sets=index.entries))
+    assert found(verdict) == [(BELOW, "spec.replicas", 2)]
+    assert [finding.instead for finding in verdict.findings] == [(3,)]
+
+
+def test_what_may_be_scaled_changes_no_hash() -> None:
+    ((_, record),) = facts().pod_clique_sets.items()
+    other = replace(record, scalable=())
+    assert (hash(record), record == other) == (hash(other), False)

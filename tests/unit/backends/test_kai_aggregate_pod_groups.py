@@ -12,10 +12,14 @@ import pytest
 
 from tests.unit.worlds import request, rules, settings_of
 from webhook.admission import decision
+from webhook.admission.live_reads import in_doubt
 from webhook.backends.kai.rules.examples import subgroup
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Action
+from webhook.model.keys import Needed, Record
+from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
 from webhook.offline.judgement import judge
@@ -80,9 +84,42 @@ def test_grove_s_operator_may_write_it_and_another_user_may_not() -> None:
     assert not stored(manifest, "alice").allowed
 
 
-def test_a_file_of_it_is_not_refused() -> None:
+def test_a_file_of_it_is_warned_about_and_not_refused() -> None:
     (judgement,) = judge(deepcopy(aggregate()), ClusterFacts(), settings())
-    assert (judgement.verdict.allowed, rules(judgement.verdict)) == (True, [])
+    told = [(one.rule, str(one.at), one.action) for one in judgement.verdict.findings]
+    assert (judgement.verdict.allowed, told) == (True, [(SHAPE, "spec.subGroups[4].minSubGroup", Action.WARN)])
+
+
+PODGANG: Manifest = {**OWNER, "apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "name": "demo-0"}
+OWNERS: dict[str, tuple[Manifest, ClusterFacts]] = {
+    "a set": (OWNER, ClusterFacts(pod_clique_sets={("default", "demo"): Record(None)})),
+    "a PodGang": (PODGANG, ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})),
+}
+
+
+@pytest.mark.parametrize(("owner", "there"), OWNERS.values(), ids=OWNERS)
+def test_an_account_of_any_namespace_writes_only_for_what_exists(owner: Manifest, there: ClusterFacts) -> None:
+    part = "pod_clique_sets" if there.pod_clique_sets else "pod_gangs"
+    elsewhere = {("team-b", name): value for (_, name), value in getattr(there, part).items()}
+    missing = replace(there, **{part: elsewhere})
+    asked = request(aggregate(owner), user=OPERATOR)
+    assert decision.validate(asked, there, settings()).findings == ()
+    verdict = decision.validate(asked, missing, settings())
+    assert not verdict.allowed
+    # A cache may be behind, so the owner is read before the refusal.
+    needed = Needed(part, ("default", owner["name"]))
+    assert in_doubt(verdict) == (needed,)
+    assert decision.validate(
+        asked, missing.learned({needed: getattr(there, part)["default", owner["name"]]}), settings()
+    ).allowed
+    assert not decision.validate(asked, missing.learned({needed: None}), settings()).allowed
+
+
+def test_an_account_of_one_namespace_is_believed() -> None:
+    configured = settings()
+    configured = replace(configured, tenancy=replace(configured.tenancy, grove_operators=(OPERATOR,)))
+    asked = request(aggregate(), user=OPERATOR)
+    assert decision.validate(asked, ClusterFacts(pod_clique_sets={}), configured).findings == ()
 
 
 FORGED: dict[str, Manifest | None] = {
@@ -107,10 +144,29 @@ def test_an_operator_of_another_name_is_a_tenant_until_it_is_configured() -> Non
     assert decision.validate(asked, ClusterFacts(), replace(configured, tenancy=tenancy)).allowed
 
 
-def test_scaling_out_a_running_replica_is_not_refused_as_a_raised_minimum() -> None:
-    running = {**aggregate(), "status": {"resourcesStatus": {"allocated": {"cpu": "4"}}}}
-    assert rules(stored(aggregate(branches=2), OPERATOR, running)) == []
-    assert "kai/group-raised" in rules(stored(aggregate(branches=2), "alice", running))
+RUNNING = {"resourcesStatus": {"allocated": {"cpu": "4"}}}
+
+
+@pytest.mark.parametrize(("status", "rule"), [(RUNNING, "kai/group-raised"), ({}, "kai/group-raised-unseen")])
+def test_scaling_out_a_running_replica_is_a_warning_and_not_refused(status: Manifest, rule: str) -> None:
+    running, larger = {**aggregate(), "status": status}, aggregate(branches=2)
+    verdict = stored(larger, OPERATOR, running)
+    told = [(one.rule, str(one.at), one.found, one.action) for one in verdict.findings]
+    leaf = "spec.subGroups[9]"
+    assert (verdict.allowed, told) == (True, [(rule, f"{leaf}.minMember", 4, Action.WARN)])
+    assert rule in rules(stored(larger, "alice", running))
+
+
+def test_a_raised_leaf_of_a_running_gang_is_said_unless_it_is_never_stale() -> None:
+    def scaled(minimum: int, **spec: Any) -> Manifest:
+        manifest = aggregate(branches=0, **spec)
+        manifest["spec"]["subGroups"][2]["minMember"] = minimum
+        return manifest
+
+    running = {**scaled(4), "status": RUNNING}
+    assert rules(stored(scaled(5), OPERATOR, running)) == ["kai/group-raised"]
+    assert not stored(scaled(5), "alice", running).allowed
+    assert rules(stored(scaled(5, stalenessGracePeriod="-1s"), OPERATOR, running)) == []
 
 
 def test_where_it_runs_is_judged_whoever_writes_it() -> None:

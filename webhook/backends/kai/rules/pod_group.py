@@ -1,8 +1,8 @@
 """The minimums of PodGroups of other authors, which KAI's own webhook does not check, or checks only at creation.
 
 The rules about where a PodGroup runs are in their own file. PodGroups made by podgrouper are not judged: its user is
-exempt. Those of Grove's own backend are judged by where they run: it makes trees with branches that may stay empty, and
-needs a scheduler that evicts no gang as stale.
+exempt. Those of Grove's own backend are judged by where they run, and a change that makes a running gang stale is a
+warning: Grove makes trees with branches that may stay empty, and needs a scheduler that evicts no gang as stale.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, Rule, rule
 
 pod_group_rule = partial(rule, kinds=(POD_GROUPS,))
-_shape_rule = partial(pod_group_rule, of_shape=True)
+_shape_rule = partial(pod_group_rule, of_grove=Action.OFF)
 
 _TWO = (subgroup("prefill", 2), subgroup("decode", 4))
 
@@ -253,12 +253,13 @@ def _raised_rule(
                     at=group.path / "minMember", found=now, why=f"it was {before}{why}", remedy=remedy, forbidden=seen
                 )
 
-    declare = _shape_rule(
+    declare = pod_group_rule(
         id,
         default=default,
         passes=Example(pod_group(subgroup("decode", 2)), old=pod_group(subgroup("decode", 4), status=status)),
         fails=Example(pod_group(subgroup("decode", 4)), old=pod_group(subgroup("decode", 2), status=status)),
         documentation=documentation,
+        of_grove=Action.WARN,
     )
     return declare(check)
 
@@ -267,7 +268,7 @@ group_raised = _raised_rule(
     "kai/group-raised",
     """If a gang has pods on nodes and any leaf has fewer than its minimum, the gang is stale at once. 60 seconds later
     all of its pods are evicted, without an event on them. The status of the PodGroup shows whether it has pods on
-    nodes.
+    nodes. If Grove's own backend writes the PodGroup, it is a warning.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`,
     pkg/podgroupcontroller (`status.resourcesStatus.allocated`); seen with v0.16.8.
