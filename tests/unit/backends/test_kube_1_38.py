@@ -197,17 +197,17 @@ def test_a_composite_in_v1beta1_shows_that_the_cluster_is_of_1_38() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "refused", "unjudged"),
-    [(OF_1_37, True, False), (OF_1_38, False, False), (EITHER, False, True)],
-    ids=["1.37", "1.38", "either of them"],
+    ("facts", "refused"),
+    [(OF_1_37, True), (OF_1_38, False), (EITHER, True), (ClusterFacts(kubernetes="1.38"), False)],
+    ids=["1.37", "1.38", "either of them", "1.38, of files"],
 )
-def test_a_gang_may_have_a_class_of_the_system_from_1_38_on(facts: ClusterFacts, refused: bool, unjudged: bool) -> None:
+def test_a_gang_may_have_a_class_of_the_system_from_1_38_on(facts: ClusterFacts, refused: bool) -> None:
     facts = replace(facts, priority_classes=SYSTEM)
     settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
     verdict = validate(CRITICAL, settings=settings, facts=facts)
     rule, place = "kube/priority-class", "spec.template.priorityClassName"
     assert [str(one.at) for one in verdict.findings if one.rule == rule] == [place] * refused
-    assert [str(one.at) for one in verdict.unjudged if one.rule == rule] == [place] * unjudged
+    assert [one for one in verdict.unjudged if one.rule == rule] == []
     record = replace(RECORD, priority_class="system-node-critical")
     if refused:
         with pytest.raises(Inexpressible):

@@ -17,7 +17,6 @@ from webhook.backends.kube.generation import (
     Generation,
     class_problem,
     generation,
-    is_of_1_38,
     known,
     missing,
     unread,
@@ -353,7 +352,8 @@ _CLASSES = {
 )
 def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
     """From 1.37 on the class is part of the gang's groups. The API server refuses these groups if the class does not
-    exist, and before 1.38 if it is one of the system's own. The gang would then have its Workload but no group.
+    exist, and before 1.38 if it is one of the system's own. The gang would then have its Workload but no group. Where
+    no CompositePodGroup is served, 1.37 and 1.38 look alike, and the system's own classes are refused.
 
     Source: kubernetes, plugin/pkg/admission/priority; k8s.io/api scheduling/v1beta1 (priority at most 1000000000); both
     seen with v1.37.0. v1.38.0-beta.0 has no such maximum.
@@ -372,5 +372,3 @@ def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
             remedy=f"name a PriorityClass that exists and whose value is at most {HIGHEST}",
             absent=None if name in known else Needed("priority_classes", name),
         )
-    elif known[name].value > HIGHEST and is_of_1_38(workload_apis(context.settings, context.facts)) is None:
-        yield Unjudged(path, f"whether Kubernetes is 1.38, which accepts groups above {HIGHEST},", part="apis")
