@@ -149,7 +149,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
         "kube/tree-name",
         "metadata.name",
         Action.DENY,
-        None,
+        Action.WARN,
     ),
     "a group with the name of another composite": (
         pod_group("root"),
@@ -157,7 +157,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
         "kube/tree-name",
         "metadata.name",
         Action.WARN,
-        None,
+        Action.WARN,
     ),
     "a composite with the name of a group": (
         composite("worker"),
@@ -165,7 +165,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
         "kube/tree-name",
         "metadata.name",
         Action.WARN,
-        None,
+        Action.WARN,
     ),
     "a priority above those of users": (
         workload(branch("root", leaf("a", priority=2_000_001_000), priority=2_000_001_000)),
