@@ -130,14 +130,15 @@ def flat_gang(workload: PodCliqueSet, context: RuleContext) -> Results:
             at=several.path,
             found=several.value,
             why="without CompositePodGroup, kube-scheduler would start each clique as its own gang",
-            remedy="use Kubernetes 1.37 with CompositePodGroup, set the profile's flat to merge, "
+            remedy="use Kubernetes 1.37 or newer with CompositePodGroup, set the profile's flat to merge, "
             "or choose another scheduler",
         )
         return
     yield from spare_pods(
         workload,
         why="in one merged PodGroup, spare pods of this clique could replace pods of another",
-        remedy="set minAvailable to replicas and remove autoScalingConfig, or use CompositePodGroup (Kubernetes 1.37)",
+        remedy="set minAvailable to replicas and remove autoScalingConfig, or use Kubernetes 1.37 or newer with "
+        "CompositePodGroup",
     )
 
 
@@ -159,7 +160,7 @@ def flat_allowed(workload: PodCliqueSet, context: RuleContext) -> Results:
             at=several.path,
             found=several.value,
             why="with flat: allow each clique is its own gang, so one may start without the others",
-            remedy="set the profile's flat to merge, or use Kubernetes 1.37 with CompositePodGroup",
+            remedy="set the profile's flat to merge, or use Kubernetes 1.37 or newer with CompositePodGroup",
         )
 
 
@@ -213,8 +214,8 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     if _is_flat(context):
         why, remedy = (
             "without CompositePodGroups a gang of the Workload API has no topology",
-            "use Kubernetes 1.37 with CompositePodGroup or another scheduler, or give up the topology: remove the "
-            "topologyConstraint",
+            "use Kubernetes 1.37 or newer with CompositePodGroup or another scheduler, or give up the topology: "
+            "remove the topologyConstraint",
         )
     elif _spoken(context) is not None and gates is not None and "TopologyAwareWorkloadScheduling" not in gates:
         why, remedy = TOPOLOGY_GATE_OFF
