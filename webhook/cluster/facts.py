@@ -162,9 +162,12 @@ class LiveFacts:
         """Watch the served kinds, and drop those that are no longer served.
 
         An API server that has just started answers before it has read its CRDs. So a kind is gone only if two answers
-        in a row lack it.
+        in a row lack it. API servers of two releases answer by turns during an upgrade. So a kind that is followed
+        moves to another version only if two answers in a row have that.
         """
-        served, self._served = answer | self._served, answer
+        either, both = answer | self._served, answer & self._served
+        self._served = answer
+        served = either - self._unconfirmed(either, both)
         gone: dict[str, None] = {}
         first = self.facts.apis is None
         followed = set(_served_once(self.projections, served))
@@ -184,6 +187,13 @@ class LiveFacts:
                     gone[projection.part] = None
         if gone or served != self.facts.apis:
             self._set(apis=served, **gone)
+
+    def _unconfirmed(self, either: frozenset[Api], both: frozenset[Api]) -> frozenset[Api]:
+        """Return the versions that only one of two answers has, of kinds that are followed in another version."""
+        followed = {projection.resource.api for projection in self._tasks} & either
+        kinds = {api.group_kind for api in followed}
+        confirmed = both | followed | (self.facts.apis or frozenset())
+        return frozenset(api for api in either - confirmed if api.group_kind in kinds)
 
     async def _read_schemas(self) -> None:
         """Read the fields of the served kinds. If that fails, the known fields are kept, and readiness does

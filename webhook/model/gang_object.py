@@ -45,9 +45,9 @@ def says_started(live: Manifest) -> bool:
     return any((integer(status.get(count)) or 0) > 0 for count in _STARTED_COUNTS)
 
 
-# The conditions of groups of the Workload API that say whether they were placed. The first is of 1.36 and newer, the
-# second of 1.38. Source: k8s.io/api scheduling/v1beta1 (v0.38.0-beta.0).
-_PLACED = frozenset({"PodGroupInitiallyScheduled", "CompositePodGroupInitiallyScheduled"})
+# The conditions of groups of the Workload API that say whether they were placed: of 1.36, of 1.37 and newer, and of
+# 1.38. Source: k8s.io/api scheduling/v1alpha2 (v0.36.3), scheduling/v1beta1 (v0.38.0-beta.0).
+_PLACED = frozenset({"PodGroupScheduled", "PodGroupInitiallyScheduled", "CompositePodGroupInitiallyScheduled"})
 # A scheduler's message may list every node.
 _MESSAGE_CHARACTERS = 400
 
@@ -67,10 +67,11 @@ def not_placed(live: Manifest) -> Manifest | None:
     """
     for raw in sequence(mapping(live.get("status")).get("conditions")):
         condition = mapping(raw)
-        if condition.get("type") in _PLACED and condition.get("status") == "False":
+        kind = text(condition.get("type"))
+        if kind in _PLACED and condition.get("status") == "False":
             message = " ".join((text(condition.get("message")) or "").split())
             kept = {"reason": name_text(condition.get("reason")) or "", "message": message[:_MESSAGE_CHARACTERS]}
-            return {"type": condition["type"], "status": "False", **kept}
+            return {"type": kind, "status": "False", **kept}
     return None
 
 

@@ -149,7 +149,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
         "kube/tree-name",
         "metadata.name",
         Action.DENY,
-        None,
+        Action.WARN,
     ),
     "a group with the name of another composite": (
         pod_group("root"),
@@ -157,7 +157,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
         "kube/tree-name",
         "metadata.name",
         Action.WARN,
-        None,
+        Action.WARN,
     ),
     "a composite with the name of a group": (
         composite("worker"),
@@ -165,7 +165,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
         "kube/tree-name",
         "metadata.name",
         Action.WARN,
-        None,
+        Action.WARN,
     ),
     "a priority above those of users": (
         workload(branch("root", leaf("a", priority=2_000_001_000), priority=2_000_001_000)),
@@ -197,17 +197,17 @@ def test_a_composite_in_v1beta1_shows_that_the_cluster_is_of_1_38() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "refused", "unjudged"),
-    [(OF_1_37, True, False), (OF_1_38, False, False), (EITHER, False, True)],
-    ids=["1.37", "1.38", "either of them"],
+    ("facts", "refused"),
+    [(OF_1_37, True), (OF_1_38, False), (EITHER, True), (ClusterFacts(kubernetes="1.38"), False)],
+    ids=["1.37", "1.38", "either of them", "1.38, of files"],
 )
-def test_a_gang_may_have_a_class_of_the_system_from_1_38_on(facts: ClusterFacts, refused: bool, unjudged: bool) -> None:
+def test_a_gang_may_have_a_class_of_the_system_from_1_38_on(facts: ClusterFacts, refused: bool) -> None:
     facts = replace(facts, priority_classes=SYSTEM)
     settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
     verdict = validate(CRITICAL, settings=settings, facts=facts)
     rule, place = "kube/priority-class", "spec.template.priorityClassName"
     assert [str(one.at) for one in verdict.findings if one.rule == rule] == [place] * refused
-    assert [str(one.at) for one in verdict.unjudged if one.rule == rule] == [place] * unjudged
+    assert [one for one in verdict.unjudged if one.rule == rule] == []
     record = replace(RECORD, priority_class="system-node-critical")
     if refused:
         with pytest.raises(Inexpressible):
@@ -217,14 +217,14 @@ def test_a_gang_may_have_a_class_of_the_system_from_1_38_on(facts: ClusterFacts,
     assert {one["spec"]["priorityClassName"] for one in groups} == {"system-node-critical"}
 
 
-def test_a_tree_that_grows_keeps_its_composite() -> None:
-    """The minimum of the groups is changed in place, and its Workload alone is recreated, even under running pods."""
+def test_the_groups_of_a_gang_are_frozen_as_before() -> None:
+    """The API server lets minGroupCount change, but not the templates of the Workload."""
     facts = ClusterFacts(apis=OF_1_38.apis)
     live = backend().gang_objects(podgang(*TWO), RECORD, facts)
     desired = backend().gang_objects(podgang(*TWO, gang_member("demo-0-help", 1, 1)), RECORD, facts)
     frozen = backend().frozen(desired, live)
     assert frozen is not None
-    assert (frozen.until, [one["kind"] for one in frozen.recreated]) == (Stage.BOUND, ["Workload"])
-    written = [backend().adopt(one, live[index] if index < 2 else None) for index, one in enumerate(desired)]
-    assert written[1]["kind"] == "CompositePodGroup"
-    assert written[1]["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 3}}
+    assert (frozen.until, [one["kind"] for one in frozen.recreated]) == (
+        Stage.WAITING,
+        ["Workload", "CompositePodGroup"],
+    )

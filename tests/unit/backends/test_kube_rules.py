@@ -143,7 +143,7 @@ CLASSES: dict[str, tuple[frozenset[Api], PriorityClass | None, list[str]]] = {
     "one that is there": (TREE, HIGH, []),
     "one that is not": (TREE, None, ["kube/priority-class"]),
     "one of the system's own": (TREE, SYSTEM, ["kube/priority-class"]),
-    "one of the system's own, in 1.37 or 1.38": (V1BETA1, SYSTEM, []),
+    "one of the system's own, in 1.37 or 1.38": (V1BETA1, SYSTEM, ["kube/priority-class"]),
     "one of the system's own, in 1.38": (BETA_TREE, SYSTEM, []),
     "one of the system's own, before groups had a class": (V1ALPHA2, SYSTEM, []),
 }
@@ -174,14 +174,8 @@ CHANGES: dict[str, tuple[Manifest, frozenset[Api], Any, list[str]]] = {
         LIVING,
         ["kube/frozen-shape"],
     ),
-    "a clique more, from 1.38 on": (
+    "a clique more, in 1.38": (
         pod_clique_set(clique("worker", replicas=4, minimum=2), clique("helper")),
-        BETA_TREE,
-        LIVING,
-        [],
-    ),
-    "other cliques, from 1.38 on": (
-        pod_clique_set(clique("helper", replicas=4, minimum=2)),
         BETA_TREE,
         LIVING,
         ["kube/frozen-shape"],

@@ -10,11 +10,14 @@ import httpx
 import pytest
 
 from tests.played import PlayedClock
+from tests.unit.backends.kube_gangs import BETA_TREE, TREE
 from tests.unit.cluster.scripted import client, namespace, quota, running
 from tests.unit.cluster.world import World
 from tests.waiting import until
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
-from webhook.backends.kube.facts import GROUP_PODS, Membership
+from webhook.backends.kube.facts import GROUP_PODS, PROJECTIONS, Membership
+from webhook.backends.kube.generation import COMPOSITE, served
+from webhook.backends.kube.settings import KubeSettings
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.watch import Watch
 from webhook.model.facts import ClusterFacts
@@ -157,6 +160,39 @@ async def test_the_server_is_not_ready_between_discovery_and_the_first_lists() -
     assert len(list(live.unready())) == len(GROVE) + 1, "and the namespaces, which are always served"
     for task in live._tasks.values():
         task.cancel()
+
+
+# What an API server of 1.37 answers, and what one of 1.38 does.
+OF_1_37 = TREE
+OF_1_38 = TREE | BETA_TREE
+LATE_1_38 = OF_1_38 - {COMPOSITE}
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([OF_1_38], "v1beta1"),
+        ([OF_1_37, OF_1_38], "v1alpha3"),
+        ([OF_1_37, LATE_1_38], "v1alpha3"),
+        ([OF_1_37, OF_1_38, OF_1_37, OF_1_38, OF_1_37], "v1alpha3"),
+        ([OF_1_37, OF_1_38, OF_1_38], "v1beta1"),
+        ([OF_1_37, OF_1_38, OF_1_38, OF_1_37], "v1beta1"),
+        ([OF_1_37, OF_1_38, OF_1_38, OF_1_37, OF_1_37, OF_1_38], "v1alpha3"),
+    ],
+    ids=["new", "once", "once, without the other", "by turns", "twice", "gone once", "gone twice"],
+)
+async def test_a_kind_moves_to_another_version_only_if_two_answers_in_a_row_have_it(
+    answers: list[frozenset[Api]], expected: str
+) -> None:
+    live = LiveFacts(client(World(*GROVE)), PROJECTIONS, lambda _: None, general=())
+    for answer in answers:
+        live._take(answer)
+    trees = [one.resource.api.version for one in live._tasks if one.resource.api.kind == COMPOSITE.kind]
+    spoken = served(KubeSettings(), live.facts.apis)
+    for task in live._tasks.values():
+        task.cancel()
+    assert spoken is not None
+    assert (trees, spoken.composites) == ([expected], expected), "what is followed, and what is written"
 
 
 async def test_a_discovery_fault_is_reported_and_retried() -> None:

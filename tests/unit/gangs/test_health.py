@@ -288,6 +288,11 @@ CASES: dict[str, tuple[dict[str, Any], Reason, Text]] = {
         Reason.GROUP_ERROR,
         Text("(PodGroupError): ", MISMATCH),
     ),
+    "only its group says that there is no room, in 1.36": (
+        {"objects": saying("PodGroupScheduled", "Unschedulable", NO_NODE)},
+        Reason.NO_ROOM,
+        Text("koord-scheduler", "(Unschedulable): ", NO_NODE, "free resources"),
+    ),
     "only its group says that there is no room": (
         {"objects": saying("PodGroupInitiallyScheduled", "Unschedulable", NO_NODE)},
         Reason.NO_ROOM,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from webhook.model.gang_object import STARTED, not_placed, says_started
+from webhook.model.reading import Malformed
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,10 @@ def test_only_a_short_condition_is_kept_of_a_group_that_was_not_placed() -> None
     assert kept is not None
     assert (kept["reason"], kept["message"][:8], len(kept["message"])) == ("Unschedulable", "no node ", 400)
     assert not_placed({"status": {"conditions": [ready, {**waits, "status": "True"}]}}) is None
+
+
+@pytest.mark.parametrize("kind", [["PodGroupScheduled"], {"PodGroupScheduled": 1}, 7])
+def test_a_condition_without_a_readable_type_is_malformed(kind: Any) -> None:
+    """A tenant who may write the status can write it in a CRD's object."""
+    with pytest.raises(Malformed):
+        not_placed({"status": {"conditions": [{"type": kind, "status": "False"}]}})

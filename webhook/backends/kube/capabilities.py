@@ -13,7 +13,7 @@ ONE_BY_ONE: CapabilityTable = {
     Capability.RESOURCE_CLAIMS: SUPPORTED,
 }
 
-_ON_TREES = depends("CompositePodGroup, in Kubernetes 1.37 with its feature gates on")
+_ON_TREES = depends("CompositePodGroup, in Kubernetes 1.37 or newer with its feature gates on")
 GANGS: CapabilityTable = {
     Capability.GANG: SUPPORTED,
     Capability.MULTIPLE_POD_GROUPS: _ON_TREES,

@@ -2,11 +2,11 @@
 
 A Workload (read by the scheduler only in 1.35) and a CompositePodGroup can be recreated under waiting pods, which are
 held until then. A PodGroup cannot: from 1.36 on it is deleted only after all of its pods. No object is recreated under
-pods that are on nodes. The exception is a Workload from 1.38 on: no scheduler reads it, and the number of groups that a
-composite waits for is mutable, so a tree grows under its running pods by a new Workload and a higher minGroupCount.
+pods that are on nodes. In 1.38.0-beta.0 the API server lets a composite's minGroupCount change, but not the templates
+of the Workload, so here both stay as they are.
 
 Source: k8s.io/api scheduling (immutability by generation), the finalizer scheduling.k8s.io/podgroup-protection; seen
-with v1.35.4, v1.36.3 and v1.37.0. Read: v1.38.0-beta.0, scheduling/v1beta1 and pkg/scheduler, which has no Workloads.
+with v1.35.4, v1.36.3 and v1.37.0.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 
 from webhook.backends.kube import keys
 from webhook.backends.kube.disruption import TEMPLATES
-from webhook.backends.kube.generation import COMPOSITE_BETA, GROUP, Generation
+from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation
 from webhook.model.frozen_changes import Frozen, Stage
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
 # Source: kubernetes/kubernetes, pull request 141021.
 COMPOSITE_PROTECTION = "scheduling.k8s.io/compositepodgroup-protection"
-_BETA = f"{GROUP}/{COMPOSITE_BETA.version}"
 _Pair = tuple[Manifest, Manifest]
 _WHY = "the Workload API does not allow this change"
 # Of a PodGroup and a CompositePodGroup. Of the other immutable fields the API server fills in the priority, and `adopt`
@@ -36,27 +35,19 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
     pairs = [(found, wanted[_identity(found)]) for found in live if _identity(found) in wanted]
     # A removed class shows only in the Workload: the API server may have given a group the cluster's default class.
     classed = any(_class(old) != _class(new) for old, new in pairs if old["kind"] == "Workload")
-    grows = _is_of_1_38(desired)
-    recreated = tuple(old for old, new in pairs if classed or _fixed(old, grows=grows) != _fixed(new, grows=grows))
+    recreated = tuple(old for old, new in pairs if classed or _fixed(old) != _fixed(new))
     if not recreated:
         return None
     what = "; ".join(dict.fromkeys(_differences(pairs))) or "how its objects refer to each other"
-    return Frozen(what, _WHY, _until(pairs, recreated, grows=grows), recreated)
+    return Frozen(what, _WHY, _until(pairs, recreated), recreated)
 
 
-def _is_of_1_38(desired: Sequence[Manifest]) -> bool:
-    """Whether a tree is written in the versions of 1.38."""
-    return any((one["apiVersion"], one["kind"]) == (_BETA, COMPOSITE_BETA.kind) for one in desired)
-
-
-def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool) -> Stage:
+def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest]) -> Stage:
     """The last stage at which these objects can be recreated. Waiting pods need a group that exists afterwards, or they
     wait for ever. There is none if no leaf template stays, as when the gang changes between merged and separate
-    members. If the gang `grows` in place, a Workload alone can be recreated at any stage.
+    members.
     """
     kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
-    if kept and grows and all(found["kind"] == "Workload" for found in recreated):
-        return Stage.BOUND
     protected = any(found["kind"] == "PodGroup" or _is_protected(found) for found in recreated)
     return Stage.WAITING if kept and not protected else Stage.EMPTY
 
@@ -118,18 +109,18 @@ def _class(workload: Manifest) -> str | None:
     return next((template.priority_class for template in _templates(workload).values()), None)
 
 
-def _fixed(manifest: Manifest, *, grows: bool) -> object:
-    """The values that must be equal before and after. If the gang `grows` in place, minimums of groups can change."""
+def _fixed(manifest: Manifest) -> object:
+    """The values that must be equal before and after."""
     api_version, kind, spec = manifest["apiVersion"], manifest["kind"], mapping(manifest.get("spec"))
     old = api_version in {f"{GROUP}/{Generation.V1ALPHA1}", f"{GROUP}/{Generation.V1ALPHA2}"}
     if kind == "Workload":
         # From 1.37 on, minimums of pods can change.
         return {
-            name: template if old or (template.composite and not grows) else template._replace(minimum=None)
+            name: template if old or template.composite else template._replace(minimum=None)
             for name, template in _templates(manifest).items()
         }
     fixed: list[object] = [spec.get(field) or None for field in _FIXED]
-    if old or (kind == COMPOSITE_BETA.kind and not grows):
+    if old or kind == COMPOSITE.kind:
         gang = mapping(mapping(spec.get("schedulingPolicy")).get("gang"))
         fixed += [integer(gang.get("minCount")), integer(gang.get("minGroupCount"))]
     return fixed

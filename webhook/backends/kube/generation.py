@@ -222,9 +222,11 @@ def is_of_1_38(apis: frozenset[Api] | None) -> bool | None:
 
 
 def class_problem(found: PriorityClass | None, apis: frozenset[Api] | None) -> str | None:
-    """Why the API server would refuse a group with that class; None if it is not known to refuse the group."""
+    """Why the API server would refuse a group with that class; None if it would not. If nothing shows that the cluster
+    is of 1.38, a class of the system is refused: the pods of a gang whose groups are refused wait for ever.
+    """
     if found is None:
         return "there is no such PriorityClass, so the API server would refuse the groups of the gang"
-    if found.value > HIGHEST and is_of_1_38(apis) is False:
+    if found.value > HIGHEST and is_of_1_38(apis) is not True:
         return f"its value is {found.value}, and before Kubernetes 1.38 the API server refuses groups above {HIGHEST}"
     return None

@@ -114,7 +114,7 @@ def _ignored(labels: Mapping[str, Any], context: RuleContext) -> Results:
         remedy = "enable the gate and add it to schedulerGates"
     elif spoken is Generation.V1ALPHA2:
         why = "in Kubernetes 1.36 a pod of no gang ignores the mode"
-        remedy = "use Kubernetes 1.37, or give only gangs a higher priority"
+        remedy = "use Kubernetes 1.37 or newer, or give only gangs a higher priority"
     else:
         return
     yield Finding(

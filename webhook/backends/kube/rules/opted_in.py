@@ -45,7 +45,7 @@ _REMEDIES = {
     "kube/workload-api": "enable the API and its feature gates, or choose another scheduler",
     "kube/priority-class": "name a PriorityClass that exists and is not one of the system's own",
 }
-_REMEDY = "use fewer templates, Kubernetes 1.37 with CompositePodGroup, or another scheduler"
+_REMEDY = "use fewer templates, Kubernetes 1.37 or newer with CompositePodGroup, or another scheduler"
 
 
 @rule(

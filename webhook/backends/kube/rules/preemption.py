@@ -211,7 +211,8 @@ def group_single(found: StoredObject, _: RuleContext) -> Results:
             at=SPEC / disruption.FIELD,
             found=found.spec.get(disruption.FIELD),
             why="the Job needs every pod, but preemption may take single pods of it",
-            remedy=f"opt the Job in and label it {DISRUPTION_LABEL}=all, or use Kubernetes 1.37 and spec.scheduling",
+            remedy=f"opt the Job in and label it {DISRUPTION_LABEL}=all, or use Kubernetes 1.37 or newer and "
+            "spec.scheduling",
         )
 
 

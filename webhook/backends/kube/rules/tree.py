@@ -133,20 +133,19 @@ _SAME = {"metadata": {"name": "root", "namespace": "default"}}
 def tree_name(found: StoredObject, context: RuleContext) -> Results:
     """Up to 1.37 kube-scheduler confuses a PodGroup and a CompositePodGroup of one name. It never finds room for a
     PodGroup that has the same name as the composite above it, and does not report why. They are two kinds, so the API
-    server accepts both. For two groups that are not above each other this is a warning. 1.38 keeps them apart.
+    server accepts both. For two groups that are not above each other this is a warning. kube-scheduler 1.38 keeps them
+    apart, but it may be older than the API server, so in 1.38 this is a warning.
 
     Source: kubernetes, pkg/scheduler (v1.37.0, seen: with another name the same pods start at once); pull request
     141864 (v1.38.0-beta.0: the keys of groups have their type).
     """
     group, facts = group_of(found), context.facts
-    if is_refused(found, context):
-        # Such a cluster is of 1.38 or newer.
-        return
     needed: Needed | None = None
     others = facts.pod_groups if group.composite else facts.composite_pod_groups
     if not group.composite and group.parent is not None and group.parent == found.key[1]:
-        why = "the CompositePodGroup above it has the same name, so kube-scheduler never finds room for its pods"
-        action = Action.DENY
+        why = "the CompositePodGroup above it has the same name, so kube-scheduler 1.37 never finds room for its pods"
+        # What is served shows the release of the API server, not that of the scheduler.
+        action = Action.WARN if is_refused(found, context) else Action.DENY
     elif found.key in (others or {}):
         other, part = (POD_GROUPS, "pod_groups") if group.composite else (COMPOSITES, "composite_pod_groups")
         why = f"a {other.kind} of this namespace has the same name, and kube-scheduler 1.37 confuses the two"

@@ -17,7 +17,6 @@ from webhook.backends.kube.generation import (
     Generation,
     class_problem,
     generation,
-    is_of_1_38,
     known,
     missing,
     unread,
@@ -131,14 +130,15 @@ def flat_gang(workload: PodCliqueSet, context: RuleContext) -> Results:
             at=several.path,
             found=several.value,
             why="without CompositePodGroup, kube-scheduler would start each clique as its own gang",
-            remedy="use Kubernetes 1.37 with CompositePodGroup, set the profile's flat to merge, "
+            remedy="use Kubernetes 1.37 or newer with CompositePodGroup, set the profile's flat to merge, "
             "or choose another scheduler",
         )
         return
     yield from spare_pods(
         workload,
         why="in one merged PodGroup, spare pods of this clique could replace pods of another",
-        remedy="set minAvailable to replicas and remove autoScalingConfig, or use CompositePodGroup (Kubernetes 1.37)",
+        remedy="set minAvailable to replicas and remove autoScalingConfig, or use Kubernetes 1.37 or newer with "
+        "CompositePodGroup",
     )
 
 
@@ -160,7 +160,7 @@ def flat_allowed(workload: PodCliqueSet, context: RuleContext) -> Results:
             at=several.path,
             found=several.value,
             why="with flat: allow each clique is its own gang, so one may start without the others",
-            remedy="set the profile's flat to merge, or use Kubernetes 1.37 with CompositePodGroup",
+            remedy="set the profile's flat to merge, or use Kubernetes 1.37 or newer with CompositePodGroup",
         )
 
 
@@ -214,8 +214,8 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     if _is_flat(context):
         why, remedy = (
             "without CompositePodGroups a gang of the Workload API has no topology",
-            "use Kubernetes 1.37 with CompositePodGroup or another scheduler, or give up the topology: remove the "
-            "topologyConstraint",
+            "use Kubernetes 1.37 or newer with CompositePodGroup or another scheduler, or give up the topology: "
+            "remove the topologyConstraint",
         )
     elif _spoken(context) is not None and gates is not None and "TopologyAwareWorkloadScheduling" not in gates:
         why, remedy = TOPOLOGY_GATE_OFF
@@ -353,7 +353,8 @@ _CLASSES = {
 )
 def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
     """From 1.37 on the class is part of the gang's groups. The API server refuses these groups if the class does not
-    exist, and before 1.38 if it is one of the system's own. The gang would then have its Workload but no group.
+    exist, and before 1.38 if it is one of the system's own. The gang would then have its Workload but no group. Where
+    no CompositePodGroup is served, 1.37 and 1.38 look alike, and the system's own classes are refused.
 
     Source: kubernetes, plugin/pkg/admission/priority; k8s.io/api scheduling/v1beta1 (priority at most 1000000000); both
     seen with v1.37.0. v1.38.0-beta.0 has no such maximum.
@@ -372,5 +373,3 @@ def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
             remedy=f"name a PriorityClass that exists and whose value is at most {HIGHEST}",
             absent=None if name in known else Needed("priority_classes", name),
         )
-    elif known[name].value > HIGHEST and is_of_1_38(workload_apis(context.settings, context.facts)) is None:
-        yield Unjudged(path, f"whether Kubernetes is 1.38, which accepts groups above {HIGHEST},", part="apis")
