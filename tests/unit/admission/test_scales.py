@@ -14,6 +14,7 @@ from webhook.cluster.watch import Index
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.keys import Record
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set
@@ -42,7 +43,15 @@ def demo(name: str = "demo", scheduler: str = "koord-scheduler") -> Manifest:
 
 
 def facts(*sets: Manifest) -> ClusterFacts:
-    return ClusterFacts(pod_clique_sets=dict(POD_CLIQUE_SETS.read(one) for one in sets or (demo(),)))
+    index = Index(POD_CLIQUE_SETS)
+    for one in sets or (demo(),):
+        index.put(one)
+    return ClusterFacts(pod_clique_sets=index.entries)
+
+
+def record_of(manifest: Manifest) -> Record:
+    ((_, record),) = (facts(manifest).pod_clique_sets or {}).items()
+    return record
 
 
 def review(name: str, old: int, new: int, plural: str = "podcliques", user: str = HPA) -> Manifest:
@@ -176,7 +185,7 @@ def test_a_review_that_does_not_say_what_is_scaled_is_judged_by_the_name(resourc
 def test_a_set_with_too_many_cliques_is_kept_without_them() -> None:
     many = demo()
     many["spec"]["template"]["cliques"] = [clique(f"clique-{index}") for index in range(100)]
-    ((_, record),) = facts(many).pod_clique_sets.items()
+    record = record_of(many)
     assert record.scalable == ()
 
 
@@ -189,7 +198,7 @@ def of_cliques(count: int, **annotations: str) -> Manifest:
 
 @pytest.mark.parametrize(("count", "kept"), [(64, 64), (65, 0)])
 def test_each_clique_counts_once(count: int, kept: int) -> None:
-    ((_, record),) = facts(of_cliques(count)).pod_clique_sets.items()
+    record = record_of(of_cliques(count))
     assert len(record.scalable) == kept
 
 
@@ -212,6 +221,6 @@ def test_a_set_that_changes_gives_its_new_minimum() -> None:
 
 
 def test_what_may_be_scaled_changes_no_hash() -> None:
-    ((_, record),) = facts().pod_clique_sets.items()
+    record = record_of(demo())
     other = replace(record, scalable=())
     assert (hash(record), record == other) == (hash(other), False)
