@@ -26,7 +26,7 @@ TWO = gang(member("a"), member("b", 3))
 IN_DOMAINS = gang(
     member("a", required=RACK), member("b", 3), member("c", 1), subsets=[subset("group", "b", "c")], required=ZONE
 )
-_ALL = ["GenericWorkload", "CompositePodGroup", "TopologyAwareWorkloadScheduling"]
+_ALL: list[Any] = ["GenericWorkload", "CompositePodGroup", "TopologyAwareWorkloadScheduling"]
 
 
 def _node(name: str, zone: str) -> Manifest:

@@ -112,10 +112,10 @@ def agree(rollcall: Run, case: Case, folder: Path, work: Path) -> Agreed:
     _served_as_checked(case, folder, facts, report)
     if case.option is None:
         for key, rules, is_asked in _webhook(case, folder, facts):
-            answer = checked.get(key, NOTHING).in_cluster
+            findings = checked.get(key, NOTHING).in_cluster
             # Only `check` judges a workload without a profile by what holds under every scheduler.
             in_cluster = (
-                answer if is_asked else frozenset(entry for entry in answer if entry[0] not in _WHOEVER_SCHEDULES)
+                findings if is_asked else frozenset(entry for entry in findings if entry[0] not in _WHOEVER_SCHEDULES)
             )
             assert (key, rules) == (key, in_cluster)
     return Agreed(arguments, report, len(explained))

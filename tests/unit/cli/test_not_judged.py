@@ -148,7 +148,8 @@ def test_what_no_rule_judged_is_said_with_reason_and_place(
     rollcall: Run, text: str, reason: str, kind: str, field: str
 ) -> None:
     report = _report(rollcall, text)
-    (omitted,) = [*report["objectsNotJudged"], *report["objectsJudgedInPart"]]
+    omissions: list[Any] = [*report["objectsNotJudged"], *report["objectsJudgedInPart"]]
+    (omitted,) = omissions
     assert (omitted["reason"], omitted["object"]["kind"], omitted["field"]) == (reason, kind, field)
     assert omitted["why"]
     assert omitted["remedy"]

@@ -84,7 +84,7 @@ def training(kind: str = "ClusterTrainingRuntime", **spec: Any) -> dict[str, Any
 
 
 _LABEL, _ANNOTATION = f"metadata.labels[{KUEUE}", f"metadata.annotations[{KUEUE}"
-_MPI = {"mlPolicy": {"mpi": {"runLauncherAsNode": True}}}
+_MPI: dict[str, Any] = {"mlPolicy": {"mpi": {"runLauncherAsNode": True}}}
 _SECRET = {"name": "node", "env": [{"name": "A", "value": "b"}]}
 _PATCH = {"name": "node", "template": {"spec": {"template": {"spec": {"containers": [_SECRET]}}}}}
 _STEP = "spec.template.spec.replicatedJobs[0]"

@@ -152,9 +152,14 @@ def mounting(name: str) -> dict[str, Any]:
     return {"spec": {"restartPolicy": "Never", "containers": [container]}}
 
 
-IN_PLACE = {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}
-ONE_JOB = {"failurePolicy": {"rules": [{"action": "RestartJob"}]}}
-RESTARTED = {"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed", "completions": 2, "parallelism": 2}
+IN_PLACE: dict[str, Any] = {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}
+ONE_JOB: dict[str, Any] = {"failurePolicy": {"rules": [{"action": "RestartJob"}]}}
+RESTARTED: dict[str, Any] = {
+    "backoffLimit": 2**31 - 1,
+    "podReplacementPolicy": "Failed",
+    "completions": 2,
+    "parallelism": 2,
+}
 STRATEGY = ("warn", "spec.failurePolicy.restartStrategy", "InPlaceRestart")
 ACTION = ("warn", "spec.failurePolicy.rules[0].action", "RestartJob")
 CLAIMS = "spec.volumeClaimPolicies[0]"

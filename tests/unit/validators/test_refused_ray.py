@@ -13,13 +13,13 @@ from webhook.model.reading import Manifest
 from webhook.offline.judgement import judge
 
 FT = "gcsFaultToleranceOptions"
-STORE = {FT: {"redisAddress": "redis:6379"}}
+STORE: dict[str, Any] = {FT: {"redisAddress": "redis:6379"}}
 HEAD = "spec.headGroupSpec"
 GROUP = "spec.workerGroupSpecs[0]"
 VARIABLE = f"{HEAD}.template.spec.containers[0].env[0]"
 RULES = "spec.deletionStrategy.deletionRules"
 SCALER = "RAY_enable_autoscaler_v2"
-SECOND = {"enableInTreeAutoscaling": True, "autoscalerOptions": {"version": "v2"}}
+SECOND: dict[str, Any] = {"enableInTreeAutoscaling": True, "autoscalerOptions": {"version": "v2"}}
 SIDECAR = {"submissionMode": "SidecarMode"}
 SHARED = {"clusterSelector": {"ray.io/cluster": "shared"}}
 AFTER = {"jobStatus": "FAILED"}

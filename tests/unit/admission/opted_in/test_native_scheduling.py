@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.admission.opted_in.worlds import known, schedulers, validate
-from webhook.admission.decision import Verdict
+from webhook.model.admission_request import Verdict
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 from webhook.model.workloads.jobset import JobSet
