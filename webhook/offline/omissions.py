@@ -133,6 +133,9 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
     marks = () if kind.kind in _FACTS else _marks(raw, settings)
     # Tools add a label to every object.
     mark = next((mark for mark in marks if mark[0] != LABELS / SCHEDULER_LABEL or _may_have_pods(kind)), None)
+    if mark is None and settings.forced is not None and kind[::2] in OTHER_WORKLOADS.keys() - NO_GANGS:
+        # As if it had the label.
+        mark = LABELS / SCHEDULER_LABEL, settings.forced
     if mark is None:
         remedy = "give the manifests of a workload, or of a gang object"
         return Omission(ROOT / "kind", Reason.NO_RULES, f"no rule is about the kind {shown(kind.kind)}", remedy)

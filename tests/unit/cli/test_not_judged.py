@@ -490,6 +490,14 @@ def test_an_explanation_does_not_take_a_placeholder_for_a_wrong_value(rollcall: 
     assert "$QUEUE" in ran.out
 
 
+def test_a_workload_without_gangs_is_not_judged_under_a_scheduler_that_is_given(rollcall: Run) -> None:
+    """As if it had the label; a ReplicaSet that asks for no gang is left out."""
+    tensors = "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: tf}\nspec: {tfReplicaSpecs: {}}\n"
+    plain = "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: web}\nspec: {replicas: 1}\n"
+    report = _report(rollcall, f"{tensors}---\n{plain}", "--scheduler", "volcano")
+    assert [(one["reason"], one["object"]["kind"]) for one in report["objectsNotJudged"]] == [("unknown-kind", "TFJob")]
+
+
 def test_a_runtime_of_which_something_is_wrong_counts_as_judged(rollcall: Run) -> None:
     job = {
         "replicas": 2,
