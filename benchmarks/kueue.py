@@ -115,7 +115,7 @@ def main() -> None:
         figures: dict[str, list[float]] = {name: [] for name in worlds}
         for _ in range(_TURNS):
             for name, facts in worlds.items():
-                figures[name].append(best(partial(_decide, body, facts, used)))
+                figures[name].append(best(partial(_decide, body, facts, used))[0])
         none, few, many = map(min, figures.values())
         shown = "".join(f"{found:>12.1f}" for found in (none, few, many))
         print(f"{title:<14}{shown}   {many / none:.2f} of no Kueue, {many / few:.2f} of 2 queues")

@@ -51,7 +51,7 @@ def main() -> None:
         found: dict[str, list[float]] = {title: [] for title in states}
         for _ in range(_TURNS):
             for title, state in states.items():
-                found[title].append(best(partial(_judge, state, body), 1, _CALLS))
+                found[title].append(best(partial(_judge, state, body), rounds=1, times=_CALLS)[0])
         alone = min(found["no shadow"])
         print(f"{kind}: {len(body)} bytes, microseconds a review with its decoding")
         for title, figures in found.items():
