@@ -55,7 +55,7 @@ class Reader:
                 timeout=60,
                 check=False,
             )
-            printed = [line.rstrip() for line in (ran.stdout + ran.stderr).splitlines()]
+            printed = [line.rstrip() for line in (ran.stderr + ran.stdout).splitlines()]
             assert [timeless(line) for line in printed] == [timeless(line) for line in command.shown], printed
             return True
 
