@@ -84,12 +84,12 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
         choice = Choice(profile.name, ROOT, settings.available)
         context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace, owner=owner)
         outcome = run_on_object(rules, context, request.kind.group, found)
-        told = outcome.findings if of_grove is None else of_grove.explained(outcome.findings, rules)
-        if found.old is not None and any(one.action is Action.DENY for one in told):
+        reported = outcome.findings if of_grove is None else of_grove.explained(outcome.findings, rules)
+        if found.old is not None and any(one.action is Action.DENY for one in reported):
             before = run_on_object(rules, context, request.kind.group, found.old)
-            findings += softened(told, before.findings)
+            findings += softened(reported, before.findings)
         else:
-            findings += told
+            findings += reported
         unjudged += outcome.unjudged
     return with_findings(Verdict(scheduler=_scheduler_of(request, profiles, settings)), findings, unjudged)
 
