@@ -67,7 +67,6 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
             _leaving(request) and not rewritten(request, settings)
         ):
             return ALLOWED
-        require_few_parts(request, settings.kinds)
         if request.user and facts.field_names is not None:
             # What an API server sends has passed the schema of its kind, which may be of another release.
             facts = replace(facts, field_names=None)
@@ -78,8 +77,9 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
 
 
 def _validated(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Return the verdict by the rules about that kind. Raises `Malformed`."""
+    """Return the verdict by the rules about that kind. Raises `Malformed` and `TooManyParts`."""
     if (workloads := admission_of(request.kind[::2], settings)) is not None:
+        require_few_parts(request, settings.kinds)
         return workloads.validate(request, facts, settings)
     if request.kind[::2] == POD and request.operation == "CREATE":
         return validate_pod(request, Pod(request.object or {}, request.namespace), facts, settings)
@@ -100,8 +100,8 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
         # must not be a way to avoid the record.
         if _passes(request) or _leaving(request):
             return ALLOWED
-        require_few_parts(request, settings.kinds)
         if (workloads := admission_of(request.kind[::2], settings)) is not None:
+            require_few_parts(request, settings.kinds)
             return workloads.mutate(request, facts, settings)
         if request.kind[::2] == POD and request.operation == "CREATE":
             return mutate_pod(request.user, Pod(request.object or {}, request.namespace), facts, settings)
@@ -132,7 +132,8 @@ def _passes(request: Request) -> bool:
 
 def _leaving(request: Request) -> bool:
     """Return whether the stored object is being deleted. A deletionTimestamp in the new object may be forged."""
-    return mapping(mapping(request.old).get("metadata")).get("deletionTimestamp") is not None
+    old = request.old
+    return old is not None and mapping(old.get("metadata")).get("deletionTimestamp") is not None
 
 
 def _only_leaves(request: Request) -> bool:

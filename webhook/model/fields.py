@@ -10,11 +10,10 @@ anchors, so reordering the cliques makes no fault new.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """An item of a list: its index, and the name that identifies it, if it has one."""
 
     index: int

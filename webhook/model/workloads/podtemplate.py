@@ -120,7 +120,9 @@ def resources_of(spec: Mapping[str, Any]) -> set[str]:
     """Every resource that a container of a pod spec requests or limits."""
     found: set[str] = set()
     for field in ("containers", "initContainers"):
-        for container in sequence(spec.get(field)):
+        if (containers := spec.get(field)) is None:
+            continue
+        for container in sequence(containers):
             asked = mapping(container).get("resources")
             # As `find_request` reads it: an empty value of another type requests nothing.
             if asked:
