@@ -168,6 +168,7 @@ def marks_of(kind: tuple[str, ...], raw: Manifest) -> Iterator[Marks]:
 
 def _objects_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tuple[Trail, Mapping[str, Any]]]:
     """The objects at `place` below a value, each with the way to it."""
+    below: list[tuple[Trail, Mapping[str, Any]]]
     for depth, step in enumerate(place, 1):
         if step == ITEMS:
             items = enumerate(value) if isinstance(value, list) else ()

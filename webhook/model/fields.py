@@ -10,10 +10,11 @@ anchors, so reordering the cliques makes no fault new.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
-class Item(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Item:
     """An item of a list: its index, and the name that identifies it, if it has one."""
 
     index: int

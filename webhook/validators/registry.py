@@ -357,8 +357,8 @@ class Outcome:
                 self.unjudged.append(replace(result, rule=declared.id))
 
 
-# How many answers of one list of rules are kept. The workloads of a cluster differ in few of the words that rules look at.
-_MOST_KEPT = 256
+# The most answers of one list of rules that are kept. Workloads differ in few of the words that rules look at.
+_MOST_KEPT = 64
 
 
 class IndexedRules(tuple[BoundRule, ...]):
