@@ -47,11 +47,11 @@ def queues_of(metadata: Mapping[str, Any]) -> dict[str, str]:
     name.
     """
     found: dict[str, str] = {}
-    for holder, unread in ((mapping(metadata.get("annotations")), ()), (mapping(metadata.get("labels")), _NO_LABELS)):
-        for key, value in holder.items():
-            if QUEUE_WORD not in key or QUEUE_WORD not in key.rpartition("/")[2] or key in unread:
+    for name in ("annotations", "labels"):
+        for key, value in mapping(metadata.get(name)).items():
+            if QUEUE_WORD not in key or QUEUE_WORD not in key.rpartition("/")[2]:
                 continue
-            if queue := (text(value) or "").strip():
+            if (name != "labels" or key not in _NO_LABELS) and (queue := (text(value) or "").strip()):
                 found[key] = queue
     return found
 

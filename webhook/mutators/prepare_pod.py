@@ -148,4 +148,7 @@ def _foreign_claims(pod: Pod, changes: PodChanges, *, kept: bool) -> Iterator[Cl
 
 
 def _gated(pod: Pod) -> bool:
-    return any(mapping(gate).get("name") == GATE for gate in sequence(pod.template.spec.get("schedulingGates")))
+    for gate in sequence(pod.template.spec.get("schedulingGates")):
+        if mapping(gate).get("name") == GATE:
+            return True
+    return False
