@@ -126,8 +126,9 @@ def _of_grove(
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
         return _no_profile(record.scheduler)
-    for head in profile.backend.gang_heads if facts.unread_gang_kinds else ():
-        if head.api in facts.unread_gang_kinds:
+    unread = facts.unread_gang_kinds or ()
+    for head in profile.backend.gang_heads if unread else ():
+        if head.api in unread:
             # A pod that is prepared for another gang than its siblings would never start.
             raise FactsUnavailable(f"the {head.api.kind} objects are not read, so the gang of the pod is not known")
     gang, divided = _gang(pod, podgang, podclique, facts)

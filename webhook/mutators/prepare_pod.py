@@ -148,7 +148,4 @@ def _foreign_claims(pod: Pod, changes: PodChanges, *, kept: bool) -> Iterator[Cl
 
 
 def _gated(pod: Pod) -> bool:
-    for gate in sequence(pod.template.spec.get("schedulingGates")):
-        if mapping(gate).get("name") == GATE:
-            return True
-    return False
+    return any(mapping(gate).get("name") == GATE for gate in sequence(pod.template.spec.get("schedulingGates")))

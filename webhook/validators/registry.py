@@ -368,13 +368,14 @@ class IndexedRules(tuple[BoundRule, ...]):
     _words: frozenset[str]
     # By the capabilities and words among these that an object uses and mentions. The code of `about` limits it.
     _about: dict[tuple[frozenset[Capability], frozenset[str]], tuple[BoundRule, ...]]
+    _of_grove: dict[Action, IndexedRules]
 
     def __new__(cls, rules: Iterable[BoundRule]) -> IndexedRules:
         """Returns the rules with their index."""
         indexed = super().__new__(cls, rules)
         indexed._capabilities = frozenset(chain.from_iterable(bound.rule.capabilities for bound in indexed))
         indexed._words = frozenset(chain.from_iterable(bound.rule.looks_at for bound in indexed))
-        indexed._about = {}
+        indexed._about, indexed._of_grove = {}, {}
         return indexed
 
     def about(self, uses: Uses, mentioned: AbstractSet[str]) -> tuple[BoundRule, ...]:
@@ -389,6 +390,16 @@ class IndexedRules(tuple[BoundRule, ...]):
                 self._about.clear()
             self._about[used, words] = about
         return about
+
+    def of_grove(self, least: Action) -> IndexedRules:
+        """Returns the rules about a PodGroup of Grove's own backend: those that are milder for it are no milder than
+        `least`.
+        """
+        rules = self._of_grove.get(least)
+        if rules is None:
+            capped = (BoundRule(rule, min(action, max(rule.of_grove, least))) for rule, action in self)
+            rules = self._of_grove[least] = IndexedRules(bound for bound in capped if bound.action is not Action.OFF)
+        return rules
 
 
 def _about(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[BoundRule]:
