@@ -361,13 +361,29 @@ class Outcome:
 _MOST_KEPT = 64
 
 
+class _Call(NamedTuple):
+    """A rule as a run calls it, without the way to its parts."""
+
+    bound: BoundRule
+    check: Callable[[Any, Context[Any]], Results]
+    subject: Subject
+
+
+def _call(bound: BoundRule) -> _Call:
+    return _Call(bound, bound.rule.check, bound.rule.subject)
+
+
+def _calls(rules: Iterable[BoundRule], used: AbstractSet[Capability], mentioned: AbstractSet[str]) -> list[_Call]:
+    return [_call(bound) for bound in rules if bound.rule.may_be_about(used, mentioned)]
+
+
 class IndexedRules(tuple[BoundRule, ...]):
     """Rules in the order in which they run, which know those that may find something about an object."""
 
     _capabilities: frozenset[Capability]
     _words: frozenset[str]
     # By the capabilities and words among these that an object uses and mentions. The code of `about` limits it.
-    _about: dict[tuple[frozenset[Capability], frozenset[str]], tuple[BoundRule, ...]]
+    _about: dict[tuple[frozenset[Capability], frozenset[str]], Sequence[_Call]]
     _of_grove: dict[Action, IndexedRules]
 
     def __new__(cls, rules: Iterable[BoundRule]) -> IndexedRules:
@@ -378,14 +394,14 @@ class IndexedRules(tuple[BoundRule, ...]):
         indexed._about, indexed._of_grove = {}, {}
         return indexed
 
-    def about(self, uses: Uses, mentioned: AbstractSet[str]) -> tuple[BoundRule, ...]:
+    def about(self, uses: Uses, mentioned: AbstractSet[str]) -> Sequence[_Call]:
         """Returns those that may find something about an object with these uses of capabilities, and that mentions
         this.
         """
         used, words = self._capabilities.intersection(uses), self._words.intersection(mentioned)
         about = self._about.get((used, words))
         if about is None:
-            about = tuple(bound for bound in self if bound.rule.may_be_about(used, words))
+            about = _calls(self, used, words)
             if len(self._about) >= _MOST_KEPT:
                 self._about.clear()
             self._about[used, words] = about
@@ -402,11 +418,11 @@ class IndexedRules(tuple[BoundRule, ...]):
         return rules
 
 
-def _about(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[BoundRule]:
+def _about(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[_Call]:
     """Returns those of `rules` that may find something."""
     if isinstance(rules, IndexedRules):
         return rules.about(uses, mentioned)
-    return [bound for bound in rules if bound.rule.may_be_about(uses.keys(), mentioned)]
+    return _calls(rules, uses.keys(), mentioned)
 
 
 def run(
@@ -421,19 +437,17 @@ def run(
     outcome = Outcome()
     workload, facts, proceed = context.workload, context.facts, context.proceed
     pods: tuple[PodTemplate, ...] | None = None
-    for bound in _about(rules, context.uses, _mentioned(context, workload, pod, old)):
+    for bound, check, subject in _about(rules, context.uses, _mentioned(context, workload, pod, old)):
         proceed()
-        declared = bound.rule
-        subject = declared.subject
         if subject in _OF_SETS and workload is not None:
-            results = declared.check(workload, context)
+            results = check(workload, context)
         elif subject is _POD:
             if pods is None:
                 alone = (pod,) if pod is not None else ()
                 pods = alone if workload is None else tuple(workload.pod_templates())
-            results = chain.from_iterable(map(declared.check, pods, repeat(context)))
+            results = chain.from_iterable(map(check, pods, repeat(context)))
         elif subject is _CHANGE and workload is not None and old is not None:
-            results = declared.check(Change(old, workload), context)
+            results = check(Change(old, workload), context)
         else:
             continue
         for first in results:
@@ -468,18 +482,18 @@ def run_on_opted_in(
     outcome = Outcome()
     facts, proceed = context.facts, context.proceed
     kind = (workload.resource.api.group, workload.resource.api.kind)
+    calls: Iterable[_Call] = map(_call, rules)
     if workload.has_own_pods:
         mentioned = _with_known(workload.mentions, workload.namespace, context) | {_kind_word(*kind)}
-        rules = _about(rules, _EVERY_USE, mentioned)
-    for bound in rules:
-        declared = bound.rule
-        if declared.of_kind is not None and declared.of_kind != kind:
+        calls = _about(rules, _EVERY_USE, mentioned)
+    for bound, check, subject in calls:
+        of_kind = bound.rule.of_kind
+        if of_kind is not None and of_kind != kind:
             continue
-        subject = declared.subject
         if subject in OF_OPTED_IN:
-            results = declared.check(workload, context)
+            results = check(workload, context)
         elif subject is _OPTED_IN_CHANGE and old is not None:
-            results = declared.check(OptedInChange(old, workload), context)
+            results = check(OptedInChange(old, workload), context)
         else:
             continue
         proceed()
@@ -506,9 +520,9 @@ def run_each(
 def run_on_object(rules: IndexedRules, context: Context[Any], group: str, judged: StoredObject) -> Outcome:
     """Runs each rule about objects of that kind."""
     outcome = Outcome()
-    for bound in rules.about({}, {_kind_word(group, judged.kind)}):
+    for bound, check, _ in rules.about({}, {_kind_word(group, judged.kind)}):
         context.proceed()
-        outcome.add(bound, bound.rule.check(judged, context), context.facts)
+        outcome.add(bound, check(judged, context), context.facts)
     return outcome
 
 
