@@ -154,16 +154,22 @@ class Marks(NamedTuple):
     keys: Mapping[str, Any]
 
 
-def marks_of(kind: tuple[str, ...], raw: Manifest) -> Iterator[Marks]:
+def marks_of(kind: tuple[str, ...], raw: Manifest) -> list[Marks]:
     """The labels and annotations of an object of a kind (group and kind) and of its templates, as `AnyObject.holders`
     has them, without their paths.
     """
-    for place in (_OWN, *_TEMPLATES.get(kind, ())):  # type: ignore[arg-type]
+    marks = _marks_in(raw.get(_OWN[0]), own=True)
+    for place in _TEMPLATES.get(kind, ()):  # type: ignore[arg-type]
         for _, holder in _objects_at(raw, place):
-            for name in _MARKS:
-                keys = holder.get(name)
-                if keys and isinstance(keys, dict):
-                    yield Marks(name, place is _OWN, keys)
+            if "labels" in holder or "annotations" in holder:
+                marks += _marks_in(holder, own=False)
+    return marks
+
+
+def _marks_in(holder: Any, *, own: bool) -> list[Marks]:
+    if not isinstance(holder, dict):
+        return []
+    return [Marks(name, own, keys) for name in _MARKS if (keys := holder.get(name)) and isinstance(keys, dict)]
 
 
 def _objects_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tuple[Trail, Mapping[str, Any]]]:

@@ -84,6 +84,7 @@ def disruption_of(labels: Mapping[str, Any]) -> str | None:
 
 def record_in(metadata: Mapping[str, Any], scheduler: str | None, priority_class: str | None = None) -> Record:
     """The part of its workload's record that a PodGang or a pod shows in its own metadata."""
-    queues = tuple(sorted(queues_of(metadata).items()))
+    queues = queues_of(metadata)
     disruption = disruption_of(mapping(metadata.get("labels")))
-    return Record(scheduler, quota_of_template(metadata), queues, priority_class, disruption)
+    ordered = tuple(sorted(queues.items())) if queues else ()
+    return Record(scheduler, quota_of_template(metadata), ordered, priority_class, disruption)

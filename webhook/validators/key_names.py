@@ -109,9 +109,10 @@ def are_unremarkable(marks: Iterable[Marks]) -> bool:
             domain = None if len(key) > LONGEST_KEY else _unremarkable_domain(key, name, own)
             if domain is None:
                 return False
-            domains.add(domain)
-            if len(domains) > _MOST_DOMAINS:
-                return False
+            if domain not in domains:
+                domains.add(domain)
+                if len(domains) > _MOST_DOMAINS:
+                    return False
     return True
 
 
