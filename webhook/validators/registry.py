@@ -368,18 +368,29 @@ class _Call(NamedTuple):
     check: Callable[[Any, Context[Any]], Results]
     subject: Subject
 
+    @classmethod
+    def of(cls, bound: BoundRule) -> _Call:
+        """Returns the call of a rule."""
+        return cls(bound, bound.rule.check, bound.rule.subject)
 
-def _call(bound: BoundRule) -> _Call:
-    return _Call(bound, bound.rule.check, bound.rule.subject)
+
+def _calls(rules: Sequence[BoundRule]) -> Sequence[_Call]:
+    if isinstance(rules, IndexedRules):
+        return rules.calls
+    return [_Call.of(bound) for bound in rules]
 
 
-def _calls(rules: Iterable[BoundRule], used: AbstractSet[Capability], mentioned: AbstractSet[str]) -> list[_Call]:
-    return [_call(bound) for bound in rules if bound.rule.may_be_about(used, mentioned)]
+def _about(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[_Call]:
+    """Returns those of `rules` that may find something."""
+    if isinstance(rules, IndexedRules):
+        return rules.about(uses, mentioned)
+    return [call for call in _calls(rules) if call.bound.rule.may_be_about(uses.keys(), mentioned)]
 
 
 class IndexedRules(tuple[BoundRule, ...]):
     """Rules in the order in which they run, which know those that may find something about an object."""
 
+    calls: Sequence[_Call]
     _capabilities: frozenset[Capability]
     _words: frozenset[str]
     # By the capabilities and words among these that an object uses and mentions. The code of `about` limits it.
@@ -389,6 +400,7 @@ class IndexedRules(tuple[BoundRule, ...]):
     def __new__(cls, rules: Iterable[BoundRule]) -> IndexedRules:
         """Returns the rules with their index."""
         indexed = super().__new__(cls, rules)
+        indexed.calls = [_Call.of(bound) for bound in indexed]
         indexed._capabilities = frozenset(chain.from_iterable(bound.rule.capabilities for bound in indexed))
         indexed._words = frozenset(chain.from_iterable(bound.rule.looks_at for bound in indexed))
         indexed._about, indexed._of_grove = {}, {}
@@ -401,7 +413,7 @@ class IndexedRules(tuple[BoundRule, ...]):
         used, words = self._capabilities.intersection(uses), self._words.intersection(mentioned)
         about = self._about.get((used, words))
         if about is None:
-            about = _calls(self, used, words)
+            about = [call for call in self.calls if call.bound.rule.may_be_about(used, words)]
             if len(self._about) >= _MOST_KEPT:
                 self._about.clear()
             self._about[used, words] = about
@@ -416,13 +428,6 @@ class IndexedRules(tuple[BoundRule, ...]):
             capped = (BoundRule(rule, min(action, max(rule.of_grove, least))) for rule, action in self)
             rules = self._of_grove[least] = IndexedRules(bound for bound in capped if bound.action is not Action.OFF)
         return rules
-
-
-def _about(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[_Call]:
-    """Returns those of `rules` that may find something."""
-    if isinstance(rules, IndexedRules):
-        return rules.about(uses, mentioned)
-    return _calls(rules, uses.keys(), mentioned)
 
 
 def run(
@@ -482,7 +487,7 @@ def run_on_opted_in(
     outcome = Outcome()
     facts, proceed = context.facts, context.proceed
     kind = (workload.resource.api.group, workload.resource.api.kind)
-    calls: Iterable[_Call] = map(_call, rules)
+    calls = _calls(rules)
     if workload.has_own_pods:
         mentioned = _with_known(workload.mentions, workload.namespace, context) | {_kind_word(*kind)}
         calls = _about(rules, _EVERY_USE, mentioned)
