@@ -443,7 +443,8 @@ def run(
     workload, facts, proceed = context.workload, context.facts, context.proceed
     pods: tuple[PodTemplate, ...] | None = None
     for bound, check, subject in _about(rules, context.uses, _mentioned(context, workload, pod, old)):
-        proceed()
+        if proceed is not go_on:
+            proceed()
         if subject in _OF_SETS and workload is not None:
             results = check(workload, context)
         elif subject is _POD:
