@@ -5,8 +5,8 @@ only this.
   by the general rules and by the rules of its backend.
 * Pod of a gang (`webhook.admission.pod`): `mutate` finds the record of its workload and prepares the pod for that
   scheduler. `validate` judges the prepared pod.
-* Gang object of another program (`webhook.admission.gang_object`): `validate` judges it.
-* Scale of a PodClique or a scaling group (`webhook.admission.scale`): `validate` judges it.
+* Gang object of another program, and scale of a PodClique or a scaling group (`webhook.admission.gang_object`):
+  `validate` judges it.
 * Every other request is allowed.
 """
 
@@ -17,12 +17,11 @@ from functools import lru_cache
 from typing import Any
 
 from webhook.admission.exceptions import with_exceptions
-from webhook.admission.gang_object import rewritten, validate_object
+from webhook.admission.gang_object import rewritten, validate_object, validate_scale
 from webhook.admission.names import with_keys
 from webhook.admission.opted_in import OptedInWorkloads
 from webhook.admission.pod import mutate_pod, validate_pod
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
-from webhook.admission.scale import validate_scale
 from webhook.admission.size import require_few_parts
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import SHAPE_BOUND, Settings
@@ -63,11 +62,8 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
     could not be read.
     """
     try:
-        if (_passes(request) and request.kind[::2] != SCALE) or (
-            _leaving(request) and not rewritten(request, settings)
-        ):
+        if _passes(request) or (_leaving(request) and not rewritten(request, settings)):
             return ALLOWED
-        require_few_parts(request, settings.kinds)
         if request.user and facts.field_names is not None:
             # What an API server sends has passed the schema of its kind, which may be of another release.
             facts = replace(facts, field_names=None)
@@ -78,8 +74,9 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
 
 
 def _validated(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Return the verdict by the rules about that kind. Raises `Malformed`."""
+    """Return the verdict by the rules about that kind. Raises `Malformed` and `TooManyParts`."""
     if (workloads := admission_of(request.kind[::2], settings)) is not None:
+        require_few_parts(request, settings.kinds)
         return workloads.validate(request, facts, settings)
     if request.kind[::2] == POD and request.operation == "CREATE":
         return validate_pod(request, Pod(request.object or {}, request.namespace), facts, settings)
@@ -100,8 +97,8 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
         # must not be a way to avoid the record.
         if _passes(request) or _leaving(request):
             return ALLOWED
-        require_few_parts(request, settings.kinds)
         if (workloads := admission_of(request.kind[::2], settings)) is not None:
+            require_few_parts(request, settings.kinds)
             return workloads.mutate(request, facts, settings)
         if request.kind[::2] == POD and request.operation == "CREATE":
             return mutate_pod(request.user, Pod(request.object or {}, request.namespace), facts, settings)
@@ -126,13 +123,16 @@ def malformed(request: Request, settings: Settings) -> Verdict:
 
 
 def _passes(request: Request) -> bool:
-    """Return whether the request is not judged: deletions, connections and subresources."""
-    return request.operation not in {"CREATE", "UPDATE"} or bool(request.subresource) or request.object is None
+    """Return whether the request is not judged: deletions, connections, and subresources other than scales."""
+    if request.operation not in {"CREATE", "UPDATE"} or request.object is None:
+        return True
+    return bool(request.subresource) and request.kind[::2] != SCALE
 
 
 def _leaving(request: Request) -> bool:
     """Return whether the stored object is being deleted. A deletionTimestamp in the new object may be forged."""
-    return mapping(mapping(request.old).get("metadata")).get("deletionTimestamp") is not None
+    old = request.old
+    return old is not None and mapping(old.get("metadata")).get("deletionTimestamp") is not None
 
 
 def _only_leaves(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Judge gang objects that other programs store, and pods that name such objects."""
+"""Judge gang objects that other programs store, pods that name such objects, and scales of members of gangs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from webhook.config.settings import Profile, Settings
 from webhook.model import grove
 from webhook.model.admission_request import ALLOWED, Request, Verdict
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import ROOT
+from webhook.model.fields import ROOT, SPEC
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.keys import Api, Needed
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, mapping, text
+from webhook.model.scale import ScaleChange, numbers_in, target_of
 from webhook.model.stored_object import StoredObject
 from webhook.model.workloads.podgang import controller_in
-from webhook.validators.registry import BoundRule, IndexedRules, run_on_object
+from webhook.validators.registry import IndexedRules, run_each, run_on_object
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice
 
+_SETS = "pod_clique_sets"
 # The kinds that Grove's backends make the controllers of their PodGroups, and where they are known.
-_OWNERS = {(grove.GROUP, "PodCliqueSet"): "pod_clique_sets", (grove.SCHEDULER_GROUP, "PodGang"): "pod_gangs"}
+_OWNERS = {(grove.GROUP, "PodCliqueSet"): _SETS, (grove.SCHEDULER_GROUP, "PodGang"): "pod_gangs"}
 
 
 class _OfGrove(NamedTuple):
@@ -33,11 +35,6 @@ class _OfGrove(NamedTuple):
 
     controller: Needed
     least: Action
-
-    def capped(self, rules: IndexedRules) -> IndexedRules:
-        """Return the rules for it."""
-        capped = (BoundRule(rule, min(action, max(rule.of_grove, self.least))) for rule, action in rules)
-        return IndexedRules(bound for bound in capped if bound.action is not Action.OFF)
 
     def explained(self, findings: Iterable[Finding], rules: IndexedRules) -> list[Finding]:
         """Return the findings with what else is to know: Grove may write it, or the controller is to be read."""
@@ -80,7 +77,7 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
             continue
         rules = profile.object_rules[settings.ceiling(profile, facts, request.namespace)]
         if of_grove is not None:
-            rules = of_grove.capped(rules)
+            rules = rules.of_grove(of_grove.least)
         choice = Choice(profile.name, ROOT, settings.available)
         context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace, owner=owner)
         outcome = run_on_object(rules, context, request.kind.group, found)
@@ -92,6 +89,30 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
             findings += reported
         unjudged += outcome.unjudged
     return with_findings(Verdict(scheduler=_scheduler_of(request, profiles, settings)), findings, unjudged)
+
+
+def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Run the rules about scales, unless Grove's operator writes it. The API server reads a Scale before it sends it,
+    so one that cannot be read is not judged.
+    """
+    try:
+        new, old = numbers_in(request.object), numbers_in(request.old)
+        name = text(mapping(mapping(request.object).get("metadata")).get("name")) or request.name
+    except Malformed:
+        return ALLOWED
+    if request.operation != "UPDATE" or new == old or settings.tenancy.is_grove_operator(request.user):
+        return ALLOWED
+    if facts.pod_clique_sets is None:
+        return Verdict(unjudged=(Unjudged(SPEC / "replicas", f"the {Needed(_SETS)}", part=_SETS),))
+    found = target_of(name, request.namespace, request.resource, facts.pod_clique_sets)
+    profile = None if found is None else settings.profiles.get(found.record.scheduler or "")
+    if found is None or profile is None:
+        return ALLOWED
+    rules = profile.scale_rules[settings.ceiling(profile, facts, request.namespace)]
+    choice = Choice(profile.name, ROOT, settings.available)
+    context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace)
+    outcome = run_each(rules, context, ScaleChange(name, old, new, found.target, found.group))
+    return with_findings(Verdict(scheduler=profile.name), outcome.findings, outcome.unjudged)
 
 
 def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Settings) -> str | None:

@@ -33,6 +33,8 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.registry import MAX_FINDINGS, BoundRule, Context, Outcome, Rule, no_fits, run
 from webhook.validators.selection import Choice
 
+_SCHEDULER_NAME = SPEC / "schedulerName"
+
 
 class Answer(StrEnum):
     """Whether a scheduler runs a workload as it is written."""
@@ -89,14 +91,15 @@ def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Setti
     """Run the rules about pods on a pod that was prepared for the scheduler of `profile`."""
     context = pod_context(pod, profile, facts, settings, capabilities_of_pod(pod.template))
     outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, pod.template)
-    outcome.findings.sort(key=lambda finding: -finding.action)
-    allowed = not any(finding.action is Action.DENY for finding in outcome.findings)
-    return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))
+    findings = outcome.findings
+    findings.sort(key=lambda finding: -finding.action)
+    allowed = not findings or findings[0].action is not Action.DENY
+    return Verdict(allowed, profile.name, tuple(findings), tuple(outcome.unjudged))
 
 
 def pod_context(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings, uses: Uses) -> Context[Any]:
     """Return the context for the rules about a pod that was prepared for the scheduler of `profile`."""
-    choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
+    choice = Choice(profile.name, _SCHEDULER_NAME, settings.available)
     return gang_context(profile, facts, choice, uses, settings, namespace=pod.namespace)
 
 

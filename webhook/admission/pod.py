@@ -20,7 +20,7 @@ from webhook.errors import FactsUnavailable
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
 from webhook.model.claims import Claim, claims_on
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import ROOT, SPEC
+from webhook.model.fields import ROOT
 from webhook.model.keys import Record
 from webhook.model.living_gang import gang_joined, is_divided, of_set
 from webhook.model.naming import NAME_LIMIT
@@ -33,7 +33,7 @@ from webhook.model.workloads.podgang import controller_in
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION, alone_stamp, foreign_claims, prepare_pod
 from webhook.validators.registry import PodCreation, run_each
-from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, Named, choose, namespace_choice
+from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, namespace_choice
 
 # The most characters of a label key that a note repeats.
 _MAX_KEY_CHARACTERS = 80
@@ -126,8 +126,9 @@ def _of_grove(
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
         return _no_profile(record.scheduler)
-    for head in profile.backend.gang_heads:
-        if head.api in (facts.unread_gang_kinds or ()):
+    unread = facts.unread_gang_kinds or ()
+    for head in profile.backend.gang_heads if unread else ():
+        if head.api in unread:
             # A pod that is prepared for another gang than its siblings would never start.
             raise FactsUnavailable(f"the {head.api.kind} objects are not read, so the gang of the pod is not known")
     gang, divided = _gang(pod, podgang, podclique, facts)
@@ -226,10 +227,10 @@ def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
     if scheduler is None:
         if not settings.standalone or (record is not None and record.scheduler is not None):
             return record
-        name = pod.scheduler_name
-        named = () if name is None or name == DEFAULT_SCHEDULER else (Named(name, SPEC / "schedulerName"),)
-        namespace = settings.scheduler_of_namespace(facts, pod.namespace)
-        scheduler = choose(None, named, namespace, settings.default, settings.available).scheduler
+        scheduler = pod.scheduler_name
+        if scheduler is None or scheduler == DEFAULT_SCHEDULER:
+            namespace = settings.scheduler_of_namespace(facts, pod.namespace)
+            scheduler = settings.default if namespace is None else namespace.scheduler
     if record is not None:
         return replace(record, scheduler=scheduler)
     # Its set is not known, so the record is what its own metadata says.

@@ -9,7 +9,7 @@ from typing import Any
 from webhook.errors import TooManyParts
 from webhook.model import grove
 from webhook.model.admission_request import Request
-from webhook.model.reading import Malformed, Manifest, mapping, sequence
+from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.kinds import JOB_SETS, TRAIN_JOBS
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.model.workloads.shapes.path import Scope, ShapePath
@@ -55,12 +55,9 @@ def _require_few(path: ShapePath, manifest: Manifest) -> None:
 
 def _entries(value: Any, path: tuple[str, ...]) -> int:
     """The number of entries in the lists at `path`."""
-    try:
-        for place, step in enumerate(path):
-            if step == _EACH:
-                return sum(_entries(one, path[place + 1 :]) for one in sequence(value))
-            value = mapping(value).get(step)
-        return len(sequence(value))
-    except Malformed:
-        # The decision itself says what is wrong with the object.
-        return 0
+    for place, step in enumerate(path):
+        if step == _EACH:
+            return sum(_entries(one, path[place + 1 :]) for one in value) if isinstance(value, list) else 0
+        value = value.get(step) if isinstance(value, dict) else None
+    # The decision itself says what is wrong with an object of other types.
+    return len(value) if isinstance(value, list) else 0

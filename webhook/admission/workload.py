@@ -79,7 +79,9 @@ class WorkloadAdmission(ABC, Generic[W]):
         if profile is None:
             return first
         then = self.enforced_by(profile, workload, old, choice, facts, settings)
-        return Outcome([*first.findings, *then.findings], [*first.unjudged, *then.unjudged])
+        then.findings[:0] = first.findings
+        then.unjudged[:0] = first.unjudged
+        return then
 
     def enforced_by(
         self,

@@ -34,7 +34,7 @@ def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None
     for member in shape.needed:
         needed.setdefault(member.called, member)
     templates = {name: member.template for name, member in needed.items()}
-    written = {name: _written(name, shape) for name in templates}
+    written = _written(shape)
     found: dict[str, PodNeeds] = {}
     for name, member in needed.items():
         pods = needs_of(
@@ -46,11 +46,16 @@ def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None
     return Roles({name: Role(name, needed[name].at, pods) for name, pods in found.items()})
 
 
-def _written(role: str, shape: GangShape) -> Mapping[str, str]:
-    """Return the labels that controllers write into all pods of a role."""
-    members = [member.written for member in shape.members if member.called == role]
-    first = members[0] if members else {}
-    return {key: value for key, value in first.items() if all(one.get(key) == value for one in members)}
+def _written(shape: GangShape) -> Mapping[str, Mapping[str, str]]:
+    """Return the labels that controllers write into all pods of each role."""
+    found: dict[str, Mapping[str, str]] = {}
+    for member in shape.members:
+        role = member.called
+        before = found.get(role, member.written)
+        if before != member.written:
+            before = {key: value for key, value in before.items() if member.written.get(key) == value}
+        found[role] = before
+    return found
 
 
 def pods_one_by_one(shape: GangShape, roles: Roles) -> Packing:

@@ -47,7 +47,8 @@ class Request:
 Operation = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+# Nothing changes one. It is not frozen, because that would make each decision slower.
+@dataclass(slots=True)
 class Verdict:
     """The decision. `findings` holds every finding with its action, the denying ones first."""
 

@@ -10,30 +10,29 @@ from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.admission_request import Kind
-from webhook.model.field_names import MOST_UNKNOWN, KindFields, Trail, UnknownField, path_of
-from webhook.model.fields import FieldPath, Item, Part
+from webhook.model.field_names import EACH, ITEMS, MOST_UNKNOWN, KindFields, Trail, UnknownField, path_of
+from webhook.model.fields import FieldPath, Part
 from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.volcano_job import VOLCANO_JOB
 
 _Parts = tuple[Part, ...]
-_ITEMS, _EACH = "[]", "*"
 _OWN, _MARKS = ("metadata",), ("labels", "annotations")
 _TEMPLATE = ("spec", "template", "metadata")
-_OF_RAY = (("headGroupSpec", "template", "metadata"), ("workerGroupSpecs", _ITEMS, "template", "metadata"))
-_OF_TASKS = ("spec", "tasks", _ITEMS, "template", "metadata")
+_OF_RAY = (("headGroupSpec", "template", "metadata"), ("workerGroupSpecs", ITEMS, "template", "metadata"))
+_OF_TASKS = ("spec", "tasks", ITEMS, "template", "metadata")
 _WORKER_TEMPLATES = ("spec", "leaderWorkerTemplate")
 # Where each kind has labels and annotations, besides its own metadata.
 _TEMPLATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     (grove.GROUP, "PodCliqueSet"): (
-        ("spec", "template", "cliques", _ITEMS),
-        ("spec", "template", "podCliqueScalingGroups", _ITEMS),
+        ("spec", "template", "cliques", ITEMS),
+        ("spec", "template", "podCliqueScalingGroups", ITEMS),
     ),
     (JOBS.api.group, JOBS.api.kind): (_TEMPLATE,),
     (JOB_SETS.api.group, JOB_SETS.api.kind): (
-        ("spec", "replicatedJobs", _ITEMS, "template", "metadata"),
-        ("spec", "replicatedJobs", _ITEMS, "template", *_TEMPLATE),
+        ("spec", "replicatedJobs", ITEMS, "template", "metadata"),
+        ("spec", "replicatedJobs", ITEMS, "template", *_TEMPLATE),
     ),
     (LEADER_WORKER_SETS.api.group, LEADER_WORKER_SETS.api.kind): (
         (*_WORKER_TEMPLATES, "leaderTemplate", "metadata"),
@@ -43,8 +42,8 @@ _TEMPLATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     **{("apps", kind): (_TEMPLATE,) for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")},
     ("batch", "CronJob"): (("spec", "jobTemplate", "metadata"), ("spec", "jobTemplate", *_TEMPLATE)),
     VOLCANO_JOB: (_OF_TASKS,),
-    ("kubeflow.org", "MPIJob"): (("spec", "mpiReplicaSpecs", _EACH, "template", "metadata"),),
-    ("kubeflow.org", "PyTorchJob"): (("spec", "pytorchReplicaSpecs", _EACH, "template", "metadata"),),
+    ("kubeflow.org", "MPIJob"): (("spec", "mpiReplicaSpecs", EACH, "template", "metadata"),),
+    ("kubeflow.org", "PyTorchJob"): (("spec", "pytorchReplicaSpecs", EACH, "template", "metadata"),),
     ("ray.io", "RayCluster"): tuple(("spec", *place) for place in _OF_RAY),
     ("ray.io", "RayJob"): tuple(("spec", "rayClusterSpec", *place) for place in _OF_RAY),
 }
@@ -140,11 +139,11 @@ class AnyObject:
 
     def _holders(self) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:
         for place in (_OWN, *_TEMPLATES.get(self.kind[::2], ())):
-            for at, found in _at(self.raw, place, ()):
+            for trail, holder in _objects_at(self.raw, place):
                 for name in _MARKS:
-                    keys = found.get(name)
+                    keys = holder.get(name)
                     if isinstance(keys, dict):
-                        yield (*at, name), keys
+                        yield path_of((trail, name)).parts, keys
 
 
 class Marks(NamedTuple):
@@ -155,43 +154,39 @@ class Marks(NamedTuple):
     keys: Mapping[str, Any]
 
 
-def marks_of(kind: tuple[str, ...], raw: Manifest) -> Iterator[Marks]:
+def marks_of(kind: tuple[str, ...], raw: Manifest) -> list[Marks]:
     """The labels and annotations of an object of a kind (group and kind) and of its templates, as `AnyObject.holders`
     has them, without their paths.
     """
-    for place in (_OWN, *_TEMPLATES.get(kind, ())):  # type: ignore[arg-type]
-        for holder in _values_at(raw, place):
-            for name in _MARKS:
-                keys = holder.get(name)
-                if keys and isinstance(keys, dict):
-                    yield Marks(name, place is _OWN, keys)
+    marks = _marks_in(raw.get(_OWN[0]), own=True)
+    for place in _TEMPLATES.get(kind, ()):  # type: ignore[arg-type]
+        for _, holder in _objects_at(raw, place):
+            if "labels" in holder or "annotations" in holder:
+                marks += _marks_in(holder, own=False)
+    return marks
 
 
-def _values_at(value: Any, place: tuple[str, ...]) -> list[Any]:
-    """The objects at `place`, as `_at` has them."""
-    values = [value]
-    for step in place:
-        if len(values) == 1 and isinstance(value := values[0], dict) and step in value:
-            values = [value[step]]
-        elif step == _ITEMS:
-            values = [item for inner in values if isinstance(inner, list) for item in inner]
-        elif step == _EACH:
-            values = [item for inner in values if isinstance(inner, dict) for item in inner.values()]
+def _marks_in(holder: Any, *, own: bool) -> list[Marks]:
+    if not isinstance(holder, dict):
+        return []
+    return [Marks(name, own, keys) for name in _MARKS if (keys := holder.get(name)) and isinstance(keys, dict)]
+
+
+def _objects_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tuple[Trail, Mapping[str, Any]]]:
+    """The objects at `place` below a value, each with the way to it."""
+    below: list[tuple[Trail, Mapping[str, Any]]]
+    for depth, step in enumerate(place, 1):
+        if step == ITEMS:
+            items = enumerate(value) if isinstance(value, list) else ()
+            below = [((trail, index, item), item) for index, item in items if isinstance(item, dict)]
+        elif step == EACH:
+            entries = value.items() if isinstance(value, dict) else ()
+            below = [((trail, str(name)), item) for name, item in entries if isinstance(item, dict)]
+        elif isinstance(value, dict) and step in value:
+            trail, value = (trail, step), value[step]
+            continue
         else:
-            values = [inner[step] for inner in values if isinstance(inner, dict) and step in inner]
-    return [inner for inner in values if isinstance(inner, dict)]
-
-
-def _at(value: Any, place: tuple[str, ...], path: tuple[Part, ...]) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:
-    if not place:
-        if isinstance(value, dict):
-            yield path, value
-    elif place[0] == _ITEMS:
-        for index, item in enumerate(value if isinstance(value, list) else ()):
-            name = item.get("name") if isinstance(item, dict) else None
-            yield from _at(item, place[1:], (*path, Item(index, name if isinstance(name, str) else None)))
-    elif place[0] == _EACH:
-        for name, item in value.items() if isinstance(value, dict) else ():
-            yield from _at(item, place[1:], (*path, str(name)))
-    elif isinstance(value, dict) and place[0] in value:
-        yield from _at(value[place[0]], place[1:], (*path, place[0]))
+            return []
+        rest = place[depth:]
+        return [found for way, item in below for found in _objects_at(item, rest, way)] if rest else below
+    return [(trail, value)] if isinstance(value, dict) else []

@@ -68,7 +68,8 @@ class Scalable(NamedTuple):
     cliques: tuple[Scalable, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# Nothing changes one. It is not frozen, because one may be made for each pod.
+@dataclass(slots=True, unsafe_hash=True)
 class Record:
     """What a workload recorded at CREATE, and what else its pods are prepared from. Hashable: it is a cache key.
 

@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(
 )
 # A longer text is no value of a field that rules read.
 _MOST_CHARACTERS = 256
-_INT64 = 2**63
+_LEAST, _MOST = -(2**63), 2**63 - 1
 # The types of JSON and YAML in plain words.
 _TYPES = {
     "str": "text",
@@ -93,6 +93,6 @@ def flag(value: object) -> bool:
 
 def integer(value: object) -> int | None:
     """The whole number `value`, of 64 bits as the API has them; None for null. Raises `Malformed`."""
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64):
+    if value is None or (type(value) is int and _LEAST <= value <= _MOST):
         return value
     raise Malformed(value, "a whole number of 64 bits" if isinstance(value, int) else "a whole number")

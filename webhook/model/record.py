@@ -47,11 +47,11 @@ def queues_of(metadata: Mapping[str, Any]) -> dict[str, str]:
     name.
     """
     found: dict[str, str] = {}
-    for holder, unread in ((mapping(metadata.get("annotations")), ()), (mapping(metadata.get("labels")), _NO_LABELS)):
-        for key, value in holder.items():
-            if QUEUE_WORD not in key or QUEUE_WORD not in key.rpartition("/")[2] or key in unread:
+    for name in ("annotations", "labels"):
+        for key, value in mapping(metadata.get(name)).items():
+            if QUEUE_WORD not in key or QUEUE_WORD not in key.rpartition("/")[2]:
                 continue
-            if queue := (text(value) or "").strip():
+            if (name != "labels" or key not in _NO_LABELS) and (queue := (text(value) or "").strip()):
                 found[key] = queue
     return found
 
@@ -84,6 +84,7 @@ def disruption_of(labels: Mapping[str, Any]) -> str | None:
 
 def record_in(metadata: Mapping[str, Any], scheduler: str | None, priority_class: str | None = None) -> Record:
     """The part of its workload's record that a PodGang or a pod shows in its own metadata."""
-    queues = tuple(sorted(queues_of(metadata).items()))
+    queues = queues_of(metadata)
     disruption = disruption_of(mapping(metadata.get("labels")))
-    return Record(scheduler, quota_of_template(metadata), queues, priority_class, disruption)
+    ordered = tuple(sorted(queues.items())) if queues else ()
+    return Record(scheduler, quota_of_template(metadata), ordered, priority_class, disruption)

@@ -8,6 +8,7 @@ A builder applies each operation to the received object when it records it. So a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from webhook.model.admission_request import Operation
@@ -35,19 +36,19 @@ class PatchBuilder:
         """Sets keys of the object at `parents`, as `set` does. Nothing is made for no keys."""
         if not values:
             return
-        holder, above = self._holder(parents), _pointer(parents)
+        holder = self._holder(parents)
         for key, value in values.items():
             present = key in holder
             if present and holder[key] == value:
                 continue
             holder[key] = value
-            path = f"{above}/{_escape(key)}"
-            self.operations.append({"op": "replace" if present else "add", "path": path, "value": value})
+            op = "replace" if present else "add"
+            self.operations.append({"op": op, "path": _path(parents, key), "value": value})
 
     def append(self, parents: Parents, key: str, value: Any) -> None:
         """Appends to the list at `key` of the object at `parents`. A missing list is created."""
         holder = self._holder(parents)
-        path = f"{_pointer(parents)}/{_escape(key)}"
+        path = _path(parents, key)
         if holder.get(key) is None:
             holder[key] = []
             self.operations.append({"op": "add", "path": path, "value": []})
@@ -68,25 +69,29 @@ class PatchBuilder:
             if below is None:
                 # Also for a key with null: "add" replaces it.
                 below = holder[parent] = {}
-                self.operations.append({"op": "add", "path": _pointer(parents[:depth]), "value": {}})
+                self.operations.append({"op": "add", "path": _path(parents[: depth - 1], parent), "value": {}})
             holder = below
         if not isinstance(holder, dict):
             raise Malformed(holder, "an object")
         return holder
 
 
-# The places that most patches change.
-_POINTERS: Mapping[Parents, str] = {
-    ("metadata",): "/metadata",
-    ("metadata", "labels"): "/metadata/labels",
-    ("metadata", "annotations"): "/metadata/annotations",
-    ("spec",): "/spec",
-}
+# The places that most patches change. Other places may have names that a tenant wrote, so no path there is kept.
+_PLACES = frozenset({(), ("metadata",), ("metadata", "labels"), ("metadata", "annotations"), ("spec",)})
+
+
+def _path(parents: Parents, key: str) -> str:
+    return _known_path(parents, key) if parents in _PLACES else _pointer((*parents, key))
+
+
+@lru_cache(maxsize=256)
+def _known_path(parents: Parents, key: str) -> str:
+    return _pointer((*parents, key))
 
 
 def _pointer(parts: Parents) -> str:
-    return _POINTERS.get(parts) or "".join([f"/{part if isinstance(part, int) else _escape(part)}" for part in parts])
+    return "".join([f"/{part if isinstance(part, int) else _escape(part)}" for part in parts])
 
 
 def _escape(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1") if "/" in part or "~" in part else part
+    return part.replace("~", "~0").replace("/", "~1")

@@ -106,23 +106,29 @@ def are_unremarkable(marks: Iterable[Marks]) -> bool:
     domains = set[str]()
     for name, own, keys in marks:
         for key in keys:
-            domains.add(key.partition("/")[0] if "/" in key else "")
-            if len(domains) > _MOST_DOMAINS or len(key) > LONGEST_KEY or not _is_unremarkable(key, name, own):
+            domain = None if len(key) > LONGEST_KEY else _unremarkable_domain(key, name, own)
+            if domain is None:
                 return False
+            if domain not in domains:
+                domains.add(domain)
+                if len(domains) > _MOST_DOMAINS:
+                    return False
     return True
 
 
 @lru_cache(maxsize=4096)
-def _is_unremarkable(key: str, mark: str, own: bool) -> bool:
-    """Whether no rule of this module finds anything in a key of the `labels` or `annotations` of an object itself, or
-    of a template.
+def _unremarkable_domain(key: str, mark: str, own: bool) -> str | None:
+    """The domain of a key, empty if it has none. None if a rule of this module finds anything in the key, among the
+    `labels` or `annotations` of an object itself, or of a template.
     """
+    domain = key.partition("/")[0] if "/" in key else ""
     holder = KNOWN_KEYS.get(key)
     if holder is not None:
         written = Holder.LABEL if mark == _OWN[-1] else Holder.ANNOTATION
-        return holder in {Holder.EITHER, written} and (own or key not in _OF_WORKLOADS)
-    is_ours = key.startswith(f"{OWN_DOMAIN}/")
-    return key not in RETIRED_KEYS and not is_ours and MisspeltKeys().likely(key) is None
+        return domain if holder in {Holder.EITHER, written} and (own or key not in _OF_WORKLOADS) else None
+    if key in RETIRED_KEYS or domain == OWN_DOMAIN or MisspeltKeys().likely(key) is not None:
+        return None
+    return domain
 
 
 def _remedy(

@@ -91,7 +91,7 @@ def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
     Source: ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podclique/podclique.go
     (`strings.HasSuffix`, first hit in template order; 2026-08).
     """
-    suffixes = _longest_suffixes(member.name for member in workload.cliques)
+    suffixes = _longest_suffixes([member.name for member in workload.cliques])
     if not suffixes:
         return
     # By name: the first later clique whose longer name ends in it. Only later cliques count, because Grove finds a

@@ -239,6 +239,12 @@ class Rule:
         """The subject of the rule, in words."""
         return ", ".join(judged.kind for judged in self.kinds) or self.subject.value
 
+    def may_be_about(self, used: AbstractSet[Capability], mentioned: AbstractSet[str]) -> bool:
+        """Whether the rule may find anything about an object that uses and mentions these."""
+        return not (self.capabilities and self.capabilities.isdisjoint(used)) and not (
+            self.looks_at and self.looks_at.isdisjoint(mentioned)
+        )
+
     @property
     def never_excepted(self) -> str:
         """Why no exception may cover the rule; empty if one may."""
@@ -320,7 +326,8 @@ class BoundRule(NamedTuple):
     action: Action
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as `Context`.
+@dataclass(slots=True)
 class Outcome:
     """The findings of a run of rules, and what it could not judge."""
 
@@ -350,37 +357,77 @@ class Outcome:
                 self.unjudged.append(replace(result, rule=declared.id))
 
 
-class IndexedRules(tuple[BoundRule, ...]):
-    """Rules in the order in which they run, with an index by what they look at."""
+# The most answers of one list of rules that are kept. Workloads differ in few of the words that rules look at.
+_MOST_KEPT = 64
 
-    # The places of those that must see every object, and of the others by what they look at, capabilities among it.
-    _always: tuple[int, ...]
-    _places: Mapping[str, tuple[int, ...]]
+
+class _Call(NamedTuple):
+    """A rule as a run calls it, without the way to its parts."""
+
+    bound: BoundRule
+    check: Callable[[Any, Context[Any]], Results]
+    subject: Subject
+
+    @classmethod
+    def of(cls, bound: BoundRule) -> _Call:
+        """Returns the call of a rule."""
+        return cls(bound, bound.rule.check, bound.rule.subject)
+
+
+def _calls(rules: Sequence[BoundRule]) -> Sequence[_Call]:
+    if isinstance(rules, IndexedRules):
+        return rules.calls
+    return [_Call.of(bound) for bound in rules]
+
+
+def _about(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[_Call]:
+    """Returns those of `rules` that may find something."""
+    if isinstance(rules, IndexedRules):
+        return rules.about(uses, mentioned)
+    return [call for call in _calls(rules) if call.bound.rule.may_be_about(uses.keys(), mentioned)]
+
+
+class IndexedRules(tuple[BoundRule, ...]):
+    """Rules in the order in which they run, which know those that may find something about an object."""
+
+    calls: Sequence[_Call]
+    _capabilities: frozenset[Capability]
+    _words: frozenset[str]
+    # By the capabilities and words among these that an object uses and mentions. The code of `about` limits it.
+    _about: dict[tuple[frozenset[Capability], frozenset[str]], Sequence[_Call]]
+    _of_grove: dict[Action, IndexedRules]
 
     def __new__(cls, rules: Iterable[BoundRule]) -> IndexedRules:
         """Returns the rules with their index."""
         indexed = super().__new__(cls, rules)
-        always: list[int] = []
-        places: dict[str, list[int]] = {}
-        for place, (declared, _) in enumerate(indexed):
-            names = declared.capabilities or declared.looks_at
-            for name in names:
-                places.setdefault(name, []).append(place)
-            if not names:
-                always.append(place)
-        indexed._always = tuple(always)
-        indexed._places = {name: tuple(of_name) for name, of_name in places.items()}
+        indexed.calls = [_Call.of(bound) for bound in indexed]
+        indexed._capabilities = frozenset(chain.from_iterable(bound.rule.capabilities for bound in indexed))
+        indexed._words = frozenset(chain.from_iterable(bound.rule.looks_at for bound in indexed))
+        indexed._about, indexed._of_grove = {}, {}
         return indexed
 
-    def about(self, uses: Uses, mentioned: AbstractSet[str]) -> list[BoundRule]:
+    def about(self, uses: Uses, mentioned: AbstractSet[str]) -> Sequence[_Call]:
         """Returns those that may find something about an object with these uses of capabilities, and that mentions
         this.
         """
-        places = self._places
-        names = [*(places.keys() & uses), *(places.keys() & mentioned)]
-        if not names:
-            return [self[place] for place in self._always]
-        return [self[place] for place in sorted({*self._always, *chain(*[places[name] for name in names])})]
+        used, words = self._capabilities.intersection(uses), self._words.intersection(mentioned)
+        about = self._about.get((used, words))
+        if about is None:
+            about = [call for call in self.calls if call.bound.rule.may_be_about(used, words)]
+            if len(self._about) >= _MOST_KEPT:
+                self._about.clear()
+            self._about[used, words] = about
+        return about
+
+    def of_grove(self, least: Action) -> IndexedRules:
+        """Returns the rules about a PodGroup of Grove's own backend: those that are milder for it are no milder than
+        `least`.
+        """
+        rules = self._of_grove.get(least)
+        if rules is None:
+            capped = (BoundRule(rule, min(action, max(rule.of_grove, least))) for rule, action in self)
+            rules = self._of_grove[least] = IndexedRules(bound for bound in capped if bound.action is not Action.OFF)
+        return rules
 
 
 def run(
@@ -393,28 +440,20 @@ def run(
     from `old`; without a workload on `pod`.
     """
     outcome = Outcome()
-    uses, workload, facts, proceed = context.uses, context.workload, context.facts, context.proceed
-    mentioned = _mentioned(context, workload, pod, old)
+    workload, facts, proceed = context.workload, context.facts, context.proceed
     pods: tuple[PodTemplate, ...] | None = None
-    for bound in rules.about(uses, mentioned) if isinstance(rules, IndexedRules) else rules:
-        declared = bound.rule
-        if declared.capabilities and declared.capabilities.isdisjoint(uses):
-            continue
-        if declared.looks_at and declared.looks_at.isdisjoint(mentioned):
-            continue
-        proceed()
-        subject = declared.subject
-        if subject is _POD:
+    for bound, check, subject in _about(rules, context.uses, _mentioned(context, workload, pod, old)):
+        if proceed is not go_on:
+            proceed()
+        if subject in _OF_SETS and workload is not None:
+            results = check(workload, context)
+        elif subject is _POD:
             if pods is None:
                 alone = (pod,) if pod is not None else ()
                 pods = alone if workload is None else tuple(workload.pod_templates())
-            results: Results = chain.from_iterable(map(declared.check, pods, repeat(context)))
-        elif workload is None:
-            continue
-        elif subject in _OF_SETS:
-            results = declared.check(workload, context)
-        elif subject is _CHANGE and old is not None:
-            results = declared.check(Change(old, workload), context)
+            results = chain.from_iterable(map(check, pods, repeat(context)))
+        elif subject is _CHANGE and workload is not None and old is not None:
+            results = check(Change(old, workload), context)
         else:
             continue
         for first in results:
@@ -448,22 +487,19 @@ def run_on_opted_in(
     """Runs each rule about opted-in workloads that may find something."""
     outcome = Outcome()
     facts, proceed = context.facts, context.proceed
-    mentioned: AbstractSet[str] | None = None
     kind = (workload.resource.api.group, workload.resource.api.kind)
+    calls = _calls(rules)
     if workload.has_own_pods:
         mentioned = _with_known(workload.mentions, workload.namespace, context) | {_kind_word(*kind)}
-        rules = rules.about(_EVERY_USE, mentioned) if isinstance(rules, IndexedRules) else rules
-    for bound in rules:
-        declared = bound.rule
-        if declared.of_kind is not None and declared.of_kind != kind:
+        calls = _about(rules, _EVERY_USE, mentioned)
+    for bound, check, subject in calls:
+        of_kind = bound.rule.of_kind
+        if of_kind is not None and of_kind != kind:
             continue
-        if mentioned is not None and declared.looks_at and declared.looks_at.isdisjoint(mentioned):
-            continue
-        subject = declared.subject
         if subject in OF_OPTED_IN:
-            results = declared.check(workload, context)
+            results = check(workload, context)
         elif subject is _OPTED_IN_CHANGE and old is not None:
-            results = declared.check(OptedInChange(old, workload), context)
+            results = check(OptedInChange(old, workload), context)
         else:
             continue
         proceed()
@@ -490,9 +526,9 @@ def run_each(
 def run_on_object(rules: IndexedRules, context: Context[Any], group: str, judged: StoredObject) -> Outcome:
     """Runs each rule about objects of that kind."""
     outcome = Outcome()
-    for bound in rules.about({}, {_kind_word(group, judged.kind)}):
+    for bound, check, _ in rules.about({}, {_kind_word(group, judged.kind)}):
         context.proceed()
-        outcome.add(bound, bound.rule.check(judged, context), context.facts)
+        outcome.add(bound, check(judged, context), context.facts)
     return outcome
 
 

@@ -68,7 +68,7 @@ def label_choice(labels: object) -> Named | None:
 def template_names(workload: PodCliqueSet) -> Iterable[Named]:
     """The schedulerNames of the pod templates, without those that do not count as a choice."""
     for clique in workload.cliques:
-        name = clique.scheduler_name
+        name = clique.scheduler_name if "schedulerName" in clique.pod_spec else None
         if name is not None and name != DEFAULT_SCHEDULER:
             yield Named(name, clique.path / "spec" / "podSpec" / "schedulerName")
 

@@ -19,8 +19,10 @@ from webhook.admission.review import request_from
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
 from webhook.errors import InputError, RollcallError
-from webhook.model.any_object import Marks
+from webhook.model.admission_request import Kind
+from webhook.model.any_object import AnyObject, Marks, marks_of
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.sources.manifests import read_text
 from webhook.testing.strategies import damaged, gang_pods, workloads
@@ -138,6 +140,32 @@ def test_each_object_of_the_fuzz_corpus_gets_the_same_verdict(name: str) -> None
     assert len(objects) > 100
     for manifest, old, user in objects:
         same(manifest, settings, old=old, user=user)
+
+
+def test_a_list_of_rules_keeps_few_answers_and_each_is_right() -> None:
+    rules = settings_of("koord-scheduler").profiles["koord-scheduler"].set_rules[Action.DENY]
+    words = [word for word in sorted(EVERYTHING) if any(word in bound.rule.looks_at for bound in rules)]
+    for number in range(3 * registry._MOST_KEPT):
+        mentioned = {word for place, word in enumerate(words) if number >> place & 1}
+        about = [call.bound for call in rules.about({}, mentioned)]
+        assert about == [bound for bound in rules if bound.rule.may_be_about(frozenset(), mentioned)]
+    assert len(rules._about) <= registry._MOST_KEPT
+
+
+def test_the_rules_about_a_pod_group_of_grove_are_kept() -> None:
+    rules = settings_of("kai-scheduler").profiles["kai-scheduler"].object_rules[Action.DENY]
+    lenient = rules.of_grove(Action.OFF)
+    assert lenient is rules.of_grove(Action.OFF)
+    assert len(lenient) < len(rules) == len(rules.of_grove(Action.DENY))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_quick_look_at_keys_sees_what_the_rules_see(name: str) -> None:
+    manifest = DOCUMENTS[name]
+    group, _, version = str(manifest["apiVersion"]).rpartition("/")
+    kind = Kind(group, version, str(manifest["kind"]))
+    seen = [keys for _, keys in AnyObject(kind, manifest).holders if keys]
+    assert [marks.keys for marks in marks_of(kind[::2], manifest)] == seen
 
 
 def test_a_key_that_no_rule_would_report_is_not_looked_at_twice() -> None:

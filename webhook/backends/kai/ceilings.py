@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, NON_PREEMPTIBLE
-from webhook.backends.kai.podgrouper import RAY
+from webhook.backends.kai.podgrouper import RAY, holders_of
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import leaves, path_of, place_of
 from webhook.fit.demand import MOST_TRIED, Counted, allows
@@ -30,7 +30,6 @@ from webhook.model.findings import shown
 from webhook.model.known_objects import KaiQueue
 from webhook.model.reading import text
 from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
 
 _UNKNOWN_QUEUES = "the KAI Queues are unknown"
@@ -136,17 +135,17 @@ def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterF
     takes the first name that is stated: in the label of the workload, in that of the pod, in the pod's spec. If there
     is no such class, it takes one of its configuration. Of Ray it takes the label of Ray, whatever it names.
     """
-    above = (workload, workload.train_job) if isinstance(workload, MadeJobSet) else (workload,)
+    above = [holder.labels for holder in holders_of(workload)]
     templates = [member.template for member in shape.members]
-    if any(LABEL_PREEMPTIBILITY in one.labels for one in (*above, *templates)) or not templates:
+    stated = (*above, *(template.labels for template in templates))
+    if any(LABEL_PREEMPTIBILITY in labels for labels in stated) or not templates:
         return False
     known = facts.priority_classes or {}
     if workload.resource.api.group == RAY and _RAY_CLASS in workload.labels:
         found = known.get(text(workload.labels[_RAY_CLASS]) or "")
         return found is not None and found.value >= NON_PREEMPTIBLE
     return all(
-        (value := _value_of(template, [one.labels for one in above], facts)) is not None and value >= NON_PREEMPTIBLE
-        for template in templates
+        (value := _value_of(template, above, facts)) is not None and value >= NON_PREEMPTIBLE for template in templates
     )
 
 

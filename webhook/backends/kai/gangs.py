@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible, refuse_twins
 from webhook.backends.kai import keys
+from webhook.backends.kai.podgrouper import holders_of
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.kai.topology import levels_of, topology_name
 from webhook.errors import Inexpressible
@@ -26,7 +27,6 @@ from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podgang import PackConstraint, PodGang
 from webhook.model.workloads.topology_request import KAI_TOPOLOGY, of_workload
-from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_names import first_named
 
@@ -189,9 +189,8 @@ def named_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
 
 def project_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
     """The queue that podgrouper makes of the label `project`, and of the pods' node pool, if nothing names a queue."""
-    above = (workload, workload.train_job) if isinstance(workload, MadeJobSet) else (workload,)
     labels = [template.labels for template in workload.templates]
-    holders = (*(holder.labels for holder in above), *labels)
+    holders = (*(holder.labels for holder in holders_of(workload)), *labels)
     project = next((name for holder in holders if (name := text(holder.get("project")))), None)
     pool = next((name for one in labels if (name := text(one.get(settings.nodePoolLabelKey)))), None)
     return project if project is None or pool is None else f"{project}-{pool}"

@@ -105,20 +105,24 @@ def _read(workload: OptedInWorkload, *, trees: bool) -> PodGrouping | None:
     return _of_mpi(workload) if api.group_kind == ("kubeflow.org", "MPIJob") else None
 
 
+def holders_of(workload: OptedInWorkload) -> tuple[OptedInWorkload, ...]:
+    """The workloads whose labels and annotations podgrouper reads for a gang, the nearest first: a JobSet also has
+    those of its TrainJob.
+    """
+    return (workload, workload.train_job) if isinstance(workload, MadeJobSet) else (workload,)
+
+
 def annotations_of(workload: OptedInWorkload) -> Mapping[str, Any]:
-    """The annotations that podgrouper reads of a workload: a JobSet also has those of its TrainJob."""
-    above = workload.train_job.annotations if isinstance(workload, MadeJobSet) else {}
-    return {**above, **workload.annotations}
+    """The annotations that podgrouper reads of a workload."""
+    return {key: value for holder in reversed(holders_of(workload)) for key, value in holder.annotations.items()}
 
 
 def stated_minimum(workload: OptedInWorkload) -> str | None:
     """The minimum that a workload states. If the JobSet of a TrainJob lacks an annotation, podgrouper adds the
     TrainJob's.
     """
-    stated = text(workload.annotations.get(ANNOTATION_MINIMUM))
-    if stated is None and isinstance(workload, MadeJobSet):
-        return text(workload.train_job.annotations.get(ANNOTATION_MINIMUM))
-    return stated
+    minimums = (text(holder.annotations.get(ANNOTATION_MINIMUM)) for holder in holders_of(workload))
+    return next((minimum for minimum in minimums if minimum is not None), None)
 
 
 def first_parts(job_set: JobSet) -> int:

@@ -14,7 +14,7 @@ from webhook.model import grove
 from webhook.model.conditions import any_true
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
-from webhook.model.workloads.podtemplate import PodTemplate, find_request, resources_of
+from webhook.model.workloads.podtemplate import PodTemplate, add_resources, find_request
 
 _TEMPLATE = SPEC / "template"
 _CLIQUES, _SCALING_GROUPS = _TEMPLATE / "cliques", _TEMPLATE / "podCliqueScalingGroups"
@@ -225,7 +225,8 @@ class PodCliqueSet:
                 mentions.update(group.raw, group.annotations)
             for clique in self.cliques:
                 raw, pod_spec = clique.raw, clique.pod_spec
-                mentions.update(raw, clique.spec, pod_spec, resources_of(pod_spec))
+                mentions.update(raw, clique.spec, pod_spec)
+                add_resources(pod_spec, mentions)
                 if "labels" in raw or "annotations" in raw:
                     mentions.update(mapping(raw.get("labels")), clique.annotations)
             self._mentions = mentions

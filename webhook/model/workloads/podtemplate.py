@@ -80,7 +80,9 @@ class PodTemplate:
         """Every resource that a container requests or limits."""
         if self._asked is None:
             # Several rules ask for this, and most pods request none of the resources that a rule is about.
-            self._asked = resources_of(self.spec)
+            resources: set[str] = set()
+            add_resources(self.spec, resources)
+            self._asked = resources
         return self._asked
 
     def total_request(self, resource: str) -> Fraction | None:
@@ -116,13 +118,13 @@ def find_request(spec: Mapping[str, Any], resources: frozenset[str]) -> Request 
     return None
 
 
-def resources_of(spec: Mapping[str, Any]) -> set[str]:
-    """Every resource that a container of a pod spec requests or limits."""
-    found: set[str] = set()
+def add_resources(spec: Mapping[str, Any], resources: set[str]) -> None:
+    """Adds every resource that a container of a pod spec requests or limits to `resources`."""
     for field in ("containers", "initContainers"):
-        for container in sequence(spec.get(field)):
+        if (containers := spec.get(field)) is None:
+            continue
+        for container in sequence(containers):
             asked = mapping(container).get("resources")
             # As `find_request` reads it: an empty value of another type requests nothing.
             if asked:
-                found.update(mapping(mapping(asked).get("requests")), mapping(asked.get("limits")))
-    return found
+                resources.update(mapping(mapping(asked).get("requests")), mapping(asked.get("limits")))

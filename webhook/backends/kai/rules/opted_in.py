@@ -27,6 +27,7 @@ from webhook.backends.kai.podgrouper import (
     TREES,
     Fault,
     PodGrouping,
+    annotations_of,
     first_parts,
     grouping_of,
     root_minimum,
@@ -153,8 +154,7 @@ def _lacks_grace(context: RuleContext) -> bool:
 
 def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
     """Whether a JobSet says how long it may lack pods: never evicted, or longer than KAI's 60 seconds."""
-    above = job_set.train_job.annotations if isinstance(job_set, MadeJobSet) else {}
-    written = text({**above, **job_set.annotations}.get(ANNOTATION_GRACE))
+    written = text(annotations_of(job_set).get(ANNOTATION_GRACE))
     stated = None if written is None or _lacks_grace(context) else nanoseconds(written)
     return stated is not None and (stated < 0 or stated > _KAI_GRACE)
 
