@@ -42,8 +42,8 @@ def _expression(value: Any, classes: dict[str, set[str]]) -> str:
         given = (f"{field}={_expression(part, classes)}" for field, part, default in parts if part != default)
         return f"{name}({', '.join(given)})"
     if isinstance(value, tuple):
-        parts = [_expression(part, classes) for part in value]
-        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+        entries = [_expression(entry, classes) for entry in value]
+        return f"({', '.join(entries)}{',' * (len(entries) == 1)})"
     return repr(value)
 
 
