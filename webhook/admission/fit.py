@@ -287,8 +287,10 @@ def _counts(workload: PodCliqueSet | OptedInWorkload, counts: Sequence[str]) -> 
 _ACTIVE, _RAN = "active", ("ready", "succeeded", "failed", "terminating")
 
 
-def is_known(facts: ClusterFacts) -> bool:
-    """Return whether anything is known that a gang may not fit into. Quick: most decisions need no more."""
+def is_known(facts: ClusterFacts, workload: PodCliqueSet | None = None) -> bool:
+    """Return whether anything is known that a gang may not fit into. Quick: most decisions need no more. The pods of a
+    PodCliqueSet `workload` are not compared with quotas of Kueue.
+    """
     return bool(
         facts.nodes
         or facts.elastic_quotas
@@ -298,7 +300,7 @@ def is_known(facts: ClusterFacts) -> bool:
         or facts.limit_ranges
         or facts.resource_claims
         or facts.resource_claim_templates
-        or facts.cluster_queues
+        or (workload is None and facts.cluster_queues)
     )
 
 

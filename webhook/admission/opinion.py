@@ -156,7 +156,7 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
         gang_scheduler=backend,
         kueue=settings.kueue,
         proceed=settings.proceed,
-        fits=Fits(profile, facts, settings) if is_known(facts) else no_fits,
+        fits=Fits(profile, facts, settings) if is_known(facts, workload) else no_fits,
     )
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import webhook.installation
 from webhook import __version__
 from webhook.cli.yaml_text import as_compact_yaml_text, as_yaml_text
+from webhook.config.defaults import built_in_kinds
 from webhook.config.schema import configuration_schema
 from webhook.config.sections import FILE_PATTERN
-from webhook.config.workloads_section import built_in_kinds
 from webhook.installation.chart_data import chart_data
 from webhook.installation.kustomize import GENERATED
 from webhook.model.reading import Manifest

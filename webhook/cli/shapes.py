@@ -45,7 +45,7 @@ def list_shapes(config: Configuration = None) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from webhook.config.workloads_section import built_in_shapes
+    from webhook.config.defaults import built_in_shapes
 
     settings, known = configured(config), built_in_shapes()
     table = Table(box=None, pad_edge=False)
@@ -92,7 +92,7 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME", help="A built-in sh
 
 
 def _known(name: str) -> str:
-    from webhook.config.workloads_section import built_in_shapes
+    from webhook.config.defaults import built_in_shapes
 
     known = built_in_shapes()
     if name not in known:
@@ -159,7 +159,7 @@ def test(
     - `rollcall shapes test raycluster cluster.yaml --scheduler kai-scheduler`
     """
     from webhook.clock import MACHINE_CLOCK
-    from webhook.config.workloads_section import built_in_forms
+    from webhook.config.defaults import built_in_forms
     from webhook.model.facts import ClusterFacts
     from webhook.offline.judgement import judge, kind_of, objects_in
     from webhook.sources.configuration import load_shapes

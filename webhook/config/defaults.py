@@ -1,18 +1,40 @@
-"""The settings without a configuration file, and the choice of a scheduler on the command line.
+"""The settings without a configuration file with the built-in kinds, and the choice of a scheduler on the command line.
 
 Most commands have no file, so this module does not import the sections of one, which takes longer than a check.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 from webhook.backends.registry import installed_backends
+from webhook.config.built_in_shapes import SHAPES
 from webhook.config.settings import Enforcement, Profile, Settings
-from webhook.config.workloads_section import built_in_kinds
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.near_names import meant
+from webhook.model.workloads.shapes.kinds import WorkloadKinds
+from webhook.model.workloads.shapes.shape import WorkloadShape
 from webhook.validators.selection import DEFAULT_SCHEDULER
+
+
+@cache
+def built_in_shapes() -> Mapping[str, WorkloadShape]:
+    """Return the built-in shapes by name."""
+    return {shape.name: shape for shape in SHAPES}
+
+
+def built_in_forms(name: str) -> list[WorkloadShape]:
+    """Return the built-in shape of that name, and the others of the same kind."""
+    shapes = built_in_shapes()
+    return [one for one in shapes.values() if one.group_kind == shapes[name].group_kind]
+
+
+@cache
+def built_in_kinds() -> WorkloadKinds:
+    """Return the kinds in Python and all built-in shapes."""
+    return WorkloadKinds(SHAPES)
 
 
 def default_settings() -> Settings:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
 from webhook.config.reconciler_settings import (
@@ -201,8 +201,7 @@ class Profile:
         return GangMember(namespace, podgang, podclique, record, dialect, priority, divided, opted_in, made)
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceDefaults:
+class NamespaceDefaults(NamedTuple):
     """The configuration of a namespace that has no labels of its own."""
 
     scheduler: str | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
@@ -85,7 +84,7 @@ def _shape(name: str, section: ShapeSection) -> WorkloadShape:
         section.gang.roleLabel,
         conditions_of(section.suspended),
         conditions_of(section.elsewhere),
-        tuple(replace(_statement(one), system=one.system) for one in section.leave),
+        tuple(_statement(one)._replace(system=one.system) for one in section.leave),
         tuple(_statement(one) for one in section.refuse),
         tuple(_statement(one) for one in section.warn),
         section.source,

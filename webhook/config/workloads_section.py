@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field
 
+from webhook.config.defaults import built_in_kinds, built_in_shapes
 from webhook.config.sections import Section, path_of, read_section
 from webhook.config.shape_document import read_shape
 from webhook.config.shape_forms import form_problems
@@ -40,26 +41,13 @@ def built_in_documents() -> Mapping[str, dict[str, Any]]:
     return {one["metadata"]["name"]: one for text in written for one in yaml.load_all(text, Loader=loader)}
 
 
-@cache
-def built_in_shapes() -> Mapping[str, WorkloadShape]:
-    """Return the built-in shapes by name."""
+def read_built_in_shapes() -> Mapping[str, WorkloadShape]:
+    """Return the built-in shapes by name, read from their documents."""
     problems: list[Problem] = []
     found = {name: read_shape(document, name, problems) for name, document in built_in_documents().items()}
     if problems:
         raise ConfigurationError("the built-in shapes", problems)
     return {name: shape for name, shape in found.items() if shape is not None}
-
-
-def built_in_forms(name: str) -> list[WorkloadShape]:
-    """Return the built-in shape of that name, and the others of the same kind."""
-    shapes = built_in_shapes()
-    return [one for one in shapes.values() if one.group_kind == shapes[name].group_kind]
-
-
-@cache
-def built_in_kinds() -> WorkloadKinds:
-    """Return the kinds in Python and all built-in shapes."""
-    return WorkloadKinds(tuple(built_in_shapes().values()))
 
 
 def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[object] = ()) -> WorkloadKinds:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.fit.eligibility import Eligibility
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, Role
@@ -25,8 +24,7 @@ class Same:
         return id(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """`read` are the label keys of the roles' eligibility. `shown` are those of partitions, anti-affinity and spread:
     their values are part of a class. `members` are the partitions whose domains name their nodes.
     """

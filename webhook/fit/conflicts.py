@@ -6,17 +6,16 @@ A conflict is symmetric: the scheduler checks the anti-affinity of the pods that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import NamedTuple
 
 from webhook.fit.packing import Role
 
 ALL_ADDRESSES = ("", "0.0.0.0")  # noqa: S104 - what a pod may state; nothing is opened
 
 
-@dataclass(frozen=True, slots=True)
-class Conflicts:
+class Conflicts(NamedTuple):
     """By kind, as bit masks of kinds. `node`: kinds that share no node. `apart`: by label key, kinds that share no
     value of it. `most`: by label key and kind, the most pods in each value.
     """

@@ -10,7 +10,7 @@ Source: k8s.io/dynamic-resource-allocation v0.37.0, structured/internal/stable/{
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from webhook.fit.claims import PodClaim, claims_of
@@ -35,8 +35,7 @@ _CONDITION = "C0"
 _UNCOUNTED = "which nodes have the devices of the {} is not known"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDevices:
+class NodeDevices(NamedTuple):
     """The devices of a cluster. `nodes` has their number by node and driver, `anywhere` by driver those that any node
     may use, with 0 for a driver without such. Nothing is claimed of `unsure` drivers.
     """

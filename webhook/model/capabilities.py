@@ -7,7 +7,6 @@ scheduler honours. The rules for unsupported ones run only for workloads that as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -215,8 +214,7 @@ def _divergence(workload: PodCliqueSet, uses: Uses) -> None:
             _add(uses, Capability.TOPOLOGY_DIVERGENT, Use(place, required))
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(NamedTuple):
     """Whether a scheduler honours a capability: always, never, or under the condition that `depends` states in words.
 
     `why` and `remedy` are the message of the refusal; they are empty if nothing is refused.

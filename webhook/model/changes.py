@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.model.admission_request import Operation
 from webhook.model.fields import FieldPath, Item, Part
 from webhook.model.reading import Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One field added, replaced or removed. `was` is None for a new field, `value` is None for a removed one."""
 
     op: str

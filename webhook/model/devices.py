@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from webhook.model.bounds import name_text
@@ -30,8 +29,7 @@ V = TypeVar("V")
 S = TypeVar("S")
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """A ResourceSlice: devices of one driver, in one pool. `generation` and `slices` tell whether the pool is complete.
 
     `nodes` has the number of devices by the name of the node that alone can use them; "" for devices that several
@@ -46,8 +44,7 @@ class Slice:
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceClass:
+class DeviceClass(NamedTuple):
     """A DeviceClass. `driver` is the one that all its devices surely have, `resource` the extended resource that it
     stands for.
     """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from webhook.model.bounds import is_cut
 from webhook.model.indexed import Indexed, Overlay
@@ -22,8 +23,7 @@ class GatherRule:
     pod_count_multiple: int
 
 
-@dataclass(frozen=True, slots=True)
-class KoordinatorPodGroup:
+class KoordinatorPodGroup(NamedTuple):
     """A PodGroup as koord-scheduler reads it. `groups` are the ids (`namespace/name`) of its GangGroup, sorted, as
     `list_kept` keeps them; only its own id if it lists none that can be read. `topology` is None if it has none that
     can be read.

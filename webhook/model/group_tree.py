@@ -48,8 +48,7 @@ class Group:
     claims: tuple[SharedClaim, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(NamedTuple):
     """A Workload's templates by name; the `parent` of each names the template above it."""
 
     templates: Mapping[str, Group]

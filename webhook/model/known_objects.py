@@ -16,8 +16,7 @@ from webhook.model.indexed import Indexed
 from webhook.model.keys import Api, ObjectKey
 
 
-@dataclass(frozen=True, slots=True)
-class Namespace:
+class Namespace(NamedTuple):
     """A namespace's labels, which include the choice of scheduler and the enforcement mode. Of very many labels only
     some are kept, and always Rollcall's own.
     """
@@ -25,8 +24,7 @@ class Namespace:
     labels: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class PodGangFacts:
+class PodGangFacts(NamedTuple):
     """A PodGang in the cluster: its PodCliqueSet, and the names of its members (None if there are too many to keep)."""
 
     workload: str
@@ -88,8 +86,7 @@ class TopologyBinding:
     references: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyLayer:
+class TopologyLayer(NamedTuple):
     """One entry of a ClusterNetworkTopology's spec."""
 
     name: str
@@ -97,8 +94,7 @@ class TopologyLayer:
     label_keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PriorityClass:
+class PriorityClass(NamedTuple):
     """A PriorityClass: what it gives a pod."""
 
     value: int
@@ -134,8 +130,7 @@ class HyperNodeMembers(NamedTuple):
     hyper_nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HyperNode:
+class HyperNode(NamedTuple):
     """A Volcano HyperNode: the smaller the tier, the closer its nodes. `members` is None if they are not known, or if
     there are too many to keep.
     """
@@ -307,8 +302,7 @@ class KaiLevels(tuple[str, ...]):
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedGroup:
+class QueuedGroup(NamedTuple):
     """The Queue of a PodGroup of KAI or Volcano."""
 
     queue: str | None

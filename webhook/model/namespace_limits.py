@@ -6,7 +6,6 @@ Source: kubernetes pkg/quota/v1/evaluator/core/pods.go, plugin/pkg/admission/{re
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,8 +29,7 @@ class Scope(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceQuota:
+class NamespaceQuota(NamedTuple):
     """A ResourceQuota. `hard` is None if it cannot be read; a key that it lacks has no limit. It counts the pods that
     all `scopes` match. `in_force`: the API server holds pods against all that its spec says.
     """
@@ -41,8 +39,7 @@ class NamespaceQuota:
     in_force: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRange:
+class ResourceRange(NamedTuple):
     """What one item of a LimitRange demands of each Pod or Container. `ratio` is the most that a limit may be of its
     request.
     """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -38,8 +37,7 @@ class Taint(NamedTuple):
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A node. `allocatable` is in the units of schedulers: cpu in milli, everything else in units, rounded up.
 
     `highest` is the most that it can have without pods: for devices and storage the highest of allocatable, capacity
@@ -63,7 +61,7 @@ class Node:
             for resource, amount in before.highest.items()
             if _may_vanish(resource) and amount > self.highest.get(resource, 0)
         }
-        return replace(self, highest=_row_of(self.highest, more)) if more else self
+        return self._replace(highest=_row_of(self.highest, more)) if more else self
 
     def looks_like(self, other: Node) -> bool:
         """Whether both give the same room: they differ at most in what passes, as readiness."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.bounds import KEPT_BYTES, POD_GANG_BYTES, Packed, name_text, weight
@@ -34,8 +33,7 @@ class Role(StrEnum):
     SCALE_OUT = "ScaleOut"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry. An anchor is one PodGang; any other entry is one PodGang for each replica of each scaling group."""
 
     role: str
@@ -48,8 +46,7 @@ class Entry:
     depends_on: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PodGangMap:
+class PodGangMap(NamedTuple):
     """A PodGangMap; `name` is `<PodCliqueSet>-<replica>`."""
 
     name: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from webhook.model.changes import Changes
 
@@ -25,8 +26,7 @@ class TextEdit:
     end_column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(NamedTuple):
     """The changes after which `scheduler` no longer refuses an object, and their text.
 
     `edits` do not overlap, and are in the order of the text. They are empty if the changes cannot be written without

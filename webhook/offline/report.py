@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from webhook.errors import InputError
 from webhook.model.admission_request import Verdict
@@ -123,8 +123,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedFinding:
+class ReportedFinding(NamedTuple):
     """A finding at its place, with the reason why it is accepted, and the edit that removes it."""
 
     finding: Finding

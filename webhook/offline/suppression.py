@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 ANNOTATION = "rollcall.dev/ignore"
 COMMENT = "rollcall:ignore"
@@ -38,8 +38,7 @@ class Origin(StrEnum):
 _WORDS = {Origin.IN_SOURCE: "suppressed", Origin.BASELINE: "baseline", Origin.EXCEPTION: "excepted"}
 
 
-@dataclass(frozen=True, slots=True)
-class Suppression:
+class Suppression(NamedTuple):
     """The reason why a finding is accepted, and where it is written."""
 
     reason: str
@@ -52,8 +51,7 @@ class Suppression:
         return self.reason if self.origin is Origin.EXCEPTION else f"suppressed: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class Directive:
+class Directive(NamedTuple):
     """A suppression as written: the rules, the reason (empty if it has none), and the line of the file that it is
     about. An annotation is about its whole object, and has line 0.
     """

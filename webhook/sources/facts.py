@@ -8,7 +8,7 @@ A part of the facts is known once there is a document of its kind, or an empty t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -37,8 +37,7 @@ from webhook.sources.node_fields import unreadable_field
 from webhook.sources.places import Lines, Root
 
 
-@dataclass(frozen=True, slots=True)
-class FactObject:
+class FactObject(NamedTuple):
     """One object of a document, which may be a list of many."""
 
     document: Document

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from webhook.config.settings import Settings
 from webhook.model.changes import value_at
@@ -61,6 +60,6 @@ def add_fixes(
                 report.all_searched = False
                 break
             found[id(judgement)] = fix_of(document, judgement, facts_for(document), settings)
-        report.findings[index] = replace(entry, fix=found[id(judgement)])
+        report.findings[index] = entry._replace(fix=found[id(judgement)])
     if last is not None:
         last.forget()

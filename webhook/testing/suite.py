@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from webhook import admission
 from webhook.admission.opinion import gang_context
 from webhook.backends.base import Backend, GangMember
+from webhook.config.defaults import built_in_kinds
 from webhook.config.settings import Enforcement, Profile, Settings
-from webhook.config.workloads_section import built_in_kinds
 from webhook.errors import Inexpressible
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts

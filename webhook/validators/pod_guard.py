@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from webhook.model.claims import Mark
@@ -91,8 +90,7 @@ def _always(_: Any) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class PodGuard:
+class PodGuard(NamedTuple):
     """The traits of the pods that a rule must see: it finds nothing in a pod that has none of them.
 
     If `suffices` returns False for the settings of the profile, no pod of the profile is sealed. With `by_facts`, the

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.validators.pod_guard import PodGuard, any_of
 from webhook.validators.registry import BoundRule, Rule, Subject
@@ -19,8 +18,7 @@ SEAL_ANNOTATION = "rollcall.dev/seal"
 _DIGEST_CHARACTERS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileSeal:
+class ProfileSeal(NamedTuple):
     """How the pods of a profile are sealed: a digest of its rules about pods and of their guards, the expression for a
     pod that has such a trait (empty if there are no traits), and the rules that are asked before a pod is sealed, with
     the parts of the facts that these are about. With `given` False the settings of the profile let no pod be sealed.

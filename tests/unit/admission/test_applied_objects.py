@@ -198,7 +198,7 @@ def test_the_priority_class_matters_only_with_a_default_that_may_not_be_preempte
     group = kai.pod_group(priorityClassName="nope")
     known = WORLDS["kai-scheduler"]
     for value, found in ((99, ()), (100, ("kai/group-priority-class",))):
-        classes = {"usual": replace((known.priority_classes or {})["usual"], value=value)}
+        classes = {"usual": (known.priority_classes or {})["usual"]._replace(value=value)}
         verdict = validate(group, settings=KAI_SETTINGS, facts=replace(known, priority_classes=classes))
         assert tuple(rules(verdict)) == found
 

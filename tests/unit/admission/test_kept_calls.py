@@ -1,4 +1,4 @@
-"""What ten decisions cost, in calls of Python functions: the same on every machine. A figure may rise only with a
+"""What some decisions cost, in calls of Python functions: the same on every machine. A figure may rise only with a
 reason, which is written beside it in `tests/kept/decisions.json`.
 """
 
@@ -24,6 +24,7 @@ from webhook.model.admission_request import Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts
+from webhook.model.kueue.objects import ClusterQueue, FlavorQuota, LocalQueue
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 from webhook.validators.fit.examples import nodes
@@ -47,6 +48,11 @@ WHOLE_OF_SIX = settings_from_document(
 IN_CLUSTER = ClusterFacts(
     pod_clique_sets={("default", "demo"): Record("koord-scheduler")},
     pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))},
+)
+# Queues that the set does not name.
+BESIDE_KUEUE = ClusterFacts(
+    cluster_queues={"all": ClusterQueue(quotas=(FlavorQuota("flavor", "cpu", "1"),))},
+    local_queues={("default", "team"): LocalQueue("all")},
 )
 
 
@@ -101,6 +107,7 @@ REFERENCE: dict[str, Decided] = {
     "PodCliqueSet validate": Decided(SET, "validate"),
     "PodCliqueSet validate, everything configured": Decided(SET, "validate", settings=WHOLE_OF_SIX),
     "PodCliqueSet validate, on 100 nodes": Decided(SET, "validate", nodes(100, gpus=8)),
+    "PodCliqueSet validate, beside queues of Kueue": Decided(SET, "validate", BESIDE_KUEUE),
     "PodCliqueSet validate, an update": Decided(request(SET_OF_FIVE, SET_OF_FIVE), "validate"),
     "PodCliqueSet mutate": Decided(SET, "mutate"),
     "Pod validate": Decided(POD, "validate", IN_CLUSTER),

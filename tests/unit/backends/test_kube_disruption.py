@@ -153,7 +153,7 @@ def test_the_gang_of_a_train_job_follows_the_label_of_its_train_job() -> None:
     train_jobs = {("default", "train"): KnownWorkload(Record("default-scheduler", disruption="single"))}
     facts = ClusterFacts(train_jobs=train_jobs)
     made_of_it = KnownWorkload(Record("default-scheduler"), train_job=("default", "train"))
-    own = replace(made_of_it, record=Record("default-scheduler", disruption="all"))
+    own = made_of_it._replace(record=Record("default-scheduler", disruption="all"))
     assert record_with_train_job(made_of_it, facts).disruption == "single"
     assert record_with_train_job(own, facts).disruption == "all"
 

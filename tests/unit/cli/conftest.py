@@ -23,7 +23,7 @@ from webhook.clock import MACHINE_CLOCK
 from webhook.cluster import access
 from webhook.cluster.httpx_transport import HttpxTransport
 from webhook.cluster.pooled_transport import PooledTransport
-from webhook.config.workloads_section import built_in_kinds
+from webhook.config.defaults import built_in_kinds
 from webhook.installation.chart_data import chart_data
 from webhook.model.reading import Manifest
 from webhook.model.workloads.shapes.kinds import WorkloadKinds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from tests.unit.fit.trap_world import GPU, Mutant, instead, is_never, manifest, may_start, node, of, pods, trap
@@ -244,7 +243,7 @@ def devices_count_as_few_as_may_be_enough() -> None:
 @trap(
     44,
     Mutant(
-        "webhook.fit.devices._devices_in", lambda original: lambda known: replace(original(known), unsure=frozenset())
+        "webhook.fit.devices._devices_in", lambda original: lambda known: original(known)._replace(unsure=frozenset())
     ),
 )
 def slices_that_are_being_written_prove_nothing() -> None:

@@ -69,8 +69,8 @@ def test_a_gang_of_which_kueue_has_admitted_a_part_is_held() -> None:
     pods = whole()
     pods[1:] = [one._replace(gates=(ADMISSION,)) for one in pods[1:]]
     each = {
-        ("default", one.name): replace(
-            workload(one.name, *(() if one.gates else ADMITTED))[1], job_uid=None, owner=Owner("Pod", one.name, one.uid)
+        ("default", one.name): workload(one.name, *(() if one.gates else ADMITTED))[1]._replace(
+            job_uid=None, owner=Owner("Pod", one.name, one.uid)
         )
         for one in pods
     }
@@ -217,7 +217,7 @@ STATED: dict[str, tuple[str, tuple[Manifest, ...], str]] = {
 def test_a_workload_may_state_its_own_times_if_kueue_reads_them(case: str, gate: bool) -> None:
     annotation, conditions, end = STATED[case]
     (_, name), found = workload("demo", *conditions)
-    facts = facts_of((("default", name), replace(found, stated_times=annotation)))
+    facts = facts_of((("default", name), found._replace(stated_times=annotation)))
     settings = replace(koordinator(standalone=False), kueue=KueueSettings(workload_timeouts=gate))
     seen = Observed(PodGang(podgang()), Roster(grouped()), lambda _: None, [], None, facts, settings, now=NOW)
     usual = "12:29:00" if conditions is LOST else "12:15:00"

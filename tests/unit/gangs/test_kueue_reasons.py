@@ -4,7 +4,6 @@ reasons of 0.20.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,8 +104,7 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], Reason, Text]] = {
         [held("Inadmissible", "ClusterQueue research is inactive")],
         {
             "cluster_queues": {
-                "research": replace(
-                    STOPPED,
+                "research": STOPPED._replace(
                     stop_policy="None",
                     message="Can't admit new workloads: references inactive AdmissionCheck(s): gang.",
                 )

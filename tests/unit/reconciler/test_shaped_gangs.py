@@ -12,7 +12,7 @@ from tests.unit.reconciler.opted_in_workloads import GATE, JOB_PATH, job, job_po
 from tests.unit.reconciler.running_reconciler import GROUPS, names, running
 from tests.unit.shapes.workloads import pod_of, ray_cluster, worker_group
 from tests.waiting import until
-from webhook.config.workloads_section import built_in_shapes
+from webhook.config.defaults import built_in_shapes
 from webhook.gangs.health import State
 from webhook.gangs.key import GangKey
 from webhook.model.keys import Api

@@ -16,7 +16,7 @@ from tests.unit.shapes.workloads import (
     spark_application,
     volcano_job,
 )
-from webhook.config.workloads_section import built_in_kinds
+from webhook.config.defaults import built_in_kinds
 from webhook.model.reading import Manifest
 from webhook.model.workloads.place import Place
 from webhook.model.workloads.pod import Pod

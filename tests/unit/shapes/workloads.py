@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.admission.opted_in.worlds import EVERY
+from webhook.config.defaults import built_in_kinds
 from webhook.config.settings import Settings
 from webhook.config.shape_document import read_shape
-from webhook.config.workloads_section import built_in_kinds
 from webhook.errors import Problem
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import SHAPED_WORKLOADS

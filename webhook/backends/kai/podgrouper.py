@@ -45,8 +45,7 @@ _DELAYED = "WaitForWorkersReady"
 _OPTIONAL = Version(0, 18)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """A field of a workload for which podgrouper makes no PodGroup, or one that never starts. `until` is the version of
     KAI from which on it is right, if there is one.
     """

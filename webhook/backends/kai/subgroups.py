@@ -7,15 +7,13 @@ Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info (2026-08).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.reading import integer, mapping, sequence, text
 
 
-@dataclass(frozen=True, slots=True)
-class SubGroup:
+class SubGroup(NamedTuple):
     """One subgroup; the root of the tree has no name. `pods` is its minMember, `groups` its minSubGroup."""
 
     name: str

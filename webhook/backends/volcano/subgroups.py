@@ -6,16 +6,14 @@ Source: volcano-sh/volcano, pkg/scheduler/api/sub_job_info.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.reading import integer, mapping, sequence, text
 from webhook.model.stored_object import StoredObject
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """One subgroup policy, and its path."""
 
     name: str

@@ -58,8 +58,7 @@ class PodSet:
     min_count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """How Kueue holds a workload or pods.
 
     `queue` is the name of the LocalQueue, None if Kueue holds the workload without one. `path` is where the object

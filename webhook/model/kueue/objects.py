@@ -14,8 +14,7 @@ from webhook.model.keys import ObjectKey
 from webhook.model.kueue import keys
 
 
-@dataclass(frozen=True, slots=True)
-class LocalQueue:
+class LocalQueue(NamedTuple):
     """A LocalQueue: its ClusterQueue, and whether Kueue admits workloads by it. `active` is None for a queue that Kueue
     has not seen yet. `message` is Kueue's reason.
     """
@@ -42,8 +41,7 @@ class FlavorQuota(NamedTuple):
     lending: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterQueue:
+class ClusterQueue(NamedTuple):
     """A ClusterQueue. `flavors` are the names of its flavors, each once and in order, `quotas` their amounts (None if
     there are too many to keep), `checks` the names of its admission checks, and `namespaces` its namespaceSelector:
     True selects every namespace, False none, None some.
@@ -65,15 +63,13 @@ class ClusterQueue:
         return self.stop_policy != keys.NO_STOP
 
 
-@dataclass(frozen=True, slots=True)
-class Cohort:
+class Cohort(NamedTuple):
     """A Cohort and its parent."""
 
     parent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceFlavor:
+class ResourceFlavor(NamedTuple):
     """A ResourceFlavor. With a `topology`, Kueue chooses the nodes of the pods. `node_labels` become their
     nodeSelector; None if there are too many to keep.
     """
@@ -82,8 +78,7 @@ class ResourceFlavor:
     node_labels: tuple[tuple[str, str], ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionCheck:
+class AdmissionCheck(NamedTuple):
     """An AdmissionCheck: the name of its controller, and whether that is active."""
 
     controller: str | None = None
@@ -139,8 +134,7 @@ class Evictions:
     cause: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KueueWorkload:
+class KueueWorkload(NamedTuple):
     """A Workload of Kueue, not to be confused with a Workload of scheduling.k8s.io. `cluster_queue` is the one that has
     reserved its quota.
     """

@@ -6,7 +6,7 @@ In a cluster only those that Rollcall has recorded are watched: Rollcall's label
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from webhook.model.bounds import KEPT_BYTES, Packed, names_kept
 from webhook.model.kept_fields import template_fields
@@ -31,8 +31,7 @@ from webhook.model.workloads.trainjob import Runtime, TrainJob, train_job_of
 from webhook.model.workloads.workload import OptedInWorkload
 
 
-@dataclass(frozen=True, slots=True)
-class KnownWorkload:
+class KnownWorkload(NamedTuple):
     """What an opted-in workload's pods and owned objects depend on. `no_gang` is the reason why Rollcall makes no gang
     for it. `train_job` is the TrainJob that made it. `names` are the names of its gangs and their members; None if
     there are more than the limit. No gang needs pods of the parts in `spare`. `together` has the roles of which

@@ -8,8 +8,8 @@ kind are those that its WorkloadShape says.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from webhook.model.capabilities import Use
 from webhook.model.changes import value_at
@@ -87,8 +87,7 @@ class OptedInGang(PodGang):
         return self.workload.kind
 
 
-@dataclass(frozen=True, slots=True)
-class NoGang:
+class NoGang(NamedTuple):
     """Why Rollcall does not make the gang objects of a workload: others make them, or a hindrance exists. `is_made`
     means that Rollcall makes those of an object that the workload's controller makes.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from webhook.model.reading import Malformed
 from webhook.model.workloads.shapes.path import Scope, ShapePath
@@ -11,8 +11,7 @@ from webhook.model.workloads.shapes.path import Scope, ShapePath
 Scalar = str | int | bool
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """A comparison of the value at `path`, or of `default` if there is none. Exactly one of the other fields is set:
     it is one of `values`, it is none of `others`, or it `exists`. An empty text does not exist.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from webhook.model.fields import FieldPath
 from webhook.model.record import SCHEDULER_LABEL
@@ -17,8 +17,7 @@ WorkloadKey = tuple[str, str, str, str]
 _IN_PYTHON = frozenset(resource.api.kind for resource in GANG_KINDS)
 
 
-@dataclass(frozen=True, slots=True)
-class GangSize:
+class GangSize(NamedTuple):
     """The pods of a workload that are created without waiting for others. `most` is their number, and `later` that of
     the pods which wait for them. The gang needs `needed` of them, None if the shape does not say. With the pods outside
     the gang that come at the same time these are `enough`. `name` is the object that creates them: the workload, or the
@@ -87,7 +86,7 @@ def gang_sizes(workloads: Iterable[ShapedWorkload], groups: Mapping[WorkloadKey,
         left_to = [one for one in made.get(key, ()) if one.resource.api.kind == workload.left_to]
         size = gang_size(left_to[0] if left_to else workload) if len(left_to) <= 1 else None
         if size is not None:
-            found[key] = replace(size, uid=workload.uid, groups=number)
+            found[key] = size._replace(uid=workload.uid, groups=number)
     return found
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -55,8 +54,7 @@ class Scope(NamedTuple):
     entry: Found | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShapePath:
+class ShapePath(NamedTuple):
     """A path. `of_entry` means that it begins at the entry of `each` and not at the workload."""
 
     text: str

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, text
@@ -44,8 +44,7 @@ class Until(StrEnum):
     COMPLETE = "complete"
 
 
-@dataclass(frozen=True, slots=True)
-class PartName:
+class PartName(NamedTuple):
     """The name of a part: `literal`, or the text at `path`, or the key of its entry, which may be put in lower case."""
 
     literal: str = ""
@@ -60,8 +59,7 @@ class PartName:
         return self.literal if self.path is None else text(self.path.value(scope)) or ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChainLink:
+class ChainLink(NamedTuple):
     """An object between a pod and its workload. `name` is its name, with `{workload}` for the name of the workload and
     `{label:KEY}` for a label of the pod. `selector` narrows which objects of the kind are watched.
     """
@@ -79,8 +77,7 @@ class ChainLink:
         return found if found and name == f"{before}{found}{after}" else None
 
 
-@dataclass(frozen=True, slots=True)
-class PodShape:
+class PodShape(NamedTuple):
     """How the pods of a part are known: by their controllers, nearest first, without the workload itself, and by their
     labels. The label `name_label` has the name of the part; the others have fixed values.
     """
@@ -90,8 +87,7 @@ class PodShape:
     name_label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PartShape:
+class PartShape(NamedTuple):
     """One template of a workload, or one for each entry at `each`. It exists if `when` holds. `templates` are places of
     its pod template, of which the first that exists counts; with `flat` it is no template, but an object with the
     fields of one, of which those of the pod's spec may be in another object at `spec`. `pods` are created, and the
@@ -134,8 +130,7 @@ class PartShape:
         return None if found is None else found.count
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """What follows if `when` holds in a workload, or in an entry at `each`: it is about the value at `at`. `system`
     reads the gang that something else makes.
     """
@@ -152,8 +147,7 @@ class Statement:
         return _scopes(self.each, self.when, scope)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorGroups:
+class OperatorGroups(NamedTuple):
     """The PodGroup that the workload's own operator writes: the path of the minimum that the workload asks it for, and
     when it writes none, or one without a minimum, because the workload is over. `scheduler` is the path of the
     scheduler that the operator writes on pods that name none.
@@ -164,8 +158,7 @@ class OperatorGroups:
     finished: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(NamedTuple):
     """A label or annotation that the workload's operator writes on what it makes, from the text at `path`, or from
     `default` without one, if `when` holds.
     """
@@ -180,8 +173,7 @@ class Carried:
         return (text(self.path.value(scope)) or self.default or None) if all_hold(self.when, scope) else None
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadShape:
+class WorkloadShape(NamedTuple):
     """One kind of workload, as it is written in `versions`, the version of `resource` first. A kind whose versions have
     different paths has several shapes, its forms.
     """
