@@ -309,7 +309,7 @@ def test_a_set_without_gangs_can_be_changed_and_one_with_unknown_gangs_cannot() 
     ("version", "names"), [(None, ["kai/group-name"]), ("0.16.8", ["kai/group-name"]), ("0.17.2", [])]
 )
 def test_a_name_in_two_namespaces_is_no_trap_from_the_fix_on(version: str | None, names: list[str]) -> None:
-    stated = {} if version is None else {"schedulerVersion": version}
+    stated: dict[str, Any] = {} if version is None else {"schedulerVersion": version}
     facts = replace(FACTS, kai_pod_groups=QueuedGroups({("other", "demo"): QueuedGroup(None)}))
     group = pod_group(name="demo", queue="team-a")
     assert [rule for rule in rules(judged(group, facts=facts, **stated)) if rule == "kai/group-name"] == names
