@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from contextlib import suppress
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -45,8 +46,7 @@ class SlowWatch:
 
         for verb in ("GET", "POST", "PUT", "PATCH", "DELETE"):
             setattr(Handler, f"do_{verb}", passed)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
@@ -84,14 +84,14 @@ class SlowWatch:
         connection = HTTPSConnection(str(there.hostname), int(there.port or 443), context=self._plane.tls)
         try:
             connection.request(request.command, request.path, body or None, headers)
-            self._reply(request, connection, connection.getresponse())
-        except (OSError, ValueError):
+            self._reply(request, connection.getresponse())
+        except (OSError, ValueError, HTTPException):
             # One of the two sides is gone.
             request.close_connection = True
         finally:
             connection.close()
 
-    def _reply(self, request: BaseHTTPRequestHandler, connection: HTTPConnection, found: HTTPResponse) -> None:
+    def _reply(self, request: BaseHTTPRequestHandler, found: HTTPResponse) -> None:
         watches = "watch=true" in request.path or "watch=1" in request.path
         request.send_response(found.status)
         for key, value in found.getheaders():
@@ -114,30 +114,33 @@ class SlowWatch:
 
     def _hold_back(self, request: BaseHTTPRequestHandler, found: HTTPResponse) -> None:
         """Pass on each part of a watch so many seconds after it came, in its order."""
-        parts: deque[tuple[float, bytes]] = deque()
-        came, ended = threading.Event(), threading.Event()
+        parts: SimpleQueue[tuple[float, bytes]] = SimpleQueue()
 
-        def read() -> None:
-            try:
-                while chunk := found.read1(_CHUNK_BYTES):
-                    parts.append((time.monotonic(), chunk))
-                    came.set()
-            except (OSError, ValueError):
-                # The proxy has closed the connection.
-                pass
-            ended.set()
-            came.set()
+        def send() -> None:
+            with suppress(OSError, ValueError):
+                while (part := parts.get())[1]:
+                    if (left := part[0] + self.seconds - time.monotonic()) > 0:
+                        self.late += 1
+                        threading.Event().wait(left)
+                    _send(request, part[1])
 
-        threading.Thread(target=read, daemon=True).start()
-        while not ended.is_set() or parts:
-            came.wait()
-            came.clear()
-            while parts:
-                at, chunk = parts.popleft()
-                if (left := at + self.seconds - time.monotonic()) > 0:
-                    self.late += 1
-                    threading.Event().wait(left)
-                _send(request, chunk)
+        sender = threading.Thread(target=send, daemon=True)
+        sender.start()
+        try:
+            while chunk := found.read1(_CHUNK_BYTES):
+                parts.put((time.monotonic(), chunk))
+        finally:
+            parts.put((0.0, b""))
+            sender.join()
+
+
+class _Server(ThreadingHTTPServer):
+    """Says nothing of schedulers that go away."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
 
 
 def _send(request: BaseHTTPRequestHandler, chunk: bytes) -> None:
