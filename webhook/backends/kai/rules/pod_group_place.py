@@ -4,7 +4,7 @@ none of these.
 
 from __future__ import annotations
 
-from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE, NON_PREEMPTIBLE
+from webhook.backends.kai.keys import FIXED, LABEL_NODE_POOL, LABEL_QUEUE, NON_PREEMPTIBLE
 from webhook.backends.kai.rules.examples import pod_group
 from webhook.backends.kai.rules.pod_group import pod_group_rule
 from webhook.backends.kai.rules.queue import QUEUES, judge_node_pools, unserved_pool
@@ -17,11 +17,8 @@ from webhook.model.keys import Needed
 from webhook.model.known_objects import KaiQueue, PriorityClass, QueuedGroup, QueuedGroups
 from webhook.model.reading import text
 from webhook.model.stored_object import StoredObject
-from webhook.model.version import Version
 from webhook.validators.registry import Example, Results
 
-# The first release that is known to identify PodGroups with their namespace, of those that Rollcall works with.
-_NAMESPACED = Version(0, 17, 2)
 _QUEUES = ClusterFacts(
     kai_queues={
         "research": KaiQueue(None),
@@ -139,7 +136,7 @@ def group_name(found: StoredObject, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8; fixed by #2095 (2026-08),
     in v0.17 by #2138, after v0.17.1. Releases of v0.14 and v0.16 after 2026-09-10 have it as well.
     """
-    if context.scheduler_version is not None and context.scheduler_version >= _NAMESPACED:
+    if context.scheduler_version is not None and context.scheduler_version >= FIXED:
         return
     path, groups = METADATA / "name", context.facts.kai_pod_groups
     if groups is None:
@@ -151,8 +148,8 @@ def group_name(found: StoredObject, context: RuleContext) -> Results:
             at=path,
             found=found.name,
             why=f"namespace {other} has a PodGroup with that name, "
-            f"and KAI before {_NAMESPACED} starts only half of each gang",
-            remedy=f"use a name that is unique in the cluster, or set schedulerVersion if {_NAMESPACED} or newer runs",
+            f"and KAI before {FIXED} starts only half of each gang",
+            remedy=f"use a name that is unique in the cluster, or set schedulerVersion if {FIXED} or newer runs",
         )
 
 
