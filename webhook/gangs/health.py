@@ -283,7 +283,7 @@ def _though_it_waits_for_nothing(seen: Observed, state: State, record: Record | 
         # It runs on, and the pods that replace others are no gang.
         yield removed
     if state is State.STARTED and not isinstance(seen.podgang, OptedInGang):
-        yield from waiting_for_resync(seen.podgang, [*seen.roster.members, *seen.roster.unnamed], seen.now)
+        yield from waiting_for_resync(seen.podgang, seen.roster)
 
 
 def _before_its_scheduler(seen: Observed, counted: Sequence[Tally], profile: Profile | None) -> Iterator[HoldReason]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from webhook.gangs.escapes import Escaped
@@ -26,8 +25,6 @@ _NAMED = 3
 _OF_NODES = "nodes are available"
 # Part of scheduler-plugins' message for a pod that gave up its node because another pod of the gang found none.
 _OF_ANOTHER = "rejection in "
-# Grove removes its gate within seconds, unless it misses the moment.
-RESYNC_AFTER = timedelta(seconds=30)
 # The reason of a pod that a plugin of the scheduler keeps from being tried (KEP-5501, beta announced for 1.35). The
 # scheduler removes it when the plugin lets the pod pass.
 _NOT_READY = "NotReadyForScheduling"
@@ -113,22 +110,16 @@ def gated(
         yield HoldReason(Reason.GATED, f"{_have(pods)} the gate {gate}{since}", _who_lifts(gate, pods[0]))
 
 
-def waiting_for_resync(podgang: PodGang, pods: Iterable[GangPod], now: datetime) -> Iterator[HoldReason]:
-    """Pods of a gang that has started, which Grove's gate still holds although Grove needs nothing more to remove it:
-    it learns of that at its next resync (ai-dynamo/grove#847).
+def waiting_for_resync(podgang: PodGang, roster: Roster) -> Iterator[HoldReason]:
+    """Pods of a gang that has started, which Grove's gate still holds: those that the PodGang does not name yet, and
+    those that it names (ai-dynamo/grove#847).
     """
-    held = [pod for pod in pods if pod.counts and grove.GATE in pod.gates]
-    if held and _age(held, now) >= RESYNC_AFTER:
-        why = f"{_have(held)} the gate {grove.GATE}{_since(held)}, and the gang has started without"
-        yield HoldReason(Reason.GATED, why, f"Grove's operator removes it: {_resync(podgang)}")
-
-
-def _age(pods: Iterable[GangPod], now: datetime) -> timedelta:
-    """How long the oldest of these pods exists; 0 if that is not known."""
-    try:
-        return now - min(datetime.fromisoformat(pod.created) for pod in pods)
-    except (TypeError, ValueError):
-        return timedelta(0)
+    for pods, names_them in ((roster.unnamed, False), (roster.members, True)):
+        held = [pod for pod in pods if pod.counts and grove.GATE in pod.gates]
+        if held:
+            why = f"{_have(held)} the gate {grove.GATE}{_since(held)}, and the gang has started without"
+            waits = f"Grove's operator adds the pods to the PodGang, and then removes it: {_resync(podgang)}"
+            yield HoldReason(Reason.GATED, why, _who_lifts(grove.GATE, held[0]) if names_them else waits)
 
 
 def _since(pods: Iterable[GangPod]) -> str:

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.gated_pods import GROVES, pod
-from tests.unit.reconciler.grove import name_pods
+from tests.unit.reconciler.grove import grove_pod, name_pods, put_pods
 from tests.unit.reconciler.running_reconciler import SETS, looked, names, running, sample, world
 from tests.unit.worlds import koordinator
 from tests.waiting import until
@@ -58,6 +58,16 @@ async def test_the_trigger_of_the_set_is_changed_until_grove_names_the_pods() ->
     stored = cluster.get(SETS, "team-a", "demo")
     assert stored is not None
     assert set(stored["metadata"]["annotations"]) == {"grove.io/reconcile-trigger"}
+
+
+async def test_the_further_pods_of_a_running_gang_are_told_and_remedied() -> None:
+    cluster = world("demo-0-a")
+    put_pods(cluster, grove_pod("p", nodeName="n1"), grove_pod("q", nodeName="n1"))
+    async with running(cluster, settings=remedying("groveGate")) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"] and found.idle)
+        cluster.put(PODS, pod("late", GROVES))
+        await until(lambda: trigger(cluster) is not None)
+        await until(lambda: "GangGated" in {event["reason"] for event in cluster.events})
 
 
 @pytest.mark.parametrize("causes", [(), ("forgotten", "objectLeft", "oldMembership")])
