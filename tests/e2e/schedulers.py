@@ -74,12 +74,18 @@ def _start_kube(plane: ControlPlane, *options: str) -> Program:
     return plane.workplace.start("kube-scheduler", command, revived=plane.version == "1.35")
 
 
-def _koordinator(plane: ControlPlane, quotas: Manifest | None = None) -> Program:
+def start_behind(plane: ControlPlane, kubeconfig: Path) -> Program:
+    """Start koord-scheduler with that way to the API server. Raises FileNotFoundError as `start_scheduler` does."""
+    return _koordinator(plane, kubeconfig=kubeconfig)
+
+
+def _koordinator(plane: ControlPlane, quotas: Manifest | None = None, kubeconfig: Path | None = None) -> Program:
     """`quotas` are arguments of the plugin ElasticQuota, which is off without any."""
+    kubeconfig = kubeconfig or plane.kubeconfig
     found = program("koord-scheduler", "koordinator-1.8")
     if found is None:
         raise FileNotFoundError("there is no koord-scheduler among the programs")
-    config = plane.folder / "koord-scheduler.yaml"
+    config = kubeconfig.with_suffix(".koord-scheduler.yaml")
     plugins: Manifest = {point: {"enabled": [{"name": "Coscheduling"}]} for point in _COSCHEDULING}
     plugins["queueSort"] = {"disabled": [{"name": "*"}], "enabled": [{"name": "PrioritySort"}]}
     arguments = {
@@ -97,15 +103,15 @@ def _koordinator(plane: ControlPlane, quotas: Manifest | None = None) -> Program
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": str(plane.kubeconfig), **_FAST},
+        "clientConnection": {"kubeconfig": str(kubeconfig), **_FAST},
         "profiles": [{"schedulerName": "koord-scheduler", "plugins": plugins, "pluginConfig": configs}],
     }
     config.write_text(yaml.safe_dump(content))
     command: list[str | Path] = [
         found,
         f"--config={config}",
-        f"--authentication-kubeconfig={plane.kubeconfig}",
-        f"--authorization-kubeconfig={plane.kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
         "--authentication-skip-lookup=true",
         "--enable-network-topology-manager=true",
         "--secure-port=0",

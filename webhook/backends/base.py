@@ -129,6 +129,9 @@ class Backend(GangScheduler, ABC, Generic[S]):
     # An extra instruction for a gang that the scheduler holds without a visible reason, if the scheduler is known to do
     # that. It is appended to the remedy.
     when_held: ClassVar[str] = ""
+    # Whether its scheduler changes the status of a gang object when it has seen a raised minimum, and writes it only
+    # over the version that it has read: then a status that changes after the raise proves that it has seen the raise.
+    shows_raises: ClassVar[bool] = False
     # What makes it try a gang again that it has forgotten; None if it is not known to forget any.
     wake: ClassVar[Wake | None] = None
     # The systems whose gang memberships on a pod this scheduler reads, as named in `webhook.model.claims`.

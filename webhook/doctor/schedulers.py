@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from webhook.backends.coscheduling.backend import CoschedulingBackend
+from webhook.backends.kai.keys import FIXED as KAI_FIXED
 from webhook.backends.kai.keys import NAME as KAI
 from webhook.backends.koordinator.keys import NAME as KOORDINATOR
 from webhook.backends.volcano.keys import NAME as VOLCANO
@@ -39,6 +40,7 @@ _IMAGES = {
 # A leader renews every two seconds.
 _SILENCE = timedelta(minutes=2)
 _KOORD = {"name": KOORDINATOR}
+_KAI_IMAGE, _ON_KAI = "ghcr.io/kai-scheduler/kai-scheduler/scheduler", configured({"name": KAI})
 
 
 class Process(NamedTuple):
@@ -135,6 +137,31 @@ def _contradiction(profile: Profile, process: Process, runs: Version) -> Symptom
             f"set schedulerVersion: {runs} for profile {profile.name}, or install {stated}",
         )
     return None
+
+
+@check(
+    "schedulers/kai-fixes",
+    level=Level.WARNING,
+    passes=lambda: installed(deployment("kai-scheduler-default", f"{_KAI_IMAGE}:v0.17.2"), settings=_ON_KAI),
+    fails=lambda: installed(deployment("kai-scheduler-default", f"{_KAI_IMAGE}:v0.16.8"), settings=_ON_KAI),
+)
+def kai_fixes(snapshot: Snapshot) -> Symptoms:
+    """KAI is 0.17.2 or newer. Older releases may start a gang in part: where pods are collected, a subgroup below its
+    minimum is not held back (#2096). They also take two PodGroups of one name in two namespaces for one (#2095). The
+    fix of #2095 alone was backported, to 0.16 among others, after 2026-09-09; which release has it first was not read.
+
+    Source: kai-scheduler/KAI-Scheduler, pull requests 2095, 2096, 2137, 2138, 2152.
+    """
+    for process in _processes(snapshot, KAI) if KAI in snapshot.settings.profiles else ():
+        runs = Version.parse(process.tag)
+        if runs is not None and runs < KAI_FIXED:
+            yield Symptom(
+                process.where,
+                f"it runs {runs}",
+                "a gang may start in part (KAI-Scheduler#2096), and two PodGroups of one name in two namespaces may "
+                "count as one (#2095)",
+                f"install {KAI_FIXED} or newer",
+            )
 
 
 def _colocation(scheduler: str) -> Manifest:

@@ -25,7 +25,17 @@ from webhook.gangs.object_reasons import object_reasons, removed_record
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import SkipReason, decided, is_groves, recorded
 from webhook.gangs.pod import GangPod
-from webhook.gangs.pod_reasons import Tally, astray, gated, migration, tallies, too_few, unowned, unscheduled
+from webhook.gangs.pod_reasons import (
+    Tally,
+    astray,
+    gated,
+    migration,
+    tallies,
+    too_few,
+    unowned,
+    unscheduled,
+    waiting_for_resync,
+)
 from webhook.gangs.rule_reasons import rule_reasons
 from webhook.gangs.waiting_gang import Waiting
 from webhook.gangs.writers import Writer, writer_of
@@ -272,6 +282,8 @@ def _though_it_waits_for_nothing(seen: Observed, state: State, record: Record | 
     if state is State.STARTED and is_unrecorded and (removed := removed_record(seen)) is not None:
         # It runs on, and the pods that replace others are no gang.
         yield removed
+    if state is State.STARTED and not isinstance(seen.podgang, OptedInGang):
+        yield from waiting_for_resync(seen.podgang, seen.roster)
 
 
 def _before_its_scheduler(seen: Observed, counted: Sequence[Tally], profile: Profile | None) -> Iterator[HoldReason]:

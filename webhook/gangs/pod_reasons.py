@@ -77,9 +77,9 @@ def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPo
         has = f"{member.name} has {_pods(there)} of the {member.min_replicas} that it needs to start"
         look = f"kubectl describe {kind} {of or member.name} -n {podgang.namespace}"
         if there + len(late) >= member.min_replicas:
-            why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet"
+            why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet{_since(late)}"
             yield HoldReason(
-                Reason.UNNAMED, why, "Grove's operator adds the pods that it made to the PodGang; read its log"
+                Reason.UNNAMED, why, f"Grove's operator adds the pods that it made to the PodGang; {_resync(podgang)}"
             )
         elif gone:
             missing = "this pod no longer exists" if len(gone) == 1 else "these pods no longer exist"
@@ -106,8 +106,40 @@ def gated(
         if known is not None:
             yield known
             continue
-        has = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) still {'has' if len(pods) == 1 else 'have'}"
-        yield HoldReason(Reason.GATED, f"{has} the gate {gate}", _who_lifts(gate, pods[0]))
+        since = _since(pods) if gate == grove.GATE else ""
+        yield HoldReason(Reason.GATED, f"{_have(pods)} the gate {gate}{since}", _who_lifts(gate, pods[0]))
+
+
+def waiting_for_resync(podgang: PodGang, roster: Roster) -> Iterator[HoldReason]:
+    """Pods of a gang that has started, which Grove's gate still holds: those that the PodGang does not name yet, and
+    those that it names (ai-dynamo/grove#847).
+    """
+    for pods, names_them in ((roster.unnamed, False), (roster.members, True)):
+        held = [pod for pod in pods if pod.counts and grove.GATE in pod.gates]
+        if held:
+            why = f"{_have(held)} the gate {grove.GATE}{_since(held)}, and the gang has started without"
+            waits = f"Grove's operator adds the pods to the PodGang, and then removes it: {_resync(podgang)}"
+            yield HoldReason(Reason.GATED, why, _who_lifts(grove.GATE, held[0]) if names_them else waits)
+
+
+def _since(pods: Iterable[GangPod]) -> str:
+    """Since when the oldest of these pods has its gates: pods only get them when they are created."""
+    created = min((pod.created for pod in pods if pod.created), default="")
+    return f" since {created}" if created else ""
+
+
+def _resync(podgang: PodGang) -> str:
+    """When Grove notices that it may go on, and how it does at once."""
+    owner = podgang.pod_clique_set
+    name = owner.name if owner is not None else "NAME"
+    command = (
+        f"kubectl annotate podcliqueset {name} -n {podgang.namespace} {grove.RECONCILE_TRIGGER}=$(date +%s) --overwrite"
+    )
+    return f"at its next resync, within {grove.RESYNC_MINUTES} minutes (grove#847), or at once: {command}"
+
+
+def _have(pods: Sequence[GangPod]) -> str:
+    return f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) still {'has' if len(pods) == 1 else 'have'}"
 
 
 # Kueue's gates on pods that it has not admitted.
@@ -139,7 +171,10 @@ def _who_lifts(gate: str, pod: GangPod) -> str:
         )
     if gate != grove.GATE:
         return "the system that added it must remove it"
-    return "Grove's operator removes it when the PodGang names the pod; read its log"
+    return (
+        f"Grove's operator removes it when the PodGang names the pod, and tries again at its next resync, within "
+        f"{grove.RESYNC_MINUTES} minutes (grove#847); read its log"
+    )
 
 
 def migration(workload: PodCliqueSet) -> Iterator[HoldReason]:

@@ -24,6 +24,7 @@ from webhook.gangs.observed import Observed
 from webhook.gangs.plan import SkipReason, plan
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_reasons import tallies
+from webhook.model import grove
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.workloads.place import label_value
@@ -50,6 +51,8 @@ class RemedyCause(StrEnum):
     OBJECT_LEFT = "objectLeft"
     # A pod names a group that is no longer its own.
     OLD_MEMBERSHIP = "oldMembership"
+    # Grove has not noticed pods that it made, and keeps its gate on them until its next resync.
+    GROVE_GATE = "groveGate"
 
 
 class Act(StrEnum):
@@ -59,6 +62,7 @@ class Act(StrEnum):
     REPLACE = "replace"
     RELEASE = "release"
     DELETE = "delete"
+    TRIGGER = "trigger"
 
 
 class Remedy(NamedTuple):
@@ -114,6 +118,8 @@ def may_need_remedy(health: GangHealth) -> bool:
     reasons = {one.reason for one in health.obstacles}
     if Reason.OBJECT_LEAVING in reasons or any(one.escape is Escape.FOREIGN for one in health.escaped):
         return True
+    if Reason.UNNAMED in reasons or any(grove.GATE in one.why for one in health.obstacles):
+        return True
     return _lacks_nothing(health)
 
 
@@ -138,6 +144,7 @@ def _remedies(health: GangHealth, seen: Observed, tried: int, excepted: Excepted
         return
     yield from _left_objects(seen)
     yield from _old_members(health, profile, excepted)
+    yield from _unnamed_pods(seen)
     if _lacks_nothing(health):
         yield from _forgotten(health, seen, profile, tried, excepted)
 
@@ -175,6 +182,20 @@ def _old_members(health: GangHealth, profile: Profile, excepted: Excepted) -> It
     if pods:
         found = f"{_names(pods)}: on no node, and marked for a group that is not that of the gang"
         yield Remedy(RemedyCause.OLD_MEMBERSHIP, Act.REPLACE, found, _deleted(pods), None, pods)
+
+
+def _unnamed_pods(seen: Observed) -> Iterator[Remedy]:
+    """Pods with Grove's gate that the PodGang does not name: Grove names them when it reconciles their PodCliqueSet,
+    and then removes the gate.
+    """
+    owner = seen.podgang.pod_clique_set
+    pods = [pod for pod in seen.roster.unnamed if pod.counts and grove.GATE in pod.gates]
+    if pods and owner is not None and owner.uid is not None:
+        found = f"{_names(pods)}: made by Grove, and not named by the PodGang yet, so that Grove's gate stays"
+        done = f"annotated PodCliqueSet {owner.name} with {grove.RECONCILE_TRIGGER}, so that Grove reconciles it"
+        metadata = {"name": owner.name, "namespace": seen.podgang.namespace, "uid": owner.uid}
+        target = {"apiVersion": owner.api_version, "kind": owner.kind, "metadata": metadata}
+        yield Remedy(RemedyCause.GROVE_GATE, Act.TRIGGER, found, done, target)
 
 
 def _forgotten(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
 from webhook.clock import MACHINE_CLOCK, Clock
@@ -83,6 +85,8 @@ class Store:
         self._started: set[ObjectKey] = set()
         # Why groups were not placed, by a condition of their own.
         self._not_placed: dict[ObjectKey, Manifest] = {}
+        # Those with a minimum that this process raised: a digest of the status then, None once it has changed.
+        self._at_raise: dict[ObjectKey, bytes | None] = {}
         # The controller of each object that Rollcall manages, by uid. Anyone may write objects that name a gang, so
         # no others are unpacked for it.
         self._owners: dict[ObjectKey, str] = {}
@@ -164,9 +168,17 @@ class Store:
         """Follow, until cancelled."""
         await self._watch.run()
 
-    def put(self, raw: Manifest) -> None:
-        """Store the response of a write now; the watch delivers the same object later."""
+    def put(self, raw: Manifest, *, raised: bool = False) -> None:
+        """Store the response of a write now; the watch delivers the same object later. `raised`: the write raised a
+        minimum.
+        """
+        if raised:
+            self._at_raise[key_of(raw)] = _digest(raw.get("status"))
         self._watch.put(raw)
+
+    def has_new_status(self, key: ObjectKey) -> bool:
+        """Whether the status of an object has changed since this process raised its minimum."""
+        return self._at_raise.get(key, b"") is None
 
     def _read(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
         metadata = mapping(raw.get("metadata"))
@@ -182,6 +194,8 @@ class Store:
             self._started.add(key)
         else:
             self._started.discard(key)
+        if (before := self._at_raise.get(key)) is not None and before != _digest(raw.get("status")):
+            self._at_raise[key] = None
         if (condition := _not_placed(raw)) is not None:
             self._not_placed[key] = condition
         else:
@@ -207,6 +221,7 @@ class Store:
         if found is None:
             self._started.discard(key)
             self._not_placed.pop(key, None)
+            self._at_raise.pop(key, None)
         self._changed(key, {one for one in (before, whose) if one is not None})
 
 
@@ -236,6 +251,10 @@ def _set_of(namespace: str, podgang: Manifest) -> ObjectKey | None:
     except Malformed:
         return None
     return None if workload is None else (namespace, workload)
+
+
+def _digest(status: Any) -> bytes:
+    return sha256(json.dumps(status, sort_keys=True).encode("utf-8", "surrogatepass")).digest()
 
 
 def _has_started(raw: Manifest) -> bool:

@@ -71,6 +71,9 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     if "oldMembership" in settings.remedies.causes:
         pods += ["get", "delete"]
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
+    if "groveGate" in settings.remedies.causes:
+        sets = POD_CLIQUE_SETS.resource
+        rules.append({"apiGroups": [sets.api.group], "resources": [sets.plural], "verbs": ["patch"]})
     # One is read, and its status written, for the condition of a PodGang that lost pods.
     podgangs = POD_GANGS.resource
     rules += [

@@ -34,7 +34,7 @@ _NAMESPACE = "{{ .Release.Namespace }}"
 _ALWAYS = "always"
 _ESCAPES = frozenset({"unmutated", "stale", "foreign"})
 # The remedies that need rights of their own.
-_REMEDIES = ("forgotten", "oldMembership")
+_REMEDIES = ("forgotten", "oldMembership", "groveGate")
 _PARTS = ("apiGroups", "resources", "resourceNames")
 
 

@@ -7,7 +7,7 @@ PodGang: PodCliques keep their names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from webhook.model import grove
@@ -26,6 +26,8 @@ DIVIDED_ANNOTATION = "rollcall.dev/divided"
 GIVEN_BACK_ANNOTATION = "rollcall.dev/given-back"
 # On a gang object that was lost while its gang ran, and created again with minimums that the pods on nodes meet.
 RESTORED_ANNOTATION = "rollcall.dev/restored"
+# On a gang object whose minimum was raised in place: when, as RFC 3339 with microseconds. It is written with the raise.
+RAISED_ANNOTATION = "rollcall.dev/raised"
 # The value of app.kubernetes.io/managed-by: apply and prune touch only objects with this label.
 MANAGED_BY_ROLLCALL = "rollcall"
 
@@ -83,6 +85,33 @@ def group_conditions(objects: Iterable[Manifest]) -> Iterator[GroupCondition]:
         if (condition := not_placed(one)) is not None
     ]
     return iter(sorted(found))
+
+
+def is_raised(desired: Any, live: Any) -> bool:
+    """Whether a number in the spec `desired` is larger than in the spec `live`, or has no counterpart there: a minimum
+    was raised, or a member is new. Entries of lists are compared by name.
+    """
+    if isinstance(desired, Mapping):
+        before = live if isinstance(live, Mapping) else EMPTY
+        return any(is_raised(value, before.get(key)) for key, value in desired.items())
+    if isinstance(desired, list | tuple):
+        before = _by_name(live if isinstance(live, list | tuple) else ())
+        return any(is_raised(entry, before.get(key)) for key, entry in _by_name(desired).items())
+    if not isinstance(desired, int) or isinstance(desired, bool):
+        return False
+    return desired > (live if isinstance(live, int) else 0)
+
+
+def _by_name(entries: Sequence[Any]) -> dict[Any, Any]:
+    return {
+        entry["name"] if isinstance(entry, Mapping) and "name" in entry else place: entry
+        for place, entry in enumerate(entries)
+    }
+
+
+def raised_at(live: Manifest | None) -> str | None:
+    """The value of `rollcall.dev/raised` of a gang object, None if it has none. Raises `Malformed`."""
+    return text(mapping(mapping(mapping(live).get("metadata")).get("annotations")).get(RAISED_ANNOTATION))
 
 
 def is_restored(live: Manifest | None) -> bool:

@@ -1,4 +1,4 @@
-"""Grove's keys: the labels, annotations, gates and domains that Rollcall reads and never writes.
+"""Grove's keys: the labels, annotations, gates and domains. Rollcall writes none of them but the trigger, for a remedy.
 
 Source: ai-dynamo/grove, operator/api/common/labels.go and operator/internal/mnnvl (main, 2026-08).
 """
@@ -32,6 +32,12 @@ TOPOLOGY_NAME = "grove.io/topology-name"
 MIGRATING = "PodGangMigrationInProgress"
 
 GATE = "grove.io/podgang-pending-creation"
+# On a PodCliqueSet: Grove's operator reconciles it when the value changes. Source: ai-dynamo/grove,
+# operator/internal/controller/podcliqueset/register.go (fcc3b3bb).
+RECONCILE_TRIGGER = "grove.io/reconcile-trigger"
+# How often Grove's operator reconciles a PodClique without any event. Source: ai-dynamo/grove,
+# operator/internal/constants (`PodCliqueStatusResyncInterval`, pull request 784).
+RESYNC_MINUTES = 3
 
 MNNVL_GROUP = "grove.io/mnnvl-group"
 # The value that removes a clique, a scaling group or a set from its parent's group.

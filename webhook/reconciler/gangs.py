@@ -21,14 +21,14 @@ from webhook.gangs.plan import UNWANTED, Plan, SkipReason, plan
 from webhook.gangs.pod import GangPod
 from webhook.gangs.stores import Store, Stores
 from webhook.model.frozen_changes import Frozen, Stage
-from webhook.model.gang_object import is_restored, unrestored
+from webhook.model.gang_object import RAISED_ANNOTATION, is_raised, is_restored, raised_at, unrestored
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.living_gang import living_gang
 from webhook.model.projections import POD_GANGS, key_of
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.events import Events
-from webhook.reconciler.gates import releasable
+from webhook.reconciler.gates import releasable, unseen_seconds
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.writer import REFUSALS, Writer
 from webhook.telemetry import spans
@@ -38,6 +38,8 @@ from webhook.telemetry.logs import log, outline
 LOOK_AGAIN_SECONDS = 5.0
 # Pause while pods block a new shape. No watch reports when they are gone, and each check sends requests.
 FROZEN_SECONDS = 15.0
+# Pause between two looks for the sign that a scheduler has seen a raised minimum. The check sends no request.
+SIGN_CHECK_SECONDS = 0.5
 # The field manager of fields that an earlier release does not send, and the API server does not let go.
 GIVEN_BACK_MANAGER = f"{FIELD_MANAGER}-given-back"
 # Number of gates removed in parallel: what an API server accepts from one client at a time.
@@ -157,12 +159,12 @@ class GangReconciler:
             self._metrics.asides.labels(planned.value).inc()
             if planned in {SkipReason.GROVE, SkipReason.EXTERNAL}:
                 # The writer of the objects holds the pods until they exist.
-                await self._open(podgang)
+                await self._open(podgang, None)
             pruned = await self._prune(podgang, (), self._kinds(())) if planned in UNWANTED else 0
             return ("written" if pruned else "inStep"), None
         done = await self._make(podgang, planned)
         if done[0] in {"written", "inStep"}:
-            await self._open(podgang)
+            return done[0], await self._open(podgang, planned)
         return done
 
     async def _gone(self, key: GangKey) -> tuple[str, float | None]:
@@ -193,21 +195,33 @@ class GangReconciler:
                     await self._writer.delete(store.resource, live)
         return "written", None
 
-    async def _open(self, podgang: PodGang) -> None:
-        """Remove the gate from the pods of a gang if nothing else holds them.
+    async def _open(self, podgang: PodGang, planned: Plan | None) -> float | None:
+        """Remove the gate from the pods of a gang if nothing else holds them. Returns the seconds after which to check
+        again whether the scheduler has seen a raised minimum of `planned`; None if no gate waits for that.
 
         All gates are removed together, so that a scheduler sees a part of the gang ungated only briefly.
         """
         pods = self._known.pods_of(podgang) if self._opens else None
-        if pods is None:
-            return
-        due = releasable(podgang, pods)
+        due = [] if pods is None else releasable(podgang, pods)
+        unseen = self._unseen_seconds(planned) if due and planned is not None else 0.0
+        if unseen > 0:
+            return min(unseen, SIGN_CHECK_SECONDS)
         for start in range(0, len(due), AT_ONCE):
             some = due[start : start + AT_ONCE]
             done = await asyncio.gather(*(self._writer.ungate(*one) for one in some), return_exceptions=True)
             for error in done:
                 if isinstance(error, BaseException):
                     raise error
+        return None
+
+    def _unseen_seconds(self, planned: Plan) -> float:
+        """For how many seconds the scheduler may still know a gang's objects with a minimum from before a raise."""
+        now, shows, longest = self._clock.now(), planned.profile.backend.shows_raises, 0.0
+        for desired in planned.objects:
+            store, key = self._stores.of(desired), key_of(desired)
+            shown = store.has_new_status(key)
+            longest = max(longest, unseen_seconds(store.objects.get(key), now, shows=shows, shown=shown))
+        return longest
 
     async def _make(self, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
         wanted = await self._wanted(planned, podgang)
@@ -297,7 +311,13 @@ class GangReconciler:
             namespace, name = one.key
             spec = {**one.manifest, "metadata": {"namespace": namespace, "name": name}}
             await self._writer.apply(one.store.resource, spec, GIVEN_BACK_MANAGER)
-        one.store.put(await self._writer.apply(one.store.resource, one.manifest))
+        raised = one.live is not None and is_raised(one.manifest["spec"], one.live.get("spec"))
+        # The time is written with the raise, so that it outlives this process.
+        at = self._clock.now().isoformat(timespec="microseconds") if raised else raised_at(one.live)
+        metadata = one.manifest["metadata"]
+        annotations = metadata["annotations"] | ({} if at is None else {RAISED_ANNOTATION: at})
+        manifest = {**one.manifest, "metadata": {**metadata, "annotations": annotations}}
+        one.store.put(await self._writer.apply(one.store.resource, manifest), raised=raised)
         return True
 
     async def _prune(self, podgang: PodGang, wanted: Iterable[_Wanted], kinds: Sequence[Store]) -> int:

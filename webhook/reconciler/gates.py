@@ -5,25 +5,37 @@ only have the gang's labels do not count, and keep their gate.
 
 Other controllers, such as Grove, remove their gates pod by pod. koord-scheduler 1.8 binds the pods that are already
 free, which is half a gang. So our gate is removed last, from all pods together.
+
+A scheduler that does not know yet that the gang's minimum was raised would bind some of the new pods. So the gates also
+wait until it has shown that it knows, or, where it shows nothing, for a pause.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Sequence
+from datetime import datetime
 from typing import Any
 
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
 from webhook.gangs.pod import OF_GANGS, OF_OPTED_IN_GANGS, GangPod, read_gang_pod, read_opted_in_pod
+from webhook.model.gang_object import raised_at
 from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import PODS
-from webhook.model.reading import Manifest
+from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.gang import GANG_LABEL
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import GATE
+
+# How long a scheduler that shows nothing has to see a raised minimum. A watch delivers within milliseconds. One that
+# broke is read again after one or two seconds (client-go starts with 0.8 s).
+SILENT_SECONDS = 5.0
+# The longest wait for the sign of a scheduler that shows it: client-go tries a broken watch again every 30 seconds at
+# the latest.
+SIGN_SECONDS = 30.0
 
 
 def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKey, int]]:
@@ -37,6 +49,21 @@ def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKe
     if held or any(there[label_value(member.name)] < member.min_replicas for member in podgang.members):
         return []
     return [(pod.key, pod.gate) for pod in pods if pod.gate is not None]
+
+
+def unseen_seconds(live: Manifest | None, now: datetime, *, shows: bool, shown: bool) -> float:
+    """For how many seconds the scheduler may still know this gang object with a minimum from before a raise.
+
+    `shows`: it is one that shows that it has seen a raise; `shown`: it has. A time that cannot be read, or lies in the
+    future, holds nothing: no gate waits for ever.
+    """
+    try:
+        raised = datetime.fromisoformat(raised_at(live) or "")
+        age = (now - raised).total_seconds()
+    except (Malformed, TypeError, ValueError):
+        return 0.0
+    pause = SIGN_SECONDS if shows else SILENT_SECONDS
+    return 0.0 if age < 0 or (shows and shown) else max(pause - age, 0.0)
 
 
 def without_gate(namespace: str, name: str, index: int) -> requests.Write:

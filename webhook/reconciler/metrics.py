@@ -35,6 +35,7 @@ from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import CONFIG_MAPS
 from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
 from webhook.model.open_reports import REPORTS
+from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.reconciler.audit_metrics import AuditMetrics
 from webhook.reconciler.check_metrics import CheckMetrics
 from webhook.reconciler.remedy_metrics import RemedyMetrics
@@ -274,6 +275,7 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
     yield REPORTS.api.kind, "apply"
     yield REPORTS.api.kind, "delete"
     yield POD_GANG, "condition"
+    yield POD_CLIQUE_SETS.resource.api.kind, "trigger"
     yield "Pod", "delete"
     yield "Pod", "ungate"
     yield "Pod", "annotate"

@@ -6,17 +6,23 @@ object that the reconciler wants, and the next one writes that object as it writ
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from webhook.backends.base import Wake
 from webhook.cluster import requests
 from webhook.errors import RequestFailed
+from webhook.gangs.differences import FIELD_MANAGER
 from webhook.gangs.pod import GangPod
 from webhook.gangs.remedies import Act, Remedy
+from webhook.model import grove
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Resource, key_of
 from webhook.model.reading import Manifest, mapping
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION
 from webhook.reconciler.writer import Writer
 
+# The field manager of the annotation that makes Grove reconcile a PodCliqueSet.
+TRIGGER_MANAGER = f"{FIELD_MANAGER}-trigger"
 # On what a wake changes: when it did.
 WOKEN_ANNOTATION = "rollcall.dev/woken"
 _WOKEN = f"/metadata/annotations/{WOKEN_ANNOTATION.replace('/', '~1')}"
@@ -32,6 +38,8 @@ async def carry_out(remedy: Remedy, writer: Writer, now: str) -> bool:
     if target is None or api is None:
         return False
     resource = Resource(api, f"{api.kind.lower()}s")
+    if remedy.act is Act.TRIGGER:
+        return await _trigger(writer, resource, target, now)
     if remedy.act is Act.DELETE:
         return await writer.delete_unchanged(resource, target)
     if remedy.act is Act.RELEASE:
@@ -45,6 +53,19 @@ async def carry_out(remedy: Remedy, writer: Writer, now: str) -> bool:
             {"op": "remove", "path": "/metadata/finalizers"},
         )
     return await _wake(remedy, writer, resource, target, now)
+
+
+async def _trigger(writer: Writer, resource: Resource, target: Manifest, now: str) -> bool:
+    """Have Grove reconcile a PodCliqueSet. With its uid, none is created, and none of the same name is changed."""
+    annotated = {**target, "metadata": {**target["metadata"], "annotations": {grove.RECONCILE_TRIGGER: now}}}
+    request = requests.apply(resource, annotated, TRIGGER_MANAGER, dry_run=writer.dry_run)
+    try:
+        await writer.send("trigger", resource, key_of(target), request)
+    except RequestFailed as error:
+        if error.code == HTTPStatus.CONFLICT:
+            return False
+        raise
+    return True
 
 
 async def _wake(remedy: Remedy, writer: Writer, resource: Resource, target: Manifest, now: str) -> bool:

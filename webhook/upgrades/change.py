@@ -42,7 +42,8 @@ Concerns = Callable[[PresentGang, Cluster], bool]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A fact about the releases of a product, from `since` on and before `until`.
+    """A fact about the releases of a product, from `since` on and before `until`. In the series of a release in
+    `patched` it ends with that release: the fix was backported.
 
     `product` is None for a change of scheduler (`--scheduler`), which has no releases. `why`, `before` and `after` are
     the reason and what to do, for all gangs that it concerns. `hit` and `spared` are a gang that it concerns and one
@@ -59,6 +60,7 @@ class Change:
     spared: Example
     since: str | None = None
     until: str | None = None
+    patched: tuple[str, ...] = ()
     before: str = ""
     after: str = ""
     _range: tuple[Release | None, Release | None] = field(init=False, repr=False)
@@ -71,6 +73,8 @@ class Change:
     def holds(self, release: Release) -> bool:
         """Whether it is a fact about this release."""
         since, until = self._range
+        if any(fix.series == release.series and fix <= release for fix in map(Release, self.patched)):
+            return False
         return (since is None or since <= release) and (until is None or release < until)
 
 

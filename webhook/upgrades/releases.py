@@ -64,6 +64,11 @@ class Release:
         self._order = (*numbers, *before)
         self._written = written
 
+    @property
+    def series(self) -> tuple[int, int]:
+        """Its major and minor number."""
+        return self._order[:2]
+
     def __str__(self) -> str:
         return self._written
 

@@ -9,9 +9,17 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.worlds import rules, settings_of, validate
+from webhook.backends.kai.rules.examples import pod_group
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
-from webhook.model.known_objects import KaiQueue, PodGangFacts, PriorityClass, TopologyBinding
+from webhook.model.known_objects import (
+    KaiQueue,
+    PodGangFacts,
+    PriorityClass,
+    QueuedGroup,
+    QueuedGroups,
+    TopologyBinding,
+)
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
@@ -295,3 +303,13 @@ def test_a_set_without_gangs_can_be_changed_and_one_with_unknown_gangs_cannot() 
     unknown = judged(new, old, replace(FACTS, pod_gangs=None))
     assert [finding.rule for finding in unknown.denials] == ["kai/raised-minimum", "kai/queue-change"]
     assert all("unknown" in finding.why for finding in unknown.denials)
+
+
+@pytest.mark.parametrize(
+    ("version", "names"), [(None, ["kai/group-name"]), ("0.16.8", ["kai/group-name"]), ("0.17.2", [])]
+)
+def test_a_name_in_two_namespaces_is_no_trap_from_the_fix_on(version: str | None, names: list[str]) -> None:
+    stated: dict[str, Any] = {} if version is None else {"schedulerVersion": version}
+    facts = replace(FACTS, kai_pod_groups=QueuedGroups({("other", "demo"): QueuedGroup(None)}))
+    group = pod_group(name="demo", queue="team-a")
+    assert [rule for rule in rules(judged(group, facts=facts, **stated)) if rule == "kai/group-name"] == names

@@ -108,7 +108,7 @@ def test_a_gang_that_podgrouper_makes_is_not_left_out(
     (found,) = json.loads(ran.out)["gangs"]
     assert (found["kind"], found["workload"], found["scheduler"]) == ("JobSet", "train", "kai-scheduler")
     assert (found["writer"], found["outcome"]) == ("scheduler", "unknown")
-    assert [one["change"] for one in found["effects"]] == ["kai/finishing-gangs", "kai/jobset-tree"]
+    assert [one["change"] for one in found["effects"]] == ["kai/finishing-gangs", "kai/jobset-tree", "kai/gang-floor"]
 
 
 def test_a_change_of_scheduler(rollcall: Run, cluster: WritableWorld, config_option: str) -> None:

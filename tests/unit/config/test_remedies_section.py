@@ -35,7 +35,7 @@ def test_every_cause_can_be_named_and_every_bound_be_set() -> None:
         (
             {"causes": ["forgoten"]},
             'remedies.causes[0]: "forgoten": is not allowed; did you mean forgotten? '
-            "(allowed: forgotten, objectLeft, oldMembership)",
+            "(allowed: forgotten, objectLeft, oldMembership, groveGate)",
         ),
         ({"perMinute": 0}, "remedies.perMinute: 0: input should be greater than or equal to 1"),
         ({"pauseSeconds": 5}, "remedies.pauseSeconds: 5: input should be greater than or equal to 10"),

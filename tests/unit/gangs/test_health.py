@@ -106,6 +106,7 @@ MIGRATING = {
     "status": {"conditions": [{"type": "PodGangMigrationInProgress", "status": "True"}]},
 }
 GATED = {"gates": ("grove.io/podgang-pending-creation",)}
+CREATED = "2026-11-30T12:00:00Z"
 
 
 def told(reason: str, message: str) -> Any:
@@ -156,7 +157,7 @@ CASES: dict[str, tuple[dict[str, Any], Reason, Text]] = {
             "objects": in_step(UNNAMED),
         },
         Reason.UNNAMED,
-        Text("demo-0-worker has 1 pod of the 2", "demo-0-worker-1", "Grove's operator"),
+        Text("demo-0-worker has 1 pod of the 2", "demo-0-worker-1", "Grove's operator", "within 3 minutes"),
     ),
     "a pod that is not of the gang completes it": (
         {"pods": Roster(whole()[:2], unowned=[pod("worker", 1)])},
@@ -236,6 +237,11 @@ CASES: dict[str, tuple[dict[str, Any], Reason, Text]] = {
         {"pods": whole(**GATED), "workload": MIGRATING},
         Reason.MIGRATING,
         Text("PodGangMaps", "PodGangMigrationInProgress", "Grove's operator"),
+    ),
+    "Grove has not lifted its gate for a while": (
+        {"pods": whole(**GATED, created="2026-11-30T12:00:00Z")},
+        Reason.GATED,
+        Text("grove.io/podgang-pending-creation since 2026-11-30T12:00:00Z; Grove's operator", "within 3 minutes"),
     ),
     "our own gate is on": (
         {"pods": [*whole()[:2], pod("worker", 1, gates=("rollcall.dev/gang-sync",))]},
@@ -360,6 +366,33 @@ def test_a_gang_that_does_not_start_has_the_expected_reason(known: dict[str, Any
     first = found.obstacles[0]
     assert (first.reason, str(first)) == (reason, text)
     assert found.word == reason.value
+
+
+@pytest.mark.parametrize(
+    ("extra", "reasons"),
+    [
+        ({**GATED, "created": CREATED}, [Reason.GATED]),
+        ({"created": CREATED}, []),
+        ({"gates": ("example.com/quota",)}, []),
+        ({**GATED, "leaving": True}, []),
+    ],
+)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_started_gang_says_that_groves_gate_holds_its_further_pods(
+    extra: dict[str, Any], reasons: list[Reason], *, is_named: bool
+) -> None:
+    bound, late = whole(node="n1"), [pod("worker", 2, **extra)]
+    roster = Roster([*bound, *late]) if is_named else Roster(bound, unnamed=late)
+    found = judged(roster)
+    assert (found.state, [one.reason for one in found.obstacles]) == (State.STARTED, reasons)
+    if reasons:
+        (only,) = found.obstacles
+        assert str(only) == Text(
+            f"1 pod (demo-0-worker-2) still has the gate grove.io/podgang-pending-creation since {CREATED}",
+            "within 3 minutes",
+        )
+        # A reconciliation of the set changes nothing for a pod that is named.
+        assert ("-n default grove.io/reconcile-trigger=" in str(only)) is not is_named
 
 
 def test_every_reason_has_a_case_or_comes_from_the_writer() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.texts import Text
-from tests.unit.gangs.judged_gangs import in_step, judged, observed, pod, whole
+from tests.unit.gangs.judged_gangs import in_step, judged, observed, pod, podgang, whole
 from webhook.backends.base import Wake
 from webhook.fit.now import Now, NowAnswer
 from webhook.fit.verdict import Witness
@@ -214,3 +214,47 @@ def test_a_remedy_counts_by_the_pods_that_it_deletes_and_leaves_the_others_for_l
 def test_a_pod_of_another_scheduler_is_not_one_of_an_old_membership() -> None:
     other = pod("worker", 1, controller=CLIQUE)
     assert remedy([*whole()[:2], other._replace(spec={**other.spec, "schedulerName": "volcano"})]) is None
+
+
+SET = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "set", "controller": True}
+HELD = {"gates": ("grove.io/podgang-pending-creation",)}
+
+
+def owned(*owners: Manifest) -> Manifest:
+    """The gang, which names no worker 2."""
+    return podgang(ownerReferences=list(owners))
+
+
+def test_groves_gate_on_a_pod_that_it_has_not_named_has_grove_reconcile_the_set() -> None:
+    late = Roster(whole(node="n1"), unnamed=[pod("worker", 2, **HELD, created="2026-11-30T12:00:00Z")])
+    found = remedy(late, gang=owned(SET))
+    assert found is not None
+    assert (found.cause, found.act, found.weight) == (RemedyCause.GROVE_GATE, Act.TRIGGER, 1)
+    assert found.target == {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": "demo", "namespace": "default", "uid": "set"},
+    }
+    waiting = Roster(whole()[:2], unnamed=[pod("worker", 1, **HELD)])
+    held = remedy(waiting, gang=owned(SET))
+    assert held is not None
+    assert held.cause is RemedyCause.GROVE_GATE
+
+
+@pytest.mark.parametrize(
+    ("late", "named", "owners"),
+    [
+        # It has another gate, or none.
+        (pod("worker", 2, gates=("example.com/quota",)), False, [SET]),
+        (pod("worker", 2), False, [SET]),
+        (pod("worker", 2, **HELD, leaving=True), False, [SET]),
+        # The PodGang names it: a reconciliation of the set changes nothing.
+        (pod("worker", 2, **HELD), True, [SET]),
+        # No PodCliqueSet controls the PodGang.
+        (pod("worker", 2, **HELD), False, []),
+    ],
+)
+def test_nothing_is_triggered_where_that_would_not_help(late: GangPod, named: bool, owners: list[Manifest]) -> None:
+    bound = whole(node="n1")
+    roster = Roster([*bound, late]) if named else Roster(bound, unnamed=[late])
+    assert remedy(roster, gang=owned(*owners)) is None

@@ -184,6 +184,14 @@ def test_the_rights_about_pods_grow_with_the_remedies(cause: str, verbs: list[st
     assert pods["verbs"] == [*FOLLOWING, *verbs]
 
 
+@pytest.mark.parametrize(("cause", "granted"), [("groveGate", True), ("oldMembership", False)])
+def test_a_reconciler_can_patch_sets_only_if_configured(cause: str, *, granted: bool) -> None:
+    settings = settings_from({**HEAD, "remedies": {"causes": [cause]}}, "test")
+    rules = reconciler_access_rules(settings, "rollcall-system", "rollcall-reconciler")[0]["rules"]
+    verbs = {verb for rule in rules if "podcliquesets" in rule["resources"] for verb in rule["verbs"]}
+    assert ("patch" in verbs) is granted
+
+
 @pytest.mark.parametrize("mode", ["audit", "on"])
 def test_a_reconciler_can_answer_kueue_only_if_configured(mode: str) -> None:
     def granted(**sections: Any) -> dict[str, list[str]]:

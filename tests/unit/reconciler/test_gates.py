@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-import httpx
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import httpx
+import pytest
+
+from tests.played import PlayedClock
 from tests.unit.cluster.scripted import failure
+from tests.unit.reconciler.cluster import SERVED, WritableWorld
 from tests.unit.reconciler.gated_pods import GATED, GROVES, OURS, Opened, pod
-from tests.unit.reconciler.grove import CLIQUES, name_pods, pod_clique, put_pods
-from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, names, podgang, running, sample, world
+from tests.unit.reconciler.grove import CLIQUES, name_pods, pod_clique, put_pods, put_with_cliques
+from tests.unit.reconciler.running_reconciler import (
+    GANGS,
+    GROUPS,
+    SETS,
+    names,
+    podgang,
+    running,
+    sample,
+    workload,
+    world,
+)
+from tests.unit.worlds import settings_of
 from tests.waiting import until
+from webhook.backends.volcano.keys import POD_GROUP
+from webhook.model.gang_object import is_raised
+from webhook.model.projections import Resource
+from webhook.reconciler.gates import SIGN_SECONDS, SILENT_SECONDS, unseen_seconds
 
 
 async def test_the_gate_is_removed_from_all_pods_once_the_objects_exist_and_no_other_gate_is_left() -> None:
@@ -66,3 +88,130 @@ async def test_a_later_gated_pod_is_released_and_a_deleted_one_is_no_error() -> 
         # A gang that is created before its objects are read is retried, which is not an error.
         unread = sample(found, "rollcall_retries_total", why="unknown")
         assert sample(found, "rollcall_reconciled_total", outcome="failed") == unread
+
+
+def scaled(cluster: WritableWorld, minimum: int, *pods: str) -> None:
+    """The gang needs more pods, and they come with our gate."""
+    cluster.apply(GANGS, podgang("demo-0-a", minimum=minimum))
+    put_pods(cluster, *(pod(name, OURS) for name in pods))
+
+
+async def lifted_after(opened: Opened, count: int) -> float:
+    """The seconds of played time until so many gates were removed."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await until(lambda: len(opened.order) == count)
+    return loop.time() - begun
+
+
+async def test_after_a_raised_minimum_the_gates_wait_until_a_silent_scheduler_has_had_time_to_see_it() -> None:
+    cluster = world("demo-0-a")
+    put_pods(cluster, pod("p"), pod("q"))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"] and found.idle)
+        scaled(cluster, 4, "r", "s")
+        await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 4)
+        assert 4 < await lifted_after(opened, 2) < 7
+        raised = cluster.objects[GROUPS][0]["metadata"]["annotations"]["rollcall.dev/raised"]
+        cluster.apply(GANGS, podgang("demo-0-a", minimum=2))
+        put_pods(cluster, pod("t", OURS))
+        assert await lifted_after(opened, 3) < 1, "a lower minimum waits for nobody"
+        assert cluster.objects[GROUPS][0]["metadata"]["annotations"]["rollcall.dev/raised"] == raised
+
+
+async def test_a_reconciler_that_starts_after_the_raise_waits_for_the_rest_of_the_pause() -> None:
+    cluster = world("demo-0-a")
+    put_pods(cluster, pod("p"), pod("q"))
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"] and found.idle)
+        cluster.apply(GANGS, podgang("demo-0-a", minimum=4))
+        await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 4)
+    put_pods(cluster, pod("r", OURS), pod("s", OURS))
+    opened = Opened(cluster)
+    raised = datetime.fromisoformat(cluster.objects[GROUPS][0]["metadata"]["annotations"]["rollcall.dev/raised"])
+    clock = PlayedClock(raised + timedelta(seconds=2))
+    async with running(cluster, settings=GATED, clock=clock):
+        assert SILENT_SECONDS - 3 <= await lifted_after(opened, 2) < SILENT_SECONDS
+
+
+VOLCANOS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+
+
+def of_volcano() -> WritableWorld:
+    """A gang of two pods on nodes, and the PodGroup of a scheduler that shows what it has seen."""
+    cluster = WritableWorld(*SERVED, Resource(POD_GROUP, "podgroups"))
+    cluster.put(SETS, workload(scheduler="volcano"))
+    put_with_cliques(cluster, podgang("demo-0-a"))
+    put_pods(cluster, pod("p"), pod("q"))
+    return cluster
+
+
+@pytest.mark.parametrize(("shows", "least", "most"), [(True, 2, 5), (False, SIGN_SECONDS - 1, SIGN_SECONDS + 2)])
+async def test_volcano_shows_by_its_status_that_it_has_seen_the_raise(shows: bool, least: float, most: float) -> None:
+    cluster = of_volcano()
+    opened = Opened(cluster)
+    async with running(cluster, settings=settings_of("volcano", standalone=False, gate=True)) as found:
+        await until(lambda: bool(cluster.objects.get(VOLCANOS)) and found.idle)
+        cluster.apply(VOLCANOS, {**cluster.objects[VOLCANOS][0], "status": {"phase": "Running"}})
+        scaled(cluster, 4, "r", "s")
+        await until(lambda: cluster.objects[VOLCANOS][0]["spec"]["minMember"] == 4)
+        raised = asyncio.get_running_loop().time()
+        # Another change, of no scheduler.
+        cluster.apply(VOLCANOS, {"metadata": {**cluster.objects[VOLCANOS][0]["metadata"], "labels": {"a": "b"}}})
+        await until(lambda: asyncio.get_running_loop().time() >= raised + 2)
+        assert opened.order == [], "nothing shows that the scheduler has seen it"
+        if shows:
+            cluster.apply(VOLCANOS, {**cluster.objects[VOLCANOS][0], "status": {"phase": "Inqueue"}})
+        await lifted_after(opened, 2)
+        assert least <= asyncio.get_running_loop().time() - raised < most
+
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("at", "shows", "shown", "seconds"),
+    [
+        (None, False, False, 0.0),
+        ("2026-11-30T11:59:58+00:00", False, False, SILENT_SECONDS - 2),
+        ("2026-11-30T11:59:58+00:00", True, False, SIGN_SECONDS - 2),
+        ("2026-11-30T11:59:58+00:00", True, True, 0.0),
+        ("2026-11-30T11:59:00+00:00", True, False, 0.0),
+        # Nobody waits for ever because of what a user wrote.
+        ("2030-01-01T00:00:00+00:00", True, False, 0.0),
+        ("2026-11-30T11:59:58", False, False, 0.0),
+        ("soon", False, False, 0.0),
+        (7, False, False, 0.0),
+    ],
+)
+def test_how_long_a_raise_may_be_unseen(at: object, shows: bool, shown: bool, seconds: float) -> None:
+    live = {"metadata": {"annotations": {} if at is None else {"rollcall.dev/raised": at}}}
+    assert unseen_seconds(live, NOW, shows=shows, shown=shown) == seconds
+
+
+@pytest.mark.parametrize(
+    ("live", "desired", "raised"),
+    [
+        ({"minMember": 2}, {"minMember": 3}, True),
+        ({"minMember": 3}, {"minMember": 2}, False),
+        ({"minMember": 2, "queue": "a"}, {"minMember": 2, "queue": "b"}, False),
+        ({}, {"minMember": 1}, True),
+        ({"gang": {"minCount": 2}}, {"gang": {"minCount": 3}}, True),
+        ({"groups": [{"name": "a", "min": 5}]}, {"groups": [{"name": "a", "min": 5}, {"name": "b", "min": 1}]}, True),
+        # By name, not by place.
+        (
+            {"groups": [{"name": "a", "min": 5}, {"name": "b", "min": 1}]},
+            {"groups": [{"name": "b", "min": 2}, {"name": "a", "min": 1}]},
+            True,
+        ),
+        (
+            {"groups": [{"name": "a", "min": 5}, {"name": "b", "min": 1}]},
+            {"groups": [{"name": "b", "min": 1}, {"name": "a", "min": 5}]},
+            False,
+        ),
+        ({"on": False}, {"on": True}, False),
+    ],
+)
+def test_what_raises_a_minimum(live: dict[str, Any], desired: dict[str, Any], raised: bool) -> None:
+    assert is_raised(desired, live) is raised

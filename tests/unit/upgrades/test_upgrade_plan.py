@@ -106,6 +106,22 @@ def test_podgangs_of_one_name_in_two_namespaces_mix_in_an_old_kai() -> None:
     assert outcomes(planned(one, kai="0.17.1")) == {"demo-0": "continues"}
 
 
+def test_a_fix_that_was_backported_ends_a_fact_in_its_series() -> None:
+    one = gang(scheduler="kai-scheduler", writer=Writer.GROVE, restarts=frozenset({"Always"}))
+    twins = one, replace(one, namespace="other")
+    mixing = {to for to in KAIS if "kai/podgroup-twins" in changes(planned(*twins, kai=to))}
+    assert mixing == {"0.14.8", "0.15.3", "0.16.9"}
+    in_part = {to for to in KAIS if "kai/gang-floor" in changes(planned(*twins, kai=to))}
+    assert in_part == set(KAIS) - {"0.17.2"}
+
+
+def changes(found: UpgradePlan) -> set[str]:
+    return {effect.change for verdict in found.verdicts for effect in verdict.effects}
+
+
+KAIS = ("0.14.8", "0.14.9", "0.14.10", "0.15.3", "0.16.9", "0.17.2")
+
+
 def test_podgangs_that_share_a_pod_group_are_no_twins_and_those_of_another_namespace_are() -> None:
     one = gang(scheduler="kai-scheduler", writer=Writer.GROVE, restarts=frozenset({"Always"}), pod_group="grove-demo-0")
     shared = one, replace(one, name="demo-0-1788-decode-1")

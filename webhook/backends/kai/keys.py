@@ -11,9 +11,13 @@ from webhook.model.known_objects import SpecField
 from webhook.model.naming import label_name
 from webhook.model.stored_object import Judged
 from webhook.model.users import service_account
+from webhook.model.version import Version
 from webhook.model.workloads.topology_request import KAI_PREFERRED, KAI_REQUIRED, KAI_TOPOLOGY
 
 NAME = "kai-scheduler"
+
+# The first release with the fixes of #2095 and #2096, of those that Rollcall works with and whose contents are known.
+FIXED = Version(0, 17, 2)
 
 POD_GROUP = Api("scheduling.run.ai", "v2alpha2", "PodGroup")
 QUEUE = Api("scheduling.run.ai", "v2", "Queue")

@@ -58,6 +58,9 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     settings_model = VolcanoSettings
     group_marks = (GROUP_MARK,)
     gathers_surplus = True
+    # A session counts the pods against the minimum and puts the whole PodGroup, with its resourceVersion.
+    # Source: volcano-sh/volcano, pkg/scheduler/framework/job_updater.go, pkg/scheduler/cache/cache.go (v1.15.1).
+    shows_raises = True
     rules = RULES
     required_apis: tuple[Api, ...] = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)

@@ -2,7 +2,11 @@
 
 The fix of KAI-Scheduler#1968 is on the branch v0.17 since 2026-08-06, three days after v0.17.0 (#2022), so the next
 release of that branch has it. The branch v0.16 has no such backport, and the notes of v0.16.9 do not name one.
-PodGroups are identified with their namespace since #2095; its backport to v0.17 came after v0.17.1 (#2138).
+PodGroups are identified with their namespace since #2095. It was backported to v0.17 after v0.17.1 (#2138, 2026-09-09),
+to v0.16 after v0.16.9 (#2137, 2026-09-09), to v0.14 after v0.14.7 (#2147, 2026-09-10), and to v0.12 (#2146) and v0.9
+(#2148) on 2026-09-14; v0.15 and v0.13 have no backport. v0.14.9 is of 2026-09-28. Which release is the first in v0.16,
+v0.12 and v0.9 was not read. #2096 is on main and, after v0.17.1, on v0.17 (#2152, 2026-09-10); no other backport was
+found.
 """
 
 from __future__ import annotations
@@ -27,6 +31,10 @@ def _has_a_twin(one: PresentGang, cluster: Cluster) -> bool:
 
 def _is_ours(one: PresentGang, _: Cluster) -> bool:
     return one.scheduler == NAME and one.writer is Writer.ROLLCALL
+
+
+def _is_of_kai(one: PresentGang, _: Cluster) -> bool:
+    return one.scheduler == NAME
 
 
 def _is_a_job_set(one: PresentGang, _: Cluster) -> bool:
@@ -60,13 +68,29 @@ CHANGES = (
         _has_a_twin,
         Outcome.UNKNOWN,
         until="0.17.2",
+        patched=("0.14.9",),
         why="this KAI identifies a PodGroup by its name without the namespace. Grove names the PodGroup as the "
         "PodGang or as the set, and another namespace has one of that name: the two mix, and each may start in part",
-        before="rename one of the two sets, or upgrade to a KAI with #2095",
+        before="rename one of the two sets, or upgrade to 0.17.2 or newer instead. Of 0.14 the releases from 0.14.9 on "
+        "have the fix, of 0.9, 0.12 and 0.16 those after 2026-09-14",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2095, "
         "https://github.com/kai-scheduler/KAI-Scheduler/pull/2138",
         hit=Example("0.17.1", _GROVES, Cluster(twins=frozenset({"demo-0"}))),
         spared=Example("0.17.1", _SERVICE, Cluster(twins=frozenset({"demo-0"}))),
+    ),
+    Change(
+        "kai/gang-floor",
+        Product.KAI,
+        _is_of_kai,
+        Outcome.CONTINUES,
+        until="0.17.2",
+        why="this KAI checks that a subgroup has its minimum of pods only before it allocates, and not where it "
+        "collects the pods, which other actions use as well. Running gangs are not touched",
+        after="upgrade to 0.17.2 or newer as soon as it can be had: a gang may start in part on older ones",
+        source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2096, "
+        "https://github.com/kai-scheduler/KAI-Scheduler/pull/2152",
+        hit=Example("0.17.1", _SERVICE),
+        spared=Example("0.17.1", gang()),
     ),
     Change(
         "kai/podgroup-names",

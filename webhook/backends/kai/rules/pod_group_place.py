@@ -4,7 +4,7 @@ none of these.
 
 from __future__ import annotations
 
-from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE, NON_PREEMPTIBLE
+from webhook.backends.kai.keys import FIXED, LABEL_NODE_POOL, LABEL_QUEUE, NON_PREEMPTIBLE
 from webhook.backends.kai.rules.examples import pod_group
 from webhook.backends.kai.rules.pod_group import pod_group_rule
 from webhook.backends.kai.rules.queue import QUEUES, judge_node_pools, unserved_pool
@@ -130,10 +130,14 @@ def group_node_pool(found: StoredObject, context: RuleContext) -> Results:
 )
 def group_name(found: StoredObject, context: RuleContext) -> Results:
     """kai-scheduler identifies PodGroups by name without namespace. It treats two PodGroups with one name in two
-    namespaces as one, and counts the pods of both for each. Only half of each gang starts.
+    namespaces as one, and counts the pods of both for each. Only half of each gang starts. With a `schedulerVersion` of
+    0.17.2 or newer nothing is found: KAI identifies them with their namespace since then.
 
-    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8; fixed by #2095 (2026-08).
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8; fixed by #2095 (2026-08),
+    in v0.17 by #2138, after v0.17.1. Releases of v0.14 and v0.16 after 2026-09-10 have it as well.
     """
+    if context.scheduler_version is not None and context.scheduler_version >= FIXED:
+        return
     path, groups = METADATA / "name", context.facts.kai_pod_groups
     if groups is None:
         yield Unjudged(path, "the KAI PodGroups", part="kai_pod_groups")
@@ -144,8 +148,8 @@ def group_name(found: StoredObject, context: RuleContext) -> Results:
             at=path,
             found=found.name,
             why=f"namespace {other} has a PodGroup with that name, "
-            "and before KAI's #2095 only half of each gang starts",
-            remedy="use a name that is unique in the cluster",
+            f"and KAI before {FIXED} starts only half of each gang",
+            remedy=f"use a name that is unique in the cluster, or set schedulerVersion if {FIXED} or newer runs",
         )
 
 
