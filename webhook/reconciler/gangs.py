@@ -7,7 +7,7 @@ deleted. Some of the objects alone could start a part of the gang.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from webhook.clock import MACHINE_CLOCK, Clock
@@ -224,9 +224,9 @@ class GangReconciler:
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
         own = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
         frozen = planned.profile.backend.frozen([one.manifest for one in wanted], own)
-        if frozen is not None and (done := await self._reshape(podgang, kinds, frozen)) is not None:
-            return done
         try:
+            if frozen is not None and (done := await self._reshape(podgang, kinds, frozen, wanted)) is not None:
+                return done
             await self._rehearse(wanted)
             keep = podgang.owns and planned.profile.backend.has_new_frozen_fields
             written = [await self._step(one, keep=keep) for one in wanted]
@@ -255,12 +255,12 @@ class GangReconciler:
         return wanted
 
     async def _reshape(
-        self, podgang: PodGang, kinds: Sequence[Store], frozen: Frozen
+        self, podgang: PodGang, kinds: Sequence[Store], frozen: Frozen, wanted: Sequence[_Wanted]
     ) -> tuple[str, float | None] | None:
         """Report that the gang is too far along for this change, or delete what blocks it; None if it may be written
-        now.
+        now. Nothing is deleted if the API server would refuse what is written afterwards.
         """
-        if await self._stage(podgang) > frozen.until:
+        if frozen.until < Stage.BOUND and await self._stage(podgang) > frozen.until:
             some = "is on a node" if frozen.until is Stage.WAITING else "exists"
             note = (
                 f"{frozen.what}: {frozen.why}, so no object of this gang is written while any of its pods {some}; "
@@ -270,23 +270,28 @@ class GangReconciler:
             return "frozen", FROZEN_SECONDS
         if not frozen.recreated:
             return None
-        going = {(found["kind"], found["metadata"]["uid"]) for found in frozen.recreated}
+        going = {found["metadata"]["uid"] for found in frozen.recreated}
+        await self._rehearse(wanted, going)
         for store in reversed(kinds):
             for live in store.owned_by(podgang.owners, objects_of(podgang)):
-                if (live["kind"], live["metadata"]["uid"]) in going:
+                if live["metadata"]["uid"] in going:
                     await self._writer.delete(store.resource, live)
         # The watch reports when they are gone.
         return "waiting", LOOK_AGAIN_SECONDS
 
-    async def _rehearse(self, wanted: Sequence[_Wanted]) -> None:
-        """Validate all changes with the API server (dry run) before anything is written.
+    async def _rehearse(self, wanted: Sequence[_Wanted], going: Container[str] = ()) -> None:
+        """Validate all changes with the API server (dry run) before anything is written, or before the objects with the
+        uids `going` are deleted, whose new form cannot be validated before that.
 
         If it refused a later object, a running gang would be left with half of its change. A new gang is not affected:
         it starts only when it has all its objects.
         """
         due = [one for one in wanted if one.live is None or not in_step(one.manifest, one.live)]
-        for one in due if len(due) > 1 else ():
-            if one.live is not None and not holds(one.manifest["spec"], one.live.get("spec")):
+        staying = [one for one in due if one.live is None or one.live["metadata"]["uid"] not in going]
+        new = [one for one in staying if one.live is None]
+        changed = [one for one in staying if one.live and not holds(one.manifest["spec"], one.live.get("spec"))]
+        if len(due) > 1 and (changed or len(staying) < len(due)):
+            for one in (*changed, *new):
                 await self._writer.rehearse(one.store.resource, one.manifest)
 
     async def _step(self, one: _Wanted, *, keep: bool) -> bool:

@@ -95,15 +95,15 @@ KUBE: dict[str, Case] = {
     "1.37: the order": Case(PLAIN, OTHER_WAY_ROUND, facts=TREE),
     "1.37: a member more": Case(PLAIN, WIDER, NEW, Stage.WAITING, (WORKLOAD, ROOT), TREE),
     "1.37: a member less": Case(WIDER, PLAIN, GONE, Stage.WAITING, (WORKLOAD, ROOT), TREE),
-    "1.38: a member more": Case(PLAIN, WIDER, NEW, Stage.WAITING, (WORKLOAD, ROOT), BETA_TREE),
-    "1.38: a member less": Case(WIDER, PLAIN, GONE, Stage.WAITING, (WORKLOAD, ROOT), BETA_TREE),
+    "1.38: a member more": Case(PLAIN, WIDER, NEW, Stage.BOUND, (WORKLOAD,), BETA_TREE),
+    "1.38: a member less": Case(WIDER, PLAIN, GONE, Stage.BOUND, (WORKLOAD,), BETA_TREE),
     "1.38: a minimum": Case(PLAIN, RAISED, facts=BETA_TREE),
     "1.38: none of the members": Case(
         PLAIN,
         OTHERS,
         "demo-0-help is new; demo-0-lead is gone; demo-0-w is gone",
         Stage.EMPTY,
-        (WORKLOAD, ROOT),
+        (WORKLOAD,),
         BETA_TREE,
     ),
     "1.38: a member more, and topology of the whole": Case(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -28,6 +29,8 @@ from tests.unit.reconciler.running_reconciler import (
 from tests.unit.worlds import settings_of
 from tests.waiting import until
 from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
+from webhook.backends.kube.generation import GROUP
+from webhook.model.keys import Api
 from webhook.model.projections import Resource
 
 BOUND, WAITING = pod("p") | {"spec": {"nodeName": "n1"}}, pod("p")
@@ -67,6 +70,7 @@ async def test_an_added_member_is_reported_but_not_written_while_there_are_pods(
 
 
 async def test_without_pods_the_members_are_recreated_and_old_ones_deleted() -> None:
+    """The new one is validated before anything is deleted."""
     cluster = world()
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
@@ -75,13 +79,14 @@ async def test_without_pods_the_members_are_recreated_and_old_ones_deleted() -> 
 
         def alone(request: httpx.Request) -> None:
             if request.method == "PATCH":
-                assert {len(members) for members in listed(cluster)} <= {3}, "an old one is there still"
+                rehearsed = "dryRun" in request.url.params
+                assert rehearsed or {len(members) for members in listed(cluster)} <= {3}, "an old one is there still"
 
         cluster.answering = alone
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
         await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b", "demo-0-c"])
         await until(lambda: found.idle)
-        assert [method for method, _ in cluster.writes] == ["DELETE", "DELETE", "PATCH", "PATCH", "PATCH"]
+        assert [method for method, _ in cluster.writes] == ["PATCH", "DELETE", "DELETE", "PATCH", "PATCH", "PATCH"]
         assert cluster.events == []
 
 
@@ -162,3 +167,115 @@ async def test_a_foreign_edit_is_reverted_even_with_bound_pods() -> None:
         both = ["team-a/demo-0-a", "team-a/demo-0-b"]
         await until(lambda: listed(cluster) == [both, both])
         assert cluster.events == []
+
+
+BETA = f"/apis/{GROUP}/v1beta1"
+PLURALS = {"Workload": "workloads", "CompositePodGroup": "compositepodgroups", "PodGroup": "podgroups"}
+KUBE = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
+
+
+class Trees(WritableWorld):
+    """A cluster that serves the Workload API as 1.38 does. `changes` are the writes of it, without those of the second
+    field manager: what was done, to which object.
+    """
+
+    def __init__(self) -> None:
+        trees = (Resource(Api(GROUP, "v1beta1", kind), plural) for kind, plural in PLURALS.items())
+        super().__init__(*SERVED, *trees)
+        self.changes: list[str] = []
+        self.refusing: Callable[[str], bool] = lambda _: False
+        self.answering = self._noted
+        self.put(SETS, workload(scheduler="default-scheduler"))
+        put_gang(self, "demo-0-a", "demo-0-b")
+        put_pods(self, BOUND)
+
+    def _noted(self, request: httpx.Request) -> httpx.Response | None:
+        if not request.url.path.startswith(BETA):
+            return None
+        plural, name = request.url.path.rsplit("/", 2)[1:]
+        action = "try" if "dryRun" in request.url.params else {"PATCH": "apply", "DELETE": "delete"}[request.method]
+        change = f"{action} {plural} {name}"
+        if not request.url.params.get("fieldManager", "").endswith("-given-back"):
+            self.changes.append(change)
+        return httpx.Response(422, json=failure(422, "not so")) if self.refusing(change) else None
+
+    def live(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The objects of a kind, by name."""
+        return {one["metadata"]["name"]: one for one in self.objects.get(f"{BETA}/{PLURALS[kind]}", [])}
+
+    @property
+    def wholes(self) -> tuple[dict[str, int], int]:
+        """The minimums in the templates of the Workload, and the number of groups that the composite waits for."""
+        (whole,), (composite,) = (self.live(kind).values() for kind in ("Workload", "CompositePodGroup"))
+        (root,) = whole["spec"]["compositePodGroupTemplates"]
+        leaves = {one["name"]: one["schedulingPolicy"]["gang"]["minCount"] for one in root["podGroupTemplates"]}
+        return leaves, composite["spec"]["schedulingPolicy"]["gang"]["minGroupCount"]
+
+    @property
+    def uids(self) -> dict[str, str]:
+        return {f"{kind} {name}": one["metadata"]["uid"] for kind in PLURALS for name, one in self.live(kind).items()}
+
+
+async def test_a_tree_of_1_38_gets_and_loses_a_group_under_its_running_pods() -> None:
+    """Everything is validated before its Workload is deleted, and only that is recreated."""
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+        before = cluster.uids
+        (root,) = cluster.live("CompositePodGroup")
+        cluster.changes.clear()
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+        await until(lambda: len(cluster.live("PodGroup")) == 3 and found.idle)
+        tried = [f"try compositepodgroups {root}", "try podgroups demo-0-c"]
+        made = ["apply workloads demo-0", f"apply compositepodgroups {root}", "apply podgroups demo-0-c"]
+        assert cluster.changes == [
+            *tried,
+            "delete workloads demo-0",
+            *tried[:1],
+            "try workloads demo-0",
+            *tried[1:],
+            *made,
+        ]
+        assert cluster.wholes == ({"demo-0-a": 2, "demo-0-b": 2, "demo-0-c": 2}, 3)
+        assert {name for name, uid in before.items() if cluster.uids[name] != uid} == {"Workload demo-0"}
+        cluster.changes.clear()
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b"))
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+        # No group is deleted while the gang still waits for it.
+        assert cluster.changes[-3:] == [*made[:2], "delete podgroups demo-0-c"]
+        assert cluster.wholes == ({"demo-0-a": 2, "demo-0-b": 2}, 2)
+        assert cluster.events == []
+
+
+@pytest.mark.parametrize("plural", ["compositepodgroups", "podgroups"])
+async def test_nothing_of_a_growing_tree_is_deleted_if_the_api_server_would_refuse_its_new_form(plural: str) -> None:
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+        before = cluster.uids
+        cluster.refusing = lambda change: change.startswith(f"try {plural}")
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+        await until(lambda: reasons(cluster) == ["GangObjectRefused"])
+        assert (cluster.uids, cluster.wholes[1]) == (before, 2)
+        cluster.refusing = lambda _: False
+        await until(lambda: cluster.wholes == ({"demo-0-a": 2, "demo-0-b": 2, "demo-0-c": 2}, 3))
+
+
+async def test_a_tree_whose_workload_was_deleted_by_a_leader_that_died_keeps_released_minimums() -> None:
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+        # Grove releases both members, which have to keep their minimums.
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=0))
+        await until(lambda: found.idle)
+        cluster.refusing = lambda change: change.startswith("apply")
+        grown = podgang("demo-0-a", "demo-0-b", "demo-0-c", minimum=0)
+        grown["spec"]["podgroups"][2]["minReplicas"] = 3
+        cluster.apply(GANGS, grown)
+        await until(lambda: cluster.live("Workload") == {})
+    cluster.refusing = lambda _: False
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 3 and found.idle)
+        assert cluster.wholes == ({"demo-0-a": 2, "demo-0-b": 2, "demo-0-c": 3}, 3)
+        groups = cluster.live("PodGroup")
+        assert [groups[f"demo-0-{one}"]["spec"]["schedulingPolicy"]["gang"]["minCount"] for one in "abc"] == [2, 2, 3]

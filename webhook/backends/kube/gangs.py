@@ -79,6 +79,46 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     return _flat(podgang, shared, record, found, merged=merged)
 
 
+def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
+    """`desired` with the disruption mode of the gang's existing groups. In the Workload a member that Grove has
+    released has the minimum of its PodGroup as a negative number, which counts where the Workload is recreated.
+    """
+    minimums: dict[str, int | None] = {}
+    for group in live:
+        if group["kind"] == "PodGroup":
+            policy = mapping(mapping(group.get("spec")).get("schedulingPolicy"))
+            minimums[group["metadata"]["name"]] = integer(mapping(policy.get("gang")).get("minCount"))
+    released = {
+        _template_of(group["spec"]): minimum
+        for group in desired
+        if group["kind"] == "PodGroup" and (minimum := minimums.get(group["metadata"]["name"]))
+    }
+    return [
+        {**one, "spec": _released(one["spec"], released)} if one["kind"] == "Workload" else one
+        for one in disruption.settled(desired, live)
+    ]
+
+
+def _template_of(spec: Mapping[str, Any]) -> str:
+    """The name of the template that a PodGroup of the gang names."""
+    reference = mapping(spec.get("workloadRef")).get("templateName")
+    old = mapping(mapping(spec.get("podGroupTemplateRef")).get("workload")).get("podGroupTemplateName")
+    return text(reference or old) or ""
+
+
+def _released(holder: Manifest, minimums: Mapping[str, int]) -> Manifest:
+    """`holder` with these minimums, as negative numbers, in the templates of members that Grove has released."""
+    changed: dict[str, list[Manifest]] = {}
+    for field in disruption.TEMPLATES:
+        for entry in holder.get(field, ()):
+            found = _released(entry, minimums)
+            gang = mapping(entry["schedulingPolicy"].get("gang"))
+            if gang.get("minCount", 1) <= 0 and entry["name"] in minimums:
+                found = {**found, "schedulingPolicy": _gang(-abs(minimums[entry["name"]]))}
+            changed.setdefault(field, []).append(found)
+    return {**holder, **changed}
+
+
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
     """`desired` with the minimums from before Grove released its members to 0, at least one pod, with the disruption
     mode and the claims of `live`, and in 1.36 without a priority class if `live` has none.
