@@ -52,7 +52,11 @@ class Case(NamedTuple):
     classes: tuple[str | None, str | None] = (None, None)
 
 
-WORKLOAD, ROOT, GROUPS = "Workload demo-0", "CompositePodGroup demo-0", ("PodGroup demo-0-lead", "PodGroup demo-0-w")
+WORKLOAD, ROOT, GROUPS = (
+    "Workload demo-0",
+    "CompositePodGroup demo-0.composite",
+    ("PodGroup demo-0-lead", "PodGroup demo-0-w"),
+)
 SUM = "the minimum of the whole gang goes from 3 to 4"
 MORE = "the minimum of demo-0-w goes from 2 to 3"
 NEW, GONE = "demo-0-help is new", "demo-0-help is gone"

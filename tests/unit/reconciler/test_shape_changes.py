@@ -23,6 +23,7 @@ from tests.unit.reconciler.running_reconciler import (
     put_gang,
     running,
     sample,
+    settled,
     workload,
     world,
 )
@@ -259,6 +260,43 @@ async def test_nothing_of_a_growing_tree_is_deleted_if_the_api_server_would_refu
         assert (cluster.uids, cluster.wholes[1]) == (before, 2)
         cluster.refusing = lambda _: False
         await until(lambda: cluster.wholes == ({"demo-0-a": 2, "demo-0-b": 2, "demo-0-c": 2}, 3))
+
+
+def _named_as_up_to_0_14(cluster: Trees) -> None:
+    for one in (*cluster.live("CompositePodGroup").values(), *cluster.live("PodGroup").values()):
+        if "Composite" in one["kind"]:
+            one["metadata"]["name"] = "demo-0"
+        else:
+            one["spec"]["parentCompositePodGroupName"] = "demo-0"
+
+
+async def test_a_living_tree_keeps_the_names_of_its_composites_and_grows() -> None:
+    """Releases up to 0.14 gave composites the name of the gang, which a PodGroup may have as well."""
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+    _named_as_up_to_0_14(cluster)
+    before = cluster.uids
+    async with running(cluster, settings=KUBE) as found:
+        await settled(found)
+        assert cluster.uids == before
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+        await until(lambda: len(cluster.live("PodGroup")) == 3 and found.idle)
+        assert list(cluster.live("CompositePodGroup")) == ["demo-0"]
+        parents = {one["spec"]["parentCompositePodGroupName"] for one in cluster.live("PodGroup").values()}
+        assert (parents, cluster.wholes[1], cluster.events) == ({"demo-0"}, 3, [])
+
+
+async def test_no_composite_of_an_earlier_name_is_left_when_a_tree_is_made_again() -> None:
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+    _named_as_up_to_0_14(cluster)
+    for name in list(cluster.live("PodGroup")):
+        cluster.remove(f"{BETA}/podgroups", "team-a", name)
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+        assert list(cluster.live("CompositePodGroup")) == ["demo-0.composite"]
 
 
 async def test_a_tree_whose_workload_was_deleted_by_a_leader_that_died_keeps_released_minimums() -> None:
