@@ -56,6 +56,11 @@ class _Wanted(NamedTuple):
         metadata = self.manifest["metadata"]
         return metadata["namespace"], metadata["name"]
 
+    @property
+    def changes(self) -> bool:
+        """Whether the spec of an existing object changes."""
+        return self.live is not None and not holds(self.manifest["spec"], self.live.get("spec"))
+
 
 class Known(Protocol):
     """Access to the cluster's gangs."""
@@ -229,14 +234,14 @@ class GangReconciler:
                 return done
             await self._rehearse(wanted)
             keep = podgang.owns and planned.profile.backend.has_new_frozen_fields
-            written = [await self._step(one, keep=keep) for one in wanted]
+            written = await self._write(wanted, keep=keep)
             pruned = await self._prune(podgang, wanted, kinds)
         except RequestFailed as error:
             if error.code in REFUSALS:
                 await self._events.warn(podgang, Reason.REFUSED, f"the API server refuses its objects: {error}")
             raise
         self._events.well(podgang)
-        return ("written" if any(written) or pruned else "inStep"), None
+        return ("written" if written or pruned else "inStep"), None
 
     async def _wanted(self, planned: Plan, podgang: PodGang) -> list[_Wanted]:
         backend = planned.profile.backend
@@ -262,7 +267,7 @@ class GangReconciler:
         self, podgang: PodGang, kinds: Sequence[Store], frozen: Frozen, wanted: Sequence[_Wanted]
     ) -> tuple[str, float | None] | None:
         """Report that the gang is too far along for this change, or delete what blocks it; None if it may be written
-        now. Nothing is deleted if the API server would refuse what is written afterwards.
+        now. Nothing is deleted if the API server would refuse a change of the objects that stay.
         """
         if frozen.until < Stage.BOUND and await self._stage(podgang) > frozen.until:
             some = "is on a node" if frozen.until is Stage.WAITING else "exists"
@@ -284,19 +289,32 @@ class GangReconciler:
         return "waiting", LOOK_AGAIN_SECONDS
 
     async def _rehearse(self, wanted: Sequence[_Wanted], going: Container[str] = ()) -> None:
-        """Validate all changes with the API server (dry run) before anything is written, or before the objects with the
-        uids `going` are deleted, whose new form cannot be validated before that.
+        """Validate all changes of existing objects with the API server (dry run) before anything is written, or before
+        the objects with the uids `going` are deleted.
 
         If it refused a later object, a running gang would be left with half of its change. A new gang is not affected:
         it starts only when it has all its objects.
         """
         due = [one for one in wanted if one.live is None or not in_step(one.manifest, one.live)]
-        staying = [one for one in due if one.live is None or one.live["metadata"]["uid"] not in going]
-        new = [one for one in staying if one.live is None]
-        changed = [one for one in staying if one.live and not holds(one.manifest["spec"], one.live.get("spec"))]
-        if len(due) > 1 and (changed or len(staying) < len(due)):
-            for one in (*changed, *new):
+        for one in due if len(due) > 1 else ():
+            if one.changes and one.live is not None and one.live["metadata"]["uid"] not in going:
                 await self._writer.rehearse(one.store.resource, one.manifest)
+
+    async def _write(self, wanted: Sequence[_Wanted], *, keep: bool) -> bool:
+        """Write the objects that differ, and return whether there were any. Before an existing one changes, those that
+        are created after it are validated: all that they refer to but it exists by then. `keep` as by `_step`.
+        """
+        written = False
+        new = [one for one in wanted if one.live is None]
+        for one in wanted:
+            if one.live is None:
+                new = new[1:]
+            elif one.changes:
+                for later in new:
+                    await self._writer.rehearse(later.store.resource, later.manifest)
+                new = []
+            written |= await self._step(one, keep=keep)
+        return written
 
     async def _step(self, one: _Wanted, *, keep: bool) -> bool:
         """Write an object if it differs. With `keep`, a second field manager keeps the fields of its spec."""
