@@ -77,6 +77,7 @@ def _shape(change: Change, spoken: Generation, *, summed: bool) -> Compared:
     """What is compared of the gangs. `summed`: the groups themselves may differ."""
     old, new = change
     stay = {member.name for member in old.cliques} & {member.name for member in new.cliques}
+    groups = {group.name for group in old.scaling_groups} & {group.name for group in new.scaling_groups}
 
     def least(workload: PodCliqueSet) -> dict[str, int]:
         return {member.name: member.min_available for member in workload.cliques if member.name in stay}
@@ -89,7 +90,7 @@ def _shape(change: Change, spoken: Generation, *, summed: bool) -> Compared:
         ]
     if spoken is Generation.TREE:
         # In earlier generations a gang with topology has no objects, so nothing is frozen.
-        found.append(("the required topology", _topologies(old, stay), _topologies(new, stay)))
+        found.append(("the required topology", _topologies(old, stay, groups), _topologies(new, stay, groups)))
     if spoken in CARRIES_CLASS:
         found.append(("the priority class", old.priority_class, new.priority_class))
     if spoken in _FROZEN_MINIMUMS:
@@ -101,10 +102,10 @@ def _names(workload: PodCliqueSet) -> list[str]:
     return sorted(member.name for member in workload.cliques)
 
 
-def _topologies(workload: PodCliqueSet, cliques: Container[str]) -> dict[str, str]:
-    """The required domains, by the level of the tree that states them."""
+def _topologies(workload: PodCliqueSet, cliques: Container[str], groups: Container[str]) -> dict[str, str]:
+    """The required domains, by the level of the tree that states them, of these cliques and scaling groups."""
     levels = {"the set": workload.topology}
-    levels |= {f"group {group.name}": group.topology for group in workload.scaling_groups}
+    levels |= {f"group {group.name}": group.topology for group in workload.scaling_groups if group.name in groups}
     levels |= {f"clique {member.name}": member.topology for member in workload.cliques if member.name in cliques}
     return {level: found.required for level, found in levels.items() if found is not None and found.required}
 
