@@ -152,7 +152,13 @@ class RequestFailed(RollcallError):
 
 
 class NotFound(RequestFailed):
-    """There is no such object, or the cluster does not serve the kind."""
+    """There is no such object, or the cluster does not serve the kind. `object_name` is the name of the missing object,
+    empty where the kind, or its version, is not served.
+    """
+
+    def __init__(self, why: str, code: int = 0, fields: str = "", object_name: str = "") -> None:
+        self.object_name = object_name
+        super().__init__(why, code, fields=fields)
 
 
 class Gone(RequestFailed):

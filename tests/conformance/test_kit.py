@@ -292,11 +292,15 @@ BROKEN: dict[str, list[Case]] = {
             "written again",
         ),
     ],
-    "test_settling_changes_no_name_and_nothing_of_a_new_gang": [
+    "test_settling_keeps_the_kinds_of_a_gang_and_changes_nothing_of_a_new_one": [
         Case(settling(lambda desired, live: [with_metadata(one, name="x") for one in desired]), "has no objects yet"),
         Case(settling(lambda desired, live: desired if not live else raising()), "settle raised"),
         Case(settling(lambda desired, live: live.clear() or desired), "changed the live objects"),
-        Case(settling(lambda desired, live: [] if live else desired), "changed which objects"),
+        Case(settling(lambda desired, live: [] if live else desired), "changed which kinds"),
+        Case(
+            settling(lambda desired, live: [with_metadata(one, labels={}) for one in desired] if live else desired),
+            "their metadata",
+        ),
     ],
     "test_a_released_minimum_keeps_what_it_was": [
         Case(adopting(lambda desired, live: desired), "last positive minimum")

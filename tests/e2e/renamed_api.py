@@ -1,9 +1,13 @@
 """A network on which the Workload API of Kubernetes 1.37 has the names of a later release, in discovery, paths and
 objects. Behind it are the real API server and the real kube-scheduler.
+
+Under the names of 1.38 `minGroupCount` is mutable as well: what the API server of 1.37 refuses is written into its
+store, so its scheduler sees the change as it would see that of an API server of 1.38.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -27,6 +31,7 @@ class RenamedApi(Network):
 
     def __init__(self, plane: ControlPlane, names: Mapping[str, str]) -> None:
         super().__init__(plane)
+        self._plane = plane
         self._names = names
         self.meddle = self._renamed
 
@@ -41,12 +46,38 @@ class RenamedApi(Network):
         now, later = (f"{GROUP}/{names[plural]}".encode() for names in (SERVED, self._names))
         url = request.url.copy_with(raw_path=request.url.raw_path.replace(later, now, 1))
         headers = {name: value for name, value in request.headers.items() if name.lower() != "content-length"}
-        sent = httpx.Request(request.method, url, headers=headers, content=request.content.replace(later, now))
+        content = request.content.replace(later, now)
+        if request.method == "PATCH" and plural == "compositepodgroups" and self._names == OF_1_38:
+            content = self._with_count(url.path, content, dry="dryRun" in url.params)
+        sent = httpx.Request(request.method, url, headers=headers, content=content)
         sent.extensions = request.extensions
         answer = await send(_plain(sent))
         if request.url.params.get("watch") == "true":
             return httpx.Response(answer.status_code, headers=answer.headers, stream=_Lines(answer.stream, now, later))
         return _answer(answer, lambda content: content.replace(now, later))
+
+    def _with_count(self, path: str, content: bytes, *, dry: bool) -> bytes:
+        """The patch of a composite as the API server of 1.37 accepts it; if not `dry`, its store has the new
+        minGroupCount then.
+        """
+        answer, patch = self._plane.http.get(path), json.loads(content)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return content
+        stored, policy = answer.json(), patch["spec"]["schedulingPolicy"]
+        if stored["spec"]["schedulingPolicy"] == policy:
+            return content
+        if dry:
+            patch["spec"]["schedulingPolicy"] = stored["spec"]["schedulingPolicy"]
+            return json.dumps(patch).encode()
+        stored["spec"]["schedulingPolicy"] = policy
+        del stored["metadata"]["resourceVersion"]
+        namespace, _, name = path.split("/namespaces/", 1)[1].split("/")
+        key, value = f"/registry/compositepodgroups/{namespace}/{name}", json.dumps(stored)
+        with httpx.Client(base_url=self._plane.store_url, trust_env=False) as store:
+            body = {"key": _in_base64(key), "value": _in_base64(value), "prev_kv": True}
+            before = store.post("/v3/kv/put", json=body).raise_for_status().json()
+        assert "prev_kv" in before, f"{key} is not where the API server stores it"
+        return content
 
     def _discovery(self, content: bytes) -> bytes:
         found = json.loads(content)
@@ -86,6 +117,10 @@ class _Lines(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _in_base64(value: str) -> str:
+    return base64.b64encode(value.encode()).decode()
 
 
 def _asked(path: str) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import eventually
 from tests.e2e.renamed_api import GROUP, OF_1_38, UNKNOWN, RenamedApi
 from tests.e2e.test_disruption_modes import objects_of
+from tests.e2e.test_shape_changes import LEAVES, TREES, Changing
 from tests.e2e.workloads import two_cliques
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import POD_GANG, GangKey
@@ -72,6 +73,108 @@ def test_a_gang_starts_whole_under_the_names_of_1_38(
         one.path.split(f"{GROUP}/", 1)[1].split("/", 1)[0] for one in running.network.changes if GROUP in one.path
     }
     assert versions == {"v1beta1"}
+
+
+def _writes(running: HostedReconciler) -> list[str]:
+    """What was done to gang objects: the method and the kind."""
+    changes = [one for one in running.network.changes if GROUP in one.path]
+    return [f"{one.method} {one.path.rsplit('/', 2)[1]}" for one in changes]
+
+
+def test_a_running_tree_of_1_38_grows_and_shrinks_in_place(
+    plane: ControlPlane,
+    namespace: str,
+    grove: Grove,
+    nodes: Nodes,
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    later: Later,
+) -> None:
+    scheduler(plane, "kube")
+    rollcall(plane, configuration())
+    running = later(OF_1_38)
+    nodes(1, cpu=3)
+    gang = Changing(grove(two_cliques("demo", namespace)).create())
+    gang.played.lift_gates()
+    is_bound(gang.played, 3)
+    top, whole = "compositepodgroups/demo-0.composite", "workloads/demo-0"
+    before = gang.objects(*TREES, LEAVES)
+    gang.add_helper()
+    eventually(lambda: len(gang.objects(LEAVES)) == 3, "the new member has its PodGroup")
+    grown = gang.objects(*TREES, LEAVES)
+    # Only the Workload is another object.
+    assert [name for name, (uid, _) in before.items() if grown[name][0] != uid] == [whole]
+    assert grown[top][1]["schedulingPolicy"] == {"gang": {"minGroupCount": 3}}
+    (root,) = grown[whole][1]["compositePodGroupTemplates"]
+    assert len(root["podGroupTemplates"]) == 3
+    # No room for the new member, and all others run.
+    helper = gang.played.create_pod(gang.played.cliques[-1], 0)["metadata"]["name"]
+    gang.played.lift_gates()
+    is_bound(gang.played, 3)
+    nodes(1, cpu=1)
+    is_bound(gang.played, 4)
+    gang.remove_helper()
+    eventually(
+        lambda: gang.objects(*TREES)[top][1]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}},
+        "the gang waits for one group less",
+    )
+    # The PodGroup goes with its last pod.
+    gang.played.delete_pod(helper)
+    eventually(lambda: len(gang.objects(LEAVES)) == 2, "its PodGroup is gone")
+    now = gang.objects(*TREES, LEAVES)
+    assert now.keys() == before.keys()
+    assert [name for name, (uid, _) in before.items() if now[name][0] != uid] == [whole]
+    assert len(gang.played.bound()) == 3
+    assert [one for one in _writes(running) if one.startswith("DELETE")] == [
+        "DELETE workloads",
+        "DELETE workloads",
+        "DELETE podgroups",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "condition", "reason"),
+    [
+        (f"{TREES[1]}/demo-0.composite", "CompositePodGroupInitiallyScheduled", "CompositePodGroupError"),
+        (f"{LEAVES}/demo-0-worker", "PodGroupInitiallyScheduled", "PodGroupError"),
+    ],
+    ids=["CompositePodGroup", "PodGroup"],
+)
+def test_what_kube_scheduler_1_38_says_of_a_group_is_quoted(
+    plane: ControlPlane,
+    namespace: str,
+    grove: Grove,
+    rollcall: Rollcall,
+    later: Later,
+    path: str,
+    condition: str,
+    reason: str,
+) -> None:
+    """The condition is written as by that scheduler, which does not run here."""
+    rollcall(plane, configuration())
+    running = later(OF_1_38)
+    played = grove(two_cliques("demo", namespace)).create()
+    played.lift_gates()
+    eventually(lambda: len(objects_of(plane, namespace)) == 4, "its objects are written")
+    says = "all pods in a pod group hierarchy should have the same priority"
+    known = {"type": condition, "status": "False", "reason": reason, "message": says}
+    version, plural, name = path.rsplit("/", 2)
+    answer = plane.http.patch(
+        f"/apis/{version}/namespaces/{namespace}/{plural}/{name}/status",
+        json={"status": {"conditions": [{**known, "lastTransitionTime": "2026-11-30T12:00:00Z"}]}},
+        headers={"Content-Type": "application/merge-patch+json"},
+    )
+    assert answer.is_success, answer.text
+
+    def quoted() -> bool:
+        health = running.reconciler.health.known(GangKey(namespace, "demo-0", POD_GANG))
+        assert health is not None
+        (first, *_) = health.obstacles
+        assert first.reason is Reason.GROUP_ERROR, first
+        assert f"({reason}): {says}" in first.why
+        return True
+
+    eventually(quoted, "the condition is quoted", timeout=30)
 
 
 def test_nothing_is_written_under_names_that_were_not_read(

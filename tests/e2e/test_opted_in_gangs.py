@@ -33,7 +33,7 @@ class Case(NamedTuple):
 
 TREE = {
     "scheduling.k8s.io/v1beta1/workloads": "train",
-    "scheduling.k8s.io/v1alpha3/compositepodgroups": "train-root",
+    "scheduling.k8s.io/v1alpha3/compositepodgroups": "train.composite",
     "scheduling.k8s.io/v1beta1/podgroups": "train",
 }
 KOORD = Case(*KOORDINATOR, {"scheduling.sigs.k8s.io/v1alpha1/podgroups": "train"})

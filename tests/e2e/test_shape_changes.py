@@ -145,7 +145,7 @@ def test_a_tree_gets_an_added_member_while_pods_wait_but_not_once_they_are_bound
     now = gang.objects(*TREES)
     assert now.keys() == trees.keys()
     assert {uid for uid, _ in now.values()} & {uid for uid, _ in trees.values()} == set()
-    assert now["compositepodgroups/demo-0"][1]["schedulingPolicy"] == {"gang": {"minGroupCount": 3}}
+    assert now["compositepodgroups/demo-0.composite"][1]["schedulingPolicy"] == {"gang": {"minGroupCount": 3}}
     gang.played.create_pod(gang.played.cliques[-1], 0)
     gang.played.lift_gates()
     nodes(1, cpu=8)

@@ -106,7 +106,7 @@ def check_status(code: int, content: bytes | bytearray, retry_after: str | None 
         said = content.decode(errors="replace").strip()[:200]
     why, fields = f"HTTP {code}: {said}" if said else f"HTTP {code}", _fields(status)
     if code == HTTPStatus.NOT_FOUND:
-        raise NotFound(why, code, fields=fields)
+        raise NotFound(why, code, fields, _object_name(status))
     if code == HTTPStatus.GONE:
         raise Gone(why, code, fields=fields, token=_token(status))
     # `isdigit` alone also takes digits that `float` refuses, such as "\u00b2".
@@ -124,6 +124,17 @@ def _fields(status: Any) -> str:
     except Malformed:
         return ""
     return " ".join(dict.fromkeys(word for word in told if isinstance(word, str) and word))
+
+
+def _object_name(status: Any) -> str:
+    """Return the name of the missing object; empty for an answer about a path that is not served, which is no Status.
+
+    Source: k8s.io/apimachinery, pkg/api/errors (NewNotFound), v0.35.4.
+    """
+    try:
+        return text(mapping(mapping(status).get("details")).get("name")) or ""
+    except Malformed:
+        return ""
 
 
 def _token(status: Any) -> str | None:

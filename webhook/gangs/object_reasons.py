@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible
@@ -11,7 +10,7 @@ from webhook.gangs.differences import first_difference, in_step, left_behind, ot
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.leaving_objects import leaving
 from webhook.gangs.observed import Observed
-from webhook.gangs.plan import Plan, SkipReason, plan
+from webhook.gangs.plan import Plan, SkipReason
 from webhook.gangs.pod import GangPod
 from webhook.model.frozen_changes import Stage
 from webhook.model.reading import Malformed, Manifest
@@ -23,7 +22,7 @@ from webhook.mutators.prepare_pod import stamped_scheduler
 def object_reasons(seen: Observed) -> Iterator[HoldReason]:
     """What is wrong with the objects of a gang."""
     try:
-        planned = plan(seen.podgang, seen.facts, seen.settings, empty=seen.empty)
+        planned = seen.plan()
     except Inexpressible as refusal:
         yield _untranslated(seen, refusal)
         return
@@ -38,7 +37,6 @@ def object_reasons(seen: Observed) -> Iterator[HoldReason]:
             kind = seen.podgang.workload_kind
             yield HoldReason(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
         return
-    planned = _settled(seen, planned)
     found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
     if not any(one.reason is Reason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
         yield frozen
@@ -96,15 +94,6 @@ def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:
         return HoldReason(Reason.API_MISSING, f"{missing.needs} are unknown", missing.remedy)
     remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
     return HoldReason(Reason.INEXPRESSIBLE, str(refusal), remedy)
-
-
-def _settled(seen: Observed, planned: Plan) -> Plan:
-    """The plan with what the gang's existing objects have decided; unchanged if that cannot be read."""
-    try:
-        live = [found for desired in planned.objects if (found := seen.live(desired)) is not None]
-        return replace(planned, objects=planned.profile.backend.settle(planned.objects, live))
-    except (FactsUnavailable, Malformed):
-        return planned
 
 
 def _frozen(seen: Observed, planned: Plan) -> HoldReason | None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from webhook.config.settings import Settings
+from webhook.errors import FactsUnavailable
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.escapes import Escapes
 from webhook.gangs.fit_reasons import Fits
 from webhook.gangs.key import GangKey
 from webhook.gangs.kueue.queue_places import QueuePlaces
+from webhook.gangs.plan import Plan, SkipReason, plan
 from webhook.gangs.roster import Roster
 from webhook.gangs.rule_reasons import Outcomes
 from webhook.model.facts import ClusterFacts
 from webhook.model.fair_memory import FairMemory
-from webhook.model.reading import Manifest
+from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 
@@ -50,3 +53,16 @@ class Observed(NamedTuple):
     outcomes: Outcomes | None = None
     escapes: FairMemory[GangKey, Escapes] | None = None
     empty: bool = False
+
+    def plan(self) -> Plan | SkipReason:
+        """The objects that the gang needs, with what its existing objects have decided if these can be read, or why it
+        is skipped. Raises as `plan.plan` does.
+        """
+        planned = plan(self.podgang, self.facts, self.settings, empty=self.empty)
+        if isinstance(planned, SkipReason):
+            return planned
+        try:
+            live = [found for desired in planned.objects if (found := self.live(desired)) is not None]
+            return replace(planned, objects=planned.profile.backend.settle(planned.objects, live))
+        except (FactsUnavailable, Malformed):
+            return planned

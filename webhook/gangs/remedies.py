@@ -21,7 +21,7 @@ from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.key import POD_GANG
 from webhook.gangs.leaving_objects import PROTECTION
 from webhook.gangs.observed import Observed
-from webhook.gangs.plan import SkipReason, plan
+from webhook.gangs.plan import SkipReason
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_reasons import tallies
 from webhook.model import grove
@@ -259,7 +259,7 @@ def _is_replaceable(pod: GangPod, excepted: Excepted) -> bool:
 def _live_objects(seen: Observed) -> list[Manifest]:
     """The existing objects in the places of those that the gang should have, without those of other owners."""
     try:
-        planned = plan(seen.podgang, seen.facts, seen.settings, empty=seen.empty)
+        planned = seen.plan()
         if isinstance(planned, SkipReason):
             return []
         found = [live for desired in planned.objects if (live := seen.live(desired)) is not None]

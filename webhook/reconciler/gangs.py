@@ -7,7 +7,7 @@ deleted. Some of the objects alone could start a part of the gang.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from webhook.clock import MACHINE_CLOCK, Clock
@@ -57,6 +57,11 @@ class _Wanted(NamedTuple):
     def key(self) -> ObjectKey:
         metadata = self.manifest["metadata"]
         return metadata["namespace"], metadata["name"]
+
+    @property
+    def changes(self) -> bool:
+        """Whether the spec of an existing object changes."""
+        return self.live is not None and not holds(self.manifest["spec"], self.live.get("spec"))
 
 
 class Known(Protocol):
@@ -238,25 +243,29 @@ class GangReconciler:
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
         own = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
         frozen = planned.profile.backend.frozen([one.manifest for one in wanted], own)
-        if frozen is not None and (done := await self._reshape(podgang, kinds, frozen)) is not None:
-            return done
         try:
+            if frozen is not None and (done := await self._reshape(podgang, kinds, frozen, wanted)) is not None:
+                return done
             await self._rehearse(wanted)
             keep = podgang.owns and planned.profile.backend.has_new_frozen_fields
-            written = [await self._step(one, keep=keep) for one in wanted]
+            written = await self._write(wanted, keep=keep)
             pruned = await self._prune(podgang, wanted, kinds)
         except RequestFailed as error:
             if error.code in REFUSALS:
                 await self._events.warn(podgang, Reason.REFUSED, f"the API server refuses its objects: {error}")
             raise
         self._events.well(podgang)
-        return ("written" if any(written) or pruned else "inStep"), None
+        return ("written" if written or pruned else "inStep"), None
 
     async def _wanted(self, planned: Plan, podgang: PodGang) -> list[_Wanted]:
         backend = planned.profile.backend
         stores = [self._stores.of(desired) for desired in planned.objects]
-        found = [store.objects.get(key_of(desired)) for store, desired in zip(stores, planned.objects, strict=True)]
-        settled = backend.settle(planned.objects, [live for live in found if live is not None])
+
+        def existing(objects: Sequence[Manifest]) -> list[Manifest | None]:
+            return [store.objects.get(key_of(desired)) for store, desired in zip(stores, objects, strict=True)]
+
+        settled = backend.settle(planned.objects, [live for live in existing(planned.objects) if live is not None])
+        found = existing(settled)
         present = podgang.present() if None in found else None
         # Without pods on nodes there is nothing to protect: the next pods are a whole gang again.
         whole = any(map(is_restored, found)) and await self._stage(podgang) < Stage.BOUND
@@ -269,12 +278,12 @@ class GangReconciler:
         return wanted
 
     async def _reshape(
-        self, podgang: PodGang, kinds: Sequence[Store], frozen: Frozen
+        self, podgang: PodGang, kinds: Sequence[Store], frozen: Frozen, wanted: Sequence[_Wanted]
     ) -> tuple[str, float | None] | None:
         """Report that the gang is too far along for this change, or delete what blocks it; None if it may be written
-        now.
+        now. Nothing is deleted if the API server would refuse a change of the objects that stay.
         """
-        if await self._stage(podgang) > frozen.until:
+        if frozen.until < Stage.BOUND and await self._stage(podgang) > frozen.until:
             some = "is on a node" if frozen.until is Stage.WAITING else "exists"
             note = (
                 f"{frozen.what}: {frozen.why}, so no object of this gang is written while any of its pods {some}; "
@@ -284,24 +293,42 @@ class GangReconciler:
             return "frozen", FROZEN_SECONDS
         if not frozen.recreated:
             return None
-        going = {(found["kind"], found["metadata"]["uid"]) for found in frozen.recreated}
+        going = {found["metadata"]["uid"] for found in frozen.recreated}
+        await self._rehearse(wanted, going)
         for store in reversed(kinds):
             for live in store.owned_by(podgang.owners, objects_of(podgang)):
-                if (live["kind"], live["metadata"]["uid"]) in going:
+                if live["metadata"]["uid"] in going:
                     await self._writer.delete(store.resource, live)
         # The watch reports when they are gone.
         return "waiting", LOOK_AGAIN_SECONDS
 
-    async def _rehearse(self, wanted: Sequence[_Wanted]) -> None:
-        """Validate all changes with the API server (dry run) before anything is written.
+    async def _rehearse(self, wanted: Sequence[_Wanted], going: Container[str] = ()) -> None:
+        """Validate all changes of existing objects with the API server (dry run) before anything is written, or before
+        the objects with the uids `going` are deleted.
 
         If it refused a later object, a running gang would be left with half of its change. A new gang is not affected:
         it starts only when it has all its objects.
         """
         due = [one for one in wanted if one.live is None or not in_step(one.manifest, one.live)]
         for one in due if len(due) > 1 else ():
-            if one.live is not None and not holds(one.manifest["spec"], one.live.get("spec")):
+            if one.changes and one.live is not None and one.live["metadata"]["uid"] not in going:
                 await self._writer.rehearse(one.store.resource, one.manifest)
+
+    async def _write(self, wanted: Sequence[_Wanted], *, keep: bool) -> bool:
+        """Write the objects that differ, and return whether there were any. Before an existing one changes, those that
+        are created after it are validated: all that they refer to but it exists by then. `keep` as by `_step`.
+        """
+        written = False
+        new = [one for one in wanted if one.live is None]
+        for one in wanted:
+            if one.live is None:
+                new = new[1:]
+            elif one.changes:
+                for later in new:
+                    await self._writer.rehearse(later.store.resource, later.manifest)
+                new = []
+            written |= await self._step(one, keep=keep)
+        return written
 
     async def _step(self, one: _Wanted, *, keep: bool) -> bool:
         """Write an object if it differs. With `keep`, a second field manager keeps the fields of its spec."""

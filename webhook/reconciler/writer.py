@@ -49,14 +49,18 @@ class Writer:
         await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=True))
 
     async def delete(self, resource: Resource, live: Manifest) -> None:
-        """Delete the object if it still has the same uid. Raises `RequestFailed`, `NotLeading`."""
+        """Delete the object if it still has the same uid. Raises `NotLeading`, and `RequestFailed`, also where the kind
+        is not served: that does not show that the object is gone.
+        """
         metadata = live["metadata"]
         request = requests.delete(
             resource, metadata.get("namespace"), metadata["name"], metadata["uid"], dry_run=self.dry_run
         )
         try:
             await self._write(resource, request)
-        except NotFound:
+        except NotFound as error:
+            if error.object_name != metadata["name"]:
+                raise
             return
         self._say("delete", resource, *key_of(live))
 

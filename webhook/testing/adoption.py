@@ -98,7 +98,7 @@ class AdoptionChecks(Suite):
 
     @GENERATED
     @given(gang=plain_gangs(), data=st.data())
-    def test_settling_changes_no_name_and_nothing_of_a_new_gang(
+    def test_settling_keeps_the_kinds_of_a_gang_and_changes_nothing_of_a_new_one(
         self, configuration: Configuration, gang: Manifest, data: st.DataObject
     ) -> None:
         installed = self.installed(configuration)
@@ -121,9 +121,9 @@ class AdoptionChecks(Suite):
             raise AssertionError(f"{wrong}; read them with webhook.model.reading") from error
         require(live == asked, "settle changed the live objects", "do not change them")
         require(
-            [_head(one) for one in settled] == [_head(one) for one in desired],
-            "settle changed which objects the gang has, or their metadata",
-            "return the desired objects in their order, with other values in their spec",
+            [_nameless(one) for one in settled] == [_nameless(one) for one in desired],
+            "settle changed which kinds of objects the gang has, or their metadata",
+            "return the desired objects in their order, with other values in their spec, or other names",
         )
 
     @GENERATED
@@ -208,9 +208,10 @@ def _seen(sound: Manifest, harmed: Manifest) -> Manifest:
     return {**harmed, "metadata": metadata | {key: sound["metadata"][key] for key in ("name", "namespace")}}
 
 
-def _head(manifest: Manifest) -> Manifest:
-    """Return what identifies an object."""
-    return {key: value for key, value in manifest.items() if key != "spec"}
+def _nameless(manifest: Manifest) -> Manifest:
+    """Return what identifies an object, without its name."""
+    metadata = {key: value for key, value in manifest["metadata"].items() if key != "name"}
+    return {key: value for key, value in manifest.items() if key != "spec"} | {"metadata": metadata}
 
 
 def _adopted(backend: Any, desired: Manifest, live: Manifest | None) -> Manifest | None:

@@ -12,7 +12,7 @@ from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.health import State, judge
 from webhook.gangs.key import POD_GANG, GangKey
 from webhook.gangs.observed import Observed
-from webhook.gangs.plan import Plan, SkipReason, is_groves, plan
+from webhook.gangs.plan import Plan, SkipReason, is_groves
 from webhook.gangs.writers import Writer
 from webhook.model import grove
 from webhook.model.naming import LABEL_VALUE_LIMIT
@@ -150,7 +150,7 @@ def aggregate_of(podgang: PodGang) -> str:
 def _written(seen: Observed) -> tuple[str, Sequence[Manifest | None]]:
     """Why the gang's objects are not known, and the live object for each that it should have."""
     try:
-        planned = plan(seen.podgang, seen.facts, seen.settings, empty=seen.empty)
+        planned = seen.plan()
         if isinstance(planned, Plan):
             return "", [_live(seen, desired) for desired in planned.objects]
     except (FactsUnavailable, Inexpressible) as error:

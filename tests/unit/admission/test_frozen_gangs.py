@@ -52,7 +52,11 @@ class Case(NamedTuple):
     classes: tuple[str | None, str | None] = (None, None)
 
 
-WORKLOAD, ROOT, GROUPS = "Workload demo-0", "CompositePodGroup demo-0", ("PodGroup demo-0-lead", "PodGroup demo-0-w")
+WORKLOAD, ROOT, GROUPS = (
+    "Workload demo-0",
+    "CompositePodGroup demo-0.composite",
+    ("PodGroup demo-0-lead", "PodGroup demo-0-w"),
+)
 SUM = "the minimum of the whole gang goes from 3 to 4"
 MORE = "the minimum of demo-0-w goes from 2 to 3"
 NEW, GONE = "demo-0-help is new", "demo-0-help is gone"
@@ -95,15 +99,15 @@ KUBE: dict[str, Case] = {
     "1.37: the order": Case(PLAIN, OTHER_WAY_ROUND, facts=TREE),
     "1.37: a member more": Case(PLAIN, WIDER, NEW, Stage.WAITING, (WORKLOAD, ROOT), TREE),
     "1.37: a member less": Case(WIDER, PLAIN, GONE, Stage.WAITING, (WORKLOAD, ROOT), TREE),
-    "1.38: a member more": Case(PLAIN, WIDER, NEW, Stage.WAITING, (WORKLOAD, ROOT), BETA_TREE),
-    "1.38: a member less": Case(WIDER, PLAIN, GONE, Stage.WAITING, (WORKLOAD, ROOT), BETA_TREE),
+    "1.38: a member more": Case(PLAIN, WIDER, NEW, Stage.BOUND, (WORKLOAD,), BETA_TREE),
+    "1.38: a member less": Case(WIDER, PLAIN, GONE, Stage.BOUND, (WORKLOAD,), BETA_TREE),
     "1.38: a minimum": Case(PLAIN, RAISED, facts=BETA_TREE),
     "1.38: none of the members": Case(
         PLAIN,
         OTHERS,
         "demo-0-help is new; demo-0-lead is gone; demo-0-w is gone",
         Stage.EMPTY,
-        (WORKLOAD, ROOT),
+        (WORKLOAD,),
         BETA_TREE,
     ),
     "1.38: a member more, and topology of the whole": Case(

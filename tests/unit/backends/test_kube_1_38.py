@@ -217,14 +217,14 @@ def test_a_gang_may_have_a_class_of_the_system_from_1_38_on(facts: ClusterFacts,
     assert {one["spec"]["priorityClassName"] for one in groups} == {"system-node-critical"}
 
 
-def test_the_groups_of_a_gang_are_frozen_as_before() -> None:
-    """The API server lets minGroupCount change, but not the templates of the Workload."""
+def test_a_tree_that_grows_keeps_its_composite() -> None:
+    """The minimum of the groups is changed in place, and its Workload alone is recreated, even under running pods."""
     facts = ClusterFacts(apis=OF_1_38.apis)
     live = backend().gang_objects(podgang(*TWO), RECORD, facts)
     desired = backend().gang_objects(podgang(*TWO, gang_member("demo-0-help", 1, 1)), RECORD, facts)
     frozen = backend().frozen(desired, live)
     assert frozen is not None
-    assert (frozen.until, [one["kind"] for one in frozen.recreated]) == (
-        Stage.WAITING,
-        ["Workload", "CompositePodGroup"],
-    )
+    assert (frozen.until, [one["kind"] for one in frozen.recreated]) == (Stage.BOUND, ["Workload"])
+    written = [backend().adopt(one, live[index] if index < 2 else None) for index, one in enumerate(desired)]
+    assert written[1]["kind"] == "CompositePodGroup"
+    assert written[1]["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 3}}

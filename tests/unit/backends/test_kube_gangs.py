@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -21,11 +22,14 @@ from tests.unit.backends.kube_gangs import (
     podgang,
 )
 from tests.unit.backends.pod_gangs import OWNER
+from webhook.backends.kube import keys
 from webhook.backends.kube.backend import KubeBackend
+from webhook.backends.kube.generation import Generation
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import PriorityClass
+from webhook.model.naming import is_subdomain
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
 
@@ -129,21 +133,21 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
                 ],
             },
             {
-                "is": "v1alpha3 CompositePodGroup demo-0",
+                "is": "v1alpha3 CompositePodGroup demo-0.composite",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "root"},
                 "schedulingPolicy": {"gang": {"minGroupCount": 2}},
                 **ALL,
             },
             {
                 "is": "v1beta1 PodGroup demo-0-lead",
-                "parentCompositePodGroupName": "demo-0",
+                "parentCompositePodGroupName": "demo-0.composite",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-lead"},
                 "schedulingPolicy": gang(1),
                 **ALL,
             },
             {
                 "is": "v1beta1 PodGroup demo-0-wrk",
-                "parentCompositePodGroupName": "demo-0",
+                "parentCompositePodGroupName": "demo-0.composite",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-wrk"},
                 "schedulingPolicy": gang(4),
                 **ALL,
@@ -197,15 +201,15 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
                 ],
             },
             {
-                "is": "v1alpha3 CompositePodGroup demo-0",
+                "is": "v1alpha3 CompositePodGroup demo-0.composite",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "root"},
                 "schedulingPolicy": {"gang": {"minGroupCount": 2}},
                 **ALL,
                 "schedulingConstraints": {"topology": [{"key": "example.com/zone"}]},
             },
             {
-                "is": "v1alpha3 CompositePodGroup demo-0-demo-0-pf-0",
-                "parentCompositePodGroupName": "demo-0",
+                "is": "v1alpha3 CompositePodGroup demo-0-demo-0-pf-0.composite",
+                "parentCompositePodGroupName": "demo-0.composite",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-pf-0"},
                 "schedulingPolicy": {"gang": {"minGroupCount": 2}},
                 **ALL,
@@ -213,14 +217,14 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
             },
             {
                 "is": "v1beta1 PodGroup demo-0-router",
-                "parentCompositePodGroupName": "demo-0",
+                "parentCompositePodGroupName": "demo-0.composite",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-router"},
                 "schedulingPolicy": gang(1),
                 **ALL,
             },
             {
                 "is": "v1beta1 PodGroup demo-0-pf-0-lead",
-                "parentCompositePodGroupName": "demo-0-demo-0-pf-0",
+                "parentCompositePodGroupName": "demo-0-demo-0-pf-0.composite",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-pf-0-lead"},
                 "schedulingPolicy": gang(1),
                 **ALL,
@@ -228,7 +232,7 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
             },
             {
                 "is": "v1beta1 PodGroup demo-0-pf-0-wrk",
-                "parentCompositePodGroupName": "demo-0-demo-0-pf-0",
+                "parentCompositePodGroupName": "demo-0-demo-0-pf-0.composite",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-pf-0-wrk"},
                 "schedulingPolicy": gang(4),
                 **ALL,
@@ -314,3 +318,53 @@ def test_in_1_36_a_living_gang_stays_without_a_class() -> None:
 def test_without_gang_scheduling_nothing_is_written() -> None:
     plain = KubeBackend(KubeSettings())
     assert plain.gang_objects(podgang(*TWO), RECORD, ClusterFacts(apis=TREE)) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["demo-0", "demo-0-sg-0", "demo-0.composite", "demo-0-sg-0.composite", "d" * 253, f"{'d' * 243}.composite"],
+)
+def test_no_composite_has_the_name_of_a_pod_group(name: str) -> None:
+    """kube-scheduler 1.37 confuses them, and PodCliques and Jobs may have any name, such as that of a PodGang."""
+    composites = {keys.root(name), keys.composite(name, "sg-0"), keys.composite(name, name)}
+    groups = {
+        keys.pod_group(name, clique, generation, merged=merged, divided=divided)
+        for clique in (name, f"{name}.composite", "sg-0")
+        for generation in Generation
+        for merged in (True, False)
+        for divided in (True, False)
+    }
+    assert not composites & groups
+    assert all(keys.is_composite(one) for one in composites)
+    assert not any(keys.is_composite(one) for one in groups)
+    assert all(is_subdomain(one) for one in composites | groups)
+
+
+@pytest.mark.parametrize(("members", "top"), [(("demo-0-lead",), "demo-0"), (("demo-0",), "demo-0-root")])
+def test_a_living_tree_keeps_the_names_that_its_groups_refer_to(members: tuple[str, ...], top: str) -> None:
+    """Releases up to 0.14 named the composite over a gang after it, unless a member had that name."""
+    grouped = {"name": "sg-0", "podGroupNames": ["demo-0-wrk"], **constraint("rack")}
+    gang = podgang(*(member(one, 1, 1) for one in members), TWO[1], topologyConstraintGroupConfigs=[grouped])
+    old, names = json.dumps(made(gang, TREE)), {"demo-0.composite": top, "demo-0-sg-0.composite": "demo-0-sg-0"}
+    for now, then in names.items():
+        old = old.replace(f'"{now}"', f'"{then}"')
+    live = json.loads(old)
+    desired = backend().gang_objects(gang, RECORD, ClusterFacts(apis=TREE))
+    # A composite is not found by its new name.
+    settled = backend().settle(desired, [one for one in live if one["kind"] != "CompositePodGroup"])
+    assert [backend().adopt(one, None) for one in settled] == live
+    assert backend().frozen(settled, live) is None
+    assert backend().settle(desired, made(gang, TREE)) == desired
+
+
+@pytest.mark.parametrize(("apis", "config"), [(TREE, {}), (V1BETA1, {}), (V1ALPHA2, {}), (V1ALPHA2, {"flat": "allow"})])
+def test_a_workload_that_is_made_again_has_the_minimums_of_the_pod_groups(
+    apis: frozenset[Api], config: dict[str, Any]
+) -> None:
+    """Grove has released the members since, which must not lower them."""
+    used, facts = backend(**config), ClusterFacts(apis=apis)
+    live = made(podgang(*TWO), apis, **config)
+    released = podgang(*({**one, "minReplicas": 0} for one in TWO))
+    found = [one if one["kind"] != "Workload" else None for one in live]
+    settled = used.settle(used.gang_objects(released, RECORD, facts), [one for one in found if one is not None])
+    assert [used.adopt(one, old) for one, old in zip(settled, found, strict=True)] == live

@@ -140,14 +140,14 @@ def test_a_composite_never_has_the_name_of_a_member_of_its_gang() -> None:
             ],
         },
         {
-            "is": "v1alpha3 CompositePodGroup demo-0-root",
+            "is": "v1alpha3 CompositePodGroup demo-0.composite",
             "workloadRef": {"workloadName": "demo-0", "templateName": "root"},
             "schedulingPolicy": {"gang": {"minGroupCount": 1}},
             **together,
         },
         {
             "is": "v1beta1 PodGroup demo-0",
-            "parentCompositePodGroupName": "demo-0-root",
+            "parentCompositePodGroupName": "demo-0.composite",
             "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0"},
             "schedulingPolicy": {"gang": {"minCount": 2}},
             **together,
@@ -164,9 +164,10 @@ def test_a_scaling_group_s_replica_can_have_the_name_of_a_clique() -> None:
     # printf demo-0-g-0 | sha256sum
     assert [found["name"] for found in root["podGroupTemplates"]] == ["demo-0-g-0"]
     assert [found["name"] for found in root["compositePodGroupTemplates"]] == ["group-403c22b71ea86311b5d3"]
-    assert below["metadata"]["name"] == "demo-0-demo-0-g-0"
+    assert below["metadata"]["name"] == "demo-0-demo-0-g-0.composite"
     assert below["spec"]["workloadRef"]["templateName"] == "group-403c22b71ea86311b5d3"
-    assert [found["spec"]["parentCompositePodGroupName"] for found in groups] == ["demo-0", "demo-0-demo-0-g-0"]
+    above = ["demo-0.composite", "demo-0-demo-0-g-0.composite"]
+    assert [found["spec"]["parentCompositePodGroupName"] for found in groups] == above
 
 
 @pytest.mark.parametrize("apis", [V1ALPHA1, V1ALPHA2, V1BETA1, TREE])

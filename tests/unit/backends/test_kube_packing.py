@@ -80,11 +80,18 @@ def test_with_unknown_gates_the_sum_of_a_tree_counts_and_no_domain() -> None:
     assert found.left_out == (Text("(schedulerGates)"),)
 
 
-@pytest.mark.parametrize(("apis", "filled"), [(TREE, False), (BETA_TREE, True)], ids=["1.37", "1.38"])
-def test_nodes_with_an_empty_label_are_in_no_domain_from_1_38_on(apis: frozenset[Api], filled: bool) -> None:
-    """Before, such a node counts for *never*, and *fits* is not said."""
+@pytest.mark.parametrize(
+    ("apis", "stated", "filled"),
+    [(TREE, None, False), (BETA_TREE, None, False), (None, "1.37", False), (None, "1.38", True)],
+    ids=["an API server of 1.37", "an API server of 1.38", "stated: 1.37", "stated: 1.38"],
+)
+def test_nodes_with_an_empty_label_are_in_no_domain_of_a_scheduler_of_1_38(
+    apis: frozenset[Api] | None, stated: str | None, filled: bool
+) -> None:
+    """Else such a node counts for *never*, and *fits* is not said. The scheduler may be older than the API server."""
     backend = KubeBackend(KubeSettings(gangScheduling=True, schedulerGates=_ALL))
-    facts = replace(facts_in([_node("n1", "a"), _node("n2", "")]), apis=apis | NEITHER)
+    served = None if apis is None else apis | NEITHER
+    facts = replace(facts_in([_node("n1", "a"), _node("n2", "")]), apis=served, kubernetes=stated)
     found = backend.packing(IN_DOMAINS, facts, NOTHING_STATED)
     assert found.left_out == (() if filled else (Text(ZONE, "is empty"),))
     (need,) = found.sets

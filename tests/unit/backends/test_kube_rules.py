@@ -174,8 +174,24 @@ CHANGES: dict[str, tuple[Manifest, frozenset[Api], Any, list[str]]] = {
         LIVING,
         ["kube/frozen-shape"],
     ),
-    "a clique more, in 1.38": (
+    "a clique more, from 1.38 on": (
         pod_clique_set(clique("worker", replicas=4, minimum=2), clique("helper")),
+        BETA_TREE,
+        LIVING,
+        [],
+    ),
+    "a scaling group in a rack more, from 1.38 on": (
+        pod_clique_set(
+            clique("worker", replicas=4, minimum=2),
+            clique("helper"),
+            groups=[scaling_group("g", "helper", topologyConstraint=required("rack"))],
+        ),
+        BETA_TREE,
+        LIVING,
+        [],
+    ),
+    "other cliques, from 1.38 on": (
+        pod_clique_set(clique("helper", replicas=4, minimum=2)),
         BETA_TREE,
         LIVING,
         ["kube/frozen-shape"],

@@ -47,8 +47,8 @@ def train_job(name: str, nodes: int) -> Expected:
         ],
         "1.37": [
             f"Workload {name}: root 1 ({node} {nodes})",
-            f"CompositePodGroup {name}: 1 by {name}/root",
-            f"PodGroup {node}: {nodes} by {name}/{node} below {name}",
+            f"CompositePodGroup {name}.composite: 1 by {name}/root",
+            f"PodGroup {node}: {nodes} by {name}/{node} below {name}.composite",
             f"node: default-scheduler {marks} schedulingGroup={node}",
         ],
         "kai-scheduler": ["node: kai-scheduler"],
@@ -83,8 +83,8 @@ def group(gang: str) -> Expected:
         "1.37": [
             f"Workload {gang}: root 1 ({gang} 4)",
             # Its only member is called as it is, and no two groups are.
-            f"CompositePodGroup {gang}-root: 1 by {gang}/root",
-            f"PodGroup {gang}: 4 by {gang}/{gang} below {gang}-root",
+            f"CompositePodGroup {gang}.composite: 1 by {gang}/root",
+            f"PodGroup {gang}: 4 by {gang}/{gang} below {gang}.composite",
             *pods("default-scheduler", f" schedulingGroup={gang}"),
         ],
         "kai-scheduler": ["leader: kai-scheduler", "worker: kai-scheduler"],
@@ -142,9 +142,9 @@ SAMPLES: dict[tuple[str, ...], Expected] = {
         ],
         "1.37": [
             "Workload paralleljobs: root 2 (paralleljobs-workers 4, paralleljobs-driver 1)",
-            "CompositePodGroup paralleljobs: 2 by paralleljobs/root",
-            "PodGroup paralleljobs-workers: 4 by paralleljobs/paralleljobs-workers below paralleljobs",
-            "PodGroup paralleljobs-driver: 1 by paralleljobs/paralleljobs-driver below paralleljobs",
+            "CompositePodGroup paralleljobs.composite: 2 by paralleljobs/root",
+            "PodGroup paralleljobs-workers: 4 by paralleljobs/paralleljobs-workers below paralleljobs.composite",
+            "PodGroup paralleljobs-driver: 1 by paralleljobs/paralleljobs-driver below paralleljobs.composite",
             "workers: default-scheduler gang=paralleljobs member=paralleljobs-workers stamped "
             "schedulingGroup=paralleljobs-workers",
             "driver: default-scheduler gang=paralleljobs member=paralleljobs-driver stamped "
@@ -203,13 +203,13 @@ SAMPLES: dict[tuple[str, ...], Expected] = {
         ],
         "1.37": [
             "Workload startup-driver-ready-driver: root 1 (startup-driver-ready-driver 1)",
-            "CompositePodGroup startup-driver-ready-driver-root: 1 by startup-driver-ready-driver/root",
+            "CompositePodGroup startup-driver-ready-driver.composite: 1 by startup-driver-ready-driver/root",
             "PodGroup startup-driver-ready-driver: 1 by startup-driver-ready-driver/startup-driver-ready-driver "
-            "below startup-driver-ready-driver-root",
+            "below startup-driver-ready-driver.composite",
             "Workload startup-driver-ready-workers: root 1 (startup-driver-ready-workers 4)",
-            "CompositePodGroup startup-driver-ready-workers-root: 1 by startup-driver-ready-workers/root",
+            "CompositePodGroup startup-driver-ready-workers.composite: 1 by startup-driver-ready-workers/root",
             "PodGroup startup-driver-ready-workers: 4 by startup-driver-ready-workers/startup-driver-ready-workers "
-            "below startup-driver-ready-workers-root",
+            "below startup-driver-ready-workers.composite",
             "driver: default-scheduler gang=startup-driver-ready-driver member=startup-driver-ready-driver stamped "
             "schedulingGroup=startup-driver-ready-driver",
             "workers: default-scheduler gang=startup-driver-ready-workers member=startup-driver-ready-workers stamped "

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import httpx
+import pytest
 
 from tests.unit.backends.pod_gangs import EARLIER_OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.grove import put_with_cliques
 from tests.unit.reconciler.running_reconciler import (
+    GANGS,
     GROUPS,
     SETS,
     names,
@@ -81,6 +83,32 @@ async def test_a_podgang_waits_without_an_event_for_objects_of_an_earlier_one_wi
         assert (cluster.writes, cluster.events) == ([], [])
         cluster.remove(GROUPS, "team-a", "demo-0-a")
         await until(lambda: cluster.writes != [])
+
+
+GONE = failure(404, 'podgroups.scheduling.sigs.k8s.io "demo-0-b" not found') | {"details": {"name": "demo-0-b"}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "deleted"),
+    [
+        (httpx.Response(404, json=GONE), True),
+        (httpx.Response(404, content="404 page not found\n"), False),
+        (httpx.Response(404, json=failure(404, "the server could not find the requested resource")), False),
+    ],
+    ids=["the object is missing", "the group is not served", "the version is not served"],
+)
+async def test_only_an_answer_about_the_object_shows_that_it_is_gone(answer: httpx.Response, deleted: bool) -> None:
+    cluster = world()
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"] and found.idle)
+        missing = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/team-a/podgroups/demo-0-b"
+        cluster.answering = lambda request: answer if request.url.path == missing else None
+        # Koordinator's members list each other, so both are deleted first.
+        cluster.apply(GANGS, podgang("demo-0-a"))
+        await until(lambda: cluster.writes.count(("DELETE", missing)) > 2)
+        failed = sample(found, "rollcall_reconciled_total", outcome="refused")
+        assert (failed == 0) == deleted
+        assert [one["reason"] for one in cluster.events] == ([] if deleted else ["GangObjectRefused"])
 
 
 def test_two_reconcilers_with_one_process_id_on_one_host_have_different_identities() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -22,12 +23,15 @@ from tests.unit.reconciler.running_reconciler import (
     put_gang,
     running,
     sample,
+    settled,
     workload,
     world,
 )
 from tests.unit.worlds import settings_of
 from tests.waiting import until
 from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
+from webhook.backends.kube.generation import GROUP
+from webhook.model.keys import Api
 from webhook.model.projections import Resource
 
 BOUND, WAITING = pod("p") | {"spec": {"nodeName": "n1"}}, pod("p")
@@ -162,3 +166,158 @@ async def test_a_foreign_edit_is_reverted_even_with_bound_pods() -> None:
         both = ["team-a/demo-0-a", "team-a/demo-0-b"]
         await until(lambda: listed(cluster) == [both, both])
         assert cluster.events == []
+
+
+BETA = f"/apis/{GROUP}/v1beta1"
+PLURALS = {"Workload": "workloads", "CompositePodGroup": "compositepodgroups", "PodGroup": "podgroups"}
+KUBE = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
+
+
+class Trees(WritableWorld):
+    """A cluster that serves the Workload API as 1.38 does. `changes` are the writes of it, without those of the second
+    field manager: what was done, to which object.
+    """
+
+    def __init__(self) -> None:
+        trees = (Resource(Api(GROUP, "v1beta1", kind), plural) for kind, plural in PLURALS.items())
+        super().__init__(*SERVED, *trees)
+        self.changes: list[str] = []
+        self.refusing: Callable[[str], bool] = lambda _: False
+        self.answering = self._noted
+        self.put(SETS, workload(scheduler="default-scheduler"))
+        put_gang(self, "demo-0-a", "demo-0-b")
+        put_pods(self, BOUND)
+
+    def _noted(self, request: httpx.Request) -> httpx.Response | None:
+        if not request.url.path.startswith(BETA):
+            return None
+        plural, name = request.url.path.rsplit("/", 2)[1:]
+        action = "try" if "dryRun" in request.url.params else {"PATCH": "apply", "DELETE": "delete"}[request.method]
+        change = f"{action} {plural} {name}"
+        if not request.url.params.get("fieldManager", "").endswith("-given-back"):
+            self.changes.append(change)
+        return httpx.Response(422, json=failure(422, "not so")) if self.refusing(change) else None
+
+    def live(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The objects of a kind, by name."""
+        return {one["metadata"]["name"]: one for one in self.objects.get(f"{BETA}/{PLURALS[kind]}", [])}
+
+    @property
+    def wholes(self) -> tuple[dict[str, int], int]:
+        """The minimums in the templates of the Workload, and the number of groups that the composite waits for."""
+        (whole,), (composite,) = (self.live(kind).values() for kind in ("Workload", "CompositePodGroup"))
+        (root,) = whole["spec"]["compositePodGroupTemplates"]
+        leaves = {one["name"]: one["schedulingPolicy"]["gang"]["minCount"] for one in root["podGroupTemplates"]}
+        return leaves, composite["spec"]["schedulingPolicy"]["gang"]["minGroupCount"]
+
+    @property
+    def uids(self) -> dict[str, str]:
+        return {f"{kind} {name}": one["metadata"]["uid"] for kind in PLURALS for name, one in self.live(kind).items()}
+
+
+async def test_a_tree_of_1_38_gets_and_loses_a_group_under_its_running_pods() -> None:
+    """Only its Workload is recreated, and the number of groups is raised when all else was validated."""
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+        before = cluster.uids
+        (root,) = cluster.live("CompositePodGroup")
+        cluster.changes.clear()
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+        await until(lambda: len(cluster.live("PodGroup")) == 3 and found.idle)
+        whole, top, leaf = "workloads demo-0", f"compositepodgroups {root}", "podgroups demo-0-c"
+        assert cluster.changes == [
+            f"try {top}",
+            f"delete {whole}",
+            f"try {top}",
+            f"apply {whole}",
+            f"try {leaf}",
+            f"apply {top}",
+            f"apply {leaf}",
+        ]
+        assert cluster.wholes == ({"demo-0-a": 2, "demo-0-b": 2, "demo-0-c": 2}, 3)
+        assert {name for name, uid in before.items() if cluster.uids[name] != uid} == {"Workload demo-0"}
+        cluster.changes.clear()
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b"))
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+        # No group is deleted while the gang still waits for it.
+        assert cluster.changes[-3:] == [f"apply {whole}", f"apply {top}", f"delete {leaf}"]
+        assert cluster.wholes == ({"demo-0-a": 2, "demo-0-b": 2}, 2)
+        assert cluster.events == []
+
+
+@pytest.mark.parametrize(
+    ("refused", "recreated"), [("try compositepodgroups", set()), ("try podgroups", {"Workload demo-0"})]
+)
+async def test_a_running_tree_waits_for_no_group_that_the_api_server_would_refuse(
+    refused: str, recreated: set[str]
+) -> None:
+    """A PodGroup can be validated only when its Workload has its template."""
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+        before = cluster.uids
+        cluster.refusing = lambda change: change.startswith(refused)
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+        await until(lambda: reasons(cluster) == ["GangObjectRefused"])
+        assert {name for name, uid in cluster.uids.items() if before[name] != uid} == recreated
+        assert cluster.wholes[1] == 2
+        cluster.refusing = lambda _: False
+        await until(lambda: cluster.wholes == ({"demo-0-a": 2, "demo-0-b": 2, "demo-0-c": 2}, 3))
+
+
+def _named_as_up_to_0_14(cluster: Trees) -> None:
+    for one in (*cluster.live("CompositePodGroup").values(), *cluster.live("PodGroup").values()):
+        if "Composite" in one["kind"]:
+            one["metadata"]["name"] = "demo-0"
+        else:
+            one["spec"]["parentCompositePodGroupName"] = "demo-0"
+
+
+async def test_a_living_tree_keeps_the_names_of_its_composites_and_grows() -> None:
+    """Releases up to 0.14 gave composites the name of the gang, which a PodGroup may have as well."""
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+    _named_as_up_to_0_14(cluster)
+    before = cluster.uids
+    async with running(cluster, settings=KUBE) as found:
+        await settled(found)
+        assert cluster.uids == before
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+        await until(lambda: len(cluster.live("PodGroup")) == 3 and found.idle)
+        assert list(cluster.live("CompositePodGroup")) == ["demo-0"]
+        parents = {one["spec"]["parentCompositePodGroupName"] for one in cluster.live("PodGroup").values()}
+        assert (parents, cluster.wholes[1], cluster.events) == ({"demo-0"}, 3, [])
+
+
+async def test_no_composite_of_an_earlier_name_is_left_when_a_tree_is_made_again() -> None:
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+    _named_as_up_to_0_14(cluster)
+    for name in list(cluster.live("PodGroup")):
+        cluster.remove(f"{BETA}/podgroups", "team-a", name)
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+        assert list(cluster.live("CompositePodGroup")) == ["demo-0.composite"]
+
+
+async def test_a_tree_whose_workload_was_deleted_by_a_leader_that_died_keeps_released_minimums() -> None:
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
+        # Grove releases both members, which have to keep their minimums.
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=0))
+        await until(lambda: found.idle)
+        cluster.refusing = lambda change: change.startswith("apply")
+        grown = podgang("demo-0-a", "demo-0-b", "demo-0-c", minimum=0)
+        grown["spec"]["podgroups"][2]["minReplicas"] = 3
+        cluster.apply(GANGS, grown)
+        await until(lambda: cluster.live("Workload") == {})
+    cluster.refusing = lambda _: False
+    async with running(cluster, settings=KUBE) as found:
+        await until(lambda: len(cluster.live("PodGroup")) == 3 and found.idle)
+        assert cluster.wholes == ({"demo-0-a": 2, "demo-0-b": 2, "demo-0-c": 3}, 3)
+        groups = cluster.live("PodGroup")
+        assert [groups[f"demo-0-{one}"]["spec"]["schedulingPolicy"]["gang"]["minCount"] for one in "abc"] == [2, 2, 3]

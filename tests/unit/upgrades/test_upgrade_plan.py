@@ -84,9 +84,20 @@ def test_a_present_gang_keeps_its_scheduler() -> None:
     ]
 
 
+def test_gangs_of_kubernetes_1_37_go_on_in_1_38_with_what_has_to_be_kept() -> None:
+    tree = replace(KUBE, versions=frozenset({"scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"}))
+    found = planned(tree, OLD, kubernetes="1.38")
+    assert outcomes(found) == {"kube": "continues", "old": "continues"}
+    assert [one.do for one in found.steps] == [
+        Text("remove the feature gate PodGroupPreemptionPolicy", "v1beta1=true"),
+        Text("CompositePodGroup", "v1alpha3 served until"),
+        "upgrade kubernetes to 1.38",
+    ]
+
+
 def test_a_later_release_than_those_that_were_read_is_unknown() -> None:
     beta = replace(KUBE, versions=frozenset({"scheduling.k8s.io/v1beta1"}))
-    assert outcomes(planned(OLD, beta, kubernetes="1.38")) == {"old": "continues", "kube": "unknown"}
+    assert outcomes(planned(OLD, beta, kubernetes="1.39")) == {"old": "continues", "kube": "unknown"}
     assert outcomes(planned(NEW, JOB, grove="v0.1.0-alpha.14")) == {"new": "unknown", "job": "continues"}
     (one,) = planned(NEW, grove="v0.2.0").verdicts
     assert one.effects[0].why == Text("grove v0.2.0")

@@ -133,7 +133,7 @@ class KubeBackend(Backend[KubeSettings]):
         return gangs.gang_objects(podgang, record, self.settings, facts)
 
     def settle(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
-        return disruption.settled(desired, live)
+        return gangs.settled(desired, live)
 
     def disruption_mode(self, objects: Sequence[Manifest]) -> Disruption | None:
         return disruption.mode_in(objects)

@@ -2,11 +2,13 @@
 
 A Workload (read by the scheduler only in 1.35) and a CompositePodGroup can be recreated under waiting pods, which are
 held until then. A PodGroup cannot: from 1.36 on it is deleted only after all of its pods. No object is recreated under
-pods that are on nodes. In 1.38.0-beta.0 the API server lets a composite's minGroupCount change, but not the templates
-of the Workload, so here both stay as they are.
+pods that are on nodes, except a Workload from 1.38 on. There the number of groups that a composite waits for is
+mutable, and no component reads the Workload, whose list of templates is not. So a tree gets and loses groups under its
+running pods: its Workload is recreated, the composites and the other PodGroups stay.
 
 Source: k8s.io/api scheduling (immutability by generation), the finalizer scheduling.k8s.io/podgroup-protection; seen
-with v1.35.4, v1.36.3 and v1.37.0.
+with v1.35.4, v1.36.3 and v1.37.0. Read: v1.38.0-beta.0, k8s.io/api scheduling/v1beta1 (WorkloadSpec,
+CompositeGangSchedulingPolicy), and pkg/scheduler and pkg/controller, which list no Workloads of other controllers.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any, NamedTuple
 
 from webhook.backends.kube import keys
 from webhook.backends.kube.disruption import TEMPLATES
-from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation
+from webhook.backends.kube.generation import COMPOSITE, COMPOSITE_BETA, GROUP, Generation
 from webhook.model.frozen_changes import Frozen, Stage
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
@@ -35,19 +37,28 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
     pairs = [(found, wanted[_identity(found)]) for found in live if _identity(found) in wanted]
     # A removed class shows only in the Workload: the API server may have given a group the cluster's default class.
     classed = any(_class(old) != _class(new) for old, new in pairs if old["kind"] == "Workload")
-    recreated = tuple(old for old, new in pairs if classed or _fixed(old) != _fixed(new))
+    grows = _is_of_1_38(desired)
+    recreated = tuple(old for old, new in pairs if classed or _fixed(old, grows=grows) != _fixed(new, grows=grows))
     if not recreated:
         return None
     what = "; ".join(dict.fromkeys(_differences(pairs))) or "how its objects refer to each other"
-    return Frozen(what, _WHY, _until(pairs, recreated), recreated)
+    return Frozen(what, _WHY, _until(pairs, recreated, grows=grows), recreated)
 
 
-def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest]) -> Stage:
+def _is_of_1_38(desired: Sequence[Manifest]) -> bool:
+    """Whether the gang is a tree in the versions that only 1.38 and later serve."""
+    beta = f"{GROUP}/{COMPOSITE_BETA.version}", COMPOSITE_BETA.kind
+    return any((one["apiVersion"], one["kind"]) == beta for one in desired)
+
+
+def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool) -> Stage:
     """The last stage at which these objects can be recreated. Waiting pods need a group that exists afterwards, or they
     wait for ever. There is none if no leaf template stays, as when the gang changes between merged and separate
-    members.
+    members. Nothing waits for a Workload of a gang that `grows` in place.
     """
     kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
+    if kept and grows and all(found["kind"] == "Workload" for found in recreated):
+        return Stage.BOUND
     protected = any(found["kind"] == "PodGroup" or _is_protected(found) for found in recreated)
     return Stage.WAITING if kept and not protected else Stage.EMPTY
 
@@ -109,18 +120,20 @@ def _class(workload: Manifest) -> str | None:
     return next((template.priority_class for template in _templates(workload).values()), None)
 
 
-def _fixed(manifest: Manifest) -> object:
-    """The values that must be equal before and after."""
+def _fixed(manifest: Manifest, *, grows: bool) -> object:
+    """The values that must be equal before and after. A gang that `grows` in place may wait for other numbers of
+    groups.
+    """
     api_version, kind, spec = manifest["apiVersion"], manifest["kind"], mapping(manifest.get("spec"))
     old = api_version in {f"{GROUP}/{Generation.V1ALPHA1}", f"{GROUP}/{Generation.V1ALPHA2}"}
     if kind == "Workload":
         # From 1.37 on, minimums of pods can change.
         return {
-            name: template if old or template.composite else template._replace(minimum=None)
+            name: template if old or (template.composite and not grows) else template._replace(minimum=None)
             for name, template in _templates(manifest).items()
         }
     fixed: list[object] = [spec.get(field) or None for field in _FIXED]
-    if old or kind == COMPOSITE.kind:
+    if old or (kind == COMPOSITE.kind and not grows):
         gang = mapping(mapping(spec.get("schedulingPolicy")).get("gang"))
         fixed += [integer(gang.get("minCount")), integer(gang.get("minGroupCount"))]
     return fixed

@@ -11,6 +11,7 @@ from typing import Any
 
 from webhook.backends.inexpressible import inexpressible, refuse_spare_pods, refuse_twins, unknown
 from webhook.backends.kube import claims, disruption, keys
+from webhook.backends.kube.facts import PARENT
 from webhook.backends.kube.generation import (
     CARRIES_CLASS,
     COMPOSITE,
@@ -77,6 +78,71 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
         _limit(podgang.members, SPEC / "podgroups")
     shared = _shared(podgang, record, settings, spoken, facts)
     return _flat(podgang, shared, record, found, merged=merged)
+
+
+def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
+    """`desired` with the disruption mode of the gang's existing groups, and the names of their composites. In the
+    Workload a member that Grove has released has the minimum of its PodGroup as a negative number, which counts where
+    the Workload is recreated.
+    """
+    desired = _with_names_of(desired, live)
+    minimums: dict[str, int | None] = {}
+    for group in live:
+        if group["kind"] == "PodGroup":
+            policy = mapping(mapping(group.get("spec")).get("schedulingPolicy"))
+            minimums[group["metadata"]["name"]] = integer(mapping(policy.get("gang")).get("minCount"))
+    released = {
+        _template_of(group["spec"]): minimum
+        for group in desired
+        if group["kind"] == "PodGroup" and (minimum := minimums.get(group["metadata"]["name"]))
+    }
+    return [
+        {**one, "spec": _released(one["spec"], released)} if one["kind"] == "Workload" else one
+        for one in disruption.settled(desired, live)
+    ]
+
+
+def _with_names_of(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Sequence[Manifest]:
+    """`desired` with the names that releases up to 0.14 gave composites, if existing PodGroups name such a composite:
+    the name of what is above a PodGroup is immutable.
+    """
+    above = (text(mapping(one.get("spec")).get(PARENT)) for one in live if one["kind"] == "PodGroup")
+    if all(name is None or keys.is_composite(name) for name in above):
+        return desired
+    groups = {one["metadata"]["name"] for one in desired if one["kind"] == "PodGroup"}
+    names = {
+        name: keys.composite_up_to_0_14(name, top=PARENT not in one["spec"], groups=groups)
+        for one in desired
+        if one["kind"] == COMPOSITE.kind and (name := one["metadata"]["name"])
+    }
+
+    def renamed(one: Manifest) -> Manifest:
+        name, parent = one["metadata"]["name"], one["spec"].get(PARENT)
+        metadata = {**one["metadata"], "name": names[name]} if one["kind"] == COMPOSITE.kind else one["metadata"]
+        above = {} if parent is None else {PARENT: names[parent]}
+        return {**one, "metadata": metadata, "spec": {**one["spec"], **above}}
+
+    return [renamed(one) for one in desired]
+
+
+def _template_of(spec: Mapping[str, Any]) -> str:
+    """The name of the template that a PodGroup of the gang names."""
+    reference = mapping(spec.get("workloadRef")).get("templateName")
+    old = mapping(mapping(spec.get("podGroupTemplateRef")).get("workload")).get("podGroupTemplateName")
+    return text(reference or old) or ""
+
+
+def _released(holder: Manifest, minimums: Mapping[str, int]) -> Manifest:
+    """`holder` with these minimums, as negative numbers, in the templates of members that Grove has released."""
+    changed: dict[str, list[Manifest]] = {}
+    for field in disruption.TEMPLATES:
+        for entry in holder.get(field, ()):
+            found = _released(entry, minimums)
+            gang = mapping(entry["schedulingPolicy"].get("gang"))
+            if gang.get("minCount", 1) <= 0 and entry["name"] in minimums:
+                found = {**found, "schedulingPolicy": _gang(-abs(minimums[entry["name"]]))}
+            changed.setdefault(field, []).append(found)
+    return {**holder, **changed}
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
@@ -209,7 +275,7 @@ def _tree(podgang: PodGang, shared: Manifest, record: Record, found: Served) -> 
     by_name = {member.name: member for member in podgang.members}
     taken = {keys.template(member.name) for member in podgang.members}
     workload = keys.workload(podgang.gang)
-    top = keys.root(podgang.gang, by_name)
+    top = keys.root(podgang.gang)
 
     def template(name: str, policy: Manifest, constraint: PackConstraint) -> Manifest:
         return {"name": name, "schedulingPolicy": policy, **_topology(constraint), **shared}
@@ -224,7 +290,7 @@ def _tree(podgang: PodGang, shared: Manifest, record: Record, found: Served) -> 
         ]
 
     def composite(name: str, part: str, parent: str | None, count: int, constraint: PackConstraint) -> Manifest:
-        spec: Manifest = {} if parent is None else {"parentCompositePodGroupName": parent}
+        spec: Manifest = {} if parent is None else {PARENT: parent}
         spec |= {
             "workloadRef": {"workloadName": workload, "templateName": part},
             "schedulingPolicy": {"gang": {"minGroupCount": count}},
@@ -258,7 +324,7 @@ def _tree(podgang: PodGang, shared: Manifest, record: Record, found: Served) -> 
             member.name,
             found,
             {
-                "parentCompositePodGroupName": parents[member.name],
+                PARENT: parents[member.name],
                 **_reference(Generation.TREE, workload, keys.template(member.name)),
                 "schedulingPolicy": _gang(member.min_replicas),
                 **_topology(member.constraint),

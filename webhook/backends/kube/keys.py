@@ -6,16 +6,17 @@ name, with and without trees, so switching `hierarchical` changes no name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
-from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation
+from webhook.backends.kube.generation import COMPOSITE as COMPOSITE_KIND
+from webhook.backends.kube.generation import GROUP, Generation
 from webhook.model.naming import cut_name, label_name, pod_group_name
 from webhook.model.stored_object import Judged
 from webhook.model.users import CONTROLLER_MANAGER, JOB_CONTROLLER
 
 WORKLOADS = Judged(GROUP, "Workload", "workloads")
 POD_GROUPS = Judged(GROUP, "PodGroup", "podgroups")
-COMPOSITES = Judged(GROUP, COMPOSITE.kind, "compositepodgroups")
+COMPOSITES = Judged(GROUP, COMPOSITE_KIND.kind, "compositepodgroups")
 GROUPS = (POD_GROUPS, COMPOSITES)
 
 # The Job controller makes the Workload and the PodGroup of a Job (gate WorkloadWithJob, 1.36 and newer). Its user
@@ -28,6 +29,9 @@ OBJECT_LIMIT = 253
 # The one template of a merged gang.
 MERGED = "gang"
 ROOT = "root"
+# The end of the name of every composite, and of no PodGroup. kube-scheduler 1.37 keeps both by name, so it never places
+# a PodGroup that has the name of a composite (seen); PodCliques and Jobs may have the name of any gang.
+COMPOSITE = ".composite"
 
 
 def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: bool, divided: bool = False) -> str:
@@ -35,10 +39,12 @@ def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: b
     that other PodGangs have pods of the PodClique.
     """
     if merged:
-        return cut_name(podgang, OBJECT_LIMIT)
-    if generation is Generation.V1ALPHA2:
-        return pod_group_name(podgang, podclique, OBJECT_LIMIT)
-    return cut_name(f"{podgang}-{podclique}" if divided else podclique, OBJECT_LIMIT)
+        name = cut_name(podgang, OBJECT_LIMIT)
+    elif generation is Generation.V1ALPHA2:
+        name = pod_group_name(podgang, podclique, OBJECT_LIMIT)
+    else:
+        name = cut_name(f"{podgang}-{podclique}" if divided else podclique, OBJECT_LIMIT)
+    return cut_name(f"{name}-pods", OBJECT_LIMIT) if is_composite(name) else name
 
 
 def template(name: str, kind: str = "leaf", taken: Iterable[str] = ()) -> str:
@@ -51,19 +57,30 @@ def workload(podgang: str) -> str:
     return cut_name(podgang, OBJECT_LIMIT)
 
 
-def root(podgang: str, members: Iterable[str]) -> str:
-    """The name of the composite over the whole gang: the Workload's name, unless a member has that name. kube-scheduler
-    1.37 never places a PodGroup that has the same name as its composite (seen). The gang of a Job and its only member
-    share a name.
-    """
-    name = workload(podgang)
-    if all(name != cut_name(member, OBJECT_LIMIT) for member in members):
-        return name
-    return cut_name(f"{podgang}-{ROOT}", OBJECT_LIMIT)
+def root(podgang: str) -> str:
+    """The name of the composite over the whole gang."""
+    return _composite(podgang)
 
 
 def composite(podgang: str, config: str) -> str:
     """The name of a composite below the root. The prefix is always kept: a scaled PodGang may have the name of
     `config`.
     """
-    return cut_name(f"{podgang}-{config}", OBJECT_LIMIT)
+    return _composite(f"{podgang}-{config}")
+
+
+def _composite(name: str) -> str:
+    return f"{cut_name(name, OBJECT_LIMIT - len(COMPOSITE))}{COMPOSITE}"
+
+
+def is_composite(name: str) -> bool:
+    """Whether Rollcall gives this name to composites, and to no PodGroup."""
+    return name.endswith(COMPOSITE)
+
+
+def composite_up_to_0_14(name: str, *, top: bool, groups: Container[str]) -> str:
+    """The name that releases up to 0.14 gave the composite `name`, beside these PodGroups of the gang; `top` for the
+    one over the whole gang.
+    """
+    full = name.removesuffix(COMPOSITE)
+    return f"{full}-{ROOT}" if top and full in groups else full

@@ -3,8 +3,11 @@
 1.35 and 1.36, and 1.37 without composites: the pods of one group; groups are independent of each other. 1.37 with
 composites: all groups of the tree, each in the domain that it or a group above it requires. Which feature gates the
 scheduler has is not visible in the API: without CompositePodGroup in `schedulerGates` only the sum counts, and a domain
-only with TopologyAwareWorkloadScheduling, too. From 1.38 on a node whose label is empty is in no domain. Before, such
-nodes count as one domain for *never*, and a gang is not said to fit.
+only with TopologyAwareWorkloadScheduling, too.
+
+From 1.38 on a node whose label is empty is in no domain. What the API server serves does not show that: its
+kube-scheduler may be older. So such nodes count as one domain for *never*, and a gang is not said to fit beside them,
+unless nothing was read from a cluster and the release was stated, which is then that of the scheduler as well.
 
 Source: k8s.io/kubernetes pkg/scheduler/schedule_one_podgroup.go, framework/plugins/{gangscheduling,topologyaware}
 (v1.35.4, v1.36.3, v1.37.0); k8s.io/api v0.38.0-beta.0, scheduling/v1beta1 (TopologyConstraint).
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from webhook.backends.kube.generation import Generation, generation, is_of_1_38, workload_apis
+from webhook.backends.kube.generation import Generation, generation, is_assumed, is_of_1_38, workload_apis
 from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.settings import KubeSettings
 from webhook.fit.packing import Packing, Partition
@@ -61,7 +64,7 @@ def _flat(shape: GangShape, roles: Roles, settings: KubeSettings, spoken: Genera
 
 def _in_domains(shape: GangShape, roles: Roles, settings: KubeSettings, facts: ClusterFacts) -> Packing:
     """Return the packing with the domains that the groups require."""
-    filled = is_of_1_38(workload_apis(settings, facts)) is True
+    filled = is_assumed(settings, facts) and is_of_1_38(workload_apis(settings, facts)) is True
     keys: set[str] = set()
 
     def domain(key: str, at: FieldPath | None) -> Partition:

@@ -19,6 +19,6 @@ UNREAD: dict[Product, Release] = {
     Product.KOORDINATOR: Release("1.9.0"),
     Product.VOLCANO: Release("1.16.0"),
     Product.KAI: Release("0.18.0"),
-    Product.KUBERNETES: Release("1.38.0-alpha.0"),
+    Product.KUBERNETES: Release("1.39.0-alpha.0"),
     Product.GROVE: Release("v0.1.0-alpha.14-rc0"),
 }

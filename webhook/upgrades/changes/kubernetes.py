@@ -1,4 +1,8 @@
-"""Releases of Kubernetes: each generation of the Workload API is removed by the next minor release."""
+"""Releases of Kubernetes: each alpha of the Workload API is removed by the next minor release, and v1beta1 stays.
+
+1.38 was read as of 1.38.0-beta.0. It is to remove Workload and PodGroup of v1beta1 in 1.43, and CompositePodGroup of
+v1beta1 in 1.44 (k8s.io/api v0.38.0-beta.0, scheduling/v1beta1/zz_generated.prerelease-lifecycle.go).
+"""
 
 from __future__ import annotations
 
@@ -55,5 +59,34 @@ CHANGES = (
         source="https://github.com/kubernetes/kubernetes/blob/master/CHANGELOG/CHANGELOG-1.37.md",
         hit=Example("1.37", _of("v1alpha2")),
         spared=Example("1.36.3", _of("v1alpha2")),
+    ),
+    Change(
+        "kubernetes/workload-v1beta1",
+        Product.KUBERNETES,
+        _has("v1beta1"),
+        Outcome.CONTINUES,
+        since="1.38.0-alpha.0",
+        why="1.38 serves the Workload and the PodGroups in v1beta1 as 1.37 does, and its kube-scheduler takes the "
+        "preemption policy of a group without one from its pods",
+        before="remove the feature gate PodGroupPreemptionPolicy, which 1.38 does not know, and keep "
+        "--runtime-config=scheduling.k8s.io/v1beta1=true and GenericWorkload, which are off by default in 1.38 as well",
+        source="https://github.com/kubernetes/kubernetes/blob/v1.38.0-beta.0/pkg/features/kube_features.go, "
+        "https://github.com/kubernetes/kubernetes/blob/v1.38.0-beta.0/pkg/scheduler/schedule_one_podgroup.go",
+        hit=Example("1.38", _of("v1beta1")),
+        spared=Example("1.37", _of("v1beta1")),
+    ),
+    Change(
+        "kubernetes/composite-v1beta1",
+        Product.KUBERNETES,
+        _has("v1alpha3"),
+        Outcome.CONTINUES,
+        since="1.38.0-alpha.0",
+        why="1.38 serves the stored CompositePodGroups in v1beta1 as well, and its kube-scheduler reads them there",
+        before="keep the feature gates CompositePodGroup and TopologyAwareWorkloadScheduling, and have v1alpha3 served "
+        "until all API servers and kube-schedulers are of 1.38: kube-scheduler 1.37 reads no other version",
+        source="https://github.com/kubernetes/api/blob/v0.38.0-beta.0/scheduling/v1beta1/types.go, "
+        "https://github.com/kubernetes/kubernetes/blob/v1.38.0-beta.0/pkg/registry/scheduling/rest/storage_scheduling.go",
+        hit=Example("1.38", _of("v1alpha3")),
+        spared=Example("1.38", _of("v1beta1")),
     ),
 )

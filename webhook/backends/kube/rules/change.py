@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from webhook.backends.kube.generation import CARRIES_CLASS, Generation, generation, workload_apis
+from webhook.backends.kube.generation import CARRIES_CLASS, Generation, generation, is_of_1_38, workload_apis
 from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.rules.examples import FLAT, ON
 from webhook.backends.kube.settings import RuleContext
@@ -37,17 +37,23 @@ _FROZEN_MINIMUMS = frozenset({Generation.V1ALPHA1, Generation.V1ALPHA2})
 def frozen_shape(change: Change, context: RuleContext) -> Results:
     """The API server does not allow a change of the groups of a gang. Up to 1.36 their minimums are immutable as well,
     and from 1.37 on their topology and class. To apply such a change, the objects of an existing gang would have to be
-    deleted under its pods. A merged gang is one group, and only the sum of its minimums is immutable. In
-    v1.38.0-beta.0 the number of groups that a gang waits for is mutable, but the templates of its Workload are not.
+    deleted under its pods. A merged gang is one group, and only the sum of its minimums is immutable. From 1.38 on the
+    number of groups that a gang waits for is mutable, so groups can be added and removed.
 
-    Source: k8s.io/api scheduling (immutability by generation), seen with v1.35.4, v1.36.3 and v1.37.0; Grove's GREP-531
-    rejects these updates.
+    Source: k8s.io/api scheduling (immutability by generation), seen with v1.35.4, v1.36.3 and v1.37.0; v1.38.0-beta.0
+    (minGroupCount); Grove's GREP-531 rejects these updates.
     """
     settings = context.settings
     spoken = generation(settings, workload_apis(context.settings, context.facts)) if settings.gangScheduling else None
     if spoken is None or has_gangs(change.new, context.facts) is False:
         return
-    for what, before, now in _shape(change, spoken, merged=is_merged(settings, spoken)):
+    # A tree of 1.38 grows in place, as long as one of its groups stays.
+    grows = (
+        spoken is Generation.TREE
+        and is_of_1_38(workload_apis(context.settings, context.facts)) is True
+        and _has_common_group(change)
+    )
+    for what, before, now in _shape(change, spoken, summed=is_merged(settings, spoken) or grows):
         if before != now:
             yield Finding(
                 at=_CLIQUES,
@@ -61,26 +67,34 @@ def frozen_shape(change: Change, context: RuleContext) -> Results:
 Compared = list[tuple[str, object, object]]
 
 
-def _shape(change: Change, spoken: Generation, *, merged: bool) -> Compared:
+def _has_common_group(change: Change) -> bool:
+    """Whether a clique of the set before has the same PodGroups afterwards."""
+    old, new = ({(one.name, one.group and one.group.name) for one in workload.cliques} for workload in change)
+    return bool(old & new)
+
+
+def _shape(change: Change, spoken: Generation, *, summed: bool) -> Compared:
+    """What is compared of the gangs. `summed`: the groups themselves may differ."""
     old, new = change
     stay = {member.name for member in old.cliques} & {member.name for member in new.cliques}
+    groups = {group.name for group in old.scaling_groups} & {group.name for group in new.scaling_groups}
 
     def least(workload: PodCliqueSet) -> dict[str, int]:
         return {member.name: member.min_available for member in workload.cliques if member.name in stay}
 
     found: Compared = []
-    if not merged:
+    if not summed:
         found += [
             ("the cliques", _names(old), _names(new)),
             ("the scaling groups in the base gang", _base(old), _base(new)),
         ]
     if spoken is Generation.TREE:
         # In earlier generations a gang with topology has no objects, so nothing is frozen.
-        found.append(("the required topology", _topologies(old, stay), _topologies(new, stay)))
+        found.append(("the required topology", _topologies(old, stay, groups), _topologies(new, stay, groups)))
     if spoken in CARRIES_CLASS:
         found.append(("the priority class", old.priority_class, new.priority_class))
     if spoken in _FROZEN_MINIMUMS:
-        found += _sums(old, new) if merged else [("the minimums", least(old), least(new))]
+        found += _sums(old, new) if summed else [("the minimums", least(old), least(new))]
     return found
 
 
@@ -88,10 +102,10 @@ def _names(workload: PodCliqueSet) -> list[str]:
     return sorted(member.name for member in workload.cliques)
 
 
-def _topologies(workload: PodCliqueSet, cliques: Container[str]) -> dict[str, str]:
-    """The required domains, by the level of the tree that states them."""
+def _topologies(workload: PodCliqueSet, cliques: Container[str], groups: Container[str]) -> dict[str, str]:
+    """The required domains, by the level of the tree that states them, of these cliques and scaling groups."""
     levels = {"the set": workload.topology}
-    levels |= {f"group {group.name}": group.topology for group in workload.scaling_groups}
+    levels |= {f"group {group.name}": group.topology for group in workload.scaling_groups if group.name in groups}
     levels |= {f"clique {member.name}": member.topology for member in workload.cliques if member.name in cliques}
     return {level: found.required for level, found in levels.items() if found is not None and found.required}
 
