@@ -120,3 +120,31 @@ def test_a_gang_that_got_another_writer_while_it_lives_is_reported() -> None:
     assert reported(installed(objects[0], renamed), "gangs/two-writers") == [
         (Level.ERROR, "Namespace team-a", Text(": demo-0"))
     ]
+
+
+def test_a_set_that_grove_prepares_for_another_scheduler_than_its_record_is_reported() -> None:
+    def stamped(name: str, scheduler: str, within: str = "team-a") -> Manifest:
+        gang = pod_gang(f"{name}-0", scheduler)
+        gang["metadata"]["namespace"] = within
+        gang["metadata"]["labels"]["app.kubernetes.io/part-of"] = name
+        return gang
+
+    sets = [pod_clique_set(name, record) for name, record in RECORDS.items()]
+    gangs = [stamped(name, name.rpartition("--")[2]) for name in RECORDS]
+    # A set of the same name in another namespace is not known, and neither is its record.
+    gangs.append(stamped("a--koord-scheduler", "koord-scheduler", "team-b"))
+    settings = configured({"name": "koord-scheduler"}, {"name": "volcano"})
+    assert reported(installed(*sets, *gangs, settings=settings), "gangs/scheduler") == [
+        (Level.ERROR, "Namespace team-a", Text("koord-scheduler", "volcano: a--koord-scheduler")),
+        (Level.ERROR, "Namespace team-a", Text("lpx-scheduler", "koord-scheduler: b--lpx-scheduler")),
+    ]
+
+
+# The records of sets whose pods get the scheduler in their name.
+RECORDS = {
+    "a--koord-scheduler": "volcano",
+    "b--lpx-scheduler": "koord-scheduler",
+    "c--koord-scheduler": "koord-scheduler",
+    "d--default-scheduler": "koord-scheduler",
+    "e--kai-scheduler": "koord-scheduler",
+}
