@@ -60,8 +60,8 @@ CHANGES = (
         _has_a_twin,
         Outcome.UNKNOWN,
         until="0.17.2",
-        why="this KAI identifies a PodGroup by its name without the namespace. Grove names the PodGroup as the "
-        "PodGang or as the set, and another namespace has one of that name: the two mix, and each may start in part",
+        why="this KAI identifies a PodGroup by its name without the namespace. Grove names the PodGroup after the "
+        "PodGang or the set, and another namespace has one of that name: the two mix, and each may start in part",
         before="rename one of the two sets, or upgrade to a KAI with #2095",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2095, "
         "https://github.com/kai-scheduler/KAI-Scheduler/pull/2138",
