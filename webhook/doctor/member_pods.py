@@ -57,11 +57,14 @@ def member_pods(snapshot: Snapshot) -> dict[str, list[MemberPod]]:
     """
     found: dict[str, list[MemberPod]] = {}
     facts = snapshot.facts()
+    leaving = {name_of(raw) for raw in snapshot.all(NAMESPACES) if _is_leaving(raw)}
     for part in (POD_CLIQUE_SETS, *recorded_workloads(snapshot.settings)):
         for raw in sorted(snapshot.all(part), key=key_of):
             scheduler = str(labels_of(raw).get(SCHEDULER_LABEL))
             those = found.setdefault(scheduler, [])
             if scheduler not in snapshot.settings.profiles or len(those) >= _WORKLOADS:
+                continue
+            if _is_leaving(raw) or key_of(raw)[0] in leaving:
                 continue
             where = f"{part.resource.api.kind} {'/'.join(key_of(raw))}"
             try:
@@ -72,6 +75,10 @@ def member_pods(snapshot: Snapshot) -> dict[str, list[MemberPod]]:
                 # Other checks say what is missing.
                 continue
     return found
+
+
+def _is_leaving(raw: Manifest) -> bool:
+    return mapping(raw.get("metadata")).get("deletionTimestamp") is not None
 
 
 def _of_set(raw: Manifest, facts: ClusterFacts) -> Iterator[tuple[Manifest, ClusterFacts]]:
@@ -173,8 +180,8 @@ def _tried(*lost: str, late: bool = False) -> Snapshot:
 )
 def pods_kept(snapshot: Snapshot) -> Symptoms:
     """A pod of a gang keeps what Rollcall writes on it: the scheduler's name, the gate, and the fields, labels and
-    annotations of its gang. What runs after Rollcall may take them away, also webhooks and policies that the API
-    server reads from files and no API shows. For each scheduler the check creates a pod of a living workload as a dry
+    annotations of its gang. A webhook that runs after Rollcall may take them away, also one that the API server reads
+    from a file and no API shows. For each scheduler the check creates a pod of a living workload as a dry
     run, and compares what comes back. Nothing is stored. Without a workload nothing is compared.
 
     Source: Kubernetes documentation, "Dynamic Admission Control" (reinvocation policy), "Auditing" (annotations
