@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,11 @@ STRIPPING_POLICY: list[Manifest] = [
 ]
 
 
+def _is_called(webhook: PlayedWebhook, ask: Callable[[], list[str]]) -> bool:
+    ask()
+    return webhook.calls > 0
+
+
 def test_what_takes_a_pod_out_of_its_gang_after_rollcall_is_named(
     installation: Installation, namespace: str, tmp_path: Path
 ) -> None:
@@ -255,7 +261,7 @@ def test_what_takes_a_pod_out_of_its_gang_after_rollcall_is_named(
         late = PlayedWebhook("z-strip", "strip.example.com", tmp_path / again, strip, reinvocationPolicy=again)
         try:
             installation.plane.apply(late.registration(), check=True)
-            eventually(lambda late=late: said() is not None and late.calls, "the later webhook is called")
+            eventually(partial(_is_called, late, said), "the later webhook is called")
             assert said() == wanted
         finally:
             installation.plane.kubectl("delete", "mutatingwebhookconfiguration", "z-strip", check=True)

@@ -181,8 +181,8 @@ def _tried(*lost: str, late: bool = False) -> Snapshot:
 def pods_kept(snapshot: Snapshot) -> Symptoms:
     """A pod of a gang keeps what Rollcall writes on it: the scheduler's name, the gate, and the fields, labels and
     annotations of its gang. A webhook that runs after Rollcall may take them away, also one that the API server reads
-    from a file and no API shows. For each scheduler the check creates a pod of a living workload as a dry
-    run, and compares what comes back. Nothing is stored. Without a workload nothing is compared.
+    from a file and no API shows. For each scheduler the check creates a pod of a living workload as a dry run, and
+    compares what comes back. Nothing is stored. Without a workload nothing is compared.
 
     Source: Kubernetes documentation, "Dynamic Admission Control" (reinvocation policy), "Auditing" (annotations
     `mutation.webhook.admission.k8s.io/...`); kubernetes/enhancements, KEP-5793.
