@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.texts import Text
+from tests.unit.backends.test_kai_aggregate_pod_groups import aggregate
 from tests.unit.doctor.findings import remedies, reported
 from webhook.doctor.checking import Level
 from webhook.doctor.examples import configured, deployment, installed, pod_clique_set, served, thing
@@ -148,3 +149,17 @@ RECORDS = {
     "d--default-scheduler": "koord-scheduler",
     "e--kai-scheduler": "koord-scheduler",
 }
+
+
+def test_gangs_that_share_one_kai_pod_group_are_grove_s_and_have_no_second_writer() -> None:
+    """As Grove makes them with pull request 735: a finalizer on each PodGang, and one PodGroup of Grove's."""
+    gangs = [pod_gang(f"demo-0-1788{suffix}", "kai-scheduler") for suffix in ("", "-decode-1")]
+    for gang in gangs:
+        gang["metadata"]["finalizers"] = ["kai.scheduler/aggregate-podgroup"]
+        gang["metadata"]["labels"]["app.kubernetes.io/part-of"] = "demo"
+    snapshot = installed(
+        pod_clique_set("demo", "kai-scheduler"), *gangs, aggregate(), settings=configured({"name": "kai-scheduler"})
+    )
+    (found,) = reported(snapshot, "gangs/writer")
+    assert found[:2] == (Level.NOTE, "2 PodGangs for kai-scheduler")
+    assert reported(snapshot, "gangs/two-writers", "gangs/scheduler", "grove/ownership", "gangs/operator-group") == []
