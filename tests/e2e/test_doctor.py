@@ -270,12 +270,14 @@ def test_what_takes_a_pod_out_of_its_gang_after_rollcall_is_named(
         return
     # A policy runs before all webhooks, so Rollcall restores what it takes in its second round.
     installation.plane.apply(*STRIPPING_POLICY, check=True)
-    alone = {"metadata": {"name": "alone", "labels": {GROUP_LABEL: "mine"}}, "spec": {"containers": [CONTAINER]}}
+    labels = {GROUP_LABEL: "mine", "app": "alone"}
+    alone = {"metadata": {"name": "alone", "labels": labels}, "spec": {"containers": [CONTAINER]}}
 
     def active() -> bool:
         path = f"/api/v1/namespaces/{namespace}/pods"
-        answer = installation.plane.http.post(path, params={"dryRun": "All"}, json=alone).json()
-        return GROUP_LABEL not in answer["metadata"].get("labels", {GROUP_LABEL: ""})
+        answer = installation.plane.http.post(path, params={"dryRun": "All"}, json=alone)
+        assert answer.is_success, answer.text
+        return answer.json()["metadata"]["labels"] == {"app": "alone"}
 
     try:
         eventually(active, "the policy takes the label of another pod")

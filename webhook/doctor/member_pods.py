@@ -40,6 +40,8 @@ from webhook.offline.translation import knowing
 # How many workloads of a scheduler are tried. The pods of one may be refused for a reason of their namespace, such as a
 # quota that its own pods use.
 _WORKLOADS = 3
+# The rules about who creates a pod. They warn by default.
+_ABOUT_AUTHORS = ("grove/foreign-pod", "owner/foreign-pod")
 
 
 class MemberPod(NamedTuple):
@@ -55,43 +57,62 @@ def member_pods(snapshot: Snapshot) -> dict[str, list[MemberPod]]:
     """Return pods to try, by scheduler: each of another workload that Rollcall is asked about. Raises
     `FactsUnavailable`.
     """
-    found: dict[str, list[MemberPod]] = {}
-    facts = snapshot.facts()
-    leaving = {name_of(raw) for raw in snapshot.all(NAMESPACES) if _is_leaving(raw)}
+    trials: dict[str, list[MemberPod]] = {name: [] for name in snapshot.settings.profiles}
+    facts, namespaces = snapshot.facts(), {name_of(raw): raw for raw in snapshot.all(NAMESPACES)}
+    hooks = [
+        dict(hook)
+        for hook in map(mapping, sequence((snapshot.configuration(MUTATING_WEBHOOKS) or {}).get("webhooks")))
+        if is_about(dict(hook), "", "pods", "CREATE")
+    ]
     for part in (POD_CLIQUE_SETS, *recorded_workloads(snapshot.settings)):
         for raw in sorted(snapshot.all(part), key=key_of):
-            scheduler = str(labels_of(raw).get(SCHEDULER_LABEL))
-            those = found.setdefault(scheduler, [])
-            if scheduler not in snapshot.settings.profiles or len(those) >= _WORKLOADS:
+            namespace, scheduler = key_of(raw)[0], str(labels_of(raw).get(SCHEDULER_LABEL))
+            labels = namespace_labels(namespace, namespaces)
+            asked = [hook for hook in hooks if selects(hook.get("namespaceSelector"), labels)]
+            if len(trials.get(scheduler, ())) >= _WORKLOADS or not asked:
                 continue
-            if _is_leaving(raw) or key_of(raw)[0] in leaving:
+            if scheduler not in trials or _is_leaving(raw) or _is_leaving(namespaces.get(namespace, {})):
                 continue
-            where = f"{part.resource.api.kind} {'/'.join(key_of(raw))}"
             try:
-                every = _of_set(raw, facts) if part is POD_CLIQUE_SETS else _of_workload(raw, facts, snapshot)
-                prepared = ((pod, _prepared(pod, known_facts, snapshot)) for pod, known_facts in every)
-                those.extend(MemberPod(scheduler, where, *both) for both in prepared if both[0] != both[1])
+                created = _of_set(raw, facts) if part is POD_CLIQUE_SETS else _of_workload(raw, facts, snapshot)
+                if created is None:
+                    continue
+                prepared, pod = deepcopy(created.pod), Pod(created.pod)
+                if any(selects(hook.get("objectSelector"), pod.template.labels) for hook in asked):
+                    mutate_pod("", Pod(prepared), created.facts, snapshot.settings)
             except (FactsUnavailable, Malformed):
                 # Other checks say what is missing.
                 continue
-    return found
+            if prepared != created.pod:
+                workload = f"{part.resource.api.kind} {'/'.join(key_of(raw))}"
+                trials[scheduler].append(MemberPod(scheduler, workload, created.pod, prepared))
+    return trials
+
+
+class _Created(NamedTuple):
+    """A pod as the controllers of its workload create it, and the facts with that workload."""
+
+    pod: Manifest
+    facts: ClusterFacts
 
 
 def _is_leaving(raw: Manifest) -> bool:
     return mapping(raw.get("metadata")).get("deletionTimestamp") is not None
 
 
-def _of_set(raw: Manifest, facts: ClusterFacts) -> Iterator[tuple[Manifest, ClusterFacts]]:
-    """Yield a pod of a PodCliqueSet. Its PodGang and PodClique do not exist, so no gang has such a member."""
+def _of_set(raw: Manifest, facts: ClusterFacts) -> _Created | None:
+    """Return a pod of a PodCliqueSet. Its PodGang and PodClique do not exist, so no gang has such a member."""
     workload = PodCliqueSet(raw)
     record = record_of(workload, labels_of(raw).get(SCHEDULER_LABEL))
-    for clique in workload.cliques[:1]:
-        pod = pod_of_clique(workload, NAME, f"{NAME}-{clique.name}", clique)
-        yield pod, replace(facts, pod_clique_sets={key_of(raw): record})
+    if not workload.cliques:
+        return None
+    clique = workload.cliques[0]
+    pod = pod_of_clique(workload, NAME, f"{NAME}-{clique.name}", clique)
+    return _Created(pod, replace(facts, pod_clique_sets={key_of(raw): record}))
 
 
-def _of_workload(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> Iterator[tuple[Manifest, ClusterFacts]]:
-    """Yield the first pod of an opted-in workload that is placed in a gang whatever its name is."""
+def _of_workload(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> _Created | None:
+    """Return the first pod of an opted-in workload that is placed in a gang whatever its name is."""
     kinds = snapshot.settings.kinds
     workload = kinds.views[str(raw["apiVersion"]).rpartition("/")[0], str(raw["kind"])](raw)
     for expected in expected_pods(workload):
@@ -99,31 +120,14 @@ def _of_workload(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> Iter
         metadata.pop("name", None)
         metadata["generateName"] = f"{NAME}-"
         for owner in metadata["ownerReferences"]:
-            # Of an object between the workload and the pod the uid is not known. It is not asked for.
+            # Of an object between the workload and the pod the uid is not known, and any is accepted.
             owner.setdefault("uid", NAME)
-            # The API server asks whether the author may set it, which only a controller may.
+            # Where the API server protects it, only who may change the owner may set it.
             owner.pop("blockOwnerDeletion", None)
         place = kinds.place_of(Pod(expected.pod))
         if place is not None and place.workload == fact_of(workload):
-            yield expected.pod, knowing((workload,), facts)
-            return
-
-
-def _prepared(pod: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> Manifest:
-    """Return the pod as Rollcall prepares it; as it is if Rollcall is not asked, or does not change it."""
-    prepared = deepcopy(pod)
-    namespaces = {name_of(raw): raw for raw in snapshot.all(NAMESPACES)}
-    labels = mapping(pod["metadata"]["labels"])
-    within = namespace_labels(pod["metadata"]["namespace"], namespaces)
-    hooks = sequence((snapshot.configuration(MUTATING_WEBHOOKS) or {}).get("webhooks"))
-    if any(
-        is_about(hook, "", "pods", "CREATE")
-        and selects(hook.get("namespaceSelector"), within)
-        and selects(hook.get("objectSelector"), labels)
-        for hook in map(dict, map(mapping, hooks))
-    ):
-        mutate_pod("", Pod(prepared), facts, snapshot.settings)
-    return prepared
+            return _Created(expected.pod, knowing((workload,), facts))
+    return None
 
 
 def losses(trial: MemberPod, stored: Manifest) -> Iterator[str]:
@@ -150,9 +154,10 @@ def losses(trial: MemberPod, stored: Manifest) -> Iterator[str]:
 
 
 def _part(pod: Manifest, *place: str) -> Mapping[str, Any]:
+    part: Mapping[str, Any] = pod
     for key in place:
-        pod = dict(mapping(pod.get(key)))
-    return pod
+        part = mapping(part.get(key))
+    return part
 
 
 def _gates(spec: Mapping[str, Any]) -> list[str]:
@@ -166,7 +171,7 @@ def _tried(*lost: str, late: bool = False) -> Snapshot:
     workload = {**pod_clique_set("demo"), "spec": {"replicas": 1, "template": {"cliques": [clique]}}}
     others = (webhook_of("MutatingWebhookConfiguration", "pod-defaults", "pods.example.com"),) if late else ()
     snapshot = installed(workload, *others)
-    ((trial,),) = member_pods(snapshot).values()
+    (trial,) = member_pods(snapshot)["koord-scheduler"]
     stored = deepcopy(trial.prepared)
     for label in lost:
         del stored["metadata"]["labels"][label]
@@ -187,15 +192,24 @@ def pods_kept(snapshot: Snapshot) -> Symptoms:
     Source: Kubernetes documentation, "Dynamic Admission Control" (reinvocation policy), "Auditing" (annotations
     `mutation.webhook.admission.k8s.io/...`); kubernetes/enhancements, KEP-5793.
     """
-    every = {(trial.scheduler, trial.workload): trial for those in member_pods(snapshot).values() for trial in those}
+    trials = {(one.scheduler, one.workload): one for pods in member_pods(snapshot).values() for one in pods}
     refused: list[str] = []
     for scheduler, workload, outcome in snapshot.members:
-        stored = known(outcome).stored
-        if stored is None:
-            refused.append(f"the dry run of a pod of {workload} failed: {known(outcome).message}")
-        elif lost := list(losses(every[scheduler, workload], stored)):
+        stored, message = known(outcome)
+        where = f"the creation of a pod of {workload} (dry run)"
+        if stored is None and (rule := next((one for one in _ABOUT_AUTHORS if one in message), None)) is not None:
             yield Symptom(
-                f"the creation of a pod of {workload} (dry run)",
+                where,
+                f"the rule {rule} refuses it, because no controller created it",
+                "what runs after Rollcall is not known",
+                f"nothing, if {rule} is to refuse; with the action warn the check compares the pod",
+                Level.NOTE,
+            )
+        elif stored is None:
+            refused.append(f"the dry run of a pod of {workload} failed: {message}")
+        elif lost := list(losses(trials[scheduler, workload], stored)):
+            yield Symptom(
+                where,
                 first_of(lost, 3),
                 "something changes the pod after Rollcall, or Rollcall was not called: its gang starts in part, on "
                 "another scheduler or not at all",

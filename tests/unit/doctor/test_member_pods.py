@@ -263,6 +263,22 @@ def test_each_scheduler_is_tried_once_and_another_workload_after_a_refusal() -> 
     assert why == Text("PodCliqueSet team-b/other", "exceeded quota", "PodCliqueSet team-b/third")
 
 
+def test_a_cluster_whose_rules_refuse_pods_of_other_authors_is_no_failure() -> None:
+    profile, workload = EVERY["koord-scheduler"]
+    cluster = Admitting(configured(profile), workload)
+    cluster.refused["team-a"] = 'admission webhook "pods.validate.rollcall.dev" denied: grove/foreign-pod at metadata'
+    ((level, _, said),) = reported(read(cluster), CHECK)
+    assert (level, said) == (Level.NOTE, Text("grove/foreign-pod"))
+
+
+def test_a_workload_that_goes_is_not_tried() -> None:
+    profile, workload = EVERY["koord-scheduler"]
+    going = {**workload, "metadata": {**workload["metadata"], "deletionTimestamp": "2026-09-01T11:00:00Z"}}
+    cluster = Admitting(configured(profile), going)
+    assert reported(read(cluster), CHECK) == []
+    assert cluster.tried == []
+
+
 def test_a_missing_right_is_named() -> None:
     profile, workload = EVERY["koord-scheduler"]
     cluster = Admitting(configured(profile), workload)
