@@ -277,7 +277,7 @@ def test_what_takes_a_pod_out_of_its_gang_after_rollcall_is_named(
         path = f"/api/v1/namespaces/{namespace}/pods"
         answer = installation.plane.http.post(path, params={"dryRun": "All"}, json=alone)
         assert answer.is_success, answer.text
-        return answer.json()["metadata"]["labels"] == {"app": "alone"}
+        return bool(answer.json()["metadata"]["labels"] == {"app": "alone"})
 
     try:
         eventually(active, "the policy takes the label of another pod")
