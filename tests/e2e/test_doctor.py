@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ from tests.e2e.fixture_types import Rollcall
 from tests.e2e.programs import COMMAND, eventually, free_port
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.second_webhook import PlayedWebhook
+from tests.e2e.workloads import two_cliques
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster.access import find
 from webhook.config.file import settings_from
@@ -191,6 +194,98 @@ def test_a_later_webhook_that_overwrites_our_patch_is_reported(installation: Ins
         assert installation.told() == {"webhooks/order"}
     finally:
         installation.plane.http.delete(f"{path}/site-koordinator")
+
+
+CONTAINER = {"name": "main", "image": "example.com/main"}
+GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io"
+# A policy that takes the label of a gang, and runs again after the webhooks have changed a pod.
+STRIPPING_POLICY: list[Manifest] = [
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": "strip"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+                ]
+            },
+            "matchConditions": [
+                {"name": "labelled", "expression": f"'{GROUP_LABEL}' in object.metadata.?labels.orValue({{}})"}
+            ],
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "IfNeeded",
+            "mutations": [
+                {
+                    "patchType": "JSONPatch",
+                    "jsonPatch": {"expression": f'[JSONPatch{{op: "remove", path: "/metadata/labels/{GROUP_LABEL}"}}]'},
+                }
+            ],
+        },
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": "strip"},
+        "spec": {"policyName": "strip"},
+    },
+]
+
+
+def _is_called(webhook: PlayedWebhook, ask: Callable[[], list[str]]) -> bool:
+    ask()
+    return webhook.calls > 0
+
+
+def test_what_takes_a_pod_out_of_its_gang_after_rollcall_is_named(
+    installation: Installation, namespace: str, tmp_path: Path
+) -> None:
+    installation.plane.apply(two_cliques("demo", namespace), check=True)
+    where = f"the creation of a pod of PodCliqueSet {namespace}/demo (dry run)"
+
+    def said() -> list[str]:
+        diagnosis = installation.diagnosis()
+        assert [one for one in diagnosis.not_known if one.check == "webhooks/pods-kept"] == []
+        assert "webhooks/static" not in {one.check for one in diagnosis.found}
+        found = [one.symptom for one in diagnosis.found if one.check == "webhooks/pods-kept"]
+        assert {one.where for one in found} <= {where}
+        return [one.found for one in found]
+
+    assert said() == []
+
+    def strip(pod: Manifest) -> None:
+        pod["metadata"].get("labels", {}).pop(GROUP_LABEL, None)
+
+    # Rollcall is called again after another webhook, so only one that is called again, too, has the last word.
+    for again, wanted in (("Never", []), ("IfNeeded", [f"metadata.labels[{GROUP_LABEL}] is missing"])):
+        late = PlayedWebhook("z-strip", "strip.example.com", tmp_path / again, strip, reinvocationPolicy=again)
+        try:
+            installation.plane.apply(late.registration(), check=True)
+            eventually(partial(_is_called, late, said), "the later webhook is called")
+            assert said() == wanted
+        finally:
+            installation.plane.kubectl("delete", "mutatingwebhookconfiguration", "z-strip", check=True)
+            late.close()
+    if installation.plane.version in {"1.34", "1.35"}:
+        return
+    # A policy runs before all webhooks, so Rollcall restores what it takes in its second round.
+    installation.plane.apply(*STRIPPING_POLICY, check=True)
+    labels = {GROUP_LABEL: "mine", "app": "alone"}
+    alone = {"metadata": {"name": "alone", "labels": labels}, "spec": {"containers": [CONTAINER]}}
+
+    def active() -> bool:
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        answer = installation.plane.http.post(path, params={"dryRun": "All"}, json=alone)
+        assert answer.is_success, answer.text
+        return bool(answer.json()["metadata"]["labels"] == {"app": "alone"})
+
+    try:
+        eventually(active, "the policy takes the label of another pod")
+        assert said() == []
+    finally:
+        installation.plane.kubectl(
+            "delete", "mutatingadmissionpolicy,mutatingadmissionpolicybinding", "strip", check=True
+        )
 
 
 def test_a_profile_without_its_crd_is_reported(installation: Installation) -> None:

@@ -35,7 +35,7 @@ def doctor(
 ) -> None:
     """Check the installation in a cluster: what is wrong, why it matters and what to do.
 
-    Reads with your own rights and stores nothing: two objects are created as dry runs. It uses the configuration that
+    Reads with your own rights and stores nothing: some objects are created as dry runs. It uses the configuration that
     Rollcall runs with there, or the file of `--config`, to see the effect of that file. A check that lacks a right says
     so, and never counts as passed.
 

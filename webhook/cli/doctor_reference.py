@@ -11,7 +11,7 @@ _HEAD = """\
 # What `rollcall doctor` checks
 
 Made by `rollcall doctor --output markdown`. `rollcall doctor` reads the cluster once, with the rights of the user who
-runs it. It reports what is wrong with the installation, why it matters and what to do. It stores nothing: two objects
+runs it. It reports what is wrong with the installation, why it matters and what to do. It stores nothing: some objects
 are created as dry runs.
 
 * **error**: gangs are refused, do not start, or start in part, now or soon. Exit code 1.
@@ -23,9 +23,9 @@ are created as dry runs.
 The checks use the configuration that Rollcall runs with, from the ConfigMap that the Deployment `rollcall` mounts. If
 it cannot be read, or to see the effect of another one, name a file with `--config`. Without either, every scheduler
 with a backend counts as enabled, and the output says so. `-o json` prints the same for programs: `well`, `checks`,
-`findings` and `notKnown`. A user who may read everything and create PodCliqueSets, such as a cluster administrator, has
-every right that is needed. Secrets are read only if no endpoint can be reached, and of Rollcall's own Secrets only the
-certificates are kept.
+`findings` and `notKnown`. A user who may read everything and create PodCliqueSets and Pods, such as a cluster
+administrator, has every right that is needed. Secrets are read only if no endpoint can be reached, and of Rollcall's
+own Secrets only the certificates are kept.
 """
 
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
-from webhook.doctor.examples import configured, installed, namespace, pod_clique_set
+from webhook.doctor.examples import configured, installed, namespace, pod_clique_set, served
 from webhook.doctor.parts import GANG_PODS, NAMESPACES, POD_CLIQUE_SETS, recorded_workloads
 from webhook.doctor.selectors import namespace_labels
 from webhook.doctor.snapshot import Snapshot
 from webhook.model import grove
+from webhook.model.keys import Api
 from webhook.model.projections import key_of, labels_of, name_of
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
@@ -108,6 +109,33 @@ def profile(snapshot: Snapshot) -> Symptoms:
                 f"{number} {part.resource.api.kind} recorded for {name}, which is not a profile",
                 "their pods are not prepared and their gang objects are not updated any more",
                 f"enable {name} until they are deleted, or delete them and apply them again for another scheduler",
+            )
+
+
+_EVICTION_REQUEST = Api("lifecycle.k8s.io", "v1alpha1", "EvictionRequest")
+
+
+@check(
+    "gangs/eviction-requests",
+    level=Level.NOTE,
+    passes=installed,
+    fails=lambda: installed(apis=served(_EVICTION_REQUEST)),
+)
+def eviction_requests(snapshot: Snapshot) -> Symptoms:
+    """Says that a cluster serves EvictionRequests (alpha in Kubernetes 1.37, feature gate EvictionRequestAPI). Each is
+    for one pod, and its last responder calls pods/eviction, which no rule of Rollcall judges. Kubernetes evicts no pod
+    with a `schedulingGroup` in this way.
+
+    Source: kubernetes v1.38.0-beta.0, pkg/controller/{evictionrequest,imperativeevictionresponder}; k8s.io/api,
+    lifecycle/v1alpha1.
+    """
+    for api in sorted(snapshot.served()):
+        if (api.group, api.kind) == (_EVICTION_REQUEST.group, _EVICTION_REQUEST.kind):
+            yield Symptom(
+                "the API server",
+                f"it serves {api}",
+                "each request is for one pod, and Rollcall is not asked: a gang may lose single pods",
+                "have what drains nodes request all pods of a gang; `rollcall gangs` names a gang that runs in part",
             )
 
 

@@ -21,8 +21,10 @@ from webhook.model.keys import ObjectKey
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import key_of, labels_of, name_of
 from webhook.model.reading import Manifest, mapping, sequence
+from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import controller_in, is_pod_clique_set
+from webhook.validators.selection import DEFAULT_SCHEDULER
 
 _MAPS = POD_GANG_MAPS.resource.api
 # The first release of Rollcall whose gang objects outlive the PodGang that Grove deletes.
@@ -222,4 +224,40 @@ def two_writers(snapshot: Snapshot) -> Symptoms:
             f"PodGangs of Grove's own backend have gang objects of Rollcall: {first_of(sorted(names), _NAMED)}",
             "pods that are replaced join another group than the running ones, and no group is ever complete",
             "set Grove's defaultProfileName back; recreate the sets if they should get the other writer",
+        )
+
+
+def _recorded(scheduler: str) -> Snapshot:
+    gang = _pod_gang("demo-0", "koord-scheduler")
+    gang["metadata"]["labels"][grove.LABEL_PART_OF] = "demo"
+    settings = configured({"name": "koord-scheduler"}, {"name": "volcano"})
+    return installed(gang, pod_clique_set("demo", scheduler), settings=settings)
+
+
+@check("gangs/scheduler", passes=lambda: _recorded("koord-scheduler"), fails=lambda: _recorded("volcano"))
+def scheduler_of_gangs(snapshot: Snapshot) -> Symptoms:
+    """Where Grove puts the name of a scheduler on the pods of a set, the set is recorded for the same one. Grove does
+    so if the templates name it, or if it is Grove's default (profiles of the type External, lpx-scheduler). Rollcall
+    leaves pods as they are that name another scheduler than the record. Gangs of Grove's own backends are not meant.
+
+    Source: ai-dynamo/grove, docs/proposals/787-external-scheduler-integration (d5632a9c); label
+    grove.io/scheduler-name on the PodGang.
+    """
+    records = {key_of(raw): labels_of(raw).get(SCHEDULER_LABEL) for raw in snapshot.all(POD_CLIQUE_SETS)}
+    differing: dict[tuple[str, str, str], set[str]] = {}
+    for raw in snapshot.all(POD_GANGS):
+        stamped = labels_of(raw).get(grove.LABEL_SCHEDULER) or DEFAULT_SCHEDULER
+        (where, _), name = key_of(raw), str(labels_of(raw).get(grove.LABEL_PART_OF))
+        record = records.get((where, name))
+        # Rollcall overwrites default-scheduler, which the API server writes as well.
+        if record is not None and stamped not in {DEFAULT_SCHEDULER, record, *grove.WRITERS}:
+            differing.setdefault((where, stamped, record), set()).add(name)
+    for (where, stamped, record), names in sorted(differing.items()):
+        yield Symptom(
+            f"Namespace {where}",
+            f"Grove puts {stamped} on the pods of PodCliqueSets that are recorded for {record}: "
+            f"{first_of(sorted(names), _NAMED)}",
+            "Rollcall leaves these pods as they are, so no scheduler sees their gangs",
+            f"recreate each set for one scheduler: with {stamped} in the label {SCHEDULER_LABEL}, or with {record} in "
+            "every pod template, if Grove has a profile of that name",
         )

@@ -16,6 +16,7 @@ from webhook.doctor.parts import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBH
 from webhook.doctor.snapshot import Snapshot, known
 from webhook.installation.names import RECONCILER
 from webhook.model import grove
+from webhook.model.capabilities import Capability
 from webhook.model.projections import POD_CLIQUE_SETS, TOPOLOGY_BINDINGS, name_of
 from webhook.model.reading import Manifest, flag, mapping, sequence, text
 from webhook.model.users import service_account
@@ -55,13 +56,17 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
     """Grove's own backends leave the gangs to Rollcall. If Grove's default is volcano or kai-scheduler, Grove itself
     writes the PodGroups of every set that names no scheduler, and Rollcall does not. If Grove only enables one of them,
     this holds for sets whose pod templates name it, and the finding is a note. Grove v0.1.0-alpha.13 enables
-    kai-scheduler without being asked.
+    kai-scheduler without being asked. If Grove's default is any other scheduler, such as that of a profile of the type
+    External, Rollcall's default must be the same: Grove puts the name on the pods, and Rollcall leaves a pod that names
+    another scheduler than its record.
 
-    Source: ai-dynamo/grove, operator/api/config (scheduler profiles), operator/internal/scheduler/{volcano,kai}.
+    Source: ai-dynamo/grove, operator/api/config (scheduler profiles), operator/internal/scheduler/{volcano,kai};
+    docs/proposals/787-external-scheduler-integration (d5632a9c).
     """
     settings = mapping(_configuration(snapshot).get("scheduler"))
     default = text(settings.get("defaultProfileName")) or DEFAULT_SCHEDULER
-    names = [text(mapping(one).get("name")) for one in sequence(settings.get("profiles"))]
+    profiles = [mapping(one) for one in sequence(settings.get("profiles"))]
+    names = [text(one.get("name")) for one in profiles]
     if default in grove.WRITERS:
         yield Symptom(
             f"{_WHERE}, scheduler.defaultProfileName",
@@ -72,6 +77,14 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
             # If no other scheduler can be chosen, Grove and Rollcall mean the same gangs.
             None if set(snapshot.settings.profiles) - {default, DEFAULT_SCHEDULER} else Level.NOTE,
         )
+    elif default not in {DEFAULT_SCHEDULER, snapshot.settings.default}:
+        yield Symptom(
+            f"{_WHERE}, scheduler.defaultProfileName",
+            default,
+            f"Grove puts it on the pods of every set that names no scheduler, and Rollcall records "
+            f"{snapshot.settings.default} for these: it leaves such pods as they are, and no scheduler sees the gang",
+            f"set defaultProfileName: {default} in Rollcall's configuration, or {DEFAULT_SCHEDULER} in Grove's",
+        )
     for name in names:
         if name in grove.WRITERS and name != default:
             yield Symptom(
@@ -81,6 +94,34 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
                 f"remove it if Rollcall should write them; keep it if {name} should get those that Grove writes",
                 Level.NOTE,
             )
+    for index, external in enumerate(profiles):
+        if external.get("type") == "External":
+            yield from _external(f"{_WHERE}, scheduler.profiles[{index}]", external, snapshot)
+
+
+def _external(where: str, external: Mapping[str, Any], snapshot: Snapshot) -> Symptoms:
+    """Yield what is to know about a profile of a scheduler that Grove has no backend for."""
+    name = text(external.get("name")) or ""
+    profile = snapshot.settings.profiles.get(name)
+    if profile is None:
+        yield Symptom(
+            f"{where}.name",
+            name,
+            "Grove accepts sets whose pod templates name it, and Rollcall refuses these: it has no such profile",
+            f"add the profile {name} to Rollcall's configuration, or remove it from Grove's",
+            Level.NOTE,
+        )
+        return
+    packs = profile.backend.capabilities.get(Capability.TOPOLOGY_WORKLOAD)
+    if packs is None or not packs.supported or flag(mapping(external.get("config")).get("topologyConstraints")):
+        return
+    yield Symptom(
+        f"{where}.config.topologyConstraints",
+        f"it is off, and {name} of Rollcall's configuration can keep gangs together",
+        f"Grove refuses each set that requires a topology and whose pod templates name {name}",
+        "set it to true, or ignore this if no such set needs a topology",
+        Level.NOTE,
+    )
 
 
 def _written_by_grove(name: str, *, ours: bool) -> str:

@@ -99,7 +99,7 @@ def order(snapshot: Snapshot) -> Symptoms:
     Source: kai-scheduler/KAI-Scheduler, mutating-kai-admission (`scheduler-name-match`); koordinator-sh/koordinator,
     pkg/webhook/pod/mutating; volcano-sh/volcano, pkg/webhooks/admission/pods; kubernetes-sigs/lws, pkg/webhooks.
     """
-    for raw, _ in _about_pods(snapshot):
+    for raw, _ in about_pods(snapshot):
         name = name_of(raw)
         where = f"{_MUTATING} {name}"
         if _KAI.registered(raw) and name < MUTATING:
@@ -140,7 +140,7 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
     Source: Kubernetes documentation, "Dynamic Admission Control".
     """
     known = (_KOORDINATOR, *_IN_ANY_ORDER, _KAI, _VOLCANO)
-    for raw, hook in _about_pods(snapshot):
+    for raw, hook in about_pods(snapshot):
         name = name_of(raw)
         if name > MUTATING and not any(one.registered(raw) for one in known) and _takes_gangs(hook):
             yield Symptom(
@@ -151,7 +151,7 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
             )
 
 
-def _about_pods(snapshot: Snapshot) -> Iterator[tuple[Manifest, Manifest]]:
+def about_pods(snapshot: Snapshot) -> Iterator[tuple[Manifest, Manifest]]:
     """The configurations of other systems that may change a pod at its creation, each with one webhook for it."""
     for raw in snapshot.all(MUTATING_WEBHOOKS):
         hooks = [dict(hook) for hook in hooks_of(raw)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from webhook.doctor.dry_runs import grouped_pod, namespace_asked_about, refused_
 from webhook.doctor.grove_operator import OPERATOR_CONFIGURATION
 from webhook.doctor.handshakes import Endpoint, clock_offset, look_at
 from webhook.doctor.kueue import KUEUE_CONFIGURATION
+from webhook.doctor.member_pods import MemberPod, member_pods
 from webhook.doctor.parts import (
     DEPLOYMENTS,
     ENDPOINT_SLICES,
@@ -41,7 +42,7 @@ from webhook.doctor.parts import (
     topology_objects,
     trimmed,
 )
-from webhook.doctor.snapshot import ClockOffset, Snapshot, Tried, Unread, serves_next
+from webhook.doctor.snapshot import ClockOffset, MemberTrial, Snapshot, Tried, Unread, serves_next
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model.endpoint_slices import endpoints_in, port_name
 from webhook.model.kubernetes_kinds import CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
@@ -102,14 +103,17 @@ class _Reader:
         ]
         every = await asyncio.gather(*(self._part(part) for part in wanted))
         snapshot = replace(snapshot, parts=dict(zip(wanted, every, strict=True)), spec_fields=await self._spec_fields())
-        operator, kueue, asked, grouped, accounts = await asyncio.gather(
+        operator, kueue, asked, grouped, members, accounts = await asyncio.gather(
             self._mounted(snapshot, OPERATOR_CONFIGURATION),
             self._mounted(snapshot, KUEUE_CONFIGURATION),
             self._asked(snapshot),
             self._grouped(snapshot),
+            self._members(snapshot),
             self._accounts(),
         )
-        snapshot = replace(snapshot, operator=operator, kueue=kueue, asked=asked, grouped=grouped, accounts=accounts)
+        snapshot = replace(
+            snapshot, operator=operator, kueue=kueue, asked=asked, grouped=grouped, members=members, accounts=accounts
+        )
         try:
             seen = await look_at(endpoints(snapshot), bundles(snapshot), clock=self._clock)
         except FactsUnavailable:
@@ -182,6 +186,22 @@ class _Reader:
         if not settings.gangScheduling or spoken is None:
             return None
         return await self._try(PODS, grouped_pod(self._namespace, spoken))
+
+    async def _members(self, snapshot: Snapshot) -> tuple[MemberTrial, ...]:
+        """Of each scheduler the first pod that would be stored, else the last one that was tried."""
+        try:
+            every = member_pods(snapshot)
+        except FactsUnavailable:
+            # What could not be read is said by the checks that need it.
+            return ()
+        return tuple(await asyncio.gather(*(self._member(trials) for trials in every.values() if trials)))
+
+    async def _member(self, trials: Sequence[MemberPod]) -> MemberTrial:
+        for trial in trials:
+            outcome = await self._try(PODS, trial.pod)
+            if isinstance(outcome, Tried) and outcome.stored is not None:
+                break
+        return MemberTrial(trial.scheduler, trial.workload, outcome)
 
     async def _try(self, resource: Resource, manifest: Manifest) -> Tried | Unread:
         """The result of a creation as a dry run: nothing is stored."""

@@ -164,6 +164,38 @@ def kai_fixes(snapshot: Snapshot) -> Symptoms:
             )
 
 
+_VOLCANO_WEBHOOK = re.compile(r"(^|/)vc-webhook-manager$")
+# The first fixed patch release of each line that has one; 1.15.0 and later lines have the fix.
+_BOUNDED_BODIES = {(1, 12): Version(1, 12, 4), (1, 13): Version(1, 13, 3), (1, 14): Version(1, 14, 2)}
+
+
+@check(
+    "schedulers/volcano-webhook",
+    level=Level.WARNING,
+    passes=lambda: installed(deployment("volcano-admission", "volcanosh/vc-webhook-manager:v1.14.2")),
+    fails=lambda: installed(deployment("volcano-admission", "volcanosh/vc-webhook-manager:v1.14.1")),
+)
+def volcano_webhook(snapshot: Snapshot) -> Symptoms:
+    """Volcano's webhook server bounds what it reads. Before v1.12.4, v1.13.3 and v1.14.2 (CVE-2026-44247) any pod that
+    can connect to it can have it killed with one large request. The release is read from the tag of its image.
+
+    Source: https://github.com/volcano-sh/volcano/security/advisories/GHSA-8wxp-xxp2-rcgx; release notes of v1.15.0.
+    """
+    for raw in snapshot.all(DEPLOYMENTS):
+        for image, tag in images(raw):
+            release = Version.parse(tag) if _VOLCANO_WEBHOOK.search(image) else None
+            if release is None:
+                continue
+            if release < (fixed := _BOUNDED_BODIES.get(release[:2], min(_BOUNDED_BODIES.values()))):
+                yield Symptom(
+                    f"Deployment {'/'.join(key_of(raw))}",
+                    f"it runs {release}, which has CVE-2026-44247",
+                    "a pod that sends it one large request has it killed; until it is back, what it must answer for "
+                    "cannot be created",
+                    f"install Volcano {fixed} or newer, or let only the API server connect to it (NetworkPolicy)",
+                )
+
+
 def _colocation(scheduler: str) -> Manifest:
     return {
         "apiVersion": "config.koordinator.sh/v1alpha1",

@@ -61,6 +61,14 @@ class Tried(NamedTuple):
     message: str = ""
 
 
+class MemberTrial(NamedTuple):
+    """The creation of a pod of a living workload with dryRun=All; both as `MemberPod` has them."""
+
+    scheduler: str
+    workload: str
+    outcome: Tried | Unread
+
+
 T = TypeVar("T")
 
 
@@ -80,6 +88,8 @@ class Snapshot:
     # Results of creating a PodCliqueSet that Rollcall refuses, and a pod of a group; None if not tried.
     asked: Tried | Unread | None = None
     grouped: Tried | Unread | None = None
+    # The pods of living workloads that were tried, at most one for each scheduler.
+    members: tuple[MemberTrial, ...] = ()
     # Whether each service account that the configuration trusts exists, by user name.
     accounts: Mapping[str, bool | Unread] = field(default_factory=dict)
     # Grove's OperatorConfiguration; None where no operator was found.

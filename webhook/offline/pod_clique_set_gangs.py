@@ -78,6 +78,24 @@ def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts
     return pod.raw
 
 
+def pod_of_clique(workload: PodCliqueSet, podgang: str, name: str, clique: Clique) -> Manifest:
+    """Return a pod of the PodClique `name` in `podgang` as Grove's operator creates it."""
+    labels = {
+        **mapping(clique.raw.get("labels")),
+        grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
+        grove.LABEL_PART_OF: workload.name,
+        grove.LABEL_PODCLIQUE: name,
+        grove.LABEL_PODGANG: podgang,
+    }
+    metadata: Manifest = {"generateName": f"{name}-", "namespace": workload.namespace, "labels": labels}
+    if clique.annotations:
+        metadata["annotations"] = dict(clique.annotations)
+    spec = deepcopy(dict(clique.pod_spec))
+    spec.setdefault("schedulerName", "default-scheduler")
+    spec["schedulingGates"] = [{"name": grove.GATE}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
 def _group_members(one: GroupCliques, base: str, index: int) -> list[tuple[str, Clique]]:
     return [(f"{base}-{one.group.name}-{index}-{clique.name}", clique) for clique in one.cliques]
 
@@ -130,7 +148,7 @@ def _gang(
     if annotations:
         metadata["annotations"] = annotations
     raw = {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "metadata": metadata, "spec": spec}
-    return ExpectedGang(PodGang(raw), _pod(workload, name, *members[0]) if members else {})
+    return ExpectedGang(PodGang(raw), pod_of_clique(workload, name, *members[0]) if members else {})
 
 
 def _mirrored(own: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,20 +181,3 @@ def _constraint(workload: PodCliqueSet, topology: Topology | None, facts: Cluste
     wanted = {"required": keys.get(topology.required or ""), "preferred": keys.get(topology.preferred or "")}
     pack = {field: key for field, key in wanted.items() if key is not None}
     return {"packConstraint": pack} if pack else None
-
-
-def _pod(workload: PodCliqueSet, podgang: str, name: str, clique: Clique) -> Manifest:
-    labels = {
-        **mapping(clique.raw.get("labels")),
-        grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
-        grove.LABEL_PART_OF: workload.name,
-        grove.LABEL_PODCLIQUE: name,
-        grove.LABEL_PODGANG: podgang,
-    }
-    metadata: Manifest = {"generateName": f"{name}-", "namespace": workload.namespace, "labels": labels}
-    if clique.annotations:
-        metadata["annotations"] = dict(clique.annotations)
-    spec = deepcopy(dict(clique.pod_spec))
-    spec.setdefault("schedulerName", "default-scheduler")
-    spec["schedulingGates"] = [{"name": grove.GATE}]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

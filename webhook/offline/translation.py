@@ -179,7 +179,7 @@ def _of_opted_in(
     workload: OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[Translated]:
     made, runtime = _with_pods(workload, profile, facts)
-    facts = _knowing((workload, made), facts)
+    facts = knowing((workload, made), facts)
     title = f"{workload.kind} {workload.name}, {profile.name}"
     grouped_as = settings.kinds.grouped_as(made)
     notes = list(_notes(workload, made, runtime, profile, grouped_as))
@@ -207,7 +207,7 @@ def _with_pods(
     return JobSet(found.raw), found.runtime
 
 
-def _knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> ClusterFacts:
+def knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> ClusterFacts:
     """Return `facts` with these workloads, so that their pods can be prepared."""
     changed: dict[str, Any] = {}
     for workload in workloads:

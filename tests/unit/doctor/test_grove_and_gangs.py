@@ -40,7 +40,15 @@ def scheduling(*names: str, default: str | None = None) -> Manifest:
     return operator(scheduler={"profiles": [{"name": name} for name in names], **said})
 
 
-KOORDINATOR, KAI = {"name": "koord-scheduler"}, {"name": "kai-scheduler"}
+def external(name: str, default: str | None = None, *, topology: bool = False) -> Manifest:
+    """Grove's configuration with a profile of the type External, as GREP-787 has it."""
+    config = {"config": {"topologyConstraints": True}} if topology else {}
+    profiles = [{"name": DEFAULT}, {"name": name, "type": "External", **config}]
+    return operator(scheduler={"profiles": profiles, "defaultProfileName": default or name})
+
+
+KOORDINATOR, KAI, LPX = {"name": "koord-scheduler"}, {"name": "kai-scheduler"}, {"name": "lpx-scheduler"}
+COSCHEDULING = {"name": "scheduler-plugins-scheduler"}
 SCHEDULERS: dict[str, tuple[list[dict[str, Any]], Manifest | None, list[tuple[Level, str]]]] = {
     "no operator": ([KOORDINATOR], None, []),
     "nothing said": ([KOORDINATOR], operator(), []),
@@ -64,7 +72,29 @@ SCHEDULERS: dict[str, tuple[list[dict[str, Any]], Manifest | None, list[tuple[Le
         scheduling(DEFAULT, "kai-scheduler", default="kai-scheduler"),
         [(Level.NOTE, "kai-scheduler")],
     ),
-    "lpx writes nothing": ([KOORDINATOR], scheduling("lpx-scheduler", default="lpx-scheduler"), []),
+    "lpx writes nothing": ([LPX], scheduling("lpx-scheduler", default="lpx-scheduler"), []),
+    "lpx for all, and Koordinator here": (
+        [KOORDINATOR],
+        scheduling("lpx-scheduler", default="lpx-scheduler"),
+        [(Level.ERROR, "lpx-scheduler")],
+    ),
+    "an external profile for all, here as well": ([KOORDINATOR], external("koord-scheduler", topology=True), []),
+    "an external profile for all, and another default here": (
+        [KAI, KOORDINATOR],
+        external("koord-scheduler", topology=True),
+        [(Level.ERROR, "koord-scheduler")],
+    ),
+    "an external profile that is not declared to keep topologies": (
+        [KOORDINATOR],
+        external("koord-scheduler"),
+        [(Level.NOTE, "it is off, and koord-scheduler of Rollcall's configuration can keep gangs together")],
+    ),
+    "an external profile of a scheduler that keeps none": ([COSCHEDULING], external("scheduler-plugins-scheduler"), []),
+    "an external profile that is none of ours": (
+        [KOORDINATOR],
+        external("acme-scheduler", default=DEFAULT),
+        [(Level.NOTE, "acme-scheduler")],
+    ),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.texts import Text
+from tests.unit.backends.test_kai_aggregate_pod_groups import aggregate
 from tests.unit.doctor.findings import remedies, reported
 from webhook.doctor.checking import Level
 from webhook.doctor.examples import configured, deployment, installed, pod_clique_set, served, thing
@@ -120,3 +121,45 @@ def test_a_gang_that_got_another_writer_while_it_lives_is_reported() -> None:
     assert reported(installed(objects[0], renamed), "gangs/two-writers") == [
         (Level.ERROR, "Namespace team-a", Text(": demo-0"))
     ]
+
+
+def test_a_set_that_grove_prepares_for_another_scheduler_than_its_record_is_reported() -> None:
+    def stamped(name: str, scheduler: str, within: str = "team-a") -> Manifest:
+        gang = pod_gang(f"{name}-0", scheduler)
+        gang["metadata"]["namespace"] = within
+        gang["metadata"]["labels"]["app.kubernetes.io/part-of"] = name
+        return gang
+
+    sets = [pod_clique_set(name, record) for name, record in RECORDS.items()]
+    gangs = [stamped(name, name.rpartition("--")[2]) for name in RECORDS]
+    # A set of the same name in another namespace is not known, and neither is its record.
+    gangs.append(stamped("a--koord-scheduler", "koord-scheduler", "team-b"))
+    settings = configured({"name": "koord-scheduler"}, {"name": "volcano"})
+    assert reported(installed(*sets, *gangs, settings=settings), "gangs/scheduler") == [
+        (Level.ERROR, "Namespace team-a", Text("koord-scheduler", "volcano: a--koord-scheduler")),
+        (Level.ERROR, "Namespace team-a", Text("lpx-scheduler", "koord-scheduler: b--lpx-scheduler")),
+    ]
+
+
+# The records of sets whose pods get the scheduler in their name.
+RECORDS = {
+    "a--koord-scheduler": "volcano",
+    "b--lpx-scheduler": "koord-scheduler",
+    "c--koord-scheduler": "koord-scheduler",
+    "d--default-scheduler": "koord-scheduler",
+    "e--kai-scheduler": "koord-scheduler",
+}
+
+
+def test_gangs_that_share_one_kai_pod_group_are_grove_s_and_have_no_second_writer() -> None:
+    """As Grove makes them with pull request 735: a finalizer on each PodGang, and one PodGroup of Grove's."""
+    gangs = [pod_gang(f"demo-0-1788{suffix}", "kai-scheduler") for suffix in ("", "-decode-1")]
+    for gang in gangs:
+        gang["metadata"]["finalizers"] = ["kai.scheduler/aggregate-podgroup"]
+        gang["metadata"]["labels"]["app.kubernetes.io/part-of"] = "demo"
+    snapshot = installed(
+        pod_clique_set("demo", "kai-scheduler"), *gangs, aggregate(), settings=configured({"name": "kai-scheduler"})
+    )
+    (found,) = reported(snapshot, "gangs/writer")
+    assert found[:2] == (Level.NOTE, "2 PodGangs for kai-scheduler")
+    assert reported(snapshot, "gangs/two-writers", "gangs/scheduler", "grove/ownership", "gangs/operator-group") == []

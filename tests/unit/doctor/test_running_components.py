@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.texts import Text
-from tests.unit.doctor.findings import reported, unknown
+from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.examples import configured, deployment, installed, lease, served, snapshot, thing
 from webhook.doctor.kinds import OF_137, workload_api
@@ -301,3 +301,25 @@ def test_unreadable_objects_do_not_count_as_missing() -> None:
             assert unknown(blind, check) == [
                 f"it could not be read: HTTP 403; it takes the right to {part.right('rollcall-system')}"
             ]
+
+
+@pytest.mark.parametrize(
+    ("image", "fixed"),
+    [
+        ("volcanosh/vc-webhook-manager:v1.11.2", "1.12.4"),
+        ("volcanosh/vc-webhook-manager:v1.12.3", "1.12.4"),
+        ("mirror.example.com/vc-webhook-manager:1.13.2", "1.13.3"),
+        ("volcanosh/vc-webhook-manager:v1.13.3", None),
+        ("volcanosh/vc-webhook-manager:v1.15.0", None),
+        ("volcanosh/vc-webhook-manager:latest", None),
+        ("volcanosh/vc-scheduler:v1.12.3", None),
+    ],
+)
+def test_a_webhook_of_volcano_that_reads_without_a_bound_is_named(image: str, fixed: str | None) -> None:
+    snapshot = installed(deployment("volcano-admission", image, "volcano-system"))
+    wanted = [] if fixed is None else [(Level.WARNING, "Deployment volcano-system/volcano-admission", CVE)]
+    assert reported(snapshot, "schedulers/volcano-webhook") == wanted
+    assert remedies(snapshot, "schedulers/volcano-webhook") == [Text(f"Volcano {fixed}")] * len(wanted)
+
+
+CVE = Text("CVE-2026-44247")

@@ -25,11 +25,13 @@ _REFUSED = {"broken.yaml": 2, "refused.yaml": 1}
 _OF_THE_API_SERVER = {"AdmissionConfiguration", "Config"}
 # Of Kueue: no rule is about them.
 _OF_KUEUE = {"AdmissionCheck", "ClusterQueue"}
+# Of Grove: no rule is about it; the checks of the doctor are tested with such ones.
+_OF_GROVE = {"OperatorConfiguration"}
 # Facts: the commands of the page read them.
 _FACTS = {"NodeList"}
 # The workload of a worked example: tests/unit/cli/test_new_workload.py declares its kind.
 _DECLARED = {"Training"}
-_UNJUDGED = _OF_THE_API_SERVER | _OF_KUEUE | _FACTS | _DECLARED
+_UNJUDGED = _OF_THE_API_SERVER | _OF_KUEUE | _OF_GROVE | _FACTS | _DECLARED
 # Of the example's own backend, which is installed only where its tests run.
 _OF_OTHER_PACKAGES = {"batch-scheduler"}
 

@@ -33,6 +33,11 @@ CASES: dict[str, tuple[PodGang, ClusterFacts, Writer]] = {
         recorded_for("koord-scheduler"),
         Writer.ROLLCALL,
     ),
+    "Grove's label for a profile of the type External": (
+        of_grove("koord-scheduler"),
+        recorded_for("koord-scheduler"),
+        Writer.ROLLCALL,
+    ),
     "a scheduler without gang objects": (podgang(), recorded_for("default-scheduler"), Writer.NONE),
     "no record": (podgang(), recorded_for(None), Writer.NONE),
     "an unknown workload": (podgang(), NOTHING_KNOWN, Writer.NONE),

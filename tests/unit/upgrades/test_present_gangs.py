@@ -12,13 +12,16 @@ from tests.texts import Text
 from tests.unit.gangs.judged_gangs import FACTS, in_step, podgang, whole
 from tests.unit.worlds import koordinator
 from webhook.errors import FactsUnavailable
+from webhook.gangs.health import State, judge
 from webhook.gangs.key import GangKey
 from webhook.gangs.observed import Observed
+from webhook.gangs.plan import SkipReason, plan
 from webhook.gangs.roster import Roster
 from webhook.gangs.writers import Writer
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.podgang import PodGang
+from webhook.upgrades.change import Outcome
 from webhook.upgrades.plan import Upgrade, upgrade_plan
 from webhook.upgrades.present import PresentGang, present_gang, present_gangs
 from webhook.upgrades.releases import Product, Release
@@ -162,3 +165,39 @@ def test_a_gang_that_cannot_be_read_is_not_left_out() -> None:
     assert whole_gang == living()
     assert (broken.name, broken.scheduler, broken.writer) == ("broken", None, Writer.NONE)
     assert broken.unknown == f"it cannot be read: {Malformed('nothing', 'a list')}"
+
+
+def aggregated(**changes: Any) -> Manifest:
+    """A PodGang of the layout with one KAI PodGroup for all PodGangs of a replica (Grove's pull request 735)."""
+    labels = {
+        "grove.io/scheduler-name": "kai-scheduler",
+        "grove.io/epoch": "1788533963425275530",
+        "grove.io/podcliqueset-replica-index": "0",
+    }
+    return podgang(labels=labels, finalizers=["kai.scheduler/aggregate-podgroup"], **changes)
+
+
+RELEASED = {"minReplicas": 0}
+
+
+@pytest.mark.parametrize("released", [{}, RELEASED], ids=["placed", "placed, and its minimum is 0"])
+def test_a_gang_in_a_pod_group_of_all_gangs_of_its_replica_is_grove_s_and_lives(released: Manifest) -> None:
+    gang = aggregated()
+    gang["spec"]["podgroups"] = [{**one, **released} for one in gang["spec"]["podgroups"]]
+    seen = observed(gang, {})
+    assert plan(seen.podgang, seen.facts, seen.settings) is SkipReason.GROVE
+    health = judge(seen)
+    # Its pods are Grove's, so they lack nothing of Rollcall's.
+    assert (health.state, health.writer, health.escaped, health.obstacles) == (State.STARTED, Writer.GROVE, (), ())
+    found = living(gang, {})
+    assert (found.scheduler, found.pod_group, found.migrated) == ("kai-scheduler", "grove-demo-0", True)
+    for release, outcome in (("v0.1.0-alpha.13", Outcome.CONTINUES), ("v0.1.0-alpha.14", Outcome.UNKNOWN)):
+        (verdict,) = upgrade_plan(Upgrade({Product.GROVE: Release(release)}, {}), [found]).verdicts
+        assert verdict.outcome is outcome
+
+
+def test_a_gang_whose_finalizer_keeps_it_is_leaving_and_not_living() -> None:
+    seen = observed(aggregated(deletionTimestamp="2026-11-30T12:00:00Z"), {})
+    assert plan(seen.podgang, seen.facts, seen.settings) is SkipReason.LEAVING
+    assert judge(seen).state is State.LEAVING
+    assert present_gang(seen) is None

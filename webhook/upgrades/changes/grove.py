@@ -126,13 +126,13 @@ CHANGES = (
         _is_groves_on_kai,
         Outcome.UNKNOWN,
         since="v0.1.0-alpha.12-rc2",
-        why="from this release on Grove writes the KAI PodGroup, named as the PodGang or the set; before, KAI's "
-        "podgrouper wrote it as pg-<podgang>-<uid>. A KAI before 0.15 ignores kai.scheduler/skip-podgrouper, so both "
-        "write",
+        why="from this release on Grove writes the KAI PodGroup, named as the PodGang, or grove-<set>-<replica> for "
+        "all PodGangs of a replica; before, KAI's podgrouper wrote it as pg-<podgang>-<uid>. A KAI before 0.15 ignores "
+        "kai.scheduler/skip-podgrouper, so both write",
         before="upgrade KAI to 0.15 or newer before Grove (Dynamo 1.5 requires 0.17.0), and set the scheduler's "
         "default-staleness-grace-period to -1, as Dynamo requires for Grove with KAI",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2117, "
-        "https://github.com/ai-dynamo/dynamo/pull/14553",
+        "https://github.com/ai-dynamo/grove/pull/735, https://github.com/ai-dynamo/dynamo/pull/14553",
         hit=Example(_ALPHA_13, _PODGROUPER_S),
         spared=Example(_ALPHA_13, _GROVES),
     ),

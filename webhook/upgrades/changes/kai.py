@@ -69,8 +69,8 @@ CHANGES = (
         Outcome.UNKNOWN,
         until="0.17.2",
         patched=("0.14.9",),
-        why="this KAI identifies a PodGroup by its name without the namespace. Grove names the PodGroup as the "
-        "PodGang or as the set, and another namespace has one of that name: the two mix, and each may start in part",
+        why="this KAI identifies a PodGroup by its name without the namespace. Grove names the PodGroup after the "
+        "PodGang or the set, and another namespace has one of that name: the two mix, and each may start in part",
         before="rename one of the two sets, or upgrade to 0.17.2 or newer instead. Of 0.14 the releases from 0.14.9 on "
         "have the fix, of 0.9, 0.12 and 0.16 those after 2026-09-14",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2095, "
