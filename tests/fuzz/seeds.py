@@ -52,7 +52,7 @@ def _reviews(*, given: bool) -> Iterator[Input]:
             yield Input("default", to, path.read_bytes(), "timeout=10s")
     for _, example in every_example():
         asked = review(example.object, example.old)
-        for world in ("every", "cluster", "asked"):
+        for world in ("default", "every", "cluster", "asked"):
             yield Input(world, VALIDATE, asked)
         yield Input("cluster", MUTATE, asked)
         yield Input("every", CHECK, yaml.safe_dump(example.object).encode())

@@ -38,6 +38,14 @@ def test_every_body_of_the_corpus_is_answered_by_the_contract(fuzzer: Fuzzer, st
     assert fuzzer.found.complaints == {}
 
 
+@pytest.mark.parametrize("step", [16, pytest.param(1, marks=exhaustive)])
+def test_every_seed_is_answered_by_the_contract(fuzzer: Fuzzer, step: int) -> None:
+    given = seeds(given=False)
+    assert any(b'"Scale"' in seed.body for seed in given[::step])
+    asyncio.run(fuzzer.start_with(given[::step]))
+    assert fuzzer.found.complaints == {}
+
+
 def test_the_corpus_is_small() -> None:
     assert CORPUS.stat().st_size < 300_000
     assert len(read_corpus()) <= 200

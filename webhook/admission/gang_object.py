@@ -103,7 +103,7 @@ def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) ->
     if request.operation != "UPDATE" or new == old or settings.tenancy.is_grove_operator(request.user):
         return ALLOWED
     if facts.pod_clique_sets is None:
-        return Verdict(unjudged=(Unjudged(SPEC / "replicas", f"the {Needed(_SETS)}", part=_SETS),))
+        return Verdict(unjudged=tuple(_lacks_sets(rule) for rule in _scale_rules_of_any(request, facts, settings)))
     found = target_of(name, request.namespace, request.resource, facts.pod_clique_sets)
     profile = None if found is None else settings.profiles.get(found.record.scheduler or "")
     if found is None or profile is None:
@@ -113,6 +113,17 @@ def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) ->
     context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace)
     outcome = run_each(rules, context, ScaleChange(name, old, new, found.target, found.group))
     return with_findings(Verdict(scheduler=profile.name), outcome.findings, outcome.unjudged)
+
+
+def _scale_rules_of_any(request: Request, facts: ClusterFacts, settings: Settings) -> list[str]:
+    """The ids of the rules about scales in any profile: without the record of the set its profile is not known."""
+    profiles = settings.profiles.values()
+    bound = (profile.scale_rules[settings.ceiling(profile, facts, request.namespace)] for profile in profiles)
+    return sorted({rule.id for rules in bound for rule, _ in rules})
+
+
+def _lacks_sets(rule: str) -> Unjudged:
+    return Unjudged(SPEC / "replicas", f"the {Needed(_SETS)}", rule, part=_SETS)
 
 
 def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Settings) -> str | None:

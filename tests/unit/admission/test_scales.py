@@ -157,7 +157,8 @@ def test_a_configured_refusal_refuses() -> None:
 
 def test_without_the_sets_a_scale_is_not_judged() -> None:
     verdict = judged("demo-0-router", 4, 0, known=ClusterFacts())
-    assert (verdict.allowed, [one.part for one in verdict.unjudged]) == (True, ["pod_clique_sets"])
+    assert (verdict.allowed, {missing.part for missing in verdict.unjudged}) == (True, {"pod_clique_sets"})
+    assert [missing.rule for missing in verdict.unjudged] == sorted({BELOW, MEMBER, ABOVE})
 
 
 @pytest.mark.parametrize("wrong", [None, 5, "scale", {"replicas": "many"}, {"replicas": -1}, {"replicas": 1.5}])
