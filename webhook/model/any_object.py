@@ -139,7 +139,7 @@ class AnyObject:
 
     def _holders(self) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:
         for place in (_OWN, *_TEMPLATES.get(self.kind[::2], ())):
-            for trail, holder in _objects_at(self.raw, place):
+            for trail, holder in _marked_at(self.raw, place):
                 for name in _MARKS:
                     keys = holder.get(name)
                     if isinstance(keys, dict):
@@ -160,9 +160,8 @@ def marks_of(kind: tuple[str, ...], raw: Manifest) -> list[Marks]:
     """
     marks = _marks_in(raw.get(_OWN[0]), own=True)
     for place in _TEMPLATES.get(kind, ()):  # type: ignore[arg-type]
-        for _, holder in _objects_at(raw, place):
-            if "labels" in holder or "annotations" in holder:
-                marks += _marks_in(holder, own=False)
+        for _, holder in _marked_at(raw, place):
+            marks += _marks_in(holder, own=False)
     return marks
 
 
@@ -172,21 +171,25 @@ def _marks_in(holder: Any, *, own: bool) -> list[Marks]:
     return [Marks(name, own, keys) for name in _MARKS if (keys := holder.get(name)) and isinstance(keys, dict)]
 
 
-def _objects_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tuple[Trail, Mapping[str, Any]]]:
-    """The objects at `place` below a value, each with the way to it."""
-    below: list[tuple[Trail, Mapping[str, Any]]]
+def _marked_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tuple[Trail, Mapping[str, Any]]]:
+    """The objects with labels or annotations at `place` below a value, each with the way to it. Most have neither."""
+    below: list[tuple[Trail, Any]]
     for depth, step in enumerate(place, 1):
         if step == ITEMS:
-            items = enumerate(value) if isinstance(value, list) else ()
-            below = [((trail, index, item), item) for index, item in items if isinstance(item, dict)]
+            items = value if isinstance(value, list) else ()
+            below = [
+                ((trail, index, item), item)
+                for index, item in enumerate(items)
+                if depth < len(place) or (isinstance(item, dict) and ("labels" in item or "annotations" in item))
+            ]
         elif step == EACH:
             entries = value.items() if isinstance(value, dict) else ()
-            below = [((trail, str(name)), item) for name, item in entries if isinstance(item, dict)]
+            below = [((trail, str(name)), item) for name, item in entries]
         elif isinstance(value, dict) and step in value:
             trail, value = (trail, step), value[step]
             continue
         else:
             return []
         rest = place[depth:]
-        return [found for way, item in below for found in _objects_at(item, rest, way)] if rest else below
-    return [(trail, value)] if isinstance(value, dict) else []
+        return [found for way, item in below for found in _marked_at(item, rest, way)]
+    return [(trail, value)] if isinstance(value, dict) and ("labels" in value or "annotations" in value) else []

@@ -73,13 +73,15 @@ _ASKING = frozenset(
 )
 
 Uses = dict[Capability, list[Use]]
+# What nearly every set uses. Constants, because looking up a member of an enumeration takes as long as a use.
+_GANG, _SCALE_GANG, _SEVERAL_GROUPS = Capability.GANG, Capability.SCALE_GANG, Capability.MULTIPLE_POD_GROUPS
 
 
 def capabilities_used(workload: PodCliqueSet) -> Uses:
     """Every capability that `workload` asks for, with the places that ask. One walk; capabilities without a place are
     left out.
     """
-    uses: Uses = {Capability.GANG: [Use(_CLIQUES, len(workload.cliques))]}
+    uses: Uses = {_GANG: [Use(_CLIQUES, len(workload.cliques))]}
     mentions = workload.mentions
     grouped_nvlink = grove.MNNVL_GROUP in mentions
     asks = not _ASKING.isdisjoint(mentions)
@@ -99,7 +101,7 @@ def capabilities_used(workload: PodCliqueSet) -> Uses:
         if group is not None and group.path not in groups and clique.wants_gpu():
             groups.add(group.path)
             _add(uses, Capability.MULTI_NODE_NVLINK, Use(group.path, group.value))
-    if Capability.TOPOLOGY_CLIQUE in uses:
+    if asks and Capability.TOPOLOGY_CLIQUE in uses:
         _divergence(workload, uses)
     return uses
 
@@ -120,11 +122,11 @@ def _add(uses: Uses, capability: Capability, use: Use) -> None:
 def _several(workload: PodCliqueSet, uses: Uses) -> None:
     """Each clique is a group of its gang, and each replica in the base gang has its own group."""
     if len(workload.cliques) > 1:
-        uses[Capability.MULTIPLE_POD_GROUPS] = [Use(_CLIQUES, len(workload.cliques))]
+        uses[_SEVERAL_GROUPS] = [Use(_CLIQUES, len(workload.cliques))]
         return
     for group in workload.scaling_groups:
         if (replicas := min(group.min_available, group.replicas)) > 1 and workload.cliques:
-            uses[Capability.MULTIPLE_POD_GROUPS] = [Use(group.path / "minAvailable", replicas)]
+            uses[_SEVERAL_GROUPS] = [Use(group.path / "minAvailable", replicas)]
 
 
 def _whole(workload: PodCliqueSet, uses: Uses) -> None:
@@ -162,7 +164,7 @@ def _group(group: ScalingGroup, uses: Uses) -> None:
     if (topology := group.topology) is not None:
         _add(uses, Capability.TOPOLOGY_SCALING_GROUP, Use(topology.path, topology.required or topology.preferred))
     if group.replicas > group.min_available:
-        _add(uses, Capability.SCALE_GANG, Use(group.path / "minAvailable", group.min_available))
+        _add(uses, _SCALE_GANG, Use(group.path / "minAvailable", group.min_available))
     if group.raw.get("resourceSharing"):
         _add(uses, Capability.RESOURCE_CLAIMS, Use(group.path / "resourceSharing", group.raw["resourceSharing"]))
 

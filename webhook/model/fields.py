@@ -13,7 +13,8 @@ import re
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+# Nothing changes one. It is not frozen, because rules make very many.
+@dataclass(slots=True, unsafe_hash=True)
 class Item:
     """An item of a list: its index, and the name that identifies it, if it has one."""
 

@@ -49,7 +49,10 @@ def cut_name(full: str, limit: int) -> str:
 
 def is_subdomain(name: str) -> bool:
     """Whether an object can have that name."""
-    return len(name) <= NAME_LIMIT and _SUBDOMAIN.fullmatch(name) is not None
+    if len(name) > NAME_LIMIT:
+        return False
+    # Most names are one word.
+    return (name.isascii() and name.isalnum() and name.islower()) or _SUBDOMAIN.fullmatch(name) is not None
 
 
 def is_domain_prefixed_path(name: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from webhook.model.capabilities import Capability
@@ -25,6 +26,7 @@ _CONTAINERS = ("containers", "initContainers")
 _SCOPES = ("AllReplicas", "PerReplica")
 # IsEnvVarName of k8s.io/apimachinery.
 _VARIABLE = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z][-._a-zA-Z0-9]*")
+_NAME = itemgetter("name")
 _NO_VARIABLE = (
     "a variable's name has only letters, digits, -, _ and ., begins with no digit and not with .., and is not a dot, "
     "so Grove refuses it"
@@ -113,7 +115,7 @@ def environment(workload: PodCliqueSet, _: Context[Any]) -> Results:
 def _are_named_once(variables: Sequence[Any]) -> bool:
     """Whether each variable has a valid name of its own. Nearly all do."""
     try:
-        names = {variable["name"] for variable in variables}
+        names = {*map(_NAME, variables)}
         # A name in ASCII that Python accepts is one that Kubernetes accepts, and quicker to recognize.
         plain = all(map(str.isidentifier, names)) and "".join(names).isascii()
         return len(names) == len(variables) and (plain or all(map(_VARIABLE.fullmatch, names)))
