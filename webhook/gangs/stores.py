@@ -189,13 +189,17 @@ class Store:
             "metadata": {field: metadata[field] for field in METADATA if field in metadata},
             "spec": raw.get("spec"),
         }
-        key, kept = key_of(raw), Packed.of(found)
+        key = key_of(raw)
+        if (before := self._at_raise.get(key)) is not None and before != _digest(raw.get("status")):
+            self._at_raise[key] = None
+        if self.has_new_status(key):
+            # So the object has changed, and its gang is looked at.
+            found["seen"] = True
+        kept = Packed.of(found)
         if _has_started(raw):
             self._started.add(key)
         else:
             self._started.discard(key)
-        if (before := self._at_raise.get(key)) is not None and before != _digest(raw.get("status")):
-            self._at_raise[key] = None
         if (condition := _not_placed(raw)) is not None:
             self._not_placed[key] = condition
         else:

@@ -38,8 +38,6 @@ from webhook.telemetry.logs import log, outline
 LOOK_AGAIN_SECONDS = 5.0
 # Pause while pods block a new shape. No watch reports when they are gone, and each check sends requests.
 FROZEN_SECONDS = 15.0
-# Pause between two looks for the sign that a scheduler has seen a raised minimum. The check sends no request.
-SIGN_CHECK_SECONDS = 0.5
 # The field manager of fields that an earlier release does not send, and the API server does not let go.
 GIVEN_BACK_MANAGER = f"{FIELD_MANAGER}-given-back"
 # Number of gates removed in parallel: what an API server accepts from one client at a time.
@@ -98,12 +96,13 @@ class GangReconciler:
         metrics: Metrics,
         stage: Callable[[PodGang], Awaitable[Stage]],
         known: Known,
+        look_later: Callable[[GangKey, float], None],
         *,
         opens: bool,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """`stage` returns the stage of a gang; it is called if a change of its shape depends on that. With
-        `opens`, pods whose gang objects exist lose their gate.
+        """`stage` returns the stage of a gang; it is called if a change of its shape depends on that. `look_later` has
+        a gang reconciled again after so many seconds. With `opens`, pods whose gang objects exist lose their gate.
         """
         self._settings = settings
         self._live = live
@@ -113,6 +112,7 @@ class GangReconciler:
         self._metrics = metrics
         self._stage = stage
         self._known = known
+        self._look_later = look_later
         self._opens = opens
         self._clock = clock
 
@@ -164,12 +164,12 @@ class GangReconciler:
             self._metrics.asides.labels(planned.value).inc()
             if planned in {SkipReason.GROVE, SkipReason.EXTERNAL}:
                 # The writer of the objects holds the pods until they exist.
-                await self._open(podgang, None)
+                await self._open(key, podgang, None)
             pruned = await self._prune(podgang, (), self._kinds(())) if planned in UNWANTED else 0
             return ("written" if pruned else "inStep"), None
         done = await self._make(podgang, planned)
         if done[0] in {"written", "inStep"}:
-            return done[0], await self._open(podgang, planned)
+            await self._open(key, podgang, planned)
         return done
 
     async def _gone(self, key: GangKey) -> tuple[str, float | None]:
@@ -200,9 +200,9 @@ class GangReconciler:
                     await self._writer.delete(store.resource, live)
         return "written", None
 
-    async def _open(self, podgang: PodGang, planned: Plan | None) -> float | None:
-        """Remove the gate from the pods of a gang if nothing else holds them. Returns the seconds after which to check
-        again whether the scheduler has seen a raised minimum of `planned`; None if no gate waits for that.
+    async def _open(self, key: GangKey, podgang: PodGang, planned: Plan | None) -> None:
+        """Remove the gate from the pods of a gang if nothing else holds them, and if its scheduler has seen a raised
+        minimum of `planned`, as far as that is known.
 
         All gates are removed together, so that a scheduler sees a part of the gang ungated only briefly.
         """
@@ -210,14 +210,15 @@ class GangReconciler:
         due = [] if pods is None else releasable(podgang, pods)
         unseen = self._unseen_seconds(planned) if due and planned is not None else 0.0
         if unseen > 0:
-            return min(unseen, SIGN_CHECK_SECONDS)
+            # The store reports the sign of a scheduler as a change of the object.
+            self._look_later(key, unseen)
+            return
         for start in range(0, len(due), AT_ONCE):
             some = due[start : start + AT_ONCE]
             done = await asyncio.gather(*(self._writer.ungate(*one) for one in some), return_exceptions=True)
             for error in done:
                 if isinstance(error, BaseException):
                     raise error
-        return None
 
     def _unseen_seconds(self, planned: Plan) -> float:
         """For how many seconds the scheduler may still know a gang's objects with a minimum from before a raise."""

@@ -145,6 +145,7 @@ class Reconciler:
             self.metrics,
             Stages(client, self.following.controllers).of,
             self.following,
+            self.queue.add_later,
             opens=self._gated,
             clock=clock,
         )

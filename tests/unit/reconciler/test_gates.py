@@ -20,6 +20,7 @@ from tests.unit.reconciler.running_reconciler import (
     SETS,
     names,
     podgang,
+    reconciler,
     running,
     sample,
     workload,
@@ -31,6 +32,7 @@ from webhook.backends.volcano.keys import POD_GROUP
 from webhook.model.gang_object import is_raised
 from webhook.model.projections import Resource
 from webhook.reconciler.gates import SIGN_SECONDS, SILENT_SECONDS, unseen_seconds
+from webhook.reconciler.single_pass import reconcile_once
 
 
 async def test_the_gate_is_removed_from_all_pods_once_the_objects_exist_and_no_other_gate_is_left() -> None:
@@ -133,6 +135,16 @@ async def test_a_reconciler_that_starts_after_the_raise_waits_for_the_rest_of_th
     clock = PlayedClock(raised + timedelta(seconds=2))
     async with running(cluster, settings=GATED, clock=clock):
         assert SILENT_SECONDS - 3 <= await lifted_after(opened, 2) < SILENT_SECONDS
+
+
+async def test_one_pass_waits_for_the_pause_and_ends_without_an_error() -> None:
+    cluster = world("demo-0-a")
+    put_pods(cluster, pod("p"), pod("q"))
+    await reconcile_once(reconciler(cluster, settings=GATED))
+    scaled(cluster, 4, "r", "s")
+    opened = Opened(cluster)
+    await reconcile_once(reconciler(cluster, settings=GATED))
+    assert sorted(opened.order) == ["r", "s"]
 
 
 VOLCANOS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
