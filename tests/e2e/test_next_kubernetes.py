@@ -119,7 +119,8 @@ def test_a_running_tree_of_1_38_grows_and_shrinks_in_place(
         "the gang waits for one group less",
     )
     # The PodGroup goes with its last pod.
-    gang.played.delete_pod(helper)
+    path = f"/api/v1/namespaces/{namespace}/pods/{helper}"
+    plane.http.delete(path, params={"gracePeriodSeconds": "0"}).raise_for_status()
     eventually(lambda: len(gang.objects(LEAVES)) == 2, "its PodGroup is gone")
     now = gang.objects(*TREES, LEAVES)
     assert now.keys() == before.keys()

@@ -203,7 +203,7 @@ def test_kubernetes_1_37_gets_a_tree_with_a_leaf_for_each_part() -> None:
 
     def pod_group(name: str, pods: int) -> Manifest:
         spec = {
-            "parentCompositePodGroupName": "demo",
+            "parentCompositePodGroupName": "demo.composite",
             "workloadRef": {"workloadName": "demo", "templateName": name},
             "schedulingPolicy": {"gang": {"minCount": pods}},
             **shared,
@@ -215,7 +215,7 @@ def test_kubernetes_1_37_gets_a_tree_with_a_leaf_for_each_part() -> None:
     composite = {"workloadRef": {"workloadName": "demo", "templateName": "root"}, "schedulingPolicy": root, **shared}
     assert _objects(gang, workload, "default-scheduler", _kube("v1beta1")) == [
         _made("Workload", "v1beta1", "demo", {"compositePodGroupTemplates": [template]}),
-        _made("CompositePodGroup", "v1alpha3", "demo", composite),
+        _made("CompositePodGroup", "v1alpha3", "demo.composite", composite),
         pod_group("demo-driver", 1),
         pod_group("demo-worker", 4),
     ]
