@@ -1,10 +1,11 @@
-"""Prints `built_in_shapes.py`, made from the WorkloadShapes in `shapes/`. `scripts/shapes` formats and writes it."""
+"""Writes `built_in_shapes.py`, made from the WorkloadShapes in `shapes/`. `scripts/shapes` also formats it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from webhook.config.workloads_section import read_built_in_shapes
@@ -56,4 +57,4 @@ def _fields(record: Any) -> Iterator[tuple[str, object]]:
 
 
 if __name__ == "__main__":
-    print(source(), end="")
+    Path(__file__).with_name("built_in_shapes.py").write_text(source(), encoding="utf-8")
