@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.unit.shapes.workloads import (
 )
 from webhook.config.built_in_shapes import SHAPES
 from webhook.config.defaults import built_in_kinds, built_in_shapes
+from webhook.config.make_built_in_shapes import source
 from webhook.config.workloads_section import read_built_in_shapes
 from webhook.model.reading import Manifest
 from webhook.model.workloads.gang import gangs_of, no_gang, starts_alone
@@ -291,6 +293,12 @@ def test_the_module_of_built_in_shapes_is_made_from_their_documents() -> None:
     # By their texts, in which True is not 1.
     written = [repr(shape) for shape in read_built_in_shapes().values()]
     assert written == [repr(shape) for shape in SHAPES], "run scripts/shapes"
+
+
+def test_the_script_writes_a_module_with_the_same_shapes(tmp_path: Path) -> None:
+    module = tmp_path / "made.py"
+    module.write_text(source(), encoding="utf-8")
+    assert repr(runpy.run_path(str(module))["SHAPES"]) == repr(SHAPES)
 
 
 def test_every_built_in_shape_names_its_source() -> None:
