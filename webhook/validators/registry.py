@@ -365,13 +365,13 @@ class _Call(NamedTuple):
     """A rule as a run calls it, without the way to its parts."""
 
     bound: BoundRule
-    check: Callable[[Any, Context[Any]], Results]
+    rule: Rule
     subject: Subject
 
     @classmethod
     def of(cls, bound: BoundRule) -> _Call:
         """Returns the call of a rule."""
-        return cls(bound, bound.rule.check, bound.rule.subject)
+        return cls(bound, bound.rule, bound.rule.subject)
 
 
 def _calls(rules: Sequence[BoundRule]) -> Sequence[_Call]:
@@ -442,18 +442,18 @@ def run(
     outcome = Outcome()
     workload, facts, proceed = context.workload, context.facts, context.proceed
     pods: tuple[PodTemplate, ...] | None = None
-    for bound, check, subject in _about(rules, context.uses, _mentioned(context, workload, pod, old)):
+    for bound, declared, subject in _about(rules, context.uses, _mentioned(context, workload, pod, old)):
         if proceed is not go_on:
             proceed()
         if subject in _OF_SETS and workload is not None:
-            results = check(workload, context)
+            results = declared.check(workload, context)
         elif subject is _POD:
             if pods is None:
                 alone = (pod,) if pod is not None else ()
                 pods = alone if workload is None else tuple(workload.pod_templates())
-            results = chain.from_iterable(map(check, pods, repeat(context)))
+            results = chain.from_iterable(map(declared.check, pods, repeat(context)))
         elif subject is _CHANGE and workload is not None and old is not None:
-            results = check(Change(old, workload), context)
+            results = declared.check(Change(old, workload), context)
         else:
             continue
         for first in results:
@@ -492,14 +492,14 @@ def run_on_opted_in(
     if workload.has_own_pods:
         mentioned = _with_known(workload.mentions, workload.namespace, context) | {_kind_word(*kind)}
         calls = _about(rules, _EVERY_USE, mentioned)
-    for bound, check, subject in calls:
-        of_kind = bound.rule.of_kind
+    for bound, declared, subject in calls:
+        of_kind = declared.of_kind
         if of_kind is not None and of_kind != kind:
             continue
         if subject in OF_OPTED_IN:
-            results = check(workload, context)
+            results = declared.check(workload, context)
         elif subject is _OPTED_IN_CHANGE and old is not None:
-            results = check(OptedInChange(old, workload), context)
+            results = declared.check(OptedInChange(old, workload), context)
         else:
             continue
         proceed()
@@ -526,9 +526,9 @@ def run_each(
 def run_on_object(rules: IndexedRules, context: Context[Any], group: str, judged: StoredObject) -> Outcome:
     """Runs each rule about objects of that kind."""
     outcome = Outcome()
-    for bound, check, _ in rules.about({}, {_kind_word(group, judged.kind)}):
+    for bound, declared, _ in rules.about({}, {_kind_word(group, judged.kind)}):
         context.proceed()
-        outcome.add(bound, check(judged, context), context.facts)
+        outcome.add(bound, declared.check(judged, context), context.facts)
     return outcome
 
 
