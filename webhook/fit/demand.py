@@ -38,7 +38,7 @@ def demand_of(shape: GangShape, roles: Mapping[str, Role], counted: Counted, onl
         if member.called in limited:
             pods[member.called] = pods.get(member.called, 0) + member.minimum
     found: dict[str, int] = {}
-    for name in pods.keys() & roles.keys():
+    for name in (name for name in pods if name in roles):
         for resource, amount in counted(roles[name]).items():
             found[resource] = found.get(resource, 0) + amount * pods[name]
     return found

@@ -72,7 +72,7 @@ def _counted(requests: Iterable[Mapping[str, Any]]) -> _Counted:
     """Return what KAI counts at least for a sum of requests."""
     sums: dict[str, int] = {}
     for request in requests:
-        for name in request.keys() & set(WHOLE_GPUS):
+        for name in (name for name in WHOLE_GPUS if name in request):
             amount = parse_quantity(request[name])
             if amount is None or amount < 0 or amount.denominator != 1:
                 raise _Unsure

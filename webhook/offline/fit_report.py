@@ -83,8 +83,8 @@ def _domain(domain: DomainRoom) -> dict[str, Any]:
         "partition": domain.partition or None,
         "name": domain.name,
         "nodes": domain.nodes,
-        "total": dict(domain.total),
-        "free": None if domain.free is None else dict(domain.free),
+        "total": dict(sorted(domain.total.items())),
+        "free": None if domain.free is None else dict(sorted(domain.free.items())),
     }
 
 

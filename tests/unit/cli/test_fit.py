@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -509,3 +512,13 @@ def test_pods_that_wait_for_others_do_not_hinder_a_group_of_kai(rollcall: Run, t
     report = on_kai(rollcall, tmp_path, KAI_GROUPS)
     assert "kai-scheduler groups the pods itself" in json.dumps(report)
     assert "a gang scheduler puts" not in json.dumps(report)
+
+
+@pytest.mark.parametrize("command", ["fit", "explain"])
+def test_an_answer_is_the_same_in_every_process(command: str) -> None:
+    arguments = [sys.executable, "-m", "webhook", command, "-o", "json", "--config", "none", "--facts", ALL, ALL]
+    answers = {
+        subprocess.run(arguments, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=False).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(answers) == 1 and len(answers.pop()) > 1000

@@ -62,7 +62,7 @@ def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_lev
         unreadable.difference_update(stated)
         found.update(amounts(stated))
     _add(found, amounts(mapping(spec.get("overhead"))))
-    return {**found, **dict.fromkeys(unreadable)}
+    return {**found, **dict.fromkeys(sorted(unreadable))}
 
 
 def unreadable_request(spec: Mapping[str, Any], resource: str) -> str:

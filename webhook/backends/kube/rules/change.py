@@ -122,7 +122,7 @@ def _base(workload: PodCliqueSet) -> dict[str, tuple[int, tuple[str, ...]]]:
 
 def _sums(old: PodCliqueSet, new: PodCliqueSet) -> Compared:
     before, now = _sums_of(old), _sums_of(new)
-    return [(f"the sum of the minimums{name}", before[name], now[name]) for name in before.keys() & now.keys()]
+    return [(f"the sum of the minimums{name}", before[name], now[name]) for name in before if name in now]
 
 
 def _sums_of(workload: PodCliqueSet) -> dict[str, int]:
