@@ -51,7 +51,7 @@ class RemedyCause(StrEnum):
     OBJECT_LEFT = "objectLeft"
     # A pod names a group that is no longer its own.
     OLD_MEMBERSHIP = "oldMembership"
-    # Grove has not noticed pods that it made, and keeps its gate on them until its next resync.
+    # Grove has not noticed pods that it made, and keeps its gate on them until it reconciles their set.
     GROVE_GATE = "groveGate"
 
 
