@@ -61,7 +61,7 @@ CONFIGURATIONS: dict[str, Manifest] = {
     "audit": with_profiles(VOLCANO, KOORDINATOR, audit={"openReports": True}),
     "audit of gangs of kube-scheduler": with_profiles(GANGS, audit={"openReports": True}),
     "audit turned off": with_profiles(KAI, audit={"openReports": False}),
-    "remedies": with_profiles(KAI, remedies={"causes": ["forgotten", "objectLeft", "oldMembership"]}),
+    "remedies": with_profiles(KAI, remedies={"causes": ["forgotten", "objectLeft", "oldMembership", "groveGate"]}),
     "admission check": with_profiles(KAI, kueue={"admissionCheck": "on"}),
     "admission check as YAML 1.1 writes it": with_profiles(GANGS, kueue={"admissionCheck": True}),
     "registration": with_profiles(

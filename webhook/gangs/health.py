@@ -123,6 +123,8 @@ class GangHealth:
     has_room: bool | None = None
     # How many unowned pods there are besides those in `escaped`.
     further: int = 0
+    # How many pods Grove's gate holds that its PodGang does not name.
+    unnamed: int = 0
 
     def with_loss(self, lost: LostMembers) -> GangHealth:
         """The health of a gang that had started and lost pods. If none of its pods is on a node, it holds nothing, and
@@ -271,6 +273,7 @@ def judge(seen: Observed) -> GangHealth:
         room.never,
         has_room=room.has_room,
         further=seen.roster.further,
+        unnamed=len(seen.roster.unnamed_with_gate),
     )
 
 

@@ -118,7 +118,7 @@ def waiting_for_resync(podgang: PodGang, roster: Roster) -> Iterator[HoldReason]
         held = [pod for pod in pods if pod.counts and grove.GATE in pod.gates]
         if held:
             why = f"{_have(held)} the gate {grove.GATE}{_since(held)}, and the gang has started without"
-            waits = f"Grove's operator adds the pods to the PodGang, and then removes it: {_resync(podgang)}"
+            waits = f"Grove's operator adds the pods to the PodGang, and then removes it; {_resync(podgang)}"
             yield HoldReason(Reason.GATED, why, _who_lifts(grove.GATE, held[0]) if names_them else waits)
 
 
@@ -128,14 +128,18 @@ def _since(pods: Iterable[GangPod]) -> str:
     return f" since {created}" if created else ""
 
 
+# Source: ai-dynamo/grove, pull request 784.
+_RESYNC = f"within {grove.RESYNC_MINUTES} minutes if this Grove has the resync (its pull request 784; grove#847)"
+
+
 def _resync(podgang: PodGang) -> str:
-    """When Grove notices that it may go on, and how it does at once."""
+    """When Grove names pods that it has missed, and how it does so at once."""
     owner = podgang.pod_clique_set
     name = owner.name if owner is not None else "NAME"
     command = (
         f"kubectl annotate podcliqueset {name} -n {podgang.namespace} {grove.RECONCILE_TRIGGER}=$(date +%s) --overwrite"
     )
-    return f"at its next resync, within {grove.RESYNC_MINUTES} minutes (grove#847), or at once: {command}"
+    return f"if it has missed them, {_RESYNC}, else when it reconciles their PodCliqueSet; at once by: {command}"
 
 
 def _have(pods: Sequence[GangPod]) -> str:
@@ -172,8 +176,8 @@ def _who_lifts(gate: str, pod: GangPod) -> str:
     if gate != grove.GATE:
         return "the system that added it must remove it"
     return (
-        f"Grove's operator removes it when the PodGang names the pod, and tries again at its next resync, within "
-        f"{grove.RESYNC_MINUTES} minutes (grove#847); read its log"
+        f"Grove's operator removes it when the PodGang names the pod; if it has missed that, {_RESYNC}, else when it "
+        "reconciles the pod's PodClique; read its log"
     )
 
 

@@ -7,7 +7,7 @@ Job counts a deleted pod as a failure, and a LeaderWorkerSet recreates its whole
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -51,7 +51,7 @@ class RemedyCause(StrEnum):
     OBJECT_LEFT = "objectLeft"
     # A pod names a group that is no longer its own.
     OLD_MEMBERSHIP = "oldMembership"
-    # Grove has not noticed pods that it made, and keeps its gate on them until its next resync.
+    # Grove has not noticed pods that it made, and keeps its gate on them until it reconciles their set.
     GROVE_GATE = "groveGate"
 
 
@@ -118,9 +118,7 @@ def may_need_remedy(health: GangHealth) -> bool:
     reasons = {one.reason for one in health.obstacles}
     if Reason.OBJECT_LEAVING in reasons or any(one.escape is Escape.FOREIGN for one in health.escaped):
         return True
-    if Reason.UNNAMED in reasons or any(grove.GATE in one.why for one in health.obstacles):
-        return True
-    return _lacks_nothing(health)
+    return health.unnamed > 0 or _lacks_nothing(health)
 
 
 def _lacks_nothing(health: GangHealth) -> bool:
@@ -130,12 +128,16 @@ def _lacks_nothing(health: GangHealth) -> bool:
 
 
 def needed_remedy(
-    health: GangHealth, seen: Observed, tried: int = 0, excepted: Excepted = nothing_excepted
+    health: GangHealth,
+    seen: Observed,
+    tried: int = 0,
+    excepted: Excepted = nothing_excepted,
+    causes: Collection[str] = frozenset(RemedyCause),
 ) -> Remedy | None:
-    """The remedy of a gang; None if it needs none, or none is known. `tried` is how often it was woken in vain. Raises
-    `Malformed`.
+    """The first remedy of a gang for one of `causes`; None if it needs none, or none is known. `tried` is how often it
+    was woken in vain. Raises `Malformed`.
     """
-    return next(_remedies(health, seen, tried, excepted), None)
+    return next((remedy for remedy in _remedies(health, seen, tried, excepted) if remedy.cause in causes), None)
 
 
 def _remedies(health: GangHealth, seen: Observed, tried: int, excepted: Excepted) -> Iterator[Remedy]:
@@ -144,9 +146,9 @@ def _remedies(health: GangHealth, seen: Observed, tried: int, excepted: Excepted
         return
     yield from _left_objects(seen)
     yield from _old_members(health, profile, excepted)
-    yield from _unnamed_pods(seen)
     if _lacks_nothing(health):
         yield from _forgotten(health, seen, profile, tried, excepted)
+    yield from _unnamed_pods(seen)
 
 
 def _left_objects(seen: Observed) -> Iterator[Remedy]:
@@ -189,7 +191,7 @@ def _unnamed_pods(seen: Observed) -> Iterator[Remedy]:
     and then removes the gate.
     """
     owner = seen.podgang.pod_clique_set
-    pods = [pod for pod in seen.roster.unnamed if pod.counts and grove.GATE in pod.gates]
+    pods = seen.roster.unnamed_with_gate
     if pods and owner is not None and owner.uid is not None:
         found = f"{_names(pods)}: made by Grove, and not named by the PodGang yet, so that Grove's gate stays"
         done = f"annotated PodCliqueSet {owner.name} with {grove.RECONCILE_TRIGGER}, so that Grove reconciles it"

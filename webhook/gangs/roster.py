@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from webhook.gangs.pod import GangPod
+from webhook.model import grove
 from webhook.model.reading import mapping
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.kinds import is_a
@@ -30,6 +31,11 @@ class Roster(NamedTuple):
     unowned: Sequence[GangPod] = ()
     strangers: Sequence[GangPod] = ()
     further: int = 0
+
+    @property
+    def unnamed_with_gate(self) -> list[GangPod]:
+        """The pods that Grove's gate holds until the PodGang names them."""
+        return [pod for pod in self.unnamed if pod.counts and grove.GATE in pod.gates]
 
     @property
     def pods(self) -> list[GangPod]:

@@ -35,8 +35,9 @@ GATE = "grove.io/podgang-pending-creation"
 # On a PodCliqueSet: Grove's operator reconciles it when the value changes. Source: ai-dynamo/grove,
 # operator/internal/controller/podcliqueset/register.go (fcc3b3bb).
 RECONCILE_TRIGGER = "grove.io/reconcile-trigger"
-# How often Grove's operator reconciles a PodClique without any event. Source: ai-dynamo/grove,
-# operator/internal/constants (`PodCliqueStatusResyncInterval`, pull request 784).
+# How often at the least an operator with pull request 784 reconciles a PodClique without any event; without it
+# (fcc3b3bb) only an event does. Source: ai-dynamo/grove, operator/internal/controller/podclique/reconciler.go: the
+# smaller of `PodCliqueStatusResyncInterval` and the set's `terminationDelay`.
 RESYNC_MINUTES = 3
 
 MNNVL_GROUP = "grove.io/mnnvl-group"

@@ -10,7 +10,7 @@ limit. What was found and done, and whether it helped, is told by events on the 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -209,7 +209,7 @@ class Remedies:
             case.done, case.until = None, now + MAX_PAUSE_SECONDS
 
     async def _try(self, key: GangKey, case: _Case, now: float) -> None:
-        remedy, podgang = self._remedy(key, case)
+        remedy, podgang = self._remedy(key, case, self._settings.causes)
         if remedy is None or podgang is None:
             case.until = now + LOOK_AGAIN_SECONDS
         elif (left := self._settings.per_minute - len(self._begun)) > 0:
@@ -220,18 +220,17 @@ class Remedies:
             self._late += 1
             self._held_back(key.namespace)
 
-    def _remedy(self, key: GangKey, case: _Case) -> tuple[Remedy | None, PodGang | None]:
-        """The remedy that a gang needs now, if the configuration asks for it, and the gang."""
+    def _remedy(self, key: GangKey, case: _Case, causes: Collection[str]) -> tuple[Remedy | None, PodGang | None]:
+        """The remedy that a gang needs now for one of these causes, and the gang."""
         health = self._held.get(key)
         try:
             seen = self._observed(key)
             if seen is None:
                 return None, None
-            found = None if health is None else needed_remedy(health, seen, case.woken, self._excepted)
+            remedy = None if health is None else needed_remedy(health, seen, case.woken, self._excepted, causes)
         except (Malformed, FactsUnavailable):
             return None, None
-        wanted = found is not None and found.cause.value in self._settings.causes
-        return found if wanted else None, seen.podgang
+        return remedy, seen.podgang
 
     def _forget_begun(self, now: float) -> None:
         while self._begun and now - self._begun[0][0] >= _MINUTE:
@@ -264,7 +263,7 @@ class Remedies:
 
     async def _follow(self, key: GangKey, case: _Case, done: Remedy, now: float) -> None:
         """Tell what came of the remedy `done`, once that is known."""
-        still, podgang = self._remedy(key, case)
+        still, podgang = self._remedy(key, case, {done.cause})
         outcome = self._outcome(case, done, still, now)
         if outcome is None:
             return
@@ -287,7 +286,7 @@ class Remedies:
     def _outcome(self, case: _Case, done: Remedy, still: Remedy | None, now: float) -> Outcome | None:
         """What came of a remedy; None while that is not known."""
         if done.cause is not RemedyCause.FORGOTTEN:
-            gone = still is None or still.cause is not done.cause or _left_for_later(done, still)
+            gone = still is None or _left_for_later(done, still)
         else:
             gone = case.health is not None and case.health.state is State.STARTED
         if gone:

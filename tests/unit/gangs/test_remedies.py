@@ -241,6 +241,31 @@ def test_groves_gate_on_a_pod_that_it_has_not_named_has_grove_reconcile_the_set(
     assert held.cause is RemedyCause.GROVE_GATE
 
 
+def test_a_further_pod_of_a_gang_that_its_scheduler_rejects_has_grove_reconcile_the_set() -> None:
+    """The gang has enough pods, so that no reason of its own names the pod."""
+    late = pod("worker", 2, **HELD)
+    trigger = remedy(Roster(whole(unscheduled=REJECTED), unnamed=[late]), gang=owned(SET))
+    assert trigger is not None
+    assert trigger.act is Act.TRIGGER
+
+
+@pytest.mark.parametrize(
+    ("causes", "cause"),
+    [
+        (set(RemedyCause), RemedyCause.FORGOTTEN),
+        ({"forgotten"}, RemedyCause.FORGOTTEN),
+        ({"groveGate"}, RemedyCause.GROVE_GATE),
+        ({"objectLeft", "oldMembership"}, None),
+    ],
+)
+def test_a_cause_that_is_not_remedied_hides_no_other(causes: set[str], cause: RemedyCause | None) -> None:
+    """A gang that its scheduler forgot, with a further pod that waits for Grove."""
+    roster, gang = Roster(whole(), unnamed=[pod("worker", 2, **HELD)]), owned(SET)
+    health, seen = judged(roster, in_step(gang), gang=gang), observed(roster, in_step(gang), gang=gang)
+    first = needed_remedy(health, seen, causes=causes)
+    assert (None if first is None else first.cause) == cause
+
+
 @pytest.mark.parametrize(
     ("late", "named", "owners"),
     [

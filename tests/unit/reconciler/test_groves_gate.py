@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
+from tests.unit.reconciler.forgetful_scheduler import ForgetfulScheduler, prepared
 from tests.unit.reconciler.gated_pods import GROVES, pod
 from tests.unit.reconciler.grove import grove_pod, name_pods, put_pods
 from tests.unit.reconciler.running_reconciler import SETS, looked, names, running, sample, world
@@ -68,6 +69,35 @@ async def test_the_further_pods_of_a_running_gang_are_told_and_remedied() -> Non
         cluster.put(PODS, pod("late", GROVES))
         await until(lambda: trigger(cluster) is not None)
         await until(lambda: "GangGated" in {event["reason"] for event in cluster.events})
+
+
+@pytest.mark.parametrize("causes", [("forgotten",), ("forgotten", "groveGate")])
+async def test_a_forgotten_gang_is_woken_while_a_further_pod_waits_for_grove(causes: tuple[str, ...]) -> None:
+    scheduler = ForgetfulScheduler()
+    scheduler.cluster.put(PODS, pod("late", GROVES))
+    async with running(scheduler.cluster, settings=remedying(*causes)) as process:
+        await until(lambda: sample(process, "rollcall_remedies_total", cause="forgotten", outcome="helped") == 1)
+    assert len(scheduler.minimums) == 2
+
+
+async def test_a_trigger_has_not_helped_while_the_pod_waits_though_the_gang_is_forgotten_then() -> None:
+    scheduler = ForgetfulScheduler(wakes=1000)
+    cluster = scheduler.cluster
+    gated = prepared("one")
+    gated["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
+    cluster.apply(PODS, gated)
+    cluster.put(PODS, pod("late", GROVES))
+    async with running(cluster, settings=remedying("forgotten", "groveGate")) as process:
+
+        def outcomes(outcome: str) -> float:
+            return sample(process, "rollcall_remedies_total", cause="groveGate", outcome=outcome)
+
+        await until(lambda: trigger(cluster) is not None)
+        # Its last other gate goes: from now on the gang lacks nothing but its scheduler's attention.
+        gated["spec"]["schedulingGates"] = []
+        cluster.apply(PODS, gated)
+        await until(lambda: outcomes("notHelped") >= 1)
+        assert outcomes("helped") == 0
 
 
 @pytest.mark.parametrize("causes", [(), ("forgotten", "objectLeft", "oldMembership")])
