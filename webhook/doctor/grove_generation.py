@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from webhook.backends.lpx.backend import LpxBackend
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.deployments import images
 from webhook.doctor.examples import configured, deployment, installed, pod_clique_set, served, thing
+from webhook.doctor.grove_operator import unseen
 from webhook.doctor.parts import DEPLOYMENTS, POD_CLIQUE_SETS, POD_GANGS, gang_objects
 from webhook.doctor.snapshot import Snapshot
 from webhook.gangs.writers import Writer
@@ -239,6 +241,7 @@ def scheduler_of_gangs(snapshot: Snapshot) -> Symptoms:
     """Where Grove puts the name of a scheduler on the pods of a set, the set is recorded for the same one. Grove does
     so if the templates name it, or if it is Grove's default (profiles of the type External, lpx-scheduler). Rollcall
     leaves pods as they are that name another scheduler than the record. Gangs of Grove's own backends are not meant.
+    For lpx-scheduler this is a note, because it reads Grove's PodGangs itself.
 
     Source: ai-dynamo/grove, docs/proposals/787-external-scheduler-integration (d5632a9c); label
     grove.io/scheduler-name on the PodGang.
@@ -253,11 +256,13 @@ def scheduler_of_gangs(snapshot: Snapshot) -> Symptoms:
         if record is not None and stamped not in {DEFAULT_SCHEDULER, record, *grove.WRITERS}:
             differing.setdefault((where, stamped, record), set()).add(name)
     for (where, stamped, record), names in sorted(differing.items()):
+        is_ours = stamped in snapshot.settings.profiles
+        labelled = f"with {stamped} in the label {SCHEDULER_LABEL}, or " if is_ours else ""
         yield Symptom(
             f"Namespace {where}",
             f"Grove puts {stamped} on the pods of PodCliqueSets that are recorded for {record}: "
             f"{first_of(sorted(names), _NAMED)}",
-            "Rollcall leaves these pods as they are, so no scheduler sees their gangs",
-            f"recreate each set for one scheduler: with {stamped} in the label {SCHEDULER_LABEL}, or with {record} in "
-            "every pod template, if Grove has a profile of that name",
+            f"Rollcall leaves these pods as they are, and {unseen(stamped, record)}",
+            f"recreate each set {labelled}with {record} in every pod template, if Grove has a profile of that name",
+            Level.NOTE if stamped == LpxBackend.name else None,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from webhook.backends.lpx.backend import LpxBackend
 from webhook.doctor.accounts import reconciler_accounts, user_of
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.deployments import ConfigurationFile, pod_of
@@ -31,7 +32,7 @@ def is_operator(deployment: Manifest) -> bool:
     """Whether a Deployment has the name or the container of Grove's operator."""
     return _OPERATOR in {
         name_of(deployment),
-        *(mapping(one).get("name") for one in sequence(pod_of(deployment).get("containers"))),
+        *(mapping(container).get("name") for container in sequence(pod_of(deployment).get("containers"))),
     }
 
 
@@ -58,15 +59,15 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
     this holds for sets whose pod templates name it, and the finding is a note. Grove v0.1.0-alpha.13 enables
     kai-scheduler without being asked. If Grove's default is any other scheduler, such as that of a profile of the type
     External, Rollcall's default must be the same: Grove puts the name on the pods, and Rollcall leaves a pod that names
-    another scheduler than its record.
+    another scheduler than its record. For lpx-scheduler this is a note, because it reads Grove's PodGangs itself.
 
     Source: ai-dynamo/grove, operator/api/config (scheduler profiles), operator/internal/scheduler/{volcano,kai};
     docs/proposals/787-external-scheduler-integration (d5632a9c).
     """
     settings = mapping(_configuration(snapshot).get("scheduler"))
     default = text(settings.get("defaultProfileName")) or DEFAULT_SCHEDULER
-    profiles = [mapping(one) for one in sequence(settings.get("profiles"))]
-    names = [text(one.get("name")) for one in profiles]
+    profiles = [mapping(profile) for profile in sequence(settings.get("profiles"))]
+    names = [text(profile.get("name")) for profile in profiles]
     if default in grove.WRITERS:
         yield Symptom(
             f"{_WHERE}, scheduler.defaultProfileName",
@@ -78,12 +79,17 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
             None if set(snapshot.settings.profiles) - {default, DEFAULT_SCHEDULER} else Level.NOTE,
         )
     elif default not in {DEFAULT_SCHEDULER, snapshot.settings.default}:
+        record = snapshot.settings.default
+        in_grove = f"set defaultProfileName: {DEFAULT_SCHEDULER} in Grove's configuration"
         yield Symptom(
             f"{_WHERE}, scheduler.defaultProfileName",
             default,
-            f"Grove puts it on the pods of every set that names no scheduler, and Rollcall records "
-            f"{snapshot.settings.default} for these: it leaves such pods as they are, and no scheduler sees the gang",
-            f"set defaultProfileName: {default} in Rollcall's configuration, or {DEFAULT_SCHEDULER} in Grove's",
+            f"Grove puts it on the pods of every set that names no scheduler, and Rollcall records {record} for these: "
+            f"it leaves such pods as they are, and {unseen(default, record)}",
+            f"{in_grove}, or {default} in Rollcall's"
+            if default in snapshot.settings.profiles
+            else f"{in_grove}; Rollcall has no profile {default}",
+            Level.NOTE if default == LpxBackend.name else None,
         )
     for name in names:
         if name in grove.WRITERS and name != default:
@@ -99,6 +105,13 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
             yield from _external(f"{_WHERE}, scheduler.profiles[{index}]", external, snapshot)
 
 
+def unseen(scheduler: str, record: str) -> str:
+    """Say what becomes of a gang whose pods name another scheduler than its record."""
+    if scheduler == LpxBackend.name:
+        return f"{scheduler} starts the gang from Grove's PodGang: what Rollcall makes for {record} is not used"
+    return f"{record}, which Rollcall makes the gang for, never sees it"
+
+
 def _external(where: str, external: Mapping[str, Any], snapshot: Snapshot) -> Symptoms:
     """Yield what is to know about a profile of a scheduler that Grove has no backend for."""
     name = text(external.get("name")) or ""
@@ -108,7 +121,7 @@ def _external(where: str, external: Mapping[str, Any], snapshot: Snapshot) -> Sy
             f"{where}.name",
             name,
             "Grove accepts sets whose pod templates name it, and Rollcall refuses these: it has no such profile",
-            f"add the profile {name} to Rollcall's configuration, or remove it from Grove's",
+            "remove it from Grove's configuration, or add it to Rollcall's if there is a backend of that name",
             Level.NOTE,
         )
         return

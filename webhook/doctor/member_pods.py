@@ -19,7 +19,7 @@ from webhook.doctor.examples import installed, pod_clique_set, webhook_of
 from webhook.doctor.neighbours import about_pods
 from webhook.doctor.parts import MUTATING_WEBHOOKS, NAMESPACES, POD_CLIQUE_SETS, recorded_workloads
 from webhook.doctor.selectors import is_about, namespace_labels
-from webhook.doctor.snapshot import MemberTrial, Snapshot, Tried, known
+from webhook.doctor.snapshot import MemberPod, MemberTrial, Snapshot, Tried, Unread, known
 from webhook.errors import FactsUnavailable
 from webhook.gangs.differences import holds
 from webhook.installation.names import MUTATING
@@ -44,18 +44,9 @@ _WORKLOADS = 3
 _ABOUT_AUTHORS = ("grove/foreign-pod", "owner/foreign-pod")
 
 
-class MemberPod(NamedTuple):
-    """A pod of a workload as its controllers would create it, and as Rollcall prepares it."""
-
-    scheduler: str
-    workload: str
-    pod: Manifest
-    prepared: Manifest
-
-
 def member_pods(snapshot: Snapshot) -> dict[str, list[MemberPod]]:
-    """Return pods to try, by scheduler: each of another workload that Rollcall is asked about. Raises
-    `FactsUnavailable`.
+    """Return pods to try, by scheduler: each of another workload whose pods the API server sends to Rollcall.
+    Raises `FactsUnavailable`.
     """
     trials: dict[str, list[MemberPod]] = {name: [] for name in snapshot.settings.profiles}
     facts, namespaces = snapshot.facts(), {name_of(raw): raw for raw in snapshot.all(NAMESPACES)}
@@ -68,8 +59,8 @@ def member_pods(snapshot: Snapshot) -> dict[str, list[MemberPod]]:
         for raw in sorted(snapshot.all(part), key=key_of):
             namespace, scheduler = key_of(raw)[0], str(labels_of(raw).get(SCHEDULER_LABEL))
             labels = namespace_labels(namespace, namespaces)
-            asked = [hook for hook in hooks if selects(hook.get("namespaceSelector"), labels)]
-            if len(trials.get(scheduler, ())) >= _WORKLOADS or not asked:
+            callers = [hook for hook in hooks if selects(hook.get("namespaceSelector"), labels)]
+            if len(trials.get(scheduler, ())) >= _WORKLOADS or not callers:
                 continue
             if scheduler not in trials or _is_leaving(raw) or _is_leaving(namespaces.get(namespace, {})):
                 continue
@@ -78,7 +69,7 @@ def member_pods(snapshot: Snapshot) -> dict[str, list[MemberPod]]:
                 if created is None:
                     continue
                 prepared, pod = deepcopy(created.pod), Pod(created.pod)
-                if any(selects(hook.get("objectSelector"), pod.template.labels) for hook in asked):
+                if any(selects(hook.get("objectSelector"), pod.template.labels) for hook in callers):
                     mutate_pod("", Pod(prepared), created.facts, snapshot.settings)
             except (FactsUnavailable, Malformed):
                 # Other checks say what is missing.
@@ -130,23 +121,23 @@ def _of_workload(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> _Cre
     return None
 
 
-def losses(trial: MemberPod, stored: Manifest) -> Iterator[str]:
+def losses(member: MemberPod, stored: Manifest) -> Iterator[str]:
     """Yield what Rollcall changes on a pod and the stored pod does not have, each with its place.
 
     The values of labels, annotations and fields are compared only if both pods have the same stamp: otherwise the
     server knew more, such as the priority of a class.
     """
-    stamps = [_part(pod, "metadata", "annotations").get(STAMP_ANNOTATION) for pod in (trial.prepared, stored)]
+    stamps = [_part(pod, "metadata", "annotations").get(STAMP_ANNOTATION) for pod in (member.prepared, stored)]
     is_alike = stamps[0] == stamps[1]
     for place in (("metadata", "labels"), ("metadata", "annotations"), ("spec",)):
-        before, wanted, live = (_part(pod, *place) for pod in (trial.pod, trial.prepared, stored))
-        for key, value in wanted.items():
+        before, prepared, live = (_part(pod, *place) for pod in (member.pod, member.prepared, stored))
+        for key, value in prepared.items():
             path = f"spec.{key}" if place == ("spec",) else f"{'.'.join(place)}[{key}]"
             if before.get(key) == value:
                 continue
             if key == "schedulingGates":
                 there = _gates(live)
-                yield from (f"{path} lacks {gate}" for gate in _gates(wanted) if gate not in there)
+                yield from (f"{path} lacks {gate}" for gate in _gates(prepared) if gate not in there)
             elif key not in live:
                 yield f"{path} is missing"
             elif (is_alike or key == "schedulerName") and not holds(value, live[key]):
@@ -171,11 +162,11 @@ def _tried(*lost: str, late: bool = False) -> Snapshot:
     workload = {**pod_clique_set("demo"), "spec": {"replicas": 1, "template": {"cliques": [clique]}}}
     others = (webhook_of("MutatingWebhookConfiguration", "pod-defaults", "pods.example.com"),) if late else ()
     snapshot = installed(workload, *others)
-    (trial,) = member_pods(snapshot)["koord-scheduler"]
-    stored = deepcopy(trial.prepared)
+    (member,) = member_pods(snapshot)["koord-scheduler"]
+    stored = deepcopy(member.prepared)
     for label in lost:
         del stored["metadata"]["labels"][label]
-    return replace(snapshot, members=(MemberTrial(trial.scheduler, trial.workload, Tried(stored)),))
+    return replace(snapshot, members=(MemberTrial(member, Tried(stored)),))
 
 
 @check(
@@ -192,12 +183,17 @@ def pods_kept(snapshot: Snapshot) -> Symptoms:
     Source: Kubernetes documentation, "Dynamic Admission Control" (reinvocation policy), "Auditing" (annotations
     `mutation.webhook.admission.k8s.io/...`); kubernetes/enhancements, KEP-5793.
     """
-    trials = {(one.scheduler, one.workload): one for pods in member_pods(snapshot).values() for one in pods}
+    if not snapshot.members:
+        # Either no pod can be tried, or this raises what could not be read.
+        member_pods(snapshot)
     refused: list[str] = []
-    for scheduler, workload, outcome in snapshot.members:
-        stored, message = known(outcome)
-        where = f"the creation of a pod of {workload} (dry run)"
-        if stored is None and (rule := next((one for one in _ABOUT_AUTHORS if one in message), None)) is not None:
+    for member, outcome in snapshot.members:
+        if isinstance(outcome, Unread):
+            refused.append(str(outcome))
+            continue
+        stored, message = outcome
+        where = f"the creation of a pod of {member.workload} (dry run)"
+        if stored is None and (rule := next((rule for rule in _ABOUT_AUTHORS if rule in message), None)) is not None:
             yield Symptom(
                 where,
                 f"the rule {rule} refuses it, because no controller created it",
@@ -206,8 +202,8 @@ def pods_kept(snapshot: Snapshot) -> Symptoms:
                 Level.NOTE,
             )
         elif stored is None:
-            refused.append(f"the dry run of a pod of {workload} failed: {message}")
-        elif lost := list(losses(trials[scheduler, workload], stored)):
+            refused.append(f"the dry run of a pod of {member.workload} failed: {message}")
+        elif lost := list(losses(member, stored)):
             yield Symptom(
                 where,
                 first_of(lost, 3),
@@ -249,7 +245,7 @@ def static(snapshot: Snapshot) -> Symptoms:
     release = Version.parse(known(snapshot.version))
     if release is None or release < _STATIC:
         return
-    if any(isinstance(one.outcome, Tried) and one.outcome.stored is not None for one in snapshot.members):
+    if any(isinstance(trial.outcome, Tried) and trial.outcome.stored is not None for trial in snapshot.members):
         return
     yield Symptom(
         f"the API server {snapshot.version}",

@@ -27,7 +27,7 @@ from webhook.doctor.dry_runs import grouped_pod, namespace_asked_about, refused_
 from webhook.doctor.grove_operator import OPERATOR_CONFIGURATION
 from webhook.doctor.handshakes import Endpoint, clock_offset, look_at
 from webhook.doctor.kueue import KUEUE_CONFIGURATION
-from webhook.doctor.member_pods import MemberPod, member_pods
+from webhook.doctor.member_pods import member_pods
 from webhook.doctor.parts import (
     DEPLOYMENTS,
     ENDPOINT_SLICES,
@@ -42,7 +42,7 @@ from webhook.doctor.parts import (
     topology_objects,
     trimmed,
 )
-from webhook.doctor.snapshot import ClockOffset, MemberTrial, Snapshot, Tried, Unread, serves_next
+from webhook.doctor.snapshot import ClockOffset, MemberPod, MemberTrial, Snapshot, Tried, Unread, serves_next
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model.endpoint_slices import endpoints_in, port_name
 from webhook.model.kubernetes_kinds import CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
@@ -194,14 +194,14 @@ class _Reader:
         except FactsUnavailable:
             # What could not be read is said by the checks that need it.
             return ()
-        return tuple(await asyncio.gather(*(self._member(trials) for trials in every.values() if trials)))
+        return tuple(await asyncio.gather(*(self._member(members) for members in every.values() if members)))
 
-    async def _member(self, trials: Sequence[MemberPod]) -> MemberTrial:
-        for trial in trials:
-            outcome = await self._try(PODS, trial.pod)
+    async def _member(self, members: Sequence[MemberPod]) -> MemberTrial:
+        for member in members:
+            outcome = await self._try(PODS, member.pod)
             if isinstance(outcome, Tried) and outcome.stored is not None:
                 break
-        return MemberTrial(trial.scheduler, trial.workload, outcome)
+        return MemberTrial(member, outcome)
 
     async def _try(self, resource: Resource, manifest: Manifest) -> Tried | Unread:
         """The result of a creation as a dry run: nothing is stored."""

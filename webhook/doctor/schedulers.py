@@ -15,6 +15,7 @@ from typing import NamedTuple
 from webhook.backends.coscheduling.backend import CoschedulingBackend
 from webhook.backends.kai.keys import FIXED as KAI_FIXED
 from webhook.backends.kai.keys import NAME as KAI
+from webhook.backends.kai.keys import mixes_namespaces
 from webhook.backends.koordinator.keys import NAME as KOORDINATOR
 from webhook.backends.volcano.keys import NAME as VOLCANO
 from webhook.config.settings import Profile
@@ -148,9 +149,10 @@ def _contradiction(profile: Profile, process: Process, runs: Version) -> Symptom
 def kai_fixes(snapshot: Snapshot) -> Symptoms:
     """KAI is 0.17.2 or newer. Older releases may start a gang in part: where pods are collected, a subgroup below its
     minimum is not held back (#2096). They also take two PodGroups of one name in two namespaces for one (#2095). The
-    fix of #2095 alone was backported, to 0.16 among others, after 2026-09-09; which release has it first was not read.
+    fix of #2095 alone was backported: of 0.14 the releases from 0.14.9 on have it, of 0.9, 0.12 and 0.16 those after
+    2026-09-14.
 
-    Source: kai-scheduler/KAI-Scheduler, pull requests 2095, 2096, 2137, 2138, 2152.
+    Source: kai-scheduler/KAI-Scheduler, pull requests 2095, 2096, 2137, 2138, 2146, 2147, 2148, 2152.
     """
     for process in _processes(snapshot, KAI) if KAI in snapshot.settings.profiles else ():
         runs = Version.parse(process.tag)
@@ -158,8 +160,12 @@ def kai_fixes(snapshot: Snapshot) -> Symptoms:
             yield Symptom(
                 process.where,
                 f"it runs {runs}",
-                "a gang may start in part (KAI-Scheduler#2096), and two PodGroups of one name in two namespaces may "
-                "count as one (#2095)",
+                "a gang may start in part (KAI-Scheduler#2096)"
+                + (
+                    ", and two PodGroups of one name in two namespaces may count as one (#2095)"
+                    if mixes_namespaces(runs)
+                    else ""
+                ),
                 f"install {KAI_FIXED} or newer",
             )
 

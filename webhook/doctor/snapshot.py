@@ -61,11 +61,19 @@ class Tried(NamedTuple):
     message: str = ""
 
 
-class MemberTrial(NamedTuple):
-    """The creation of a pod of a living workload with dryRun=All; both as `MemberPod` has them."""
+class MemberPod(NamedTuple):
+    """A pod of a workload as its controllers would create it, and as Rollcall prepares it."""
 
     scheduler: str
     workload: str
+    pod: Manifest
+    prepared: Manifest
+
+
+class MemberTrial(NamedTuple):
+    """The creation of a pod of a living workload with dryRun=All."""
+
+    member: MemberPod
     outcome: Tried | Unread
 
 

@@ -86,7 +86,8 @@ def scheduler_disagree(workload: PodCliqueSet, context: Context[Any]) -> Results
                 at=named.path,
                 found=named.scheduler,
                 why=f"all pods of a gang need the same scheduler, and {choice.by} says {choice.scheduler}",
-                remedy=f"remove the schedulerName from the template, or set it to {choice.scheduler} in all templates",
+                remedy=f"remove schedulerName from all templates and choose {choice.scheduler} by the label "
+                f"{SCHEDULER_LABEL}, or set it to {choice.scheduler} in all, if Grove has a profile of that name",
             )
 
 

@@ -23,6 +23,7 @@ from webhook.doctor.examples import (
     thing,
     webhook_of,
 )
+from webhook.doctor.grove_operator import schedulers
 from webhook.doctor.snapshot import Unread
 from webhook.model.exceptions import ANNOUNCED
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
@@ -76,7 +77,12 @@ SCHEDULERS: dict[str, tuple[list[dict[str, Any]], Manifest | None, list[tuple[Le
     "lpx for all, and Koordinator here": (
         [KOORDINATOR],
         scheduling("lpx-scheduler", default="lpx-scheduler"),
-        [(Level.ERROR, "lpx-scheduler")],
+        [(Level.NOTE, "lpx-scheduler")],
+    ),
+    "a scheduler for all that Rollcall has no backend for": (
+        [KOORDINATOR],
+        scheduling("runai-scheduler", default="runai-scheduler"),
+        [(Level.ERROR, "runai-scheduler")],
     ),
     "an external profile for all, here as well": ([KOORDINATOR], external("koord-scheduler", topology=True), []),
     "an external profile for all, and another default here": (
@@ -104,6 +110,25 @@ def test_workloads_that_grove_s_own_backends_take_over_are_reported(
 ) -> None:
     snapshot = installed(settings=configured(*profiles), operator=configuration)
     assert [(level, found) for level, _, found in reported(snapshot, "grove/schedulers")] == wanted
+
+
+REMEDIES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+    "a profile of ours": ([KAI, KOORDINATOR], "koord-scheduler", ", or koord-scheduler in Rollcall's"),
+    "lpx, a profile of ours": ([KOORDINATOR, LPX], "lpx-scheduler", ", or lpx-scheduler in Rollcall's"),
+    "lpx, none of ours": ([KOORDINATOR], "lpx-scheduler", "; Rollcall has no profile lpx-scheduler"),
+    "a scheduler without a backend": ([KOORDINATOR], "runai-scheduler", "; Rollcall has no profile runai-scheduler"),
+}
+
+
+@pytest.mark.parametrize(("profiles", "default", "end"), REMEDIES.values(), ids=REMEDIES)
+def test_only_a_default_that_rollcall_can_have_is_advised(
+    profiles: list[dict[str, Any]], default: str, end: str
+) -> None:
+    snapshot = installed(settings=configured(*profiles), operator=scheduling(default, default=default))
+    (remedy,) = remedies(snapshot, "grove/schedulers")
+    assert remedy == f"set defaultProfileName: default-scheduler in Grove's configuration{end}"
+    (symptom,) = (finding.symptom for finding in examine(snapshot, [schedulers]).found)
+    assert ("never sees it" in symptom.why) == (default != "lpx-scheduler")
 
 
 def test_an_operator_with_an_unreadable_configuration_is_unknown() -> None:

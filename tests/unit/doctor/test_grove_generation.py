@@ -137,7 +137,14 @@ def test_a_set_that_grove_prepares_for_another_scheduler_than_its_record_is_repo
     settings = configured({"name": "koord-scheduler"}, {"name": "volcano"})
     assert reported(installed(*sets, *gangs, settings=settings), "gangs/scheduler") == [
         (Level.ERROR, "Namespace team-a", Text("koord-scheduler", "volcano: a--koord-scheduler")),
-        (Level.ERROR, "Namespace team-a", Text("lpx-scheduler", "koord-scheduler: b--lpx-scheduler")),
+        (Level.NOTE, "Namespace team-a", Text("lpx-scheduler", "koord-scheduler: b--lpx-scheduler")),
+        (Level.ERROR, "Namespace team-a", Text("runai-scheduler", "koord-scheduler: f--runai-scheduler")),
+    ]
+    in_templates = "with koord-scheduler in every pod template, if Grove has a profile of that name"
+    assert remedies(installed(*sets, *gangs, settings=settings), "gangs/scheduler") == [
+        Text("with koord-scheduler in the label rollcall.dev/scheduler, or with volcano in every pod template"),
+        f"recreate each set {in_templates}",
+        f"recreate each set {in_templates}",
     ]
 
 
@@ -148,6 +155,7 @@ RECORDS = {
     "c--koord-scheduler": "koord-scheduler",
     "d--default-scheduler": "koord-scheduler",
     "e--kai-scheduler": "koord-scheduler",
+    "f--runai-scheduler": "koord-scheduler",
 }
 
 

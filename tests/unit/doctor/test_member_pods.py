@@ -17,9 +17,11 @@ from tests.unit.doctor.findings import reported, unknown
 from tests.unit.doctor.test_snapshot import Cluster
 from webhook.admission.pod import mutate_pod
 from webhook.config.settings import Settings
-from webhook.doctor.checking import Level
+from webhook.doctor.checking import Level, examine
 from webhook.doctor.examples import configured, installed, namespace, pod_clique_set, thing
 from webhook.doctor.kinds import OF_137
+from webhook.doctor.member_pods import pods_kept
+from webhook.doctor.parts import POD_CLIQUE_SETS
 from webhook.doctor.snapshot import Snapshot, Unread
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
@@ -284,6 +286,26 @@ def test_a_missing_right_is_named() -> None:
     cluster = Admitting(configured(profile), workload)
     cluster.refused["team-a"] = 'User "me" cannot create resource "pods" in API group ""'
     assert unknown(read(cluster), CHECK) == [Text("it takes the right to create pods in team-a")]
+
+
+def test_a_trial_that_cannot_be_made_hides_no_finding_of_another_scheduler() -> None:
+    settings = configured({"name": "koord-scheduler"}, {"name": "volcano"})
+    sets = pod_clique_set_of("koord-scheduler"), pod_clique_set_of("volcano", "other", "team-b")
+    cluster = Admitting(settings, *sets, late=elsewhere)
+    cluster.refused["team-a"] = 'User "me" cannot create resource "pods" in API group ""'
+    snapshot = read(cluster)
+    for trials in (snapshot.members, tuple(reversed(snapshot.members))):
+        diagnosis = examine(replace(snapshot, members=trials), [pods_kept])
+        assert [finding.symptom.found for finding in diagnosis.found] == [
+            "spec.schedulerName is 'default-scheduler' and not 'volcano'"
+        ]
+        assert [one.why for one in diagnosis.not_known] == [Text("it takes the right to create pods in team-a")]
+
+
+def test_workloads_that_cannot_be_read_are_unknown() -> None:
+    snapshot = read(Admitting(configured(), pod_clique_set_of("koord-scheduler")))
+    hidden = replace(snapshot, parts={**snapshot.parts, POD_CLIQUE_SETS: Unread("the sets", "HTTP 403")}, members=())
+    assert unknown(hidden, CHECK) == ["the sets could not be read: HTTP 403"]
 
 
 def test_that_files_of_the_api_server_are_not_seen_is_said_until_a_pod_was_compared() -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.doctor.checking import Level
+from webhook.doctor.checking import Level, examine
 from webhook.doctor.examples import configured, deployment, installed, lease, served, snapshot, thing
 from webhook.doctor.kinds import OF_137, workload_api
 from webhook.doctor.parts import LEASE, SERVICE
 from webhook.doctor.reading import endpoints
+from webhook.doctor.schedulers import kai_fixes
 from webhook.doctor.snapshot import ClockOffset, Tried, Unread
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
@@ -323,3 +324,14 @@ def test_a_webhook_of_volcano_that_reads_without_a_bound_is_named(image: str, fi
 
 
 CVE = Text("CVE-2026-44247")
+
+
+KAI_TAGS = {"v0.14.8": True, "v0.14.9": False, "v0.14.10": False, "v0.15.3": True, "v0.16.9": True, "v0.17.1": True}
+
+
+@pytest.mark.parametrize(("tag", "mixes"), KAI_TAGS.items(), ids=KAI_TAGS)
+def test_of_a_kai_with_a_backport_only_the_other_fault_is_reported(tag: str, mixes: bool) -> None:
+    image = f"ghcr.io/kai-scheduler/kai-scheduler/scheduler:{tag}"
+    snapshot = installed(deployment("kai-scheduler-default", image), settings=configured({"name": "kai-scheduler"}))
+    (finding,) = examine(snapshot, [kai_fixes]).found
+    assert ("#2096" in finding.symptom.why, "#2095" in finding.symptom.why) == (True, mixes)

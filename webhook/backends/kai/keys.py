@@ -16,8 +16,20 @@ from webhook.model.workloads.topology_request import KAI_PREFERRED, KAI_REQUIRED
 
 NAME = "kai-scheduler"
 
-# The first release with the fixes of #2095 and #2096, of those that Rollcall works with and whose contents are known.
+# The first release with the fixes of #2095 and #2096.
 FIXED = Version(0, 17, 2)
+# #2095, since which KAI identifies PodGroups with their namespace, was also backported alone: the first release of each
+# series that is known to have it. Merged into v0.17 after v0.17.1 (#2138, 2026-09-09), into v0.16 after v0.16.9 (#2137,
+# 2026-09-09), into v0.14 after v0.14.7 (#2147, 2026-09-10; v0.14.9 is of 2026-09-28), and into v0.12 (#2146) and v0.9
+# (#2148) on 2026-09-14. v0.15 and v0.13 have no backport. Which release has it first in v0.16, v0.12 and v0.9 was not
+# read.
+BACKPORTS = (Version(0, 14, 9),)
+
+
+def mixes_namespaces(release: Version) -> bool:
+    """Whether two PodGroups of one name in two namespaces may count as one in this release (#2095)."""
+    return release < FIXED and not any(fix[:2] == release[:2] and fix <= release for fix in BACKPORTS)
+
 
 POD_GROUP = Api("scheduling.run.ai", "v2alpha2", "PodGroup")
 QUEUE = Api("scheduling.run.ai", "v2", "Queue")

@@ -2,18 +2,15 @@
 
 The fix of KAI-Scheduler#1968 is on the branch v0.17 since 2026-08-06, three days after v0.17.0 (#2022), so the next
 release of that branch has it. The branch v0.16 has no such backport, and the notes of v0.16.9 do not name one.
-PodGroups are identified with their namespace since #2095. It was backported to v0.17 after v0.17.1 (#2138, 2026-09-09),
-to v0.16 after v0.16.9 (#2137, 2026-09-09), to v0.14 after v0.14.7 (#2147, 2026-09-10), and to v0.12 (#2146) and v0.9
-(#2148) on 2026-09-14; v0.15 and v0.13 have no backport. v0.14.9 is of 2026-09-28. Which release is the first in v0.16,
-v0.12 and v0.9 was not read. #2096 is on main and, after v0.17.1, on v0.17 (#2152, 2026-09-10); no other backport was
-found.
+For #2095 see `webhook/backends/kai/keys.py`. #2096 is on main and, after v0.17.1, on v0.17 (#2152, 2026-09-10); no
+other backport was seen.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from webhook.backends.kai.keys import NAME
+from webhook.backends.kai.keys import BACKPORTS, FIXED, NAME
 from webhook.gangs.writers import Writer
 from webhook.model.workloads.kinds import JOB_SETS
 from webhook.upgrades.change import Change, Example, Outcome, gang
@@ -67,12 +64,12 @@ CHANGES = (
         Product.KAI,
         _has_a_twin,
         Outcome.UNKNOWN,
-        until="0.17.2",
-        patched=("0.14.9",),
+        until=str(FIXED),
+        patched=tuple(map(str, BACKPORTS)),
         why="this KAI identifies a PodGroup by its name without the namespace. Grove names the PodGroup after the "
         "PodGang or the set, and another namespace has one of that name: the two mix, and each may start in part",
-        before="rename one of the two sets, or upgrade to 0.17.2 or newer instead. Of 0.14 the releases from 0.14.9 on "
-        "have the fix, of 0.9, 0.12 and 0.16 those after 2026-09-14",
+        before=f"rename one of the two sets, or upgrade to {FIXED} or newer instead. Of 0.14 the releases from "
+        f"{BACKPORTS[0]} on have the fix, of 0.9, 0.12 and 0.16 those after 2026-09-14",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2095, "
         "https://github.com/kai-scheduler/KAI-Scheduler/pull/2138",
         hit=Example("0.17.1", _GROVES, Cluster(twins=frozenset({"demo-0"}))),
@@ -83,7 +80,7 @@ CHANGES = (
         Product.KAI,
         _is_of_kai,
         Outcome.CONTINUES,
-        until="0.17.2",
+        until=str(FIXED),
         why="this KAI checks that a subgroup has its minimum of pods only before it allocates, and not where it "
         "collects the pods, which other actions use as well. Running gangs are not touched",
         after="upgrade to 0.17.2 or newer as soon as it can be had: a gang may start in part on older ones",

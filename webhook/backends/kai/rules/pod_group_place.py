@@ -4,7 +4,7 @@ none of these.
 
 from __future__ import annotations
 
-from webhook.backends.kai.keys import FIXED, LABEL_NODE_POOL, LABEL_QUEUE, NON_PREEMPTIBLE
+from webhook.backends.kai.keys import FIXED, LABEL_NODE_POOL, LABEL_QUEUE, NON_PREEMPTIBLE, mixes_namespaces
 from webhook.backends.kai.rules.examples import pod_group
 from webhook.backends.kai.rules.pod_group import pod_group_rule
 from webhook.backends.kai.rules.queue import QUEUES, judge_node_pools, unserved_pool
@@ -131,12 +131,13 @@ def group_node_pool(found: StoredObject, context: RuleContext) -> Results:
 def group_name(found: StoredObject, context: RuleContext) -> Results:
     """kai-scheduler identifies PodGroups by name without namespace. It treats two PodGroups with one name in two
     namespaces as one, and counts the pods of both for each. Only half of each gang starts. With a `schedulerVersion` of
-    0.17.2 or newer nothing is found: KAI identifies them with their namespace since then.
+    0.17.2 or newer nothing is reported: KAI identifies them with their namespace since then. So do the releases of 0.16
+    after 2026-09-14; which of them is the first was not read.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8; fixed by #2095 (2026-08),
-    in v0.17 by #2138, after v0.17.1. Releases of v0.14 and v0.16 after 2026-09-10 have it as well.
+    in v0.17 by #2138, in v0.16 by #2137.
     """
-    if context.scheduler_version is not None and context.scheduler_version >= FIXED:
+    if context.scheduler_version is not None and not mixes_namespaces(context.scheduler_version):
         return
     path, groups = METADATA / "name", context.facts.kai_pod_groups
     if groups is None:
@@ -148,7 +149,7 @@ def group_name(found: StoredObject, context: RuleContext) -> Results:
             at=path,
             found=found.name,
             why=f"namespace {other} has a PodGroup with that name, "
-            f"and KAI before {FIXED} starts only half of each gang",
+            "and KAI without the fix of #2095 starts only half of each gang",
             remedy=f"use a name that is unique in the cluster, or set schedulerVersion if {FIXED} or newer runs",
         )
 
