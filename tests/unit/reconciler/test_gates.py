@@ -190,6 +190,11 @@ NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
         ("2026-11-30T11:59:58+00:00", True, False, SIGN_SECONDS - 2),
         ("2026-11-30T11:59:58+00:00", True, True, 0.0),
         ("2026-11-30T11:59:00+00:00", True, False, 0.0),
+        # The clock of the process that raised it is ahead.
+        ("2026-11-30T12:00:00.500000+00:00", False, False, SILENT_SECONDS),
+        ("2026-11-30T12:00:29+00:00", True, False, SIGN_SECONDS),
+        ("2026-11-30T12:00:29+00:00", True, True, 0.0),
+        ("2026-11-30T12:00:05+00:00", False, False, 0.0),
         # Nobody waits for ever because of what a user wrote.
         ("2030-01-01T00:00:00+00:00", True, False, 0.0),
         ("2026-11-30T11:59:58", False, False, 0.0),
@@ -223,6 +228,8 @@ def test_how_long_a_raise_may_be_unseen(at: object, shows: bool, shown: bool, se
             False,
         ),
         ({"on": False}, {"on": True}, False),
+        # A name that is no text is no name.
+        ({"groups": [{"name": ["a"], "min": 1}]}, {"groups": [{"name": "a", "min": 1}]}, True),
     ],
 )
 def test_what_raises_a_minimum(live: dict[str, Any], desired: dict[str, Any], raised: bool) -> None:
