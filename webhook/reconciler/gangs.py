@@ -330,21 +330,22 @@ class GangReconciler:
             written |= await self._step(one, keep=keep)
         return written
 
-    async def _step(self, one: _Wanted, *, keep: bool) -> bool:
+    async def _step(self, desired: _Wanted, *, keep: bool) -> bool:
         """Write an object if it differs. With `keep`, a second field manager keeps the fields of its spec."""
-        if one.live is not None and in_step(one.manifest, one.live):
+        store, manifest, live = desired
+        if live is not None and in_step(manifest, live):
             return False
+        raised = live is not None and is_raised(manifest["spec"], live.get("spec"))
+        # The time is in each write of the raise, so that it outlives this process.
+        at = self._clock.now().isoformat(timespec="microseconds") if raised else raised_at(live)
+        time = {} if at is None else {RAISED_ANNOTATION: at}
         if keep:
-            namespace, name = one.key
-            spec = {**one.manifest, "metadata": {"namespace": namespace, "name": name}}
-            await self._writer.apply(one.store.resource, spec, GIVEN_BACK_MANAGER)
-        raised = one.live is not None and is_raised(one.manifest["spec"], one.live.get("spec"))
-        # The time is written with the raise, so that it outlives this process.
-        at = self._clock.now().isoformat(timespec="microseconds") if raised else raised_at(one.live)
-        metadata = one.manifest["metadata"]
-        annotations = metadata["annotations"] | ({} if at is None else {RAISED_ANNOTATION: at})
-        manifest = {**one.manifest, "metadata": {**metadata, "annotations": annotations}}
-        one.store.put(await self._writer.apply(one.store.resource, manifest), raised=raised)
+            namespace, name = desired.key
+            kept = {"namespace": namespace, "name": name, "annotations": time}
+            await self._writer.apply(store.resource, {**manifest, "metadata": kept}, GIVEN_BACK_MANAGER)
+        metadata = manifest["metadata"]
+        dated = {**manifest, "metadata": {**metadata, "annotations": metadata["annotations"] | time}}
+        store.put(await self._writer.apply(store.resource, dated), raised=raised)
         return True
 
     async def _prune(self, podgang: PodGang, wanted: Iterable[_Wanted], kinds: Sequence[Store]) -> int:

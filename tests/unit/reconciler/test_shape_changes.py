@@ -314,6 +314,34 @@ async def test_a_tree_with_an_earlier_name_waits_with_the_gates_after_a_raise() 
         assert SILENT_SECONDS - 1 < loop.time() - raised < SILENT_SECONDS + 2
 
 
+async def test_the_time_of_a_raise_is_there_if_only_the_second_field_manager_has_written_it() -> None:
+    """A PodGang owns its objects again, and the process dies between the two writes of one of them."""
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as reconciler:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and reconciler.idle)
+    for kind in PLURALS:
+        for live in cluster.live(kind).values():
+            live["metadata"]["annotations"]["rollcall.dev/given-back"] = "true"
+
+    def first_only(request: httpx.Request) -> httpx.Response | None:
+        params = request.url.params
+        rehearsed, second = "dryRun" in params, params.get("fieldManager", "").endswith("-given-back")
+        group = request.method == "PATCH" and "/podgroups/" in request.url.path
+        return httpx.Response(500, json=failure(500, "no")) if group and not rehearsed and not second else None
+
+    async with running(cluster, settings=KUBE) as reconciler:
+        await settled(reconciler)
+        cluster.answering = first_only
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=3))
+
+        def raised() -> list[dict[str, Any]]:
+            groups = cluster.live("PodGroup").values()
+            return [group for group in groups if group["spec"]["schedulingPolicy"]["gang"]["minCount"] == 3]
+
+        await until(lambda: bool(raised()))
+    assert all("rollcall.dev/raised" in group["metadata"]["annotations"] for group in raised())
+
+
 async def test_no_composite_of_an_earlier_name_is_left_when_a_tree_is_made_again() -> None:
     cluster = Trees()
     async with running(cluster, settings=KUBE) as found:
