@@ -54,9 +54,9 @@ def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKe
 def unseen_seconds(live: Manifest | None, now: datetime, *, shows: bool, shown: bool) -> float:
     """For how many seconds the scheduler may still know this gang object with a minimum from before a raise.
 
-    `shows`: it is one that shows that it has seen a raise; `shown`: it has. The clock of the process that wrote the time
-    may be ahead, so a time less than the pause in the future counts as now. A later one, or one that cannot be read,
-    holds nothing: no gate waits for ever.
+    `shows`: it is one that shows that it has seen a raise; `shown`: it has. The clock of the process that wrote the
+    time may be ahead, so a time less than the pause in the future counts as now. A later one, or one that cannot be
+    read, holds nothing: no gate waits for ever.
     """
     try:
         raised = datetime.fromisoformat(raised_at(live) or "")
