@@ -250,7 +250,7 @@ class Watch:
         being read has passed its version: the object may have changed or be gone since, and no event would report that
         again.
         """
-        version, known = _number(_version_of(raw)), _number(self._listing or self._version)
+        version, known = version_number(raw), _number(self._listing or self._version)
         if version is not None and known is not None:
             if version <= known:
                 return
@@ -370,6 +370,11 @@ def unread(watches: Iterable[tuple[object, Watch | None]]) -> Iterator[str]:
     for kind, watch in watches:
         if watch is not None and not watch.filled:
             yield f"cluster: the {kind} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"
+
+
+def version_number(raw: Manifest) -> int | None:
+    """The resource version of an object as `_number` reads it. Raises `Malformed`."""
+    return _number(_version_of(raw))
 
 
 def _version_of(raw: Manifest) -> str | None:

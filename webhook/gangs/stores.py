@@ -6,11 +6,11 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
-from webhook.cluster.watch import Watch, unread
+from webhook.cluster.watch import Watch, unread, version_number
 from webhook.errors import FactsUnavailable
 from webhook.gangs.differences import owner_of_ours
 from webhook.gangs.grouping import Grouping
@@ -24,7 +24,7 @@ from webhook.model.bounds import (
     latest_equal,
     weight,
 )
-from webhook.model.gang_object import STARTED, is_restored, not_placed, says_started
+from webhook.model.gang_object import STARTED, is_restored, not_placed, raised_at, says_started
 from webhook.model.grove import LABEL_PART_OF
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.living_gang import LivingGang, living_gang
@@ -85,8 +85,13 @@ class Store:
         self._started: set[ObjectKey] = set()
         # Why groups were not placed, by a condition of their own.
         self._not_placed: dict[ObjectKey, Manifest] = {}
-        # Those with a minimum that this process raised: a digest of the status then, None once it has changed.
-        self._at_raise: dict[ObjectKey, bytes | None] = {}
+        # Those with a minimum that this process raised: the status then.
+        self._at_raise: dict[ObjectKey, _Status] = {}
+        # The latest status of each object whose minimum was ever raised: the watch may be ahead of the answer to a
+        # write.
+        self._latest: dict[ObjectKey, _Status] = {}
+        # Those whose status has changed since this process raised them.
+        self._seen: set[ObjectKey] = set()
         # The controller of each object that Rollcall manages, by uid. Anyone may write objects that name a gang, so
         # no others are unpacked for it.
         self._owners: dict[ObjectKey, str] = {}
@@ -173,12 +178,27 @@ class Store:
         minimum.
         """
         if raised:
-            self._at_raise[key_of(raw)] = _digest(raw.get("status"))
+            key, status = key_of(raw), _status(raw)
+            self._seen.discard(key)
+            _replace(self._at_raise, key, status)
+            self._compare(key)
         self._watch.put(raw)
 
     def has_new_status(self, key: ObjectKey) -> bool:
-        """Whether the status of an object has changed since this process raised its minimum."""
-        return self._at_raise.get(key, b"") is None
+        """Whether the status of an object has changed since this process raised its minimum. Never where the versions
+        of objects are no numbers: a list may return an object as it was before the raise.
+        """
+        return key in self._seen
+
+    def _compare(self, key: ObjectKey) -> None:
+        """Compare the latest status of an object with that at the raise. Its gang is reconciled when they differ."""
+        before, latest = self._at_raise.get(key), self._latest.get(key)
+        if key in self._seen or before is None or latest is None:
+            return
+        if latest.version > before.version and latest.digest != before.digest:
+            self._seen.add(key)
+            whose = self._concerned.group(key)
+            self._changed(key, set() if whose is None else {whose})
 
     def _read(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
         metadata = mapping(raw.get("metadata"))
@@ -190,11 +210,8 @@ class Store:
             "spec": raw.get("spec"),
         }
         key = key_of(raw)
-        if (before := self._at_raise.get(key)) is not None and before != _digest(raw.get("status")):
-            self._at_raise[key] = None
-        if self.has_new_status(key):
-            # So the object has changed, and its gang is looked at.
-            found["seen"] = True
+        _replace(self._latest, key, _status(raw) if _is_dated(raw) else None)
+        self._compare(key)
         kept = Packed.of(found)
         if _has_started(raw):
             self._started.add(key)
@@ -226,6 +243,8 @@ class Store:
             self._started.discard(key)
             self._not_placed.pop(key, None)
             self._at_raise.pop(key, None)
+            self._latest.pop(key, None)
+            self._seen.discard(key)
         self._changed(key, {one for one in (before, whose) if one is not None})
 
 
@@ -257,8 +276,35 @@ def _set_of(namespace: str, podgang: Manifest) -> ObjectKey | None:
     return None if workload is None else (namespace, workload)
 
 
-def _digest(status: Any) -> bytes:
-    return sha256(json.dumps(status, sort_keys=True).encode("utf-8", "surrogatepass")).digest()
+class _Status(NamedTuple):
+    """The status of an object in one of its versions."""
+
+    version: int
+    digest: bytes
+
+
+def _status(raw: Manifest) -> _Status | None:
+    """None if the version is no number."""
+    version = version_number(raw)
+    if version is None:
+        return None
+    stored = json.dumps(raw.get("status"), sort_keys=True)
+    return _Status(version, sha256(stored.encode("utf-8", "surrogatepass")).digest())
+
+
+def _replace(statuses: dict[ObjectKey, _Status], key: ObjectKey, status: _Status | None) -> None:
+    if status is None:
+        statuses.pop(key, None)
+    else:
+        statuses[key] = status
+
+
+def _is_dated(raw: Manifest) -> bool:
+    """Whether the object says when its minimum was raised."""
+    try:
+        return raised_at(raw) is not None
+    except Malformed:
+        return False
 
 
 def _has_started(raw: Manifest) -> bool:

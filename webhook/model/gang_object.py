@@ -104,7 +104,7 @@ def is_raised(desired: Any, live: Any) -> bool:
 
 def _by_name(entries: Sequence[Any]) -> dict[Any, Any]:
     return {
-        entry["name"] if isinstance(entry, Mapping) and "name" in entry else place: entry
+        entry["name"] if isinstance(entry, Mapping) and isinstance(entry.get("name"), str) else place: entry
         for place, entry in enumerate(entries)
     }
 

@@ -164,13 +164,10 @@ class GangReconciler:
             self._metrics.asides.labels(planned.value).inc()
             if planned in {SkipReason.GROVE, SkipReason.EXTERNAL}:
                 # The writer of the objects holds the pods until they exist.
-                await self._open(key, podgang, None)
+                await self._open(key, podgang)
             pruned = await self._prune(podgang, (), self._kinds(())) if planned in UNWANTED else 0
             return ("written" if pruned else "inStep"), None
-        done = await self._make(podgang, planned)
-        if done[0] in {"written", "inStep"}:
-            await self._open(key, podgang, planned)
-        return done
+        return await self._make(key, podgang, planned)
 
     async def _gone(self, key: GangKey) -> tuple[str, float | None]:
         """Delete the objects of a gang that its existing workload no longer has; other objects are deleted with their
@@ -200,15 +197,17 @@ class GangReconciler:
                     await self._writer.delete(store.resource, live)
         return "written", None
 
-    async def _open(self, key: GangKey, podgang: PodGang, planned: Plan | None) -> None:
+    async def _open(
+        self, key: GangKey, podgang: PodGang, objects: Sequence[_Wanted] = (), *, shows: bool = False
+    ) -> None:
         """Remove the gate from the pods of a gang if nothing else holds them, and if its scheduler has seen a raised
-        minimum of `planned`, as far as that is known.
+        minimum of its `objects`, as far as that is known. `shows` as for `unseen_seconds`.
 
         All gates are removed together, so that a scheduler sees a part of the gang ungated only briefly.
         """
         pods = self._known.pods_of(podgang) if self._opens else None
         due = [] if pods is None else releasable(podgang, pods)
-        unseen = self._unseen_seconds(planned) if due and planned is not None else 0.0
+        unseen = self._unseen_seconds(objects, shows=shows) if due else 0.0
         if unseen > 0:
             # The store reports the sign of a scheduler as a change of the object.
             self._look_later(key, unseen)
@@ -220,16 +219,15 @@ class GangReconciler:
                 if isinstance(error, BaseException):
                     raise error
 
-    def _unseen_seconds(self, planned: Plan) -> float:
+    def _unseen_seconds(self, objects: Sequence[_Wanted], *, shows: bool) -> float:
         """For how many seconds the scheduler may still know a gang's objects with a minimum from before a raise."""
-        now, shows, longest = self._clock.now(), planned.profile.backend.shows_raises, 0.0
-        for desired in planned.objects:
-            store, key = self._stores.of(desired), key_of(desired)
-            shown = store.has_new_status(key)
-            longest = max(longest, unseen_seconds(store.objects.get(key), now, shows=shows, shown=shown))
+        now, longest = self._clock.now(), 0.0
+        for desired in objects:
+            live, shown = desired.store.objects.get(desired.key), desired.store.has_new_status(desired.key)
+            longest = max(longest, unseen_seconds(live, now, shows=shows, shown=shown))
         return longest
 
-    async def _make(self, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
+    async def _make(self, key: GangKey, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
         wanted = await self._wanted(planned, podgang)
         for one in wanted:
             if one.live is None:
@@ -256,6 +254,7 @@ class GangReconciler:
                 await self._events.warn(podgang, Reason.REFUSED, f"the API server refuses its objects: {error}")
             raise
         self._events.well(podgang)
+        await self._open(key, podgang, wanted, shows=planned.profile.backend.shows_raises)
         return ("written" if written or pruned else "inStep"), None
 
     async def _wanted(self, planned: Plan, podgang: PodGang) -> list[_Wanted]:
@@ -331,21 +330,22 @@ class GangReconciler:
             written |= await self._step(one, keep=keep)
         return written
 
-    async def _step(self, one: _Wanted, *, keep: bool) -> bool:
+    async def _step(self, desired: _Wanted, *, keep: bool) -> bool:
         """Write an object if it differs. With `keep`, a second field manager keeps the fields of its spec."""
-        if one.live is not None and in_step(one.manifest, one.live):
+        store, manifest, live = desired
+        if live is not None and in_step(manifest, live):
             return False
+        raised = live is not None and is_raised(manifest["spec"], live.get("spec"))
+        # The time is in each write of the raise, so that it outlives this process.
+        at = self._clock.now().isoformat(timespec="microseconds") if raised else raised_at(live)
+        time = {} if at is None else {RAISED_ANNOTATION: at}
         if keep:
-            namespace, name = one.key
-            spec = {**one.manifest, "metadata": {"namespace": namespace, "name": name}}
-            await self._writer.apply(one.store.resource, spec, GIVEN_BACK_MANAGER)
-        raised = one.live is not None and is_raised(one.manifest["spec"], one.live.get("spec"))
-        # The time is written with the raise, so that it outlives this process.
-        at = self._clock.now().isoformat(timespec="microseconds") if raised else raised_at(one.live)
-        metadata = one.manifest["metadata"]
-        annotations = metadata["annotations"] | ({} if at is None else {RAISED_ANNOTATION: at})
-        manifest = {**one.manifest, "metadata": {**metadata, "annotations": annotations}}
-        one.store.put(await self._writer.apply(one.store.resource, manifest), raised=raised)
+            namespace, name = desired.key
+            kept = {"namespace": namespace, "name": name, "annotations": time}
+            await self._writer.apply(store.resource, {**manifest, "metadata": kept}, GIVEN_BACK_MANAGER)
+        metadata = manifest["metadata"]
+        dated = {**manifest, "metadata": {**metadata, "annotations": metadata["annotations"] | time}}
+        store.put(await self._writer.apply(store.resource, dated), raised=raised)
         return True
 
     async def _prune(self, podgang: PodGang, wanted: Iterable[_Wanted], kinds: Sequence[Store]) -> int:

@@ -54,8 +54,9 @@ def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKe
 def unseen_seconds(live: Manifest | None, now: datetime, *, shows: bool, shown: bool) -> float:
     """For how many seconds the scheduler may still know this gang object with a minimum from before a raise.
 
-    `shows`: it is one that shows that it has seen a raise; `shown`: it has. A time that cannot be read, or lies in the
-    future, holds nothing: no gate waits for ever.
+    `shows`: it is one that shows that it has seen a raise; `shown`: it has. The clock of the process that wrote the
+    time may be ahead, so a time less than the pause in the future counts as now. A later one, or one that cannot be
+    read, holds nothing: no gate waits for ever.
     """
     try:
         raised = datetime.fromisoformat(raised_at(live) or "")
@@ -63,7 +64,7 @@ def unseen_seconds(live: Manifest | None, now: datetime, *, shows: bool, shown: 
     except (Malformed, TypeError, ValueError):
         return 0.0
     pause = SIGN_SECONDS if shows else SILENT_SECONDS
-    return 0.0 if age < 0 or (shows and shown) else max(pause - age, 0.0)
+    return 0.0 if age <= -pause or (shows and shown) else max(pause - max(age, 0.0), 0.0)
 
 
 def without_gate(namespace: str, name: str, index: int) -> requests.Write:

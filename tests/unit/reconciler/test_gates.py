@@ -150,9 +150,17 @@ async def test_one_pass_waits_for_the_pause_and_ends_without_an_error() -> None:
 VOLCANOS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 
 
+class Numbered(WritableWorld):
+    """Each change of an object gives it a resource version, which the watch of its kind continues from."""
+
+    def tell(self, collection: str, event: str, raw: dict[str, Any]) -> None:
+        raw["metadata"]["resourceVersion"] = str(len(self._told.get(collection, [])) + 1)
+        super().tell(collection, event, raw)
+
+
 def of_volcano() -> WritableWorld:
     """A gang of two pods on nodes, and the PodGroup of a scheduler that shows what it has seen."""
-    cluster = WritableWorld(*SERVED, Resource(POD_GROUP, "podgroups"))
+    cluster = Numbered(*SERVED, Resource(POD_GROUP, "podgroups"))
     cluster.put(SETS, workload(scheduler="volcano"))
     put_with_cliques(cluster, podgang("demo-0-a"))
     put_pods(cluster, pod("p"), pod("q"))
@@ -190,6 +198,11 @@ NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
         ("2026-11-30T11:59:58+00:00", True, False, SIGN_SECONDS - 2),
         ("2026-11-30T11:59:58+00:00", True, True, 0.0),
         ("2026-11-30T11:59:00+00:00", True, False, 0.0),
+        # The clock of the process that raised it is ahead.
+        ("2026-11-30T12:00:00.500000+00:00", False, False, SILENT_SECONDS),
+        ("2026-11-30T12:00:29+00:00", True, False, SIGN_SECONDS),
+        ("2026-11-30T12:00:29+00:00", True, True, 0.0),
+        ("2026-11-30T12:00:05+00:00", False, False, 0.0),
         # Nobody waits for ever because of what a user wrote.
         ("2030-01-01T00:00:00+00:00", True, False, 0.0),
         ("2026-11-30T11:59:58", False, False, 0.0),
@@ -223,6 +236,8 @@ def test_how_long_a_raise_may_be_unseen(at: object, shows: bool, shown: bool, se
             False,
         ),
         ({"on": False}, {"on": True}, False),
+        # A name that is no text is no name.
+        ({"groups": [{"name": ["a"], "min": 1}]}, {"groups": [{"name": "a", "min": 1}]}, True),
     ],
 )
 def test_what_raises_a_minimum(live: dict[str, Any], desired: dict[str, Any], raised: bool) -> None:

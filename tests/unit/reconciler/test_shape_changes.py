@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,8 @@ import pytest
 from tests.texts import Text
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, SERVED, WritableWorld
-from tests.unit.reconciler.gated_pods import pod
-from tests.unit.reconciler.grove import put_pods
+from tests.unit.reconciler.gated_pods import OURS, Opened, pod
+from tests.unit.reconciler.grove import CLIQUES, pod_clique, put_pods
 from tests.unit.reconciler.running_reconciler import (
     GANGS,
     GROUPS,
@@ -33,6 +34,7 @@ from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
 from webhook.backends.kube.generation import GROUP
 from webhook.model.keys import Api
 from webhook.model.projections import Resource
+from webhook.reconciler.gates import SILENT_SECONDS
 
 BOUND, WAITING = pod("p") | {"spec": {"nodeName": "n1"}}, pod("p")
 NOTE = Text("demo-0-c is new: Koordinator ", "recreate", "PodCliqueSet")
@@ -289,6 +291,55 @@ async def test_a_living_tree_keeps_the_names_of_its_composites_and_grows() -> No
         assert list(cluster.live("CompositePodGroup")) == ["demo-0"]
         parents = {one["spec"]["parentCompositePodGroupName"] for one in cluster.live("PodGroup").values()}
         assert (parents, cluster.wholes[1], cluster.events) == ({"demo-0"}, 3, [])
+
+
+async def test_a_tree_with_an_earlier_name_waits_with_the_gates_after_a_raise() -> None:
+    """The composite with the number of groups is raised under the name that it has."""
+    cluster = Trees()
+    settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False, gate=True)
+    put_pods(cluster, *(pod(f"{member}{index}", clique=f"demo-0-{member}") for member in "ab" for index in (0, 1)))
+    async with running(cluster, settings=settings) as reconciler:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and reconciler.idle)
+    _named_as_up_to_0_14(cluster)
+    async with running(cluster, settings=settings) as reconciler:
+        await settled(reconciler)
+        opened, loop = Opened(cluster), asyncio.get_running_loop()
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+        cluster.put(CLIQUES, pod_clique("demo-0-c"))
+        put_pods(cluster, *(pod(name, OURS, clique="demo-0-c") for name in "rs"))
+        await until(lambda: len(cluster.live("PodGroup")) == 3)
+        raised = loop.time()
+        await until(lambda: sorted(opened.order) == ["r", "s"])
+        assert "rollcall.dev/raised" in cluster.live("CompositePodGroup")["demo-0"]["metadata"]["annotations"]
+        assert SILENT_SECONDS - 1 < loop.time() - raised < SILENT_SECONDS + 2
+
+
+async def test_the_time_of_a_raise_is_there_if_only_the_second_field_manager_has_written_it() -> None:
+    """A PodGang owns its objects again, and the process dies between the two writes of one of them."""
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as reconciler:
+        await until(lambda: len(cluster.live("PodGroup")) == 2 and reconciler.idle)
+    for kind in PLURALS:
+        for live in cluster.live(kind).values():
+            live["metadata"]["annotations"]["rollcall.dev/given-back"] = "true"
+
+    def first_only(request: httpx.Request) -> httpx.Response | None:
+        params = request.url.params
+        rehearsed, second = "dryRun" in params, params.get("fieldManager", "").endswith("-given-back")
+        group = request.method == "PATCH" and "/podgroups/" in request.url.path
+        return httpx.Response(500, json=failure(500, "no")) if group and not rehearsed and not second else None
+
+    async with running(cluster, settings=KUBE) as reconciler:
+        await settled(reconciler)
+        cluster.answering = first_only
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=3))
+
+        def raised() -> list[dict[str, Any]]:
+            groups = cluster.live("PodGroup").values()
+            return [group for group in groups if group["spec"]["schedulingPolicy"]["gang"]["minCount"] == 3]
+
+        await until(lambda: bool(raised()))
+    assert all("rollcall.dev/raised" in group["metadata"]["annotations"] for group in raised())
 
 
 async def test_no_composite_of_an_earlier_name_is_left_when_a_tree_is_made_again() -> None:
