@@ -227,9 +227,7 @@ def pair(leader: int = 1, worker: int = 3, **template: Any) -> Manifest:
     return pod_clique_set(clique("leader", replicas=leader), clique("worker", replicas=worker), **template)
 
 
-def in_group(
-    replicas: int, minimum: int, *, members: tuple[str, ...] = ("leader", "worker"), **group: Any
-) -> Manifest:
+def in_group(replicas: int, minimum: int, *, members: tuple[str, ...] = ("leader", "worker"), **group: Any) -> Manifest:
     cliques = (clique("frontend", replicas=1), clique("leader", replicas=1), clique("worker", replicas=3))
     groups = [scaling_group("g", *members, replicas=replicas, minAvailable=minimum, **group)]
     return pod_clique_set(*cliques, groups=groups)
