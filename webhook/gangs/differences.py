@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from webhook.model.findings import shown
@@ -70,6 +70,14 @@ def _differs(wanted: Any, live: Any, path: str) -> str | None:
         below = (_differs(value, live.get(key), f"{path}.{key}") for key, value in wanted.items())
         return next((found for found in below if found is not None), None)
     return None if holds(wanted, live) else f"{path} is {shown(live)}, and should be {shown(wanted)}"
+
+
+def with_replaced(own: Sequence[Manifest], replaced: Iterable[Manifest | None]) -> list[Manifest]:
+    """The existing objects of a gang, and those of another gang that would become its own: a change of these may be
+    refused as well.
+    """
+    uids = {live["metadata"].get("uid") for live in own}
+    return [*own, *(live for live in replaced if live is not None and live["metadata"].get("uid") not in uids)]
 
 
 def owner_of_ours(live: Manifest) -> str | None:

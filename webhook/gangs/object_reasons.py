@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible
-from webhook.gangs.differences import first_difference, in_step, left_behind, other_owner, to_apply
+from webhook.gangs.differences import first_difference, in_step, left_behind, other_owner, to_apply, with_replaced
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.leaving_objects import leaving
 from webhook.gangs.observed import Observed
@@ -100,8 +100,10 @@ def _frozen(seen: Observed, planned: Plan) -> HoldReason | None:
     """Why the scheduler would not follow a change of the PodGang at the gang's present stage; None if it would."""
     backend = planned.profile.backend
     try:
-        wanted = [to_apply(backend.adopt(desired, seen.live(desired))) for desired in planned.objects]
-        frozen = backend.frozen(wanted, seen.own)
+        replaced = [seen.live(desired) for desired in planned.objects]
+        pairs = zip(planned.objects, replaced, strict=True)
+        adopted = [to_apply(backend.adopt(desired, live)) for desired, live in pairs]
+        frozen = backend.frozen(adopted, with_replaced(seen.own, replaced))
     except (FactsUnavailable, Malformed):
         return None
     # The check before a write asks the cluster the same way. A pod that the PodGang does not name (yet, or any more)

@@ -76,7 +76,8 @@ class PatchBuilder:
         return holder
 
 
-# The places that most patches change. Other places may have names that a tenant wrote, so no path there is kept.
+# The places that most patches change, mostly with the same keys. `_known_path` keeps the last of these paths. A key may
+# be one that a configuration chose, such as the label of a queue. Elsewhere keys may be names that a tenant wrote.
 _PLACES = frozenset({(), ("metadata",), ("metadata", "labels"), ("metadata", "annotations"), ("spec",)})
 
 

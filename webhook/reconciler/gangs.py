@@ -14,7 +14,7 @@ from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
-from webhook.gangs.differences import FIELD_MANAGER, holds, in_step, left_behind, other_owner, to_apply
+from webhook.gangs.differences import FIELD_MANAGER, holds, in_step, left_behind, other_owner, to_apply, with_replaced
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey, key_of_gang, objects_of
 from webhook.gangs.plan import UNWANTED, Plan, SkipReason, plan
@@ -241,9 +241,10 @@ class GangReconciler:
                 return "conflict", LOOK_AGAIN_SECONDS
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
         own = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
-        frozen = planned.profile.backend.frozen([one.manifest for one in wanted], own)
+        living = with_replaced(own, [item.live for item in wanted])
+        frozen = planned.profile.backend.frozen([item.manifest for item in wanted], living)
         try:
-            if frozen is not None and (done := await self._reshape(podgang, kinds, frozen, wanted)) is not None:
+            if frozen is not None and (done := await self._reshape(podgang, frozen, wanted)) is not None:
                 return done
             await self._rehearse(wanted)
             keep = podgang.owns and planned.profile.backend.has_new_frozen_fields
@@ -278,7 +279,7 @@ class GangReconciler:
         return wanted
 
     async def _reshape(
-        self, podgang: PodGang, kinds: Sequence[Store], frozen: Frozen, wanted: Sequence[_Wanted]
+        self, podgang: PodGang, frozen: Frozen, wanted: Sequence[_Wanted]
     ) -> tuple[str, float | None] | None:
         """Report that the gang is too far along for this change, or delete what blocks it; None if it may be written
         now. Nothing is deleted if the API server would refuse a change of the objects that stay.
@@ -293,12 +294,10 @@ class GangReconciler:
             return "frozen", FROZEN_SECONDS
         if not frozen.recreated:
             return None
-        going = {found["metadata"]["uid"] for found in frozen.recreated}
+        going = {live["metadata"]["uid"] for live in frozen.recreated}
         await self._rehearse(wanted, going)
-        for store in reversed(kinds):
-            for live in store.owned_by(podgang.owners, objects_of(podgang)):
-                if live["metadata"]["uid"] in going:
-                    await self._writer.delete(store.resource, live)
+        for live in reversed(frozen.recreated):
+            await self._writer.delete(self._stores.of(live).resource, live)
         # The watch reports when they are gone.
         return "waiting", LOOK_AGAIN_SECONDS
 

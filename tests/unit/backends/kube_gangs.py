@@ -39,8 +39,8 @@ def constraint(required: str | None = None, preferred: str | None = None) -> Man
     return {"topologyConstraint": {"packConstraint": {key: value for key, value in pack.items() if value}}}
 
 
-def podgang(*members: Manifest, labels: Manifest | None = None, **spec: Any) -> PodGang:
-    metadata = {"name": "demo-0", "namespace": "ml", "uid": "u-1", "labels": labels or {}, "ownerReferences": [OWNER]}
+def podgang(*members: Manifest, labels: Manifest | None = None, name: str = "demo-0", **spec: Any) -> PodGang:
+    metadata = {"name": name, "namespace": "ml", "uid": "u-1", "labels": labels or {}, "ownerReferences": [OWNER]}
     return PodGang({"kind": "PodGang", "metadata": metadata, "spec": {"podgroups": list(members), **spec}})
 
 

@@ -227,9 +227,9 @@ def pair(leader: int = 1, worker: int = 3, **template: Any) -> Manifest:
     return pod_clique_set(clique("leader", replicas=leader), clique("worker", replicas=worker), **template)
 
 
-def in_group(replicas: int, minimum: int, **group: Any) -> Manifest:
+def in_group(replicas: int, minimum: int, *, members: tuple[str, ...] = ("leader", "worker"), **group: Any) -> Manifest:
     cliques = (clique("frontend", replicas=1), clique("leader", replicas=1), clique("worker", replicas=3))
-    groups = [scaling_group("g", "leader", "worker", replicas=replicas, minAvailable=minimum, **group)]
+    groups = [scaling_group("g", *members, replicas=replicas, minAvailable=minimum, **group)]
     return pod_clique_set(*cliques, groups=groups)
 
 
@@ -243,6 +243,17 @@ def shifted(workload: Manifest) -> Manifest:
 MERGED = {"hierarchical": "off"}
 APART = {"flat": "allow", "hierarchical": "off"}
 BY_GENERATION: dict[str, tuple[Manifest, Manifest, frozenset[Api], dict[str, Any], bool]] = {
+    "a replica that moves into the base gang": (in_group(3, 1), in_group(3, 2), BETA_TREE, {}, True),
+    "a replica that moves out of the base gang": (in_group(3, 2), in_group(3, 1), BETA_TREE, {}, True),
+    "other cliques in a scaling group": (in_group(3, 1), in_group(3, 1, members=("worker",)), BETA_TREE, {}, True),
+    "scaled gangs more, from 1.38 on": (in_group(2, 1), in_group(3, 1), BETA_TREE, {}, False),
+    "a scaling group less, from 1.38 on": (
+        in_group(3, 1),
+        pod_clique_set(clique("frontend", replicas=1)),
+        BETA_TREE,
+        {},
+        False,
+    ),
     "a class up to 1.36": (pair(), pair(priorityClassName="high"), V1ALPHA2, {}, False),
     "a class from 1.37 on": (pair(), pair(priorityClassName="high"), V1BETA1, {}, True),
     "topology that goes, and was never written": (

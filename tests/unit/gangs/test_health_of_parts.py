@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.texts import Text
-from tests.unit.gangs.judged_gangs import FACTS, judged, pod, podgang, reasons, whole
+from tests.unit.gangs.judged_gangs import FACTS, judged, observed, pod, podgang, reasons, whole
 from tests.unit.gangs.queued_gangs import health, job
 from tests.unit.worlds import koordinator, settings_of
 from webhook.backends.koordinator.rules.examples import SPINE_LAYERS
@@ -146,6 +146,8 @@ def test_a_gang_that_can_no_longer_change_reports_its_frozen_fields() -> None:
     assert first.reason is Reason.FROZEN
     assert "demo-0-new" in first.why
     assert first.remedy == Text("recreate", "PodCliqueSet")
+    # So do objects that were of another gang, and would become its own.
+    assert Reason.FROZEN in reasons(judge(observed(whole(), gang=gang)._replace(own=[])))
 
 
 def test_health_is_printed_as_json() -> None:

@@ -14,7 +14,7 @@ from tests.texts import Text
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, SERVED, WritableWorld
 from tests.unit.reconciler.gated_pods import OURS, Opened, pod
-from tests.unit.reconciler.grove import CLIQUES, pod_clique, put_pods
+from tests.unit.reconciler.grove import CLIQUES, pod_clique, put_pods, put_with_cliques
 from tests.unit.reconciler.running_reconciler import (
     GANGS,
     GROUPS,
@@ -266,6 +266,30 @@ async def test_a_running_tree_waits_for_no_group_that_the_api_server_would_refus
         assert cluster.wholes[1] == 2
         cluster.refusing = lambda _: False
         await until(lambda: cluster.wholes == ({"demo-0-a": 2, "demo-0-b": 2, "demo-0-c": 2}, 3))
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["with pods", "until its pods are gone"])
+async def test_a_group_of_another_gang_is_not_written_again_and_again(stays: bool) -> None:
+    """The API server refuses to move a PodGroup below another composite, also when the PodGang names it now."""
+    cluster = Trees()
+    async with running(cluster, settings=KUBE) as found:
+        scaled = podgang("demo-0-g-1-x")
+        scaled["metadata"] |= {"name": "demo-0-g-0", "uid": "scaled"}
+        put_with_cliques(cluster, scaled)
+        await until(lambda: len(cluster.live("PodGroup")) == 3 and found.idle)
+        cluster.changes.clear()
+        cluster.remove(GANGS, "team-a", "demo-0-g-0")
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-g-1-x"))
+        await until(lambda: reasons(cluster) == ["GangShapeFrozen"])
+        assert cluster.events[0]["note"] == Text("demo-0-g-1-x is new: the Workload API", "any of its pods exists")
+        assert cluster.changes == []
+        if stays:
+            return
+        before = cluster.uids["PodGroup demo-0-g-1-x"]
+        cluster.remove(PODS, "team-a", "p")
+        await until(lambda: cluster.uids.get("PodGroup demo-0-g-1-x", before) != before)
+        parents = {one["spec"]["parentCompositePodGroupName"] for one in cluster.live("PodGroup").values()}
+        assert parents == {"demo-0.composite"}
 
 
 def _named_as_up_to_0_14(cluster: Trees) -> None:

@@ -33,8 +33,8 @@ _FIXED = ("parentCompositePodGroupName", "workloadRef", "podGroupTemplateRef", "
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
     """The objects of `live` that the API server would not let change to `desired`; None if there are none."""
-    wanted = {_identity(manifest): manifest for manifest in desired}
-    pairs = [(found, wanted[_identity(found)]) for found in live if _identity(found) in wanted]
+    becomes = {_identity(manifest): manifest for manifest in desired}
+    pairs = [(old, becomes[_identity(old)]) for old in live if _identity(old) in becomes]
     # A removed class shows only in the Workload: the API server may have given a group the cluster's default class.
     classed = any(_class(old) != _class(new) for old, new in pairs if old["kind"] == "Workload")
     grows = _is_of_1_38(desired)
@@ -48,7 +48,7 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 def _is_of_1_38(desired: Sequence[Manifest]) -> bool:
     """Whether the gang is a tree in the versions that only 1.38 and later serve."""
     beta = f"{GROUP}/{COMPOSITE_BETA.version}", COMPOSITE_BETA.kind
-    return any((one["apiVersion"], one["kind"]) == beta for one in desired)
+    return any((manifest["apiVersion"], manifest["kind"]) == beta for manifest in desired)
 
 
 def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool) -> Stage:
@@ -57,15 +57,15 @@ def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool
     members. Nothing waits for a Workload of a gang that `grows` in place.
     """
     kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
-    if kept and grows and all(found["kind"] == "Workload" for found in recreated):
+    if kept and grows and all(manifest["kind"] == "Workload" for manifest in recreated):
         return Stage.BOUND
-    protected = any(found["kind"] == "PodGroup" or _is_protected(found) for found in recreated)
+    protected = any(manifest["kind"] == "PodGroup" or _is_protected(manifest) for manifest in recreated)
     return Stage.WAITING if kept and not protected else Stage.EMPTY
 
 
-def _is_protected(found: Manifest) -> bool:
+def _is_protected(manifest: Manifest) -> bool:
     """Whether a composite is deleted only after the groups below it, as from 1.38 on."""
-    return COMPOSITE_PROTECTION in sequence(mapping(found.get("metadata")).get("finalizers"))
+    return COMPOSITE_PROTECTION in sequence(mapping(manifest.get("metadata")).get("finalizers"))
 
 
 def _leaves(workload: Manifest) -> set[str]:

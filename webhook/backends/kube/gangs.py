@@ -97,8 +97,8 @@ def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manif
         if group["kind"] == "PodGroup" and (minimum := minimums.get(group["metadata"]["name"]))
     }
     return [
-        {**one, "spec": _released(one["spec"], released)} if one["kind"] == "Workload" else one
-        for one in disruption.settled(desired, live)
+        {**item, "spec": _released(item["spec"], released)} if item["kind"] == "Workload" else item
+        for item in disruption.settled(desired, live)
     ]
 
 
@@ -106,23 +106,32 @@ def _with_names_of(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Seq
     """`desired` with the names that releases up to 0.14 gave composites, if existing PodGroups name such a composite:
     the name of what is above a PodGroup is immutable.
     """
-    above = (text(mapping(one.get("spec")).get(PARENT)) for one in live if one["kind"] == "PodGroup")
-    if all(name is None or keys.is_composite(name) for name in above):
+    groups = {group["metadata"]["name"]: group for group in desired if group["kind"] == "PodGroup"}
+    # The names that the existing PodGroups below a composite state, by its new name.
+    stated: dict[str, list[str]] = {}
+    for live_group in live:
+        group = groups.get(live_group["metadata"]["name"]) if live_group["kind"] == "PodGroup" else None
+        parent = text(mapping(live_group.get("spec")).get(PARENT))
+        if group is not None and parent is not None and not keys.is_composite(parent) and PARENT in group["spec"]:
+            stated.setdefault(group["spec"][PARENT], []).append(parent)
+    if not stated:
         return desired
-    groups = {one["metadata"]["name"] for one in desired if one["kind"] == "PodGroup"}
+    podgang = next(item["metadata"]["name"] for item in desired if item["kind"] == "Workload")
     names = {
-        name: keys.composite_up_to_0_14(name, top=PARENT not in one["spec"], groups=groups)
-        for one in desired
-        if one["kind"] == COMPOSITE.kind and (name := one["metadata"]["name"])
+        name: keys.composite_up_to_0_14(name, stated.get(name, ()))
+        if PARENT in item["spec"]
+        else keys.root_up_to_0_14(podgang, groups)
+        for item in desired
+        if item["kind"] == COMPOSITE.kind and (name := item["metadata"]["name"])
     }
 
-    def renamed(one: Manifest) -> Manifest:
-        name, parent = one["metadata"]["name"], one["spec"].get(PARENT)
-        metadata = {**one["metadata"], "name": names[name]} if one["kind"] == COMPOSITE.kind else one["metadata"]
+    def renamed(item: Manifest) -> Manifest:
+        name, parent = item["metadata"]["name"], item["spec"].get(PARENT)
+        metadata = {**item["metadata"], "name": names[name]} if item["kind"] == COMPOSITE.kind else item["metadata"]
         above = {} if parent is None else {PARENT: names[parent]}
-        return {**one, "metadata": metadata, "spec": {**one["spec"], **above}}
+        return {**item, "metadata": metadata, "spec": {**item["spec"], **above}}
 
-    return [renamed(one) for one in desired]
+    return [renamed(item) for item in desired]
 
 
 def _template_of(spec: Mapping[str, Any]) -> str:
@@ -137,11 +146,11 @@ def _released(holder: Manifest, minimums: Mapping[str, int]) -> Manifest:
     changed: dict[str, list[Manifest]] = {}
     for field in disruption.TEMPLATES:
         for entry in holder.get(field, ()):
-            found = _released(entry, minimums)
+            template = _released(entry, minimums)
             gang = mapping(entry["schedulingPolicy"].get("gang"))
             if gang.get("minCount", 1) <= 0 and entry["name"] in minimums:
-                found = {**found, "schedulingPolicy": _gang(-abs(minimums[entry["name"]]))}
-            changed.setdefault(field, []).append(found)
+                template = {**template, "schedulingPolicy": _gang(-abs(minimums[entry["name"]]))}
+            changed.setdefault(field, []).append(template)
     return {**holder, **changed}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable
 
 from webhook.backends.kube.generation import COMPOSITE as COMPOSITE_KIND
 from webhook.backends.kube.generation import GROUP, Generation
-from webhook.model.naming import cut_name, label_name, pod_group_name
+from webhook.model.naming import cut_name, end_of_cut_name, label_name, pod_group_name
 from webhook.model.stored_object import Judged
 from webhook.model.users import CONTROLLER_MANAGER, JOB_CONTROLLER
 
@@ -32,6 +32,7 @@ ROOT = "root"
 # The end of the name of every composite, and of no PodGroup. kube-scheduler 1.37 keeps both by name, so it never places
 # a PodGroup that has the name of a composite (seen); PodCliques and Jobs may have the name of any gang.
 COMPOSITE = ".composite"
+_ROOM = OBJECT_LIMIT - len(COMPOSITE)
 
 
 def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: bool, divided: bool = False) -> str:
@@ -70,7 +71,7 @@ def composite(podgang: str, config: str) -> str:
 
 
 def _composite(name: str) -> str:
-    return f"{cut_name(name, OBJECT_LIMIT - len(COMPOSITE))}{COMPOSITE}"
+    return f"{cut_name(name, _ROOM)}{COMPOSITE}"
 
 
 def is_composite(name: str) -> bool:
@@ -78,9 +79,19 @@ def is_composite(name: str) -> bool:
     return name.endswith(COMPOSITE)
 
 
-def composite_up_to_0_14(name: str, *, top: bool, groups: Container[str]) -> str:
-    """The name that releases up to 0.14 gave the composite `name`, beside these PodGroups of the gang; `top` for the
-    one over the whole gang.
+def root_up_to_0_14(podgang: str, groups: Container[str]) -> str:
+    """The name that releases up to 0.14 gave the composite over the whole gang, beside these PodGroups of it."""
+    name = workload(podgang)
+    return cut_name(f"{podgang}-{ROOT}", OBJECT_LIMIT) if name in groups else name
+
+
+def composite_up_to_0_14(name: str, above: Iterable[str]) -> str:
+    """The name that releases up to 0.14 gave `name`, a composite below the root. `above` are the names that existing
+    PodGroups below it state: of a name that was cut, the old one, which had ten characters more, cannot be computed.
     """
     full = name.removesuffix(COMPOSITE)
-    return f"{full}-{ROOT}" if top and full in groups else full
+    for old in above:
+        both_cut = len(old) > _ROOM and end_of_cut_name(old) == end_of_cut_name(full)
+        if both_cut or _composite(old) == name:
+            return old
+    return full

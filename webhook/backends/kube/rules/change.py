@@ -38,7 +38,8 @@ def frozen_shape(change: Change, context: RuleContext) -> Results:
     """The API server does not allow a change of the groups of a gang. Up to 1.36 their minimums are immutable as well,
     and from 1.37 on their topology and class. To apply such a change, the objects of an existing gang would have to be
     deleted under its pods. A merged gang is one group, and only the sum of its minimums is immutable. From 1.38 on the
-    number of groups that a gang waits for is mutable, so groups can be added and removed.
+    number of groups that a gang waits for is mutable, so groups can be added and removed, but not moved to another
+    gang: a scaling group that stays keeps its cliques and its replicas in the base gang.
 
     Source: k8s.io/api scheduling (immutability by generation), seen with v1.35.4, v1.36.3 and v1.37.0; v1.38.0-beta.0
     (minGroupCount); Grove's GREP-531 rejects these updates.
@@ -53,7 +54,7 @@ def frozen_shape(change: Change, context: RuleContext) -> Results:
         and is_of_1_38(workload_apis(context.settings, context.facts)) is True
         and _has_common_group(change)
     )
-    for what, before, now in _shape(change, spoken, summed=is_merged(settings, spoken) or grows):
+    for what, before, now in _shape(change, spoken, merged=is_merged(settings, spoken), grows=grows):
         if before != now:
             yield Finding(
                 at=_CLIQUES,
@@ -69,12 +70,12 @@ Compared = list[tuple[str, object, object]]
 
 def _has_common_group(change: Change) -> bool:
     """Whether a clique of the set before has the same PodGroups afterwards."""
-    old, new = ({(one.name, one.group and one.group.name) for one in workload.cliques} for workload in change)
+    old, new = ({(member.name, member.group and member.group.name) for member in each.cliques} for each in change)
     return bool(old & new)
 
 
-def _shape(change: Change, spoken: Generation, *, summed: bool) -> Compared:
-    """What is compared of the gangs. `summed`: the groups themselves may differ."""
+def _shape(change: Change, spoken: Generation, *, merged: bool, grows: bool) -> Compared:
+    """What is compared of the gangs. The groups themselves may differ if they are `merged`, or if the gang `grows`."""
     old, new = change
     stay = {member.name for member in old.cliques} & {member.name for member in new.cliques}
     groups = {group.name for group in old.scaling_groups} & {group.name for group in new.scaling_groups}
@@ -83,18 +84,21 @@ def _shape(change: Change, spoken: Generation, *, summed: bool) -> Compared:
         return {member.name: member.min_available for member in workload.cliques if member.name in stay}
 
     found: Compared = []
-    if not summed:
-        found += [
-            ("the cliques", _names(old), _names(new)),
-            ("the scaling groups in the base gang", _base(old), _base(new)),
-        ]
+    if not merged and not grows:
+        found.append(("the cliques", _names(old), _names(new)))
+    if not merged:
+        # A gang that grows may get and lose scaling groups. In one that stays, a PodGroup may have to move between the
+        # base gang and a scaled one, and what a PodGroup is below is immutable.
+        before, now = _base(old), _base(new)
+        compared = groups if grows else before.keys() | now.keys()
+        found.append(("the scaling groups in the base gang", _only(compared, before), _only(compared, now)))
     if spoken is Generation.TREE:
         # In earlier generations a gang with topology has no objects, so nothing is frozen.
         found.append(("the required topology", _topologies(old, stay, groups), _topologies(new, stay, groups)))
     if spoken in CARRIES_CLASS:
         found.append(("the priority class", old.priority_class, new.priority_class))
     if spoken in _FROZEN_MINIMUMS:
-        found += _sums(old, new) if summed else [("the minimums", least(old), least(new))]
+        found += _sums(old, new) if merged else [("the minimums", least(old), least(new))]
     return found
 
 
@@ -110,7 +114,14 @@ def _topologies(workload: PodCliqueSet, cliques: Container[str], groups: Contain
     return {level: found.required for level, found in levels.items() if found is not None and found.required}
 
 
-def _base(workload: PodCliqueSet) -> dict[str, tuple[int, tuple[str, ...]]]:
+_Base = dict[str, tuple[int, tuple[str, ...]]]
+
+
+def _only(groups: Container[str], base: _Base) -> _Base:
+    return {group: value for group, value in base.items() if group in groups}
+
+
+def _base(workload: PodCliqueSet) -> _Base:
     """By scaling group: the number of replicas in the base gang, and the cliques of each. Every other replica is its
     own gang that can be added and removed.
     """
