@@ -22,7 +22,8 @@ class Kind(NamedTuple):
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as `Context`: each call makes one, and a frozen one takes three times as long.
+@dataclass(slots=True)
 class Request:
     """One object to be admitted to the cluster. `object` is None on DELETE, `old` is None on CREATE. `user` is empty
     without a user, as for a manifest in a file. `at` is when the request was received, in UTC; without it no exception

@@ -69,6 +69,9 @@ def outline(error: BaseException) -> str:
 
 def cut_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A structlog processor: cut long texts and replace control characters for terminals."""
+    together = "".join([value for value in line.values() if isinstance(value, str)])
+    if len(together) <= MAX_VALUE_CHARACTERS and together.isprintable():
+        return line
     for key, value in line.items():
         if isinstance(value, str) and (len(value) > MAX_VALUE_CHARACTERS or not value.isprintable()):
             kept = value if len(value) <= MAX_VALUE_CHARACTERS else f"{value[: MAX_VALUE_CHARACTERS - 3]}..."
