@@ -65,6 +65,8 @@ _FACTS = frozenset(
         "PodCliqueScalingGroup",
         "SchedulingShard",
         "TrainingRuntime",
+        # Of Kueue, which copies the templates of a job.
+        "Workload",
     }
 )
 # API groups of Kubernetes without the suffix k8s.io whose kinds have no pods, with a few exceptions.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
+import yaml
 
 from tests.unit.cli.checked_manifests import FINE
 from tests.unit.cli.conftest import Run
@@ -592,3 +594,17 @@ def test_a_placeholder_that_rules_read_is_not_rendered(rollcall: Run, text: str,
     report = _report(rollcall, text)
     said = [*report["objectsNotJudged"], *report["findings"]]
     assert [one["remedy"] for one in said if str(one["field"]).startswith(field) and "envsubst" in one["remedy"]]
+
+
+def test_the_scheduler_in_a_workload_of_kueue_is_that_of_its_job(rollcall: Run, tmp_path: Path) -> None:
+    template = {"spec": {"schedulerName": "volcano", "containers": [{"name": "main", "image": "example.com/main"}]}}
+    manifest = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": "demo", "namespace": "team"},
+        "spec": {"queueName": "queue", "podSets": [{"name": "main", "count": 2, "template": template}]},
+    }
+    (tmp_path / "workload.yaml").write_text(yaml.safe_dump(manifest))
+    answer = rollcall("check", str(tmp_path)).out
+    assert "give the manifests of a workload" in answer
+    assert "WorkloadShape" not in answer
