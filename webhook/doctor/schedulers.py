@@ -45,17 +45,17 @@ _KAI_IMAGE, _ON_KAI = "ghcr.io/kai-scheduler/kai-scheduler/scheduler", configure
 
 
 class Process(NamedTuple):
-    """A Deployment that runs a scheduler: its place, its image's tag, and its number of available replicas."""
+    """A Deployment that runs an image: its place, its image's tag, and its number of available replicas."""
 
     where: str
     tag: str
     available: int
 
 
-def _processes(snapshot: Snapshot, scheduler: str) -> Iterator[Process]:
+def _processes(snapshot: Snapshot, name: re.Pattern[str]) -> Iterator[Process]:
     for raw in snapshot.all(DEPLOYMENTS):
         for image, tag in images(raw):
-            if _IMAGES[scheduler].search(image):
+            if name.search(image):
                 available = integer(mapping(raw.get("status")).get("availableReplicas")) or 0
                 yield Process(f"Deployment {'/'.join(key_of(raw))}", tag, available)
 
@@ -75,7 +75,7 @@ def running(snapshot: Snapshot) -> Symptoms:
     """
     for name, profile in snapshot.settings.profiles.items():
         if name in _IMAGES:
-            found = list(_processes(snapshot, name))
+            found = list(_processes(snapshot, _IMAGES[name]))
             if not found:
                 said = "no Deployment runs its image"
             elif not any(process.available for process in found):
@@ -120,7 +120,7 @@ def version(snapshot: Snapshot) -> Symptoms:
     Source: `Backend.version_problem` of each backend, and the rules that ask for a version.
     """
     for name, profile in snapshot.settings.profiles.items():
-        for process in _processes(snapshot, name) if name in _IMAGES else ():
+        for process in _processes(snapshot, _IMAGES[name]) if name in _IMAGES else ():
             runs = Version.parse(process.tag)
             if runs is not None and (symptom := _contradiction(profile, process, runs)) is not None:
                 yield symptom
@@ -154,7 +154,7 @@ def kai_fixes(snapshot: Snapshot) -> Symptoms:
 
     Source: kai-scheduler/KAI-Scheduler, pull requests 2095, 2096, 2137, 2138, 2146, 2147, 2148, 2152.
     """
-    for process in _processes(snapshot, KAI) if KAI in snapshot.settings.profiles else ():
+    for process in _processes(snapshot, _IMAGES[KAI]) if KAI in snapshot.settings.profiles else ():
         runs = Version.parse(process.tag)
         if runs is not None and runs < KAI_FIXED:
             yield Symptom(
@@ -187,19 +187,16 @@ def volcano_webhook(snapshot: Snapshot) -> Symptoms:
 
     Source: https://github.com/volcano-sh/volcano/security/advisories/GHSA-8wxp-xxp2-rcgx; release notes of v1.15.0.
     """
-    for raw in snapshot.all(DEPLOYMENTS):
-        for image, tag in images(raw):
-            release = Version.parse(tag) if _VOLCANO_WEBHOOK.search(image) else None
-            if release is None:
-                continue
-            if release < (fixed := _BOUNDED_BODIES.get(release[:2], min(_BOUNDED_BODIES.values()))):
-                yield Symptom(
-                    f"Deployment {'/'.join(key_of(raw))}",
-                    f"it runs {release}, which has CVE-2026-44247",
-                    "a pod that sends it one large request has it killed; until it is back, what it must answer for "
-                    "cannot be created",
-                    f"install Volcano {fixed} or newer, or let only the API server connect to it (NetworkPolicy)",
-                )
+    for process in _processes(snapshot, _VOLCANO_WEBHOOK):
+        runs = Version.parse(process.tag)
+        if runs is not None and runs < (fixed := _BOUNDED_BODIES.get(runs[:2], min(_BOUNDED_BODIES.values()))):
+            yield Symptom(
+                process.where,
+                f"it runs {runs}, which has CVE-2026-44247",
+                "a pod that sends it one large request has it killed; until it is back, what it must answer for "
+                "cannot be created",
+                f"install Volcano {fixed} or newer, or let only the API server connect to it (NetworkPolicy)",
+            )
 
 
 def _colocation(scheduler: str) -> Manifest:

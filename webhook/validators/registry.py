@@ -361,59 +361,38 @@ class Outcome:
 _MOST_KEPT = 64
 
 
-class _Call(NamedTuple):
-    """A rule as a run calls it, without the way to its parts."""
-
-    bound: BoundRule
-    rule: Rule
-    subject: Subject
-
-    @classmethod
-    def of(cls, bound: BoundRule) -> _Call:
-        """Returns the call of a rule."""
-        return cls(bound, bound.rule, bound.rule.subject)
-
-
-def _calls(rules: Sequence[BoundRule]) -> Sequence[_Call]:
-    if isinstance(rules, IndexedRules):
-        return rules.calls
-    return [_Call.of(bound) for bound in rules]
-
-
-def _about(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[_Call]:
+def _about(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[BoundRule]:
     """Returns those of `rules` that may find something."""
     if isinstance(rules, IndexedRules):
         return rules.about(uses, mentioned)
-    return [call for call in _calls(rules) if call.bound.rule.may_be_about(uses.keys(), mentioned)]
+    return [bound for bound in rules if bound.rule.may_be_about(uses.keys(), mentioned)]
 
 
 class IndexedRules(tuple[BoundRule, ...]):
     """Rules in the order in which they run, which know those that may find something about an object."""
 
-    calls: Sequence[_Call]
     _capabilities: frozenset[Capability]
     _words: frozenset[str]
     # By the capabilities and words among these that an object uses and mentions. The code of `about` limits it.
-    _about: dict[tuple[frozenset[Capability], frozenset[str]], Sequence[_Call]]
+    _about: dict[tuple[frozenset[Capability], frozenset[str]], Sequence[BoundRule]]
     _of_grove: dict[Action, IndexedRules]
 
     def __new__(cls, rules: Iterable[BoundRule]) -> IndexedRules:
         """Returns the rules with their index."""
         indexed = super().__new__(cls, rules)
-        indexed.calls = [_Call.of(bound) for bound in indexed]
         indexed._capabilities = frozenset(chain.from_iterable(bound.rule.capabilities for bound in indexed))
         indexed._words = frozenset(chain.from_iterable(bound.rule.looks_at for bound in indexed))
         indexed._about, indexed._of_grove = {}, {}
         return indexed
 
-    def about(self, uses: Uses, mentioned: AbstractSet[str]) -> Sequence[_Call]:
+    def about(self, uses: Uses, mentioned: AbstractSet[str]) -> Sequence[BoundRule]:
         """Returns those that may find something about an object with these uses of capabilities, and that mentions
         this.
         """
         used, words = self._capabilities.intersection(uses), self._words.intersection(mentioned)
         about = self._about.get((used, words))
         if about is None:
-            about = [call for call in self.calls if call.bound.rule.may_be_about(used, words)]
+            about = [bound for bound in self if bound.rule.may_be_about(used, words)]
             if len(self._about) >= _MOST_KEPT:
                 self._about.clear()
             self._about[used, words] = about
@@ -442,7 +421,9 @@ def run(
     outcome = Outcome()
     workload, facts, proceed = context.workload, context.facts, context.proceed
     pods: tuple[PodTemplate, ...] | None = None
-    for bound, declared, subject in _about(rules, context.uses, _mentioned(context, workload, pod, old)):
+    for bound in _about(rules, context.uses, _mentioned(context, workload, pod, old)):
+        declared = bound.rule
+        subject = declared.subject
         if proceed is not go_on:
             proceed()
         if subject in _OF_SETS and workload is not None:
@@ -488,14 +469,14 @@ def run_on_opted_in(
     outcome = Outcome()
     facts, proceed = context.facts, context.proceed
     kind = (workload.resource.api.group, workload.resource.api.kind)
-    calls = _calls(rules)
     if workload.has_own_pods:
         mentioned = _with_known(workload.mentions, workload.namespace, context) | {_kind_word(*kind)}
-        calls = _about(rules, _EVERY_USE, mentioned)
-    for bound, declared, subject in calls:
-        of_kind = declared.of_kind
-        if of_kind is not None and of_kind != kind:
+        rules = _about(rules, _EVERY_USE, mentioned)
+    for bound in rules:
+        declared = bound.rule
+        if declared.of_kind is not None and declared.of_kind != kind:
             continue
+        subject = declared.subject
         if subject in OF_OPTED_IN:
             results = declared.check(workload, context)
         elif subject is _OPTED_IN_CHANGE and old is not None:
@@ -526,9 +507,9 @@ def run_each(
 def run_on_object(rules: IndexedRules, context: Context[Any], group: str, judged: StoredObject) -> Outcome:
     """Runs each rule about objects of that kind."""
     outcome = Outcome()
-    for bound, declared, _ in rules.about({}, {_kind_word(group, judged.kind)}):
+    for bound in rules.about({}, {_kind_word(group, judged.kind)}):
         context.proceed()
-        outcome.add(bound, declared.check(judged, context), context.facts)
+        outcome.add(bound, bound.rule.check(judged, context), context.facts)
     return outcome
 
 

@@ -62,14 +62,12 @@ def templates_in(spec: Mapping[str, Any]) -> Iterator[Template]:
 
 def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = None) -> Group:
     """A group from the spec of a PodGroup or CompositePodGroup, or from a template. Raises `Malformed`."""
-    of_1_36 = mapping(mapping(spec.get("podGroupTemplateRef")).get("workload"))
-    reference = mapping(spec.get("workloadRef")) or of_1_36
     return Group(
         composite=composite,
         minimum=minimum_in(spec, composite=composite),
         parent=parent or text(spec.get(PARENT)),
-        workload=text(reference.get("workloadName")),
-        template=text(reference.get("templateName")) or text(reference.get("podGroupTemplateName")),
+        workload=text(_reference_in(spec).get("workloadName")),
+        template=template_in(spec),
         disruption=disruption.read(spec) or Disruption.SINGLE,
         topology=topology_in(spec),
         priority_class=text(spec.get("priorityClassName")),
@@ -77,6 +75,17 @@ def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = N
         preemption=name_text(spec.get("preemptionPolicy")),
         claims=tuple(islice(claims_in(spec), MAX_CLAIMS)),
     )
+
+
+def template_in(spec: Mapping[str, Any]) -> str | None:
+    """The name of the template that a PodGroup or CompositePodGroup names. Raises `Malformed`."""
+    reference = _reference_in(spec)
+    return text(reference.get("templateName")) or text(reference.get("podGroupTemplateName"))
+
+
+def _reference_in(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The reference of a group to its Workload, which has another form in 1.36."""
+    return mapping(spec.get("workloadRef")) or mapping(mapping(spec.get("podGroupTemplateRef")).get("workload"))
 
 
 def minimum_in(spec: Mapping[str, Any], *, composite: bool) -> int | None:

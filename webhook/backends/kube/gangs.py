@@ -11,7 +11,7 @@ from typing import Any
 
 from webhook.backends.inexpressible import inexpressible, refuse_spare_pods, refuse_twins, unknown
 from webhook.backends.kube import claims, disruption, keys
-from webhook.backends.kube.facts import PARENT
+from webhook.backends.kube.facts import PARENT, minimum_in, template_in
 from webhook.backends.kube.generation import (
     CARRIES_CLASS,
     COMPOSITE,
@@ -86,13 +86,13 @@ def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manif
     the Workload is recreated.
     """
     desired = _with_names_of(desired, live)
-    minimums: dict[str, int | None] = {}
-    for group in live:
-        if group["kind"] == "PodGroup":
-            policy = mapping(mapping(group.get("spec")).get("schedulingPolicy"))
-            minimums[group["metadata"]["name"]] = integer(mapping(policy.get("gang")).get("minCount"))
+    minimums = {
+        group["metadata"]["name"]: minimum_in(mapping(group.get("spec")), composite=False)
+        for group in live
+        if group["kind"] == "PodGroup"
+    }
     released = {
-        _template_of(group["spec"]): minimum
+        template_in(group["spec"]) or "": minimum
         for group in desired
         if group["kind"] == "PodGroup" and (minimum := minimums.get(group["metadata"]["name"]))
     }
@@ -132,13 +132,6 @@ def _with_names_of(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Seq
         return {**item, "metadata": metadata, "spec": {**item["spec"], **above}}
 
     return [renamed(item) for item in desired]
-
-
-def _template_of(spec: Mapping[str, Any]) -> str:
-    """The name of the template that a PodGroup of the gang names."""
-    reference = mapping(spec.get("workloadRef")).get("templateName")
-    old = mapping(mapping(spec.get("podGroupTemplateRef")).get("workload")).get("podGroupTemplateName")
-    return text(reference or old) or ""
 
 
 def _released(holder: Manifest, minimums: Mapping[str, int]) -> Manifest:
