@@ -301,6 +301,10 @@ BROKEN: dict[str, list[Case]] = {
             settling(lambda desired, live: [with_metadata(one, labels={}) for one in desired] if live else desired),
             "their metadata",
         ),
+        Case(
+            settling(lambda desired, live: [with_metadata(one, name="x") for one in desired] if live else desired),
+            "their metadata",
+        ),
     ],
     "test_a_released_minimum_keeps_what_it_was": [
         Case(adopting(lambda desired, live: desired), "last positive minimum")

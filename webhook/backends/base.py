@@ -313,8 +313,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
 
     def settle(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
         """`desired`, the objects of a gang, with what its existing objects `live` have decided for the whole gang and
-        cannot change, even the names of objects that are not in `live` if these refer to them. It comes before
-        `adopt`, which sees one object. Raises `Malformed` as `adopt` does.
+        cannot change. It comes before `adopt`, which sees one object. Raises `Malformed` as `adopt` does.
         """
         return list(desired)
 

@@ -47,11 +47,6 @@ def cut_name(full: str, limit: int) -> str:
     return f"{full[: limit - _HASH_CHARACTERS - 1].rstrip('-._')}-{digest}"
 
 
-def end_of_cut_name(name: str) -> str:
-    """What a name that `cut_name` has cut ends in, with any limit: the hash of the whole."""
-    return name[-_HASH_CHARACTERS - 1 :]
-
-
 def is_subdomain(name: str) -> bool:
     """Whether an object can have that name."""
     if len(name) > NAME_LIMIT:

@@ -261,12 +261,8 @@ class GangReconciler:
     async def _wanted(self, planned: Plan, podgang: PodGang) -> list[_Wanted]:
         backend = planned.profile.backend
         stores = [self._stores.of(desired) for desired in planned.objects]
-
-        def existing(objects: Sequence[Manifest]) -> list[Manifest | None]:
-            return [store.objects.get(key_of(desired)) for store, desired in zip(stores, objects, strict=True)]
-
-        settled = backend.settle(planned.objects, [live for live in existing(planned.objects) if live is not None])
-        found = existing(settled)
+        found = [store.objects.get(key_of(desired)) for store, desired in zip(stores, planned.objects, strict=True)]
+        settled = backend.settle(planned.objects, [live for live in found if live is not None])
         present = podgang.present() if None in found else None
         # Without pods on nodes there is nothing to protect: the next pods are a whole gang again.
         whole = any(map(is_restored, found)) and await self._stage(podgang) < Stage.BOUND

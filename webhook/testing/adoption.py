@@ -121,9 +121,9 @@ class AdoptionChecks(Suite):
             raise AssertionError(f"{wrong}; read them with webhook.model.reading") from error
         require(live == asked, "settle changed the live objects", "do not change them")
         require(
-            [_nameless(one) for one in settled] == [_nameless(one) for one in desired],
+            [_specless(one) for one in settled] == [_specless(one) for one in desired],
             "settle changed which kinds of objects the gang has, or their metadata",
-            "return the desired objects in their order, with other values in their spec, or other names",
+            "return the desired objects in their order, with other values in their spec",
         )
 
     @GENERATED
@@ -208,10 +208,9 @@ def _seen(sound: Manifest, harmed: Manifest) -> Manifest:
     return {**harmed, "metadata": metadata | {key: sound["metadata"][key] for key in ("name", "namespace")}}
 
 
-def _nameless(manifest: Manifest) -> Manifest:
-    """Return what identifies an object, without its name."""
-    metadata = {key: value for key, value in manifest["metadata"].items() if key != "name"}
-    return {key: value for key, value in manifest.items() if key != "spec"} | {"metadata": metadata}
+def _specless(manifest: Manifest) -> Manifest:
+    """Return what identifies an object."""
+    return {key: value for key, value in manifest.items() if key != "spec"}
 
 
 def _adopted(backend: Any, desired: Manifest, live: Manifest | None) -> Manifest | None:

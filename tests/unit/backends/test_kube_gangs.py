@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ from webhook.backends.kube.settings import KubeSettings
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import PriorityClass
-from webhook.model.naming import cut_name, is_subdomain
+from webhook.model.naming import is_subdomain
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
 
@@ -338,45 +337,6 @@ def test_no_composite_has_the_name_of_a_pod_group(name: str) -> None:
     assert all(keys.is_composite(one) for one in composites)
     assert not any(keys.is_composite(one) for one in groups)
     assert all(is_subdomain(one) for one in composites | groups)
-
-
-@pytest.mark.parametrize(("members", "top"), [(("demo-0-lead",), "demo-0"), (("demo-0",), "demo-0-root")])
-def test_a_living_tree_keeps_the_names_that_its_groups_refer_to(members: tuple[str, ...], top: str) -> None:
-    """Releases up to 0.14 named the composite over a gang after it, unless a member had that name."""
-    grouped = {"name": "sg-0", "podGroupNames": ["demo-0-wrk"], **constraint("rack")}
-    gang = podgang(*(member(one, 1, 1) for one in members), TWO[1], topologyConstraintGroupConfigs=[grouped])
-    old, names = json.dumps(made(gang, TREE)), {"demo-0.composite": top, "demo-0-sg-0.composite": "demo-0-sg-0"}
-    for now, then in names.items():
-        old = old.replace(f'"{now}"', f'"{then}"')
-    live = json.loads(old)
-    desired = backend().gang_objects(gang, RECORD, ClusterFacts(apis=TREE))
-    # A composite is not found by its new name.
-    settled = backend().settle(desired, [one for one in live if one["kind"] != "CompositePodGroup"])
-    assert [backend().adopt(one, None) for one in settled] == live
-    assert backend().frozen(settled, live) is None
-    assert backend().settle(desired, made(gang, TREE)) == desired
-
-
-@pytest.mark.parametrize("config", ["sg-0", f"{'s' * 40}-0"], ids=["short", "long"])
-@pytest.mark.parametrize("length", [193, 200, 210, 238, 239, 243, 244, 247, 249, 253])
-def test_a_living_tree_keeps_names_that_are_cut_today(length: int, config: str) -> None:
-    """Its composites had ten characters more."""
-    name, configs = "g" * length, (config, f"other-{config}", "empty")
-    grouped = [{"name": each, "podGroupNames": [f"wrk-{each}"], **constraint("rack")} for each in configs]
-    members = [member(f"wrk-{each}", 1, 1) for each in configs]
-    gang = podgang(member("lead", 1, 1), *members, name=name, topologyConstraintGroupConfigs=grouped)
-    names = {keys.root(name): cut_name(name, 253)}
-    names |= {keys.composite(name, each): cut_name(f"{name}-{each}", 253) for each in configs}
-    desired = backend().gang_objects(gang, RECORD, ClusterFacts(apis=TREE))
-    old = json.dumps(desired)
-    for now, then in names.items():
-        old = old.replace(f'"{now}"', f'"{then}"')
-    live = json.loads(old)
-    assert backend().settle(desired, [each for each in live if each["kind"] != "CompositePodGroup"]) == live
-    # A composite without PodGroups may get another name. The others keep theirs.
-    settled = backend().settle(desired, [each for each in live if each["metadata"]["name"] in {"lead", "wrk-empty"}])
-    assert [each["metadata"]["name"] for each in settled][1] == names[keys.root(name)]
-    assert settled[4] == live[4]
 
 
 @pytest.mark.parametrize(("apis", "config"), [(TREE, {}), (V1BETA1, {}), (V1ALPHA2, {}), (V1ALPHA2, {"flat": "allow"})])

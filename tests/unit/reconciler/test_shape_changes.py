@@ -24,7 +24,6 @@ from tests.unit.reconciler.running_reconciler import (
     put_gang,
     running,
     sample,
-    settled,
     workload,
     world,
 )
@@ -196,8 +195,7 @@ class Trees(WritableWorld):
         plural, name = request.url.path.rsplit("/", 2)[1:]
         action = "try" if "dryRun" in request.url.params else {"PATCH": "apply", "DELETE": "delete"}[request.method]
         change = f"{action} {plural} {name}"
-        if not request.url.params.get("fieldManager", "").endswith("-given-back"):
-            self.changes.append(change)
+        self.changes.append(change)
         return httpx.Response(422, json=failure(422, "not so")) if self.refusing(change) else None
 
     def live(self, kind: str) -> dict[str, dict[str, Any]]:
@@ -292,41 +290,12 @@ async def test_a_group_of_another_gang_is_not_written_again_and_again(stays: boo
         assert parents == {"demo-0.composite"}
 
 
-def _named_as_up_to_0_14(cluster: Trees) -> None:
-    for one in (*cluster.live("CompositePodGroup").values(), *cluster.live("PodGroup").values()):
-        if "Composite" in one["kind"]:
-            one["metadata"]["name"] = "demo-0"
-        else:
-            one["spec"]["parentCompositePodGroupName"] = "demo-0"
-
-
-async def test_a_living_tree_keeps_the_names_of_its_composites_and_grows() -> None:
-    """Releases up to 0.14 gave composites the name of the gang, which a PodGroup may have as well."""
-    cluster = Trees()
-    async with running(cluster, settings=KUBE) as found:
-        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
-    _named_as_up_to_0_14(cluster)
-    before = cluster.uids
-    async with running(cluster, settings=KUBE) as found:
-        await settled(found)
-        assert cluster.uids == before
-        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
-        await until(lambda: len(cluster.live("PodGroup")) == 3 and found.idle)
-        assert list(cluster.live("CompositePodGroup")) == ["demo-0"]
-        parents = {one["spec"]["parentCompositePodGroupName"] for one in cluster.live("PodGroup").values()}
-        assert (parents, cluster.wholes[1], cluster.events) == ({"demo-0"}, 3, [])
-
-
-async def test_a_tree_with_an_earlier_name_waits_with_the_gates_after_a_raise() -> None:
-    """The composite with the number of groups is raised under the name that it has."""
+async def test_a_tree_waits_with_the_gates_after_a_raise() -> None:
     cluster = Trees()
     settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False, gate=True)
     put_pods(cluster, *(pod(f"{member}{index}", clique=f"demo-0-{member}") for member in "ab" for index in (0, 1)))
     async with running(cluster, settings=settings) as reconciler:
         await until(lambda: len(cluster.live("PodGroup")) == 2 and reconciler.idle)
-    _named_as_up_to_0_14(cluster)
-    async with running(cluster, settings=settings) as reconciler:
-        await settled(reconciler)
         opened, loop = Opened(cluster), asyncio.get_running_loop()
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
         cluster.put(CLIQUES, pod_clique("demo-0-c"))
@@ -334,48 +303,8 @@ async def test_a_tree_with_an_earlier_name_waits_with_the_gates_after_a_raise() 
         await until(lambda: len(cluster.live("PodGroup")) == 3)
         raised = loop.time()
         await until(lambda: sorted(opened.order) == ["r", "s"])
-        assert "rollcall.dev/raised" in cluster.live("CompositePodGroup")["demo-0"]["metadata"]["annotations"]
+        assert "rollcall.dev/raised" in cluster.live("CompositePodGroup")["demo-0.composite"]["metadata"]["annotations"]
         assert SILENT_SECONDS - 1 < loop.time() - raised < SILENT_SECONDS + 2
-
-
-async def test_the_time_of_a_raise_is_there_if_only_the_second_field_manager_has_written_it() -> None:
-    """A PodGang owns its objects again, and the process dies between the two writes of one of them."""
-    cluster = Trees()
-    async with running(cluster, settings=KUBE) as reconciler:
-        await until(lambda: len(cluster.live("PodGroup")) == 2 and reconciler.idle)
-    for kind in PLURALS:
-        for live in cluster.live(kind).values():
-            live["metadata"]["annotations"]["rollcall.dev/given-back"] = "true"
-
-    def first_only(request: httpx.Request) -> httpx.Response | None:
-        params = request.url.params
-        rehearsed, second = "dryRun" in params, params.get("fieldManager", "").endswith("-given-back")
-        group = request.method == "PATCH" and "/podgroups/" in request.url.path
-        return httpx.Response(500, json=failure(500, "no")) if group and not rehearsed and not second else None
-
-    async with running(cluster, settings=KUBE) as reconciler:
-        await settled(reconciler)
-        cluster.answering = first_only
-        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=3))
-
-        def raised() -> list[dict[str, Any]]:
-            groups = cluster.live("PodGroup").values()
-            return [group for group in groups if group["spec"]["schedulingPolicy"]["gang"]["minCount"] == 3]
-
-        await until(lambda: bool(raised()))
-    assert all("rollcall.dev/raised" in group["metadata"]["annotations"] for group in raised())
-
-
-async def test_no_composite_of_an_earlier_name_is_left_when_a_tree_is_made_again() -> None:
-    cluster = Trees()
-    async with running(cluster, settings=KUBE) as found:
-        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
-    _named_as_up_to_0_14(cluster)
-    for name in list(cluster.live("PodGroup")):
-        cluster.remove(f"{BETA}/podgroups", "team-a", name)
-    async with running(cluster, settings=KUBE) as found:
-        await until(lambda: len(cluster.live("PodGroup")) == 2 and found.idle)
-        assert list(cluster.live("CompositePodGroup")) == ["demo-0.composite"]
 
 
 async def test_a_tree_whose_workload_was_deleted_by_a_leader_that_died_keeps_released_minimums() -> None:

@@ -81,11 +81,9 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
 
 
 def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
-    """`desired` with the disruption mode of the gang's existing groups, and the names of their composites. In the
-    Workload a member that Grove has released has the minimum of its PodGroup as a negative number, which counts where
-    the Workload is recreated.
+    """`desired` with the disruption mode of the gang's existing groups. In the Workload a member that Grove has
+    released has the minimum of its PodGroup as a negative number, which counts where the Workload is recreated.
     """
-    desired = _with_names_of(desired, live)
     minimums = {
         group["metadata"]["name"]: minimum_in(mapping(group.get("spec")), composite=False)
         for group in live
@@ -100,38 +98,6 @@ def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manif
         {**item, "spec": _released(item["spec"], released)} if item["kind"] == "Workload" else item
         for item in disruption.settled(desired, live)
     ]
-
-
-def _with_names_of(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Sequence[Manifest]:
-    """`desired` with the names that releases up to 0.14 gave composites, if existing PodGroups name such a composite:
-    the name of what is above a PodGroup is immutable.
-    """
-    groups = {group["metadata"]["name"]: group for group in desired if group["kind"] == "PodGroup"}
-    # The names that the existing PodGroups below a composite state, by its new name.
-    stated: dict[str, list[str]] = {}
-    for live_group in live:
-        group = groups.get(live_group["metadata"]["name"]) if live_group["kind"] == "PodGroup" else None
-        parent = text(mapping(live_group.get("spec")).get(PARENT))
-        if group is not None and parent is not None and not keys.is_composite(parent) and PARENT in group["spec"]:
-            stated.setdefault(group["spec"][PARENT], []).append(parent)
-    if not stated:
-        return desired
-    podgang = next(item["metadata"]["name"] for item in desired if item["kind"] == "Workload")
-    names = {
-        name: keys.composite_up_to_0_14(name, stated.get(name, ()))
-        if PARENT in item["spec"]
-        else keys.root_up_to_0_14(podgang, groups)
-        for item in desired
-        if item["kind"] == COMPOSITE.kind and (name := item["metadata"]["name"])
-    }
-
-    def renamed(item: Manifest) -> Manifest:
-        name, parent = item["metadata"]["name"], item["spec"].get(PARENT)
-        metadata = {**item["metadata"], "name": names[name]} if item["kind"] == COMPOSITE.kind else item["metadata"]
-        above = {} if parent is None else {PARENT: names[parent]}
-        return {**item, "metadata": metadata, "spec": {**item["spec"], **above}}
-
-    return [renamed(item) for item in desired]
 
 
 def _released(holder: Manifest, minimums: Mapping[str, int]) -> Manifest:

@@ -6,11 +6,11 @@ name, with and without trees, so switching `hierarchical` changes no name.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 
 from webhook.backends.kube.generation import COMPOSITE as COMPOSITE_KIND
 from webhook.backends.kube.generation import GROUP, Generation
-from webhook.model.naming import cut_name, end_of_cut_name, label_name, pod_group_name
+from webhook.model.naming import cut_name, label_name, pod_group_name
 from webhook.model.stored_object import Judged
 from webhook.model.users import CONTROLLER_MANAGER, JOB_CONTROLLER
 
@@ -77,21 +77,3 @@ def _composite(name: str) -> str:
 def is_composite(name: str) -> bool:
     """Whether Rollcall gives this name to composites, and to no PodGroup."""
     return name.endswith(COMPOSITE)
-
-
-def root_up_to_0_14(podgang: str, groups: Container[str]) -> str:
-    """The name that releases up to 0.14 gave the composite over the whole gang, beside these PodGroups of it."""
-    name = workload(podgang)
-    return cut_name(f"{podgang}-{ROOT}", OBJECT_LIMIT) if name in groups else name
-
-
-def composite_up_to_0_14(name: str, above: Iterable[str]) -> str:
-    """The name that releases up to 0.14 gave `name`, a composite below the root. `above` are the names that existing
-    PodGroups below it state: of a name that was cut, the old one, which had ten characters more, cannot be computed.
-    """
-    full = name.removesuffix(COMPOSITE)
-    for old in above:
-        both_cut = len(old) > _ROOM and end_of_cut_name(old) == end_of_cut_name(full)
-        if both_cut or _composite(old) == name:
-            return old
-    return full
