@@ -1,4 +1,4 @@
-"""Who owns the gang objects of a living set: the take-over of what the release 0.1.0 wrote, and when objects go."""
+"""When the gang objects of a living set go."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from uuid import uuid4
 import pytest
 
 from tests.e2e.conftest import KOORDINATOR
-from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Nodes, PlayNext, Reconcilers, Rollcall, Scheduler
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.fixture_types import Grove, PlayNext, Reconcilers, Rollcall
 from tests.e2e.kube_configuration import configuration
-from tests.e2e.living_sets import PODS, anchor_and_tail, delete_a_pod_of_each_gang, until_alive, until_bound
+from tests.e2e.living_sets import anchor_and_tail
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.stored_gangs import StoredGangs
 
 CONFIGURATIONS = {"kube": configuration(), "koordinator": KOORDINATOR}
-SET = {("PodCliqueSet", "demo")}
 Leading = Callable[[str], ReconcilerProcess]
 
 
@@ -32,49 +31,6 @@ def leading(plane: ControlPlane, rollcall: Rollcall, reconciler: Reconcilers) ->
         return started
 
     return start
-
-
-@pytest.mark.parametrize("name", ["kube", pytest.param("koordinator", marks=pytest.mark.soak)])
-def test_gangs_that_the_first_release_wrote_are_taken_over_while_they_live(
-    plane: ControlPlane,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    leading: Leading,
-    namespace: str,
-    nodes: Nodes,
-    grove: Grove,
-    play_next: PlayNext,
-    name: str,
-) -> None:
-    scheduler(plane, name)
-    nodes(2, cpu=PODS)
-    rollcall(plane, CONFIGURATIONS[name])
-    stored, workload = StoredGangs(plane, name, namespace), anchor_and_tail("demo", namespace)
-    old = grove(workload).create()
-    stored.write_as_released(old)
-    until_alive([old])
-    before, pods = stored.objects(), old.pods()
-    assert stored.controllers() == {("PodGang", "demo-0"), ("PodGang", "demo-0-decode-0")}
-
-    started = leading(name)
-    eventually(lambda: stored.controllers() == SET, "the set controls all objects")
-    started.until_settled()
-    now = stored.objects()
-    assert identities(now) == identities(before)
-    assert all(len(one["metadata"]["ownerReferences"]) == 1 for one in now.values())
-    assert old.pods() == pods
-
-    # Then Grove is upgraded.
-    made = play_next(workload).migrate()
-    delete_a_pod_of_each_gang(made)
-    until_bound([made], PODS)
-    started.until_settled()
-    assert identities(stored.objects()) == identities(before)
-
-
-def identities(objects: dict[str, Manifest]) -> dict[str, tuple[str, Manifest]]:
-    """The uid and spec of each object."""
-    return {name: (one["metadata"]["uid"], one["spec"]) for name, one in objects.items()}
 
 
 def test_objects_of_a_gang_that_was_scaled_in_go_also_if_the_reconciler_was_stopped(

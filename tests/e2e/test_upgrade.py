@@ -1,14 +1,10 @@
-"""The upgrade from the previous release, the rollback, and the uninstallation, during admissions of which
-none is lost.
-"""
+"""The uninstallation, and another place for the reconciler, during admissions of which none is lost."""
 
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import RECONCILER, ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
@@ -22,9 +18,6 @@ from tests.e2e.workloads import two_cliques
 from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE
 from webhook.installation.names import RECONCILER as OWN_ACCOUNT
 
-PREVIOUS = Path(__file__).parent / "releases" / "0.1.0"
-URL_THEN = "https://127.0.0.1:8443"
-
 
 class Admissions:
     """Creates sets one after the other until it is closed, and records each result."""
@@ -36,7 +29,6 @@ class Admissions:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.done = 0
-        self.recorded = 0
         self.refused: list[str] = []
 
     def __enter__(self) -> Admissions:
@@ -53,81 +45,12 @@ class Admissions:
             answer = self._client.post(self._path, params={"dryRun": "All"}, json=self._workload)
             if answer.is_error:
                 self.refused.append(answer.text)
-            else:
-                self.recorded += "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {})
             self.done += 1
 
     def some_more(self) -> None:
         """Wait for another twenty."""
         goal = self.done + 20
         eventually(lambda: self.done >= goal, "admissions go on")
-
-
-def previous(server: RollcallServer, name: str) -> str:
-    """What the previous release printed, for this server: its address, and its authority as `--ca` put it there."""
-    found = list(yaml.safe_load_all((PREVIOUS / name).read_text().replace(URL_THEN, server.url)))
-    (bundle,) = {
-        hook["clientConfig"]["caBundle"] for one in yaml.safe_load_all(server.manifests()) for hook in one["webhooks"]
-    }
-    for one in found:
-        for hook in one.get("webhooks", ()):
-            hook["clientConfig"]["caBundle"] = bundle
-    text: str = yaml.safe_dump_all(found)
-    return text
-
-
-def hooks(plane: ControlPlane) -> dict[str, Manifest]:
-    kinds = {"mutatingwebhookconfiguration": "m-rollcall", "validatingwebhookconfiguration": "v-rollcall"}
-    return {hook["name"]: hook for kind, name in kinds.items() for hook in plane.get(kind, name)["webhooks"]}
-
-
-@pytest.mark.long
-def test_an_upgrade_and_a_rollback_lose_no_admission_and_leave_no_objects(
-    plane: ControlPlane, rollcall: Rollcall, namespace: str
-) -> None:
-    server = rollcall(plane, yaml.safe_load((PREVIOUS / "configuration.yaml").read_text()))
-    server.unregister()
-    earlier = roles(plane)
-
-    def applied(*texts: str) -> None:
-        for text in texts:
-            plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=text, check=True)
-
-    of_today = new_rights(server), server.manifests()
-    of_then = previous(server, "rights.yaml"), previous(server, "webhooks.yaml")
-    applied(*of_then)
-    then = hooks(plane)
-    assert any("not-ours" in str(hook) for hook in then.values())
-    eventually(lambda: recorded(plane, namespace), "the API server asks")
-    with Admissions(plane, namespace) as admissions:
-        admissions.some_more()
-        # Rights first, then who is asked.
-        applied(*of_today)
-        admissions.some_more()
-        assert not any("not-ours" in str(hook) for hook in hooks(plane).values())
-        # And back: who is asked first.
-        applied(*reversed(of_then))
-        admissions.some_more()
-        assert hooks(plane) == then
-        applied(*of_today)
-        admissions.some_more()
-    assert admissions.refused == []
-    assert admissions.recorded == admissions.done
-    assert admissions.done >= 80
-    kinds = ("clusterrole", "clusterrolebinding")
-    ours = {f"{kind}.rbac.authorization.k8s.io/rollcall-{name}" for kind in kinds for name in ("serve", "reconcile")}
-    assert roles(plane) == earlier | ours
-
-
-def roles(plane: ControlPlane) -> set[str]:
-    """The names of all cluster-wide roles and bindings; other tests have left theirs."""
-    return set(plane.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name", check=True).out.split())
-
-
-def recorded(plane: ControlPlane, namespace: str) -> bool:
-    path = f"/apis/grove.io/v1alpha1/namespaces/{namespace}/podcliquesets"
-    answer = plane.http.post(path, params={"dryRun": "All"}, json=two_cliques("probe", namespace))
-    return "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {})
 
 
 def new_rights(server: RollcallServer) -> str:

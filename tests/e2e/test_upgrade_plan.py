@@ -11,7 +11,6 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Leader, PlayNext, Rollcall
 from tests.e2e.gang_commands import pod_groups
 from tests.e2e.grove_operator import Played
-from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import ran
 from tests.e2e.workloads import two_cliques
@@ -29,9 +28,7 @@ def patch(plane: ControlPlane, path: str, change: Manifest) -> None:
 
 
 def control(plane: ControlPlane, made: Played, owner: Manifest, api_version: str) -> None:
-    """Have an object control the gang's objects: the PodGang as Rollcall 0.3.0 writes it, or the PodCliqueSet as later
-    releases do.
-    """
+    """Have an object control the gang's objects."""
     reference = {
         "apiVersion": api_version,
         "kind": owner["kind"],
@@ -72,33 +69,27 @@ def test_the_plan_says_what_the_migration_does(
 ) -> None:
     rollcall(plane, KOORDINATOR)
     running = leader(KOORDINATOR)
-    old, kept, groves = (grove(two_cliques(name, namespace)).create() for name in ("old", "kept", "groves"))
+    kept, groves = (grove(two_cliques(name, namespace)).create() for name in ("kept", "groves"))
     empty = grove(two_cliques("empty", namespace)).create_podgangs()
     running.until_settled()
     running.close()
-    control(plane, old, {"kind": "PodGang", **old.podgang("old-0")}, "scheduler.grove.io/v1alpha1")
     control(plane, kept, {"kind": "PodCliqueSet", **kept.workload}, "grove.io/v1alpha1")
     patch(
         plane, f"{groves.path('podgangs')}/groves-0", {"metadata": {"labels": {"grove.io/scheduler-name": "volcano"}}}
     )
-    plan = said(plane, running, "--to", "grove=v0.1.0-alpha.13", "--to", "kubernetes=1.37", code=1)
+    plan = said(plane, running, "--to", "grove=v0.1.0-alpha.13", "--to", "kubernetes=1.37", code=0)
     assert outcomes(plan, namespace) == {
-        "old-0": ("would be stranded", "grove/podgangs-deleted"),
         "kept-0": ("continues", "grove/podgangs-replaced"),
         "groves-0": ("must be re-created", "grove/own-backend"),
         "empty-0": ("unknown", "grove/scaled-to-zero"),
     }
-    products = [one["product"] for one in plan["order"]]
-    assert (products[0], products[-1]) == ("rollcall", "grove")
+    assert plan["order"][-1]["product"] == "grove"
 
     for made in (groves, empty):
         plane.kubectl("delete", "podcliqueset", made.name, "-n", namespace, check=True)
-    before = {name: uids(plane, namespace, f"{name}-0") for name in ("old", "kept")}
-    for name in ("old", "kept"):
-        play_next(two_cliques(name, namespace)).migrate()
-    eventually(lambda: not uids(plane, namespace, "old-0"), "the objects went with the old PodGang")
-    assert uids(plane, namespace, "kept-0") == before["kept"] != set()
-    assert before["old"] != set()
+    before = uids(plane, namespace, "kept-0")
+    play_next(two_cliques("kept", namespace)).migrate()
+    assert uids(plane, namespace, "kept-0") == before != set()
 
     migrated = said(plane, running, "--to", "grove=v0.1.0-alpha.13", code=0)
     assert {one["outcome"] for one in migrated["gangs"] if one["namespace"] == namespace} == {"continues"}

@@ -136,9 +136,6 @@ class Backend(GangScheduler, ABC, Generic[S]):
     wake: ClassVar[Wake | None] = None
     # The systems whose gang memberships on a pod this scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: ClassVar[frozenset[str]] = frozenset()
-    # Whether its gang objects have immutable fields that releases up to 0.3.0 do not send: the API server would refuse
-    # their writes. Before such a release takes them over, a second field manager keeps these fields.
-    has_new_frozen_fields: ClassVar[bool] = False
     # The users of the scheduler and its own controllers, if its charts are installed with their defaults. Gang objects
     # written by these users are not judged. Objects written by other controllers are judged.
     controllers: ClassVar[tuple[str, ...]] = ()

@@ -9,7 +9,6 @@ import typer
 
 from webhook.cli.options import (
     CONTEXT_OR_ALL,
-    DryRun,
     Format,
     InstalledConfiguration,
     Kubeconfig,
@@ -213,64 +212,6 @@ def remedy(
     code = asyncio.run(_remedy(settings_there(config, access), access, space, name, dry_run=dry_run))
     if code:
         raise typer.Exit(code)
-
-
-@gangs_app.command(name="give-back")
-def give_back(
-    *,
-    config: InstalledConfiguration = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
-    dry_run: DryRun = False,
-) -> None:
-    """Prepare the way back to a release up to 0.3.0: make each PodGang the owner of its gang objects again.
-
-    From 0.4.0 on the PodCliqueSet owns them, and an earlier release leaves alone what it does not own. Gangs go on
-    running, and no pod is changed. Run it just before the earlier release is installed: a gang that starts later
-    belongs to its PodCliqueSet. Rollcall takes the objects over again when the annotation `rollcall.dev/given-back` is
-    removed from them, which the earlier release does.
-
-    A gang whose PodGang Grove has renamed cannot go back, because the earlier release would make objects under the new
-    name. It is listed, and has to be recreated. So is a gang whose objects cannot be written now.
-
-    Exit code 1 if a gang cannot go back, 3 if the objects of a gang wait for another system or the cluster could not be
-    read.
-
-    **Examples**
-
-    - `rollcall gangs give-back --config rollcall.yaml --dry-run`
-    """
-    from webhook.cli.connection import connected, known_settings_there
-    from webhook.errors import FactsUnavailable
-    from webhook.reconciler.run import Reconciler
-    from webhook.reconciler.single_pass import reconcile_once
-    from webhook.telemetry.logs import configure
-
-    configure()
-    access = connected(kubeconfig, context)
-    reconciler = Reconciler(known_settings_there(config, access), access, dry_run=dry_run, give_back=True)
-    stuck: FactsUnavailable | None = None
-    try:
-        asyncio.run(reconcile_once(reconciler))
-    except FactsUnavailable as error:
-        # The other gangs are given back.
-        stuck = error
-    left = [] if dry_run else reconciler.following.podgangs.owned_by_sets()
-    for podgang in left:
-        typer.echo(
-            f"PodGang {podgang.namespace}/{podgang.name}: its objects still belong to its PodCliqueSet; "
-            "`rollcall gangs` says why they are not written"
-        )
-    renamed = reconciler.following.podgangs.renamed()
-    for podgang in renamed:
-        typer.echo(
-            f"PodGang {podgang.namespace}/{podgang.name}: its objects are named {podgang.gang}; recreate its "
-            f"PodCliqueSet {podgang.owner.name} once the earlier release runs"
-        )
-    if stuck is not None:
-        raise stuck
-    if left or renamed:
-        raise typer.Exit(REFUSED)
 
 
 async def _ungate(access: Access, namespace: str | None, names: list[str] | None, *, dry_run: bool) -> int:

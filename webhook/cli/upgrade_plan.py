@@ -10,7 +10,7 @@ import typer
 
 from webhook.cli.connection import connected, known_settings_there
 from webhook.cli.options import Format, InstalledConfiguration, Kubeconfig, KubeContext, Output, console
-from webhook.cli.output import CLEAN, REFUSED, as_json_text
+from webhook.cli.output import as_json_text
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
@@ -23,7 +23,7 @@ Targets = Annotated[
     typer.Option(
         "--to",
         metavar="PRODUCT=VERSION",
-        help="What is to be upgraded, and to which version: grove, kai, koordinator, kubernetes, rollcall or volcano. "
+        help="What is to be upgraded, and to which version: grove, kai, koordinator, kubernetes or volcano. "
         "Repeatable.",
         show_default=False,
     ),
@@ -48,15 +48,14 @@ def upgrade_plan(
     context: KubeContext = None,
     output: Output = Format.TEXT,
 ) -> None:
-    """Show what an upgrade of Grove, Kubernetes, a scheduler or Rollcall means for the living gangs of a cluster, and
-    what to do before, in which order.
+    """Show what an upgrade of Grove, Kubernetes or a scheduler means for the living gangs of a cluster, and what to do
+    before, in which order.
 
-    Reads the cluster with your own rights and writes nothing. A gang continues, must be re-created, would be stranded
-    (it runs on, and its first replaced pod is never scheduled), or it is unknown, with the reason. Without `--config`
-    it uses the configuration that is installed in `rollcall-system`. A version without a patch number is the first of
-    its series: `kai=0.17` is 0.17.0.
+    Reads the cluster with your own rights and writes nothing. A gang continues or must be re-created, or it is unknown,
+    with the reason. Without `--config` it uses the configuration that is installed in `rollcall-system`. A version
+    without a patch number is the first of its series: `kai=0.17` is 0.17.0.
 
-    Exit code 1 if a gang would be stranded, 3 if the cluster cannot be read.
+    Exit code 3 if the cluster cannot be read.
 
     **Examples**
 
@@ -78,7 +77,6 @@ def upgrade_plan(
         from webhook.cli.upgrade_text import print_plan
 
         print_plan(found, console())
-    raise typer.Exit(REFUSED if found.strands else CLEAN)
 
 
 def _targets(written: Iterable[str]) -> dict[Product, Release]:

@@ -20,7 +20,6 @@ _STYLES = {
     Outcome.CONTINUES: "green",
     Outcome.UNKNOWN: "cyan",
     Outcome.RECREATE: "yellow",
-    Outcome.STRANDED: "bold red",
 }
 
 

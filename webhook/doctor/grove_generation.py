@@ -10,66 +10,24 @@ from collections.abc import Iterator
 
 from webhook.backends.lpx.backend import LpxBackend
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
-from webhook.doctor.deployments import images
-from webhook.doctor.examples import configured, deployment, installed, pod_clique_set, served, thing
+from webhook.doctor.examples import configured, installed, pod_clique_set, served, thing
 from webhook.doctor.grove_operator import unseen
-from webhook.doctor.parts import DEPLOYMENTS, POD_CLIQUE_SETS, POD_GANGS, gang_objects
+from webhook.doctor.parts import POD_CLIQUE_SETS, POD_GANGS, gang_objects
 from webhook.doctor.snapshot import Snapshot
 from webhook.gangs.writers import Writer
-from webhook.installation.names import NAMESPACE, RECONCILER, SERVER
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.keys import ObjectKey
 from webhook.model.pod_gang_map import POD_GANG_MAPS
-from webhook.model.projections import key_of, labels_of, name_of
+from webhook.model.projections import key_of, labels_of
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.version import Version
 from webhook.model.workloads.podgang import controller_in, is_pod_clique_set
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 _MAPS = POD_GANG_MAPS.resource.api
-# The first release of Rollcall whose gang objects outlive the PodGang that Grove deletes.
-_SINCE = Version(0, 4)
 # How many of several similar objects are named.
 _NAMED = 5
-
-
-def _serves_maps(snapshot: Snapshot) -> bool:
-    return any((api.group, api.kind) == (_MAPS.group, _MAPS.kind) for api in snapshot.served())
-
-
-def _rollcall(tag: str) -> Manifest:
-    return deployment(RECONCILER, f"registry.example.com/rollcall:{tag}", NAMESPACE)
-
-
-@check(
-    "grove/podgangmaps",
-    passes=lambda: installed(_rollcall("v0.4.0"), apis=served(_MAPS)),
-    fails=lambda: installed(_rollcall("v0.3.0"), apis=served(_MAPS)),
-)
-def pod_gang_maps(snapshot: Snapshot) -> Symptoms:
-    """If Grove serves PodGangMaps (v0.1.0-alpha.12 and later), the release of Rollcall that runs knows them: 0.4.0 or
-    later. That Grove renames the PodGangs of living sets and deletes the old ones, and the gang objects of earlier
-    releases are deleted with these. The release is read from the tags of the images; other tags are not judged.
-
-    Source: ai-dynamo/grove, pull request 778.
-    """
-    if not _serves_maps(snapshot):
-        return
-    for raw in snapshot.all(DEPLOYMENTS):
-        if key_of(raw)[0] != snapshot.namespace or name_of(raw) not in {SERVER, RECONCILER}:
-            continue
-        for _, tag in images(raw):
-            runs = Version.parse(tag)
-            if runs is not None and runs < _SINCE:
-                yield Symptom(
-                    f"Deployment {snapshot.namespace}/{name_of(raw)}",
-                    f"its image has the tag {tag}, and the cluster serves {_MAPS}",
-                    "when Grove renames a PodGang, this release loses the gang's objects: the first pod that is "
-                    "replaced is never scheduled",
-                    f"upgrade Rollcall to {_SINCE} or later",
-                )
 
 
 def _migrating() -> Manifest:
@@ -113,47 +71,9 @@ def _pod_group(name: str, owner_kind: str, owner_group: str) -> Manifest:
 
 
 def _objects(snapshot: Snapshot) -> Iterator[Manifest]:
-    """The gang objects that Rollcall wrote, each once. A kind may be served in several versions."""
-    seen = set[tuple[str, str, ObjectKey]]()
+    """The gang objects that Rollcall wrote. A kind may be served in several versions."""
     for part in gang_objects(snapshot.settings):
-        api = part.resource.api
-        for raw in snapshot.all(part):
-            identity = (api.group, api.kind, key_of(raw))
-            if identity not in seen:
-                seen.add(identity)
-                yield raw
-
-
-def _is_of_a_pod_gang(raw: Manifest) -> bool:
-    owner = controller_in(mapping(raw.get("metadata")))
-    return owner is not None and (owner.group, owner.kind) == (grove.SCHEDULER_GROUP, "PodGang")
-
-
-@check(
-    "grove/ownership",
-    level=Level.WARNING,
-    passes=lambda: installed(_pod_group("demo-0-worker", "PodCliqueSet", grove.GROUP)),
-    fails=lambda: installed(_pod_group("demo-0-worker", "PodGang", grove.SCHEDULER_GROUP)),
-)
-def ownership(snapshot: Snapshot) -> Symptoms:
-    """No gang object is still controlled by its PodGang, as those of Rollcall up to 0.3.0 are: Grove deletes the
-    PodGang when it migrates to PodGangMaps, and such objects are deleted with it. The running reconciler takes them
-    over while their gangs live; no pod is touched.
-
-    Source: ai-dynamo/grove, pull request 778; Kubernetes' garbage collector (ownerReferences).
-    """
-    by_namespace = Counter(key_of(raw)[0] for raw in _objects(snapshot) if _is_of_a_pod_gang(raw))
-    for where, number in sorted(by_namespace.items()):
-        yield Symptom(
-            f"Namespace {where}",
-            f"gang objects that are still controlled by a PodGang: {number}",
-            "Grove deletes PodGangs when it migrates, and these objects with them: pods that are replaced would wait "
-            "for ever",
-            "stop Grove's operator until the reconciler has taken them over"
-            if _serves_maps(snapshot)
-            else "do not upgrade Grove to v0.1.0-alpha.12 or later before the reconciler has taken them over; it does "
-            "so within a minute, else read its log",
-        )
+        yield from snapshot.all(part)
 
 
 def _pod_gang(name: str, scheduler: str) -> Manifest:

@@ -102,14 +102,11 @@ class ClusterView:
         all_changed: Callable[[], Awaitable[None]] | None = None,
         read: Callable[[], None] = lambda: None,
         pod_ended: Callable[[PodEnd], None] | None = None,
-        give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
         writes: bool = False,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """With `give_back` PodGangs are to own their gang objects again. With `writes` its client is for thousands of
-        writes.
-        """
+        """With `writes` its client is for thousands of writes."""
         self.client = Client(access, transport, pooled=writes, clock=clock)
         self._settings = settings
         self._clock = clock
@@ -157,7 +154,7 @@ class ClusterView:
         self._workloads = StoredWorkloads(
             self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read, clock=clock
         )
-        self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
+        self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads)
         self.opted_in = OptedInGangs(
             self.client, settings, self._gangs_changed, self._pods_changed, read, pod_ended, clock=clock
         )

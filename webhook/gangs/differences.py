@@ -96,25 +96,14 @@ def left_behind(live: Manifest, podgang: PodGang) -> bool:
     it.
     """
     controller = controller_in(live["metadata"])
-    if controller is None or controller.uid in podgang.owners or orphaned(live, podgang):
+    if controller is None or controller.uid in podgang.owners:
         return False
-    names = {podgang.owner[:3], podgang.reference[:3], podgang.reference._replace(name=podgang.gang)[:3]}
-    return controller[:3] in names
-
-
-def orphaned(live: Manifest, podgang: PodGang) -> bool:
-    """Whether the object belongs to a PodGang that Grove has renamed to `podgang`, and pods on nodes need it. The
-    garbage collector deletes it unless it gets another owner.
-    """
-    controller = controller_in(live["metadata"])
-    renamed = podgang.settled and podgang.gang != podgang.name
-    former = podgang.reference._replace(name=podgang.gang)
-    return renamed and _is_managed(live) and controller is not None and controller[:3] == former[:3]
+    return controller[:3] in {podgang.owner[:3], podgang.reference[:3]}
 
 
 def other_owner(live: Manifest, podgang: PodGang) -> str | None:
     """The owner of the object if Rollcall may not write it for `podgang`; None if it may."""
-    return None if orphaned(live, podgang) else stranger(live, podgang.owners)
+    return stranger(live, podgang.owners)
 
 
 def stranger(live: Manifest, owners: Container[str]) -> str | None:

@@ -44,10 +44,10 @@ from webhook.model.disruption import Disruption
 from webhook.model.gang_object import group_conditions
 from webhook.model.keys import ObjectKey, Record
 from webhook.model.kueue import keys
-from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.reading import Malformed, mapping
 from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.place import label_value
-from webhook.model.workloads.podgang import PodGang, controller_in
+from webhook.model.workloads.podgang import PodGang
 
 # Of a gang with so many pods it is kept how each escaped: each takes some tens of microseconds.
 _MANY_PODS = 100
@@ -104,8 +104,6 @@ class GangHealth:
     workload: str = ""
     # As its objects state it. None if it has no objects yet, or if its scheduler has no such mode.
     disruption_mode: Disruption | None = None
-    # Whether the PodGang owns any of its objects, as in releases up to 0.3.0: they go with it if Grove renames it.
-    unmoved: bool = False
     # Who writes its objects.
     writer: Writer = Writer.NONE
     # The PodGang that it waits for.
@@ -191,7 +189,6 @@ class GangHealth:
             "disruptionMode": self.disruption_mode,
             "state": self.state.value,
             "createdAt": self.created,
-            **({"ownedByPodGang": True} if self.unmoved else {}),
             "members": [member._asdict() for member in self.members],
             **({"kueue": self.queued.as_json()} if self.queued is not None else {}),
             **({"deadline": self.deadline} if self.deadline else {}),
@@ -264,7 +261,6 @@ def judge(seen: Observed) -> GangHealth:
         (*strays, *not_its_own((*seen.roster.unowned, *seen.roster.strangers))),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
-        _is_unmoved(podgang, seen.own),
         writer_of(podgang, seen.facts, seen.settings),
         None if wait is None else wait.anchor,
         None if kueue.gang is None else kueue.gang.key,
@@ -331,14 +327,6 @@ def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[Tally]) -> boo
     """Whether Kueue alone keeps every pod of a gang from its scheduler."""
     pods = [pod for tally in counted for pod in tally.pods]
     return all(one.is_kueues for one in obstacles) and all(keys.ADMISSION_GATE in pod.gates for pod in pods)
-
-
-def _is_unmoved(podgang: PodGang, own: Sequence[Manifest]) -> bool:
-    """Whether the PodGang owns any of these objects, although a PodCliqueSet could."""
-    owners = (controller_in(live["metadata"]) for live in own)
-    return podgang.pod_clique_set is not None and any(
-        owner is not None and owner[:3] == podgang.reference[:3] for owner in owners
-    )
 
 
 def _wait(seen: Observed, counted: Sequence[Tally]) -> Wait | None:

@@ -23,12 +23,9 @@ from webhook.model.workloads.podgang import PodGang, Present, no_count
 
 
 class Named(NamedTuple):
-    """The name of a gang. `settled` means that a pod on a node has it, so its objects have to stay. `present` is that
-    of `PodGang`.
-    """
+    """The name of a gang. `present` is that of `PodGang`."""
 
     gang: str
-    settled: bool = False
     present: Present = no_count
 
 
@@ -37,8 +34,7 @@ class Known(NamedTuple):
 
     `holders` are the gangs that contain one of its members. `pods` returns its pods, and is only called if the objects
     leave a doubt. It raises `FactsUnavailable` if the pods are not read. `prepared` returns what preparation would
-    write on a pod in a gang of that name, None if its scheduler is not known. `workload` returns its PodCliqueSet. With
-    `give_back` the PodGang becomes the owner of its objects again.
+    write on a pod in a gang of that name, None if its scheduler is not known. `workload` returns its PodCliqueSet.
     """
 
     holders: Sequence[LivingGang]
@@ -46,21 +42,17 @@ class Known(NamedTuple):
     prepared: Callable[[GangPod, str], PodChanges] | None
     facts: ClusterFacts
     workload: Callable[[], PodCliqueSet | None]
-    give_back: bool = False
 
 
 def gang_of(podgang: PodGang, known: Known) -> PodGang:
     """The PodGang with the name of its gang. Raises `Malformed`, and `FactsUnavailable` as `Known.pods` does."""
     named = _named(podgang, known)
-    own = (one for one in known.holders if (one.gang, one.podgang) == (named.gang, podgang.name))
-    owns = known.give_back or any(one.given_back for one in own)
-    divided = _divided(podgang, named.gang, known)
-    return podgang.named(named.gang, settled=named.settled, owns=owns, divided=divided, present=named.present)
+    return podgang.named(named.gang, divided=_divided(podgang, named.gang, known), present=named.present)
 
 
 def _named(podgang: PodGang, known: Known) -> Named:
     gangs = {one.gang for one in known.holders}
-    if len(gangs) == 1 and all(one.podgang == podgang.name and one.moved for one in known.holders):
+    if len(gangs) == 1 and all(one.podgang == podgang.name for one in known.holders):
         return Named(gangs.pop())
     if grove.LABEL_EPOCH in podgang.labels and known.facts.pod_gang_maps is None:
         raise FactsUnavailable("the PodGangMaps are not read yet")
@@ -76,7 +68,7 @@ def _named(podgang: PodGang, known: Known) -> Named:
         found = next((gang for gang in candidates if _is_in(pod, gang, known.prepared)), None)
         if found is not None:
             counted = partial(_present, podgang, pods, found, known.prepared)
-            return Named(found) if pod.node is None else Named(found, settled=True, present=counted)
+            return Named(found) if pod.node is None else Named(found, counted)
     return Named(joined or podgang.name)
 
 

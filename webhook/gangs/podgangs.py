@@ -7,7 +7,7 @@ PodCliques before their pods. A PodGang for which nobody has created any is not 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -69,16 +69,12 @@ class PodGangs:
         stores: Stores,
         pods: GangPods,
         workloads: StoredWorkloads,
-        *,
-        give_back: bool,
     ) -> None:
-        """With `give_back` PodGangs are to own their gang objects again."""
         self._settings = settings
         self._live = live
         self._stores = stores
         self._pods = pods
         self._workloads = workloads
-        self._give_back = give_back
         self._known: StoredPodGangs | None = None
         # Those that were found empty, until something of them changes.
         self._empty = _EmptyPodGangs()
@@ -109,21 +105,6 @@ class PodGangs:
         """
         found = self._stored(key.namespace, key.name)
         return None if found is None else self._named(PodGang(found))
-
-    def renamed(self) -> list[PodGang]:
-        """The PodGangs whose objects have another name. Raises as `gang` does."""
-        return [podgang for podgang in self._podgangs() if podgang.gang != podgang.name]
-
-    def owned_by_sets(self) -> list[PodGang]:
-        """The PodGangs whose objects have their name and belong to a PodCliqueSet. Raises as `gang` does."""
-        return [
-            podgang
-            for podgang in self._podgangs()
-            if any(
-                one.moved and one.gang == one.podgang == podgang.name
-                for one in self._stores.holding(podgang.namespace, (member.name for member in podgang.members))
-            )
-        ]
 
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
         """Whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a PodClique of it
@@ -196,10 +177,6 @@ class PodGangs:
             return controllers.is_uncontrolled(POD_CLIQUES, pod_clique)
         return controllers.is_below(POD_CLIQUES, pod_clique, uid)
 
-    def _podgangs(self) -> Iterator[PodGang]:
-        known = (self.gang(key) for key in sorted(self.keys))
-        return (podgang for podgang in known if podgang is not None)
-
     def _named(self, podgang: PodGang) -> PodGang:
         """The PodGang with the name of its gang. Raises `FactsUnavailable`."""
         facts, record = self._live.facts, recorded(podgang, self._live.facts)
@@ -214,7 +191,6 @@ class PodGangs:
             None if record is None or profile is None else partial(_prepared, profile, record, facts),
             facts,
             lambda: self._workload_of(key),
-            self._give_back,
         )
         return gang_of(podgang, known)
 

@@ -21,9 +21,6 @@ from webhook.model.workloads.podgang import OwnerReference, PodGang
 MEMBERS_ANNOTATION = "rollcall.dev/members"
 # On the same objects: those members that other gangs have too, whose groups have the gang's name in theirs.
 DIVIDED_ANNOTATION = "rollcall.dev/divided"
-# On a gang object that its PodGang owns again, for a release up to 0.3.0: no later release takes it over while it has
-# this annotation. The earlier release removes the annotation when it writes the object.
-GIVEN_BACK_ANNOTATION = "rollcall.dev/given-back"
 # On a gang object that was lost while its gang ran, and created again with minimums that the pods on nodes meet.
 RESTORED_ANNOTATION = "rollcall.dev/restored"
 # On a gang object whose minimum was raised in place: when, as RFC 3339 with microseconds. It is written with the raise.
@@ -139,8 +136,6 @@ def gang_metadata(
         annotations = {**annotations, MEMBERS_ANNOTATION: ",".join(member.name for member in podgang.members)}
         if podgang.divided:
             annotations[DIVIDED_ANNOTATION] = ",".join(sorted(podgang.divided))
-    if podgang.owns:
-        annotations = {**annotations, GIVEN_BACK_ANNOTATION: "true"}
     metadata: Manifest = {
         "name": name,
         "namespace": podgang.namespace,

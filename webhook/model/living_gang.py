@@ -15,7 +15,7 @@ from webhook.model import grove
 from webhook.model.bounds import POD_GANG_BYTES, name_text, shared
 from webhook.model.claims import Mark
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
-from webhook.model.gang_object import DIVIDED_ANNOTATION, GIVEN_BACK_ANNOTATION, MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
+from webhook.model.gang_object import DIVIDED_ANNOTATION, MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
 from webhook.model.indexed import Indexed, Overlay
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.pod_gang_map import PodGangMap
@@ -37,16 +37,15 @@ _UNDIVIDED: frozenset[str] = frozenset()
 
 class LivingGang(NamedTuple):
     """What a gang object says of its gang: the gang's name, the PodGang that it is for, and the members in it. `moved`
-    means that its PodCliqueSet owns it: up to 0.3.0 the PodGang did. `given_back` means that the PodGang owns it again.
-    `divided` are the members that other gangs have too, whose groups have this gang's name in theirs. The gang of an
-    opted-in workload has no PodGang, and its members are not listed.
+    means that its PodCliqueSet owns it, and not the PodGang. `divided` are the members that other gangs have too, whose
+    groups have this gang's name in theirs. The gang of an opted-in workload has no PodGang, and its members are not
+    listed.
     """
 
     gang: str
     podgang: str
     members: tuple[str, ...]
     moved: bool
-    given_back: bool = False
     divided: frozenset[str] = frozenset()
     # The uid of the PodCliqueSet or the opted-in workload that owns it.
     owner: str = ""
@@ -129,7 +128,6 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
         shared(podgang),
         members,
         moved,
-        GIVEN_BACK_ANNOTATION in annotations,
         divided or _UNDIVIDED,
         shared(owner),
     )
@@ -149,7 +147,7 @@ def gang_joined(podgang: str, holders: Iterable[LivingGang], known: PodGangMap |
     found = list(holders)
     own = {one.gang: None for one in found if one.podgang == podgang}
     if own:
-        # Up to 0.3.0 Rollcall made second objects, under the new name.
+        # Whatever else an object says, the name of a renamed gang counts.
         return next((gang for gang in own if gang != podgang), podgang)
     # A tenant may write any number of objects for one PodGang.
     living = set() if known is None else {name for name in {one.podgang for one in found} if known.entry_of(name)}

@@ -14,9 +14,9 @@ from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
-from webhook.gangs.differences import FIELD_MANAGER, holds, in_step, left_behind, other_owner, to_apply, with_replaced
+from webhook.gangs.differences import holds, in_step, left_behind, other_owner, to_apply, with_replaced
 from webhook.gangs.hold_reasons import Reason
-from webhook.gangs.key import GangKey, key_of_gang, objects_of
+from webhook.gangs.key import GangKey, objects_of
 from webhook.gangs.plan import UNWANTED, Plan, SkipReason, plan
 from webhook.gangs.pod import GangPod
 from webhook.gangs.stores import Store, Stores
@@ -38,8 +38,6 @@ from webhook.telemetry.logs import log, outline
 LOOK_AGAIN_SECONDS = 5.0
 # Pause while pods block a new shape. No watch reports when they are gone, and each check sends requests.
 FROZEN_SECONDS = 15.0
-# The field manager of fields that an earlier release does not send, and the API server does not let go.
-GIVEN_BACK_MANAGER = f"{FIELD_MANAGER}-given-back"
 # Number of gates removed in parallel: what an API server accepts from one client at a time.
 AT_ONCE = 32
 
@@ -247,8 +245,7 @@ class GangReconciler:
             if frozen is not None and (done := await self._reshape(podgang, frozen, wanted)) is not None:
                 return done
             await self._rehearse(wanted)
-            keep = podgang.owns and planned.profile.backend.has_new_frozen_fields
-            written = await self._write(wanted, keep=keep)
+            written = await self._write(wanted)
             pruned = await self._prune(podgang, wanted, kinds)
         except RequestFailed as error:
             if error.code in REFUSALS:
@@ -309,9 +306,9 @@ class GangReconciler:
             if one.changes and one.live is not None and one.live["metadata"]["uid"] not in going:
                 await self._writer.rehearse(one.store.resource, one.manifest)
 
-    async def _write(self, wanted: Sequence[_Wanted], *, keep: bool) -> bool:
+    async def _write(self, wanted: Sequence[_Wanted]) -> bool:
         """Write the objects that differ, and return whether there were any. Before an existing one changes, those that
-        are created after it are validated: all that they refer to but it exists by then. `keep` as by `_step`.
+        are created after it are validated: all that they refer to but it exists by then.
         """
         written = False
         new = [one for one in wanted if one.live is None]
@@ -322,11 +319,11 @@ class GangReconciler:
                 for later in new:
                     await self._writer.rehearse(later.store.resource, later.manifest)
                 new = []
-            written |= await self._step(one, keep=keep)
+            written |= await self._step(one)
         return written
 
-    async def _step(self, desired: _Wanted, *, keep: bool) -> bool:
-        """Write an object if it differs. With `keep`, a second field manager keeps the fields of its spec."""
+    async def _step(self, desired: _Wanted) -> bool:
+        """Write an object if it differs."""
         store, manifest, live = desired
         if live is not None and in_step(manifest, live):
             return False
@@ -334,10 +331,6 @@ class GangReconciler:
         # The time is in each write of the raise, so that it outlives this process.
         at = self._clock.now().isoformat(timespec="microseconds") if raised else raised_at(live)
         time = {} if at is None else {RAISED_ANNOTATION: at}
-        if keep:
-            namespace, name = desired.key
-            kept = {"namespace": namespace, "name": name, "annotations": time}
-            await self._writer.apply(store.resource, {**manifest, "metadata": kept}, GIVEN_BACK_MANAGER)
         metadata = manifest["metadata"]
         dated = {**manifest, "metadata": {**metadata, "annotations": metadata["annotations"] | time}}
         store.put(await self._writer.apply(store.resource, dated), raised=raised)
@@ -352,10 +345,7 @@ class GangReconciler:
             kept.setdefault(one.store, set()).add(one.key)
         pruned = 0
         for store in reversed(kinds):
-            made = store.owned_by(podgang.owners, objects_of(podgang))
-            # Up to 0.3.0 Rollcall made second objects for a PodGang that Grove had renamed.
-            again = [] if podgang.gang == podgang.name else store.owned_by(podgang.owners, key_of_gang(podgang))
-            for live in (*made, *again):
+            for live in store.owned_by(podgang.owners, objects_of(podgang)):
                 if key_of(live) not in kept.get(store, set()):
                     await self._writer.delete(store.resource, live)
                     pruned += 1

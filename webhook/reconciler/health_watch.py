@@ -314,7 +314,6 @@ class HealthWatch:
     def _count(self, judgement: Judgement, by: int) -> None:
         scheduler = self._metrics.scheduler(judgement.scheduler)
         self._metrics.gangs.labels(scheduler, judgement.word).inc(by)
-        self._metrics.unmoved.inc(by if judgement.unmoved else 0)
         if judgement.never is not None:
             self._metrics.never.labels(scheduler, judgement.never.scope.label, judgement.never.family).inc(by)
         for escape, pods in judgement.escapes:

@@ -36,7 +36,6 @@ class Judgement:
     state: State
     word: str
     in_trouble: bool
-    unmoved: bool
     never: NeverFits | None
     escapes: tuple[tuple[str, int], ...]
     obstacles: tuple[HoldReason, ...]
@@ -54,7 +53,6 @@ def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
         health.state,
         health.word,
         health.in_trouble,
-        health.unmoved,
         None if health.never is None else NeverFits(health.never.scope, health.never.family),
         tuple(escapes.items()),
         health.obstacles,

@@ -170,11 +170,6 @@ class Metrics(Exposition):
             "1 while the pods of unknown kinds cannot be listed. Then the last count stays.",
             registry=self.registry,
         )
-        self.unmoved = Gauge(
-            "rollcall_gangs_owned_by_podgang",
-            "Gangs whose objects go with their PodGang: Grove must not be upgraded to PodGangMaps before this is 0.",
-            registry=self.registry,
-        )
         self.deleted = Counter(
             "rollcall_escaped_pods_deleted",
             "Such pods deleted, so that Grove recreates them.",

@@ -76,12 +76,10 @@ class Reconciler:
         namespace: str | None = None,
         lease_namespace: str | None = None,
         dry_run: bool = False,
-        give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease. With
-        `give_back` the gang objects are made as releases up to 0.3.0 expect them, and no pod is changed or deleted.
+        """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease.
         `transport` replaces the network in tests, and `clock` the clocks of the machine.
         """
         self.clock = clock
@@ -108,7 +106,6 @@ class Reconciler:
             all_changed=self._all_changed,
             read=self.queue.retry_failed,
             pod_ended=losses.pod_ended,
-            give_back=give_back,
             transport=transport,
             writes=True,
             clock=clock,
@@ -135,7 +132,7 @@ class Reconciler:
         of_events = self._held_back_by(Bound.EVENTS)
         events = Events(client, self.metrics, identity, self.leads, held_back=of_events, dry_run=dry_run, clock=clock)
         self.events = events
-        self._gated = not give_back and any(profile.gate for profile in settings.profiles.values())
+        self._gated = any(profile.gate for profile in settings.profiles.values())
         self._gangs = GangReconciler(
             settings,
             self.following.live,
@@ -149,8 +146,8 @@ class Reconciler:
             opens=self._gated,
             clock=clock,
         )
-        deletion = None if give_back else self._deletion_with(writer)
-        remedies = None if give_back else self._remedies_with(writer, events)
+        deletion = self._deletion_with(writer)
+        remedies = self._remedies_with(writer, events)
         self.strangers = StrangerWatch(self.following, self.leads, clock=clock)
         self.health = HealthWatch(
             self.following.health,

@@ -38,9 +38,9 @@ class Writer:
         self._metrics = metrics
         self.dry_run = dry_run
 
-    async def apply(self, resource: Resource, wanted: Manifest, manager: str = FIELD_MANAGER) -> Manifest:
+    async def apply(self, resource: Resource, wanted: Manifest) -> Manifest:
         """Apply `wanted`; fields that it does not contain stay. Raises `RequestFailed`, `NotLeading`."""
-        written = await self._write(resource, requests.apply(resource, wanted, manager, dry_run=self.dry_run))
+        written = await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self.dry_run))
         self._say("apply", resource, *key_of(wanted))
         return dict(written)
 

@@ -12,16 +12,11 @@ from webhook.upgrades.releases import Product, Release
 
 
 class Outcome(StrEnum):
-    """What happens to a gang, the worst last.
-
-    A gang that *would be stranded* goes on running, and the first of its pods that is replaced is never scheduled; what
-    is done before the upgrade prevents that. A gang that *must be re-created* cannot be kept whole by anything.
-    """
+    """What happens to a gang, the worst last. A gang that *must be re-created* cannot be kept whole by anything."""
 
     CONTINUES = "continues"
     UNKNOWN = "unknown"
     RECREATE = "must be re-created"
-    STRANDED = "would be stranded"
 
     @property
     def badness(self) -> int:

@@ -13,7 +13,6 @@ from webhook.backends.volcano.keys import NAME as VOLCANO
 from webhook.gangs.key import POD_GANG
 from webhook.upgrades.change import Change, Outcome
 from webhook.upgrades.changes import ALL, UNREAD
-from webhook.upgrades.changes.rollcall import OWNERSHIP
 from webhook.upgrades.present import Cluster, PresentGang
 from webhook.upgrades.releases import Product, Release
 from webhook.validators.selection import DEFAULT_SCHEDULER
@@ -121,11 +120,6 @@ class UpgradePlan:
         counted = Counter(one.outcome for one in self.verdicts)
         return {outcome: counted[outcome] for outcome in Outcome}
 
-    @property
-    def strands(self) -> bool:
-        """Whether a gang would be stranded."""
-        return self.counts[Outcome.STRANDED] > 0
-
     def as_json(self) -> dict[str, Any]:
         """The plan as JSON."""
         return {
@@ -191,8 +185,6 @@ def _effects(upgrade: Upgrade, gang: PresentGang, cluster: Cluster, changes: Seq
 def _steps(upgrade: Upgrade, verdicts: Iterable[Verdict]) -> Iterator[Step]:
     found = dict.fromkeys(effect for one in verdicts for effect in one.effects)
     effects = sorted(found, key=lambda effect: -effect.outcome.badness)
-    if Product.GROVE in upgrade.targets and Product.ROLLCALL not in upgrade.targets:
-        yield Step(Product.ROLLCALL, f"upgrade Rollcall before Grove, to {OWNERSHIP} or newer")
     for product in Product:
         if (to := upgrade.targets.get(product)) is not None:
             of_product = [effect for effect in effects if effect.product is product]

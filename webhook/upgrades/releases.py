@@ -22,11 +22,10 @@ _FINAL = 10_000
 class Product(StrEnum):
     """What can be upgraded, in the order in which it is upgraded.
 
-    Rollcall comes before Grove, because it takes over gang objects that Grove's migration would delete. KAI comes
-    before Grove, because Grove's own KAI backend needs an annotation that an old KAI ignores (KAI-Scheduler#2117).
+    KAI comes before Grove, because Grove's own KAI backend needs an annotation that an old KAI ignores
+    (KAI-Scheduler#2117).
     """
 
-    ROLLCALL = "rollcall"
     KOORDINATOR = "koordinator"
     VOLCANO = "volcano"
     KAI = "kai"
@@ -40,7 +39,6 @@ class Product(StrEnum):
 
 
 _EXAMPLES = {
-    Product.ROLLCALL: "0.4.0",
     Product.KOORDINATOR: "1.8",
     Product.VOLCANO: "1.15",
     Product.KAI: "0.17.1",

@@ -15,8 +15,8 @@ OWNER = {
     "controller": True,
     "blockOwnerDeletion": True,
 }
-# Its owner in releases up to 0.3.0: the PodGang.
-EARLIER_OWNER = {
+# Its owner while no PodCliqueSet controls the PodGang.
+POD_GANG_OWNER = {
     **OWNER,
     "apiVersion": "scheduler.grove.io/v1alpha1",
     "kind": "PodGang",

@@ -49,14 +49,6 @@ def test_an_unknown_installed_configuration_is_reported(rollcall: Run, cluster: 
     assert rollcall("gangs", "--config", config).err == ""
 
 
-def test_gang_objects_are_given_back_only_with_a_known_configuration(rollcall: Run, cluster: WritableWorld) -> None:
-    ran = rollcall("gangs", "give-back", "--dry-run")
-    assert ran.code == 3
-    assert "/deployments/rollcall not found); " in ran.err
-    assert ran.err.endswith(" --config\n")
-    assert cluster.writes == []
-
-
 def test_the_namespace_of_the_context_is_used(
     rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,54 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.texts import Text
 from tests.unit.backends.test_kai_aggregate_pod_groups import aggregate
 from tests.unit.doctor.findings import remedies, reported
 from webhook.doctor.checking import Level
-from webhook.doctor.examples import configured, deployment, installed, pod_clique_set, served, thing
+from webhook.doctor.examples import configured, installed, pod_clique_set, served, thing
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 
 MAPS = served(Api("grove.io", "v1alpha1", "PodGangMap"))
-OWN = "rollcall-system"
-
-
-def rollcall(name: str, tag: str) -> Manifest:
-    return deployment(name, f"registry.example.com/rollcall{tag}", OWN)
-
-
-RELEASES: dict[str, tuple[Manifest, frozenset[Api], list[str]]] = {
-    "a release that does not know it": (
-        rollcall("rollcall-reconciler", ":v0.3.0"),
-        MAPS,
-        ["its image has the tag v0.3.0, and the cluster serves grove.io/v1alpha1 PodGangMap"],
-    ),
-    "an old server": (
-        rollcall("rollcall", ":0.1.0"),
-        MAPS,
-        ["its image has the tag 0.1.0, and the cluster serves grove.io/v1alpha1 PodGangMap"],
-    ),
-    "the first release that knows it": (rollcall("rollcall", ":v0.4.0"), MAPS, []),
-    "an old release, and an older Grove": (rollcall("rollcall", ":v0.3.0"), served(), []),
-    "a PodGangMap of another group": (
-        rollcall("rollcall", ":v0.3.0"),
-        served(Api("example.com", "v1", "PodGangMap")),
-        [],
-    ),
-    "a tag that is no version": (rollcall("rollcall", ":main"), MAPS, []),
-    "a digest": (rollcall("rollcall", "@sha256:00"), MAPS, []),
-    "another Deployment": (rollcall("mirror", ":v0.3.0"), MAPS, []),
-}
-
-
-@pytest.mark.parametrize(("running", "apis", "wanted"), RELEASES.values(), ids=RELEASES)
-def test_a_release_of_rollcall_that_does_not_know_podgangmaps_is_reported(
-    running: Manifest, apis: frozenset[Api], wanted: list[str]
-) -> None:
-    found = reported(installed(running, apis=apis), "grove/podgangmaps")
-    assert [said for _, _, said in found] == wanted
 
 
 def migrating(name: str, status: str) -> Manifest:
@@ -64,38 +25,13 @@ def test_sets_in_the_middle_of_grove_s_migration_are_reported() -> None:
     assert reported(snapshot, "grove/migration") == [(Level.WARNING, "Namespace team-a", Text(": a, b"))]
 
 
-def pod_group(name: str, owner: str, *, gang: str = "demo-0", by: str = "rollcall") -> Manifest:
-    labels = {"app.kubernetes.io/managed-by": by, "grove.io/podgang": gang}
+def pod_group(name: str, *, gang: str = "demo-0") -> Manifest:
+    labels = {"app.kubernetes.io/managed-by": "rollcall", "grove.io/podgang": gang}
     found = thing("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, labels, "team-a")
-    group = "scheduler.grove.io" if owner == "PodGang" else "grove.io"
     found["metadata"]["ownerReferences"] = [
-        {"apiVersion": f"{group}/v1alpha1", "kind": owner, "name": "demo-0", "uid": "1", "controller": True}
+        {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo-0", "uid": "1", "controller": True}
     ]
     return found
-
-
-def test_gang_objects_that_an_upgrade_of_grove_would_delete_are_counted() -> None:
-    objects = (
-        pod_group("demo-0-leader", "PodGang"),
-        pod_group("demo-0-worker", "PodGang"),
-        pod_group("demo-1-worker", "PodCliqueSet"),
-        pod_group("theirs", "PodGang", by="grove-operator"),
-    )
-    before, after = installed(*objects), installed(*objects, apis=MAPS)
-    found = [(Level.WARNING, "Namespace team-a", Text("PodGang: 2"))]
-    assert reported(before, "grove/ownership") == found
-    assert reported(after, "grove/ownership") == found
-    assert remedies(before, "grove/ownership")[0] == Text("do not upgrade Grove", "v0.1.0-alpha.12")
-    assert remedies(after, "grove/ownership")[0] == Text("stop Grove's operator")
-
-
-def test_an_object_that_is_served_in_two_versions_is_counted_once() -> None:
-    old, new = (thing(f"scheduling.k8s.io/{version}", "PodGroup", "demo-0-a") for version in ("v1alpha2", "v1beta1"))
-    for one in (old, new):
-        one["metadata"] |= pod_group("demo-0-a", "PodGang")["metadata"]
-    kube = {"name": "default-scheduler", "config": {"gangScheduling": True}}
-    found = reported(installed(old, new, settings=configured(kube)), "grove/ownership")
-    assert [said for _, _, said in found] == [Text("PodGang: 1")]
 
 
 def pod_gang(name: str, scheduler: str) -> Manifest:
@@ -111,7 +47,7 @@ def test_gangs_that_grove_writes_are_counted_by_their_scheduler() -> None:
 
 
 def test_a_gang_that_got_another_writer_while_it_lives_is_reported() -> None:
-    objects = (pod_group("demo-0-a", "PodCliqueSet"), pod_group("demo-1-a", "PodCliqueSet", gang="demo-1"))
+    objects = (pod_group("demo-0-a"), pod_group("demo-1-a", gang="demo-1"))
     gangs = (pod_gang("demo-0", "volcano"), pod_gang("demo-1", "default-scheduler"))
     renamed = pod_gang("demo-0-1795344276589742021", "volcano")
     renamed["metadata"]["labels"]["app.kubernetes.io/part-of"] = "demo-0"
@@ -170,4 +106,4 @@ def test_gangs_that_share_one_kai_pod_group_are_grove_s_and_have_no_second_write
     )
     (found,) = reported(snapshot, "gangs/writer")
     assert found[:2] == (Level.NOTE, "2 PodGangs for kai-scheduler")
-    assert reported(snapshot, "gangs/two-writers", "gangs/scheduler", "grove/ownership", "gangs/operator-group") == []
+    assert reported(snapshot, "gangs/two-writers", "gangs/scheduler", "gangs/operator-group") == []

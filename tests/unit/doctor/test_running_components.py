@@ -190,7 +190,7 @@ def test_kinds_that_are_served_in_another_version_are_reported() -> None:
 
 def test_with_unknown_discovery_nothing_is_reported() -> None:
     blind = installed(apis=Unread("which kinds are served", "HTTP 403", "get /apis"))
-    for check in ("kinds/served", "kinds/fields", "kinds/grove", "grove/podgangmaps"):
+    for check in ("kinds/served", "kinds/fields", "kinds/grove"):
         assert unknown(blind, check) == [
             "which kinds are served could not be read: HTTP 403; it takes the right to get /apis"
         ]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.backends.pod_gangs import EARLIER_OWNER, OWNER
-from webhook.gangs.differences import holds, in_step, is_ours, left_behind, orphaned, stranger, to_apply
+from tests.unit.backends.pod_gangs import OWNER, POD_GANG_OWNER
+from webhook.gangs.differences import holds, in_step, is_ours, left_behind, stranger, to_apply
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
 
@@ -19,7 +19,7 @@ DESIRED: Manifest = {
         "name": "demo-0",
         "namespace": "team-a",
         "labels": {"app.kubernetes.io/managed-by": "rollcall"},
-        "ownerReferences": [EARLIER_OWNER],
+        "ownerReferences": [POD_GANG_OWNER],
     },
     "spec": {"minMember": 2, "subGroupPolicy": [{"name": "w", "subGroupSize": 2}]},
 }
@@ -54,7 +54,7 @@ DIFFERENT = {
     "a label that went": live(metadata__labels={}),
     "no spec": live(spec=None),
     "cut loose": live(metadata__ownerReferences=[]),
-    "another controller": live(metadata__ownerReferences=[{**EARLIER_OWNER, "uid": "other"}]),
+    "another controller": live(metadata__ownerReferences=[{**POD_GANG_OWNER, "uid": "other"}]),
     "what was applied is not known": live(metadata__annotations={}),
 }
 
@@ -96,12 +96,12 @@ def owned(*owners: Manifest, manager: str | None = "rollcall") -> Manifest:
     return {"metadata": {"name": "x", "labels": labels, "ownerReferences": list(owners)}}
 
 
-OTHER = {**EARLIER_OWNER, "kind": "TrainJob", "name": "train", "uid": "77"}
+OTHER = {**POD_GANG_OWNER, "kind": "TrainJob", "name": "train", "uid": "77"}
 WHOSE = {
-    "this gang's": (owned(EARLIER_OWNER), None, True),
-    "this gang's, made by another manager": (owned(EARLIER_OWNER, manager="grove-operator"), None, False),
+    "this gang's": (owned(POD_GANG_OWNER), None, True),
+    "this gang's, made by another manager": (owned(POD_GANG_OWNER, manager="grove-operator"), None, False),
     "another controller's": (owned(OTHER), "TrainJob train", False),
-    "a PodGang's of the same name that is gone": (owned({**EARLIER_OWNER, "uid": "old"}), "PodGang demo-0", False),
+    "a PodGang's of the same name that is gone": (owned({**POD_GANG_OWNER, "uid": "old"}), "PodGang demo-0", False),
     "ours, cut loose": (owned(), None, False),
     "made by hand by a user": (
         owned(manager=None),
@@ -119,8 +119,7 @@ def test_the_owner_of_an_object_is_found(found: Manifest, whose: str | None, our
     assert is_ours(found, {"5f1d"}) is ours
 
 
-# PodGang demo-0 of the PodCliqueSet demo, and the same after Grove renamed it. Pods on nodes need its first name if it
-# is settled.
+# PodGang demo-0 of the PodCliqueSet demo, and the same after Grove renamed it.
 NEW = "demo-0-1795344276589742021"
 
 
@@ -130,52 +129,29 @@ def gang(name: str = "demo-0", **identity: Any) -> PodGang:
 
 
 def of_podgang(name: str, uid: str) -> Manifest:
-    return owned({**EARLIER_OWNER, "name": name, "uid": uid})
+    return owned({**POD_GANG_OWNER, "name": name, "uid": uid})
 
 
-RENAMED = gang(NEW, gang="demo-0", settled=True)
-# The PodGang, an object, whether the object is left behind, and whether it must get another owner to stay.
-STAYING: dict[str, tuple[PodGang, Manifest, bool, bool]] = {
-    "its PodCliqueSet's": (gang(), owned(OWNER), False, False),
-    "its own, of a release up to 0.3.0": (gang(), of_podgang("demo-0", "5f1d"), False, False),
-    "an earlier PodGang's of its name": (gang(), of_podgang("demo-0", "old"), True, False),
-    "an earlier PodCliqueSet's of its name": (gang(), owned({**OWNER, "uid": "old"}), True, False),
-    "another PodCliqueSet's": (gang(), owned({**OWNER, "name": "other", "uid": "o"}), False, False),
-    "another PodGang's": (gang(), of_podgang("demo-1", "o"), False, False),
-    "another kind's of its name": (gang(), owned({**OTHER, "name": "demo-0"}), False, False),
-    "without a controller": (gang(), owned(), False, False),
-    "renamed: its PodCliqueSet's": (RENAMED, owned(OWNER), False, False),
-    "renamed: the first PodGang's, and pods on nodes need it": (RENAMED, of_podgang("demo-0", "old"), False, True),
-    "renamed: the first PodGang's, and no pod on a node needs it": (
-        gang(NEW, gang="demo-0"),
-        of_podgang("demo-0", "old"),
-        True,
-        False,
-    ),
-    "renamed: the first PodGang's, of another manager": (
-        RENAMED,
-        owned({**EARLIER_OWNER, "uid": "old"}, manager="grove-operator"),
-        True,
-        False,
-    ),
-    "renamed: its own, which 0.3.0 made again": (RENAMED, of_podgang(NEW, "5f1d"), False, False),
-    "renamed: an earlier PodGang's of its new name": (RENAMED, of_podgang(NEW, "old"), True, False),
-    "renamed: another PodGang's": (RENAMED, of_podgang("demo-1", "o"), False, False),
-    "renamed: another kind's of the first name": (
-        RENAMED,
-        owned({**EARLIER_OWNER, "apiVersion": "example.com/v1", "uid": "o"}),
-        False,
-        False,
-    ),
+RENAMED = gang(NEW, gang="demo-0")
+# The PodGang, an object, and whether the object is left behind.
+STAYING: dict[str, tuple[PodGang, Manifest, bool]] = {
+    "its PodCliqueSet's": (gang(), owned(OWNER), False),
+    "its own": (gang(), of_podgang("demo-0", "5f1d"), False),
+    "an earlier PodGang's of its name": (gang(), of_podgang("demo-0", "old"), True),
+    "an earlier PodCliqueSet's of its name": (gang(), owned({**OWNER, "uid": "old"}), True),
+    "another PodCliqueSet's": (gang(), owned({**OWNER, "name": "other", "uid": "o"}), False),
+    "another PodGang's": (gang(), of_podgang("demo-1", "o"), False),
+    "another kind's of its name": (gang(), owned({**OTHER, "name": "demo-0"}), False),
+    "without a controller": (gang(), owned(), False),
+    "renamed: its PodCliqueSet's": (RENAMED, owned(OWNER), False),
+    "renamed: an earlier PodGang's of its new name": (RENAMED, of_podgang(NEW, "old"), True),
+    "renamed: another PodGang's": (RENAMED, of_podgang("demo-1", "o"), False),
 }
 
 
-@pytest.mark.parametrize(("podgang", "found", "left", "orphan"), STAYING.values(), ids=STAYING)
-def test_an_object_of_an_earlier_owner_goes_unless_pods_on_nodes_need_it(
-    podgang: PodGang, found: Manifest, left: bool, orphan: bool
-) -> None:
+@pytest.mark.parametrize(("podgang", "found", "left"), STAYING.values(), ids=STAYING)
+def test_an_object_of_an_earlier_owner_is_left_behind(podgang: PodGang, found: Manifest, left: bool) -> None:
     assert left_behind(found, podgang) is left
-    assert orphaned(found, podgang) is orphan
 
 
 def test_a_podgang_that_no_podcliqueset_controls_owns_its_objects() -> None:

@@ -19,7 +19,7 @@ from webhook.model.living_gang import LivingGang
 from webhook.model.pod_gang_map import Entry, PodGangMap
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.podgang import PodGang, no_count
 
 OLD, NEW, SCALED = "demo-0", "demo-0-1795344276589742021", "demo-0-1795344276589742021-prefill-2"
 LABELS = {"app.kubernetes.io/part-of": "demo", "grove.io/podcliqueset-replica-index": "0"}
@@ -110,16 +110,16 @@ def decided(
     workload: PodCliqueSet | None = None,
     clique: str = "demo-0-worker",
 ) -> tuple[str, bool]:
-    """The name of the gang, and whether pods on nodes need it."""
+    """The name of the gang, and whether pods on nodes have it."""
     facts = ClusterFacts(pod_gang_maps={} if known is None else {("team-a", "demo-0"): known})
     read = pods if callable(pods) else partial(list, pods)
     found = gang_of(PodGang(podgang(name, clique)), Known(holders, read, prepared, facts, lambda: workload))
     assert found.name == name, "the PodGang keeps its own name"
-    return found.gang, found.settled
+    return found.gang, found.present is not no_count
 
 
-def gang(name: str, of: str, *, moved: bool = True) -> LivingGang:
-    return LivingGang(name, of, ("demo-0-worker",), moved)
+def gang(name: str, of: str) -> LivingGang:
+    return LivingGang(name, of, ("demo-0-worker",), moved=True)
 
 
 def test_a_new_gang_has_the_name_of_its_podgang() -> None:
@@ -129,12 +129,6 @@ def test_a_new_gang_has_the_name_of_its_podgang() -> None:
 @pytest.mark.parametrize("name", [OLD, NEW])
 def test_a_gang_whose_objects_are_in_step_keeps_its_name_and_its_pods_are_not_read(name: str) -> None:
     assert decided(name, [gang(OLD, name), gang(OLD, name)], unread) == (OLD, False)
-
-
-def test_objects_that_their_podgang_owns_are_not_enough() -> None:
-    """They may be second objects of 0.3.0, and the pods be in the first ones."""
-    with pytest.raises(FactsUnavailable):
-        decided(NEW, [gang(NEW, NEW, moved=False)], unread)
 
 
 def test_a_renamed_gang_keeps_the_name_of_its_objects() -> None:
@@ -156,14 +150,6 @@ def test_the_name_is_repaired_from_the_pods_on_nodes_when_the_objects_are_gone(
     assert decided(NEW, [], [pod(has)], prepared=preparing(scheduler, config)) == (OLD, True)
 
 
-@pytest.mark.parametrize(("scheduler", "config", "has"), PREPARED.values(), ids=PREPARED)
-def test_second_objects_of_0_3_0_do_not_count_if_the_pods_are_in_the_first_ones(
-    scheduler: str, config: dict[str, Any], has: dict[str, Any]
-) -> None:
-    second = [gang(NEW, NEW, moved=False)]
-    assert decided(NEW, second, [pod(has)], prepared=preparing(scheduler, config)) == (OLD, True)
-
-
 def test_the_pods_on_nodes_that_are_in_the_gang_are_counted_if_a_member_lacks_some() -> None:
     other = {"labels": {"pod-group.scheduling.sigs.k8s.io": f"{NEW}-demo-0-worker"}}
     strayed = [pod(KOORDINATOR, name="a"), pod(KOORDINATOR, name="b", node=None), pod(other, name="c")]
@@ -175,7 +161,7 @@ def test_the_pods_on_nodes_that_are_in_the_gang_are_counted_if_a_member_lacks_so
     assert gang_of(PodGang(raw), known).present() is None
 
 
-def test_pods_that_wait_decide_as_well_but_do_not_settle_the_name() -> None:
+def test_pods_that_wait_decide_as_well() -> None:
     assert decided(NEW, [], [pod(KOORDINATOR, node=None)]) == (OLD, False)
 
 
@@ -213,7 +199,7 @@ def test_pods_that_cannot_be_prepared_yet_decide_nothing() -> None:
     assert decided(NEW, [], [pod(KOORDINATOR)], prepared=unknown) == (NEW, False)
 
 
-@pytest.mark.parametrize("holders", [[], [gang(NEW, NEW, moved=False)], [gang(OLD, OLD)]])
+@pytest.mark.parametrize("holders", [[], [gang(OLD, OLD)]])
 def test_nothing_is_decided_in_doubt_before_the_pods_are_read(holders: list[LivingGang]) -> None:
     with pytest.raises(FactsUnavailable, match="not read yet"):
         decided(NEW, holders, unread)

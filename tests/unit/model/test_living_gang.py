@@ -51,24 +51,24 @@ def gang_object(*owners: Manifest, annotations: dict[str, str] | None = None, **
 LISTED = {"rollcall.dev/members": "demo-0-leader,demo-0-worker"}
 BOTH = ("demo-0-leader", "demo-0-worker")
 SAID: dict[str, tuple[Manifest, LivingGang | None]] = {
-    "of a release up to 0.3.0, for one member": (
+    "of its PodGang, for one member": (
         gang_object(PODGANG, podclique="demo-0-worker"),
         LivingGang(OLD, OLD, ("demo-0-worker",), moved=False),
     ),
-    "of a release up to 0.3.0, for the whole gang": (gang_object(PODGANG), LivingGang(OLD, OLD, (), moved=False)),
-    "of a release up to 0.3.0, whose label names another PodGang than its owner": (
+    "of its PodGang, for the whole gang": (gang_object(PODGANG), LivingGang(OLD, OLD, (), moved=False)),
+    "of its PodGang, whose label has another name": (
         gang_object(PODGANG, podgang=NEW, podclique="demo-0-worker"),
         LivingGang(OLD, OLD, ("demo-0-worker",), moved=False),
     ),
-    "of now, for one member": (
+    "of its set, for one member": (
         gang_object(POD_CLIQUE_SET, gang=OLD, podclique="demo-0-worker"),
         LivingGang(OLD, OLD, ("demo-0-worker",), moved=True, owner="uid-of-demo"),
     ),
-    "of now, for the whole gang": (
+    "of its set, for the whole gang": (
         gang_object(POD_CLIQUE_SET, gang=OLD, annotations=LISTED),
         LivingGang(OLD, OLD, BOTH, moved=True, owner="uid-of-demo"),
     ),
-    "of now, after a renaming": (
+    "of its set, after a renaming": (
         gang_object(POD_CLIQUE_SET, gang=OLD, podgang=NEW, annotations=LISTED),
         LivingGang(OLD, NEW, BOTH, moved=True, owner="uid-of-demo"),
     ),
@@ -140,12 +140,10 @@ TWO = PodGangMap("demo-0", (entry("1795344276589742021"), entry("179534427658974
 JOINED: dict[str, tuple[str, list[LivingGang], PodGangMap | None, str | None]] = {
     "there are no gangs": (OLD, [], None, None),
     "its own": (OLD, [gang(OLD, OLD)], None, OLD),
-    "its own of a release up to 0.3.0": (OLD, [gang(OLD, OLD, moved=False)], None, OLD),
+    "its own, which the PodGang owns": (OLD, [gang(OLD, OLD, moved=False)], None, OLD),
     "its own, whose objects have its first name": (NEW, [gang(OLD, NEW)], ONE, OLD),
     "that of a PodGang that was renamed, before its objects are written again": (NEW, [gang(OLD, OLD)], ONE, OLD),
     "that of a PodGang that was renamed, without a map": (NEW, [gang(OLD, OLD)], None, OLD),
-    "second objects of 0.3.0 beside the first ones": (NEW, [gang(NEW, NEW, moved=False), gang(OLD, NEW)], ONE, OLD),
-    "only second objects of 0.3.0": (NEW, [gang(NEW, NEW, moved=False)], ONE, NEW),
     "a split clique: the other gang still has its PodGang": (TAIL, [gang(NEW, NEW)], TWO, None),
     "a split clique: its own beside the other one": (TAIL, [gang(NEW, NEW), gang(TAIL, TAIL)], TWO, TAIL),
     "a split clique: the other gang's PodGang is gone": (TAIL, [gang(OLD, OLD), gang(NEW, NEW)], TWO, OLD),

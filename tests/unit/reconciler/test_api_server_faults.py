@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from tests.unit.backends.pod_gangs import EARLIER_OWNER
+from tests.unit.backends.pod_gangs import POD_GANG_OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.grove import put_with_cliques
@@ -75,7 +75,7 @@ async def test_a_podgang_waits_without_an_event_for_objects_of_an_earlier_one_wi
         "name": "demo-0-a",
         "namespace": "team-a",
         "uid": "old",
-        "ownerReferences": [{**EARLIER_OWNER, "uid": "the-one-before"}],
+        "ownerReferences": [{**POD_GANG_OWNER, "uid": "the-one-before"}],
     }
     cluster.put(GROUPS, {"metadata": left})
     async with running(cluster) as found:

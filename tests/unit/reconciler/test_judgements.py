@@ -36,7 +36,6 @@ def test_what_is_counted_and_told_of_a_gang_is_kept() -> None:
         state=State.HELD,
         word="GangTooFewPods",
         in_trouble=True,
-        unmoved=False,
         never=None,
         escapes=(),
         obstacles=(SHORT, OTHER),

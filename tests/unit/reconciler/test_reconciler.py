@@ -9,7 +9,7 @@ import pytest
 
 from tests.played import elapse, run
 from tests.texts import Text
-from tests.unit.backends.pod_gangs import EARLIER_OWNER
+from tests.unit.backends.pod_gangs import POD_GANG_OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
 from tests.unit.reconciler.grove import put_with_cliques
@@ -138,7 +138,7 @@ async def test_the_reconciler_waits_for_an_object_in_deletion() -> None:
             "namespace": "team-a",
             "uid": "old",
             "deletionTimestamp": "2026-01-01T00:00:00Z",
-            "ownerReferences": [{**EARLIER_OWNER, "uid": "gang-team-a"}],
+            "ownerReferences": [{**POD_GANG_OWNER, "uid": "gang-team-a"}],
         }
     }
     cluster.put(GROUPS, leaving)

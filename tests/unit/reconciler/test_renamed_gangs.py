@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.unit.backends.pod_gangs import EARLIER_OWNER
+from tests.unit.backends.pod_gangs import POD_GANG_OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler import grove
 from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorld
@@ -66,14 +66,14 @@ def renamed(*members: str) -> dict[str, Any]:
 
 
 def object_of(clique: str, gang: str = "demo-0", **metadata: Any) -> dict[str, Any]:
-    """A PodGroup as Rollcall up to 0.3.0 wrote it: the PodGang owns it."""
+    """A PodGroup that the PodGang owns, as long as no PodCliqueSet controls that."""
     labels = {
         "app.kubernetes.io/managed-by": "rollcall",
         "grove.io/podgang": gang,
         "grove.io/podclique": clique,
         **metadata.pop("labels", {}),
     }
-    owner = {**EARLIER_OWNER, "name": gang, "uid": "gang-team-a"}
+    owner = {**POD_GANG_OWNER, "name": gang, "uid": "gang-team-a"}
     own = {"namespace": "team-a", "uid": f"group-{clique}", "labels": labels, "ownerReferences": [owner]}
     return {
         "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
@@ -155,19 +155,6 @@ async def test_a_restart_between_the_two_podgangs_deletes_nothing() -> None:
         cluster.put(GANGS, renamed())
         await until(lambda: metadata_of(cluster, "demo-0-b")["labels"]["grove.io/podgang"] == NEW and found.idle)
         assert deleted(cluster) == []
-
-
-async def test_objects_that_0_3_0_made_under_the_new_name_are_deleted_if_the_first_ones_exist() -> None:
-    cluster = with_maps(map_of("a", "b"))
-    async with running(cluster) as found:
-        await lost(cluster, found)
-    owner = {**EARLIER_OWNER, "name": NEW, "uid": "renamed"}
-    second = object_of("demo-0-a", NEW, name=f"{NEW}-demo-0-a", uid="second", ownerReferences=[owner])
-    cluster.put(GROUPS, second)
-    cluster.put(GANGS, renamed())
-    async with running(cluster) as found:
-        await until(lambda: deleted(cluster) == [f"{NEW}-demo-0-a"] and found.idle)
-        assert names(cluster) == ["demo-0-a", "demo-0-b"]
 
 
 async def test_the_objects_of_a_gang_that_was_scaled_in_are_deleted() -> None:

@@ -49,10 +49,9 @@ def test_the_example_of_every_product_is_a_release_that_is_known() -> None:
 
 # What was seen on real clusters, or is stated by the projects: a fact whose example is upgraded, release, outcome.
 SEEN = [
-    ("grove/podgangs-deleted", "v0.1.0-alpha.11", "continues"),
-    ("grove/podgangs-deleted", "v0.1.0-alpha.12-rc1", "continues"),
-    ("grove/podgangs-deleted", "v0.1.0-alpha.12", "would be stranded"),
-    ("grove/podgangs-deleted", "v0.1.0-alpha.13", "would be stranded"),
+    ("grove/own-backend", "v0.1.0-alpha.11", "continues"),
+    ("grove/own-backend", "v0.1.0-alpha.12-rc1", "continues"),
+    ("grove/own-backend", "v0.1.0-alpha.12", "must be re-created"),
     ("grove/podgangs-replaced", "v0.1.0-alpha.13", "continues"),
     ("grove/own-backend", "v0.1.0-alpha.13", "must be re-created"),
     ("kubernetes/workload-v1alpha1", "1.35", "continues"),

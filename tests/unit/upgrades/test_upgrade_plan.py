@@ -11,12 +11,12 @@ from webhook.upgrades.plan import UNAFFECTED, Upgrade, UpgradePlan, upgrade_plan
 from webhook.upgrades.present import PresentGang
 from webhook.upgrades.releases import Product, Release
 
-OLD = gang("old", owners=frozenset({"PodGang"}))
+BARE = gang("bare", owners=frozenset({"PodCliqueSet"}), missing=True)
 NEW = gang("new", owners=frozenset({"PodCliqueSet"}))
 KUBE = gang(
     "kube",
     "default-scheduler",
-    owners=frozenset({"PodGang"}),
+    owners=frozenset({"PodCliqueSet"}),
     versions=frozenset({"scheduling.k8s.io/v1alpha2"}),
 )
 JOB = gang("job", kind="Job", workload="job", owners=frozenset({"Job"}))
@@ -32,47 +32,33 @@ def outcomes(found: UpgradePlan) -> dict[str, str]:
 
 
 def test_each_gang_gets_its_own_verdict() -> None:
-    found = planned(OLD, NEW, JOB, grove="v0.1.0-alpha.13")
-    assert outcomes(found) == {"old": "would be stranded", "new": "continues", "job": "continues"}
-    assert found.strands
-    assert found.counts == {
-        Outcome.CONTINUES: 2,
-        Outcome.UNKNOWN: 0,
-        Outcome.RECREATE: 0,
-        Outcome.STRANDED: 1,
-    }
+    found = planned(BARE, NEW, JOB, grove="v0.1.0-alpha.13")
+    assert outcomes(found) == {"bare": "unknown", "new": "continues", "job": "continues"}
+    assert found.counts == {Outcome.CONTINUES: 2, Outcome.UNKNOWN: 1, Outcome.RECREATE: 0}
 
 
 def test_the_worst_of_several_facts_counts_and_comes_first() -> None:
     found = planned(KUBE, grove="v0.1.0-alpha.13", kubernetes="1.37")
     (one,) = found.verdicts
-    assert [effect.change for effect in one.effects] == ["grove/podgangs-deleted", "kubernetes/workload-v1alpha2"]
-    assert one.outcome is Outcome.STRANDED
-
-
-def test_rollcall_comes_before_grove_even_if_nothing_would_be_stranded() -> None:
-    assert [(one.product, one.do) for one in planned(NEW, grove="v0.1.0-alpha.13").steps] == [
-        (Product.ROLLCALL, Text("Rollcall before Grove", "0.4.0")),
-        (Product.GROVE, "upgrade grove to v0.1.0-alpha.13"),
-    ]
+    assert [effect.change for effect in one.effects] == ["kubernetes/workload-v1alpha2", "grove/podgangs-replaced"]
+    assert one.outcome is Outcome.RECREATE
 
 
 def test_the_steps_are_in_the_order_of_the_products() -> None:
-    found = planned(OLD, KUBE, grove="v0.1.0-alpha.13", kubernetes="1.37", kai="0.17.1", rollcall="0.4.0")
+    found = planned(BARE, KUBE, grove="v0.1.0-alpha.13", kubernetes="1.37", kai="0.17.1")
     assert [(one.product, one.change, one.do.split()[0]) for one in found.steps] == [
-        (Product.ROLLCALL, "", "upgrade"),
         (Product.KAI, "", "upgrade"),
         (Product.KUBERNETES, "kubernetes/workload-v1alpha2", "delete"),
         (Product.KUBERNETES, "", "upgrade"),
         (Product.KUBERNETES, "kubernetes/workload-v1alpha2", "create"),
-        (Product.GROVE, "grove/podgangs-deleted", "wait"),
+        (Product.GROVE, "grove/gang-objects-incomplete", "repair"),
         (Product.GROVE, "", "upgrade"),
     ]
 
 
 def test_a_present_gang_keeps_its_scheduler() -> None:
-    found = planned(OLD, KUBE, moves={"koord-scheduler": "kai-scheduler"})
-    assert outcomes(found) == {"old": "continues", "kube": "continues"}
+    found = planned(BARE, KUBE, moves={"koord-scheduler": "kai-scheduler"})
+    assert outcomes(found) == {"bare": "continues", "kube": "continues"}
     assert [one.effects[0].why for one in found.verdicts] == [
         Text("koord-scheduler", "kai-scheduler"),
         UNAFFECTED,
@@ -86,8 +72,8 @@ def test_a_present_gang_keeps_its_scheduler() -> None:
 
 def test_gangs_of_kubernetes_1_37_go_on_in_1_38_with_what_has_to_be_kept() -> None:
     tree = replace(KUBE, versions=frozenset({"scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"}))
-    found = planned(tree, OLD, kubernetes="1.38")
-    assert outcomes(found) == {"kube": "continues", "old": "continues"}
+    found = planned(tree, BARE, kubernetes="1.38")
+    assert outcomes(found) == {"kube": "continues", "bare": "continues"}
     assert [one.do for one in found.steps] == [
         Text("remove the feature gate PodGroupPreemptionPolicy", "v1beta1=true"),
         Text("CompositePodGroup", "v1alpha3 served until"),
@@ -97,17 +83,17 @@ def test_gangs_of_kubernetes_1_37_go_on_in_1_38_with_what_has_to_be_kept() -> No
 
 def test_a_later_release_than_those_that_were_read_is_unknown() -> None:
     beta = replace(KUBE, versions=frozenset({"scheduling.k8s.io/v1beta1"}))
-    assert outcomes(planned(OLD, beta, kubernetes="1.39")) == {"old": "continues", "kube": "unknown"}
+    assert outcomes(planned(BARE, beta, kubernetes="1.39")) == {"bare": "continues", "kube": "unknown"}
     assert outcomes(planned(NEW, JOB, grove="v0.1.0-alpha.14")) == {"new": "unknown", "job": "continues"}
     (one,) = planned(NEW, grove="v0.2.0").verdicts
     assert one.effects[0].why == Text("grove v0.2.0")
 
 
 def test_a_gang_whose_objects_are_not_known_is_unknown_where_a_product_touches_it() -> None:
-    hidden = replace(OLD, writer=Writer.OTHER, unknown="it is hidden")
-    assert outcomes(planned(hidden, grove="v0.1.0-alpha.13")) == {"old": "unknown"}
-    assert outcomes(planned(hidden, koordinator="1.8")) == {"old": "unknown"}
-    assert outcomes(planned(hidden, kai="0.17.1")) == {"old": "continues"}
+    hidden = replace(BARE, writer=Writer.OTHER, unknown="it is hidden")
+    assert outcomes(planned(hidden, grove="v0.1.0-alpha.13")) == {"bare": "unknown"}
+    assert outcomes(planned(hidden, koordinator="1.8")) == {"bare": "unknown"}
+    assert outcomes(planned(hidden, kai="0.17.1")) == {"bare": "continues"}
 
 
 def test_podgangs_of_one_name_in_two_namespaces_mix_in_an_old_kai() -> None:
@@ -141,30 +127,30 @@ def test_podgangs_that_share_a_pod_group_are_no_twins_and_those_of_another_names
     assert [found.effects[0].change for found in planned(*twins, kai="0.17.1").verdicts] == ["kai/podgroup-twins"] * 2
 
 
-WAIT = Text("wait until", "Rollcall 0.4.0")
+REPAIR = Text("repair the gang first")
 
 
 def test_the_plan_as_json() -> None:
-    assert planned(OLD, grove="v0.1.0-alpha.13").as_json() == {
+    assert planned(BARE, grove="v0.1.0-alpha.13").as_json() == {
         "to": {"grove": "v0.1.0-alpha.13"},
         "scheduler": {},
         "gangs": [
             {
                 "namespace": "default",
-                "name": "old",
+                "name": "bare",
                 "kind": "PodGang",
                 "scheduler": "koord-scheduler",
                 "writer": "Rollcall",
                 "state": "started",
                 "pods": 1,
-                "outcome": "would be stranded",
+                "outcome": "unknown",
                 "effects": [
                     {
-                        "change": "grove/podgangs-deleted",
+                        "change": "grove/gang-objects-incomplete",
                         "product": "grove",
-                        "outcome": "would be stranded",
+                        "outcome": "unknown",
                         "why": Text("PodGang"),
-                        "before": WAIT,
+                        "before": REPAIR,
                         "after": None,
                         "source": "https://github.com/ai-dynamo/grove/pull/778",
                     }
@@ -173,21 +159,15 @@ def test_the_plan_as_json() -> None:
         ],
         "order": [
             {
-                "product": "rollcall",
-                "change": None,
-                "do": Text("Rollcall before Grove", "0.4.0"),
-            },
-            {
                 "product": "grove",
-                "change": "grove/podgangs-deleted",
-                "do": WAIT,
+                "change": "grove/gang-objects-incomplete",
+                "do": REPAIR,
             },
             {"product": "grove", "change": None, "do": "upgrade grove to v0.1.0-alpha.13"},
         ],
-        "summary": {"gangs": 1, "continues": 0, "unknown": 0, "must be re-created": 0, "would be stranded": 1},
+        "summary": {"gangs": 1, "continues": 0, "unknown": 1, "must be re-created": 0},
     }
 
 
 def test_nothing_lives() -> None:
-    found = planned(grove="v0.1.0-alpha.13")
-    assert (found.verdicts, found.strands) == ((), False)
+    assert planned(grove="v0.1.0-alpha.13").verdicts == ()

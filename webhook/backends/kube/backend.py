@@ -57,8 +57,6 @@ class KubeBackend(Backend[KubeSettings]):
     rules = RULES
     projections = PROJECTIONS
     reads_claims_of = frozenset({"the Workload API"})
-    # spec.disruptionMode, which came with 0.4.0.
-    has_new_frozen_fields = True
     controllers = CONTROLLERS
     shapes = SHAPES
     allocates_devices = True

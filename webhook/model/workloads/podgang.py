@@ -98,10 +98,8 @@ class PodGang:
         "members",
         "name",
         "namespace",
-        "owns",
         "present",
         "raw",
-        "settled",
         "uid",
     )
 
@@ -110,33 +108,28 @@ class PodGang:
     gang_label: ClassVar[str] = grove.LABEL_PODGANG
     member_label: ClassVar[str] = grove.LABEL_PODCLIQUE
 
-    def __init__(  # noqa: PLR0913 - what is known of its gang
+    def __init__(
         self,
         raw: Manifest,
         namespace: str | None = None,
         gang: str | None = None,
         *,
-        settled: bool = False,
-        owns: bool = False,
         divided: frozenset[str] = frozenset(),
         present: Present = no_count,
     ) -> None:
-        """`gang` is the name that its gang objects are made under, its own if it was never renamed. `settled` means
-        that a pod on a node was prepared for this name. `owns` means that the PodGang owns its gang objects, as
-        releases up to 0.3.0 expect; a renamed one cannot. `divided` are its members that other PodGangs have too: Grove
-        may divide the pods of a PodClique over several. `present` counts its pods on nodes that were prepared for this
-        name, by member; it returns None if no member has fewer than it needs. It prepares every pod, so it is called
-        only if an object is missing.
+        """`gang` is the name that its gang objects are made under, its own if it was never renamed. `divided` are its
+        members that other PodGangs have too: Grove may divide the pods of a PodClique over several. `present` counts
+        its pods on nodes that were prepared for this name, by member; it returns None if no member has fewer than it
+        needs. It prepares every pod, so it is called only if an object is missing.
         """
         self.raw = raw
         metadata = mapping(raw.get("metadata"))
         self.name = text(metadata.get("name")) or ""
         self.namespace = text(metadata.get("namespace")) or namespace or "default"
-        self.gang, self.settled = gang or self.name, settled
+        self.gang = gang or self.name
         self.divided, self.present = divided, present
         # Whether pods may join it that its workload does not ask for yet. Of a PodGang the record says that.
         self.elastic = False
-        self.owns = owns and self.gang == self.name
         self.uid = text(metadata.get("uid"))
         self.labels = mapping(metadata.get("labels"))
         self.annotations = mapping(metadata.get("annotations"))
@@ -144,11 +137,10 @@ class PodGang:
         self.constraint = _constraint(spec, SPEC)
         self.members = [_member(mapping(group), index) for index, group in enumerate(sequence(spec.get("podgroups")))]
 
-    def named(self, gang: str, *, settled: bool, owns: bool, divided: frozenset[str], present: Present) -> PodGang:
+    def named(self, gang: str, *, divided: frozenset[str], present: Present) -> PodGang:
         """The same PodGang with what is known of its gang."""
         found = copy(self)
-        found.gang, found.settled, found.divided, found.present = gang or self.name, settled, divided, present
-        found.owns = owns and found.gang == self.name
+        found.gang, found.divided, found.present = gang or self.name, divided, present
         return found
 
     @property
@@ -158,7 +150,7 @@ class PodGang:
         does one whose name is too long for a label: its objects could not be found again.
         """
         workload = self.pod_clique_set
-        if workload is None or self.owns or len(self.name) > LABEL_VALUE_LIMIT:
+        if workload is None or len(self.name) > LABEL_VALUE_LIMIT:
             return self.reference
         return workload
 
@@ -169,9 +161,8 @@ class PodGang:
 
     @property
     def owners(self) -> frozenset[str]:
-        """The uids that its gang objects may be controlled by: up to 0.3.0 Rollcall made the PodGang their owner."""
-        workload = self.pod_clique_set
-        return frozenset(uid for uid in (self.uid, self.owner.uid, workload and workload.uid) if uid)
+        """The uids that may control its gang objects: the PodGang owns them until a PodCliqueSet controls it."""
+        return frozenset(uid for uid in (self.uid, self.owner.uid) if uid)
 
     @property
     def pod_clique_set(self) -> OwnerReference | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from webhook.upgrades.change import Change
-from webhook.upgrades.changes import grove, kai, kubernetes, rollcall, schedulers
+from webhook.upgrades.changes import grove, kai, kubernetes, schedulers
 from webhook.upgrades.releases import Product, Release
 
 ALL: tuple[Change, ...] = (
-    *rollcall.CHANGES,
     *schedulers.CHANGES,
     *kai.CHANGES,
     *kubernetes.CHANGES,

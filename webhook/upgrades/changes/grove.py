@@ -12,7 +12,6 @@ from webhook.backends.kai.keys import NAME as KAI
 from webhook.gangs.key import POD_GANG
 from webhook.gangs.writers import Writer
 from webhook.upgrades.change import Change, Example, Outcome, gang
-from webhook.upgrades.changes.rollcall import OWNERSHIP
 from webhook.upgrades.present import POD_CLIQUE_SET, Cluster, PresentGang
 from webhook.upgrades.releases import Product
 
@@ -30,16 +29,12 @@ def _ours(one: PresentGang, cluster: Cluster) -> bool:
     return _migrates(one, cluster) and one.writer is Writer.ROLLCALL and one.pods > 0
 
 
-def _goes_with_its_podgang(one: PresentGang, cluster: Cluster) -> bool:
-    return _ours(one, cluster) and POD_GANG in one.owners
-
-
 def _is_independent(one: PresentGang, cluster: Cluster) -> bool:
     return _ours(one, cluster) and one.owners == {POD_CLIQUE_SET} and not one.missing
 
 
 def _is_incomplete(one: PresentGang, cluster: Cluster) -> bool:
-    return _ours(one, cluster) and (one.missing or bool(one.owners - {POD_GANG, POD_CLIQUE_SET}))
+    return _ours(one, cluster) and (one.missing or bool(one.owners - {POD_CLIQUE_SET}))
 
 
 def _is_groves(one: PresentGang, cluster: Cluster) -> bool:
@@ -60,27 +55,12 @@ def _is_migrated(one: PresentGang, _: Cluster) -> bool:
     return one.kind == POD_GANG and one.migrated
 
 
-_OLD = gang(owners=frozenset({POD_GANG}))
 _NEW = gang(owners=frozenset({POD_CLIQUE_SET}))
 _GROVES = gang(scheduler="volcano", writer=Writer.GROVE)
 # Before this upgrade KAI's podgrouper makes the PodGroup.
 _PODGROUPER_S = gang(scheduler=KAI, writer=Writer.SCHEDULER)
 
 CHANGES = (
-    Change(
-        "grove/podgangs-deleted",
-        Product.GROVE,
-        _goes_with_its_podgang,
-        Outcome.STRANDED,
-        since=_MAPS,
-        why="Grove replaces the PodGang by one of another name; the gang objects are controlled by the old PodGang and "
-        "deleted with it, so the first pod that is replaced waits for ever",
-        before=f"wait until the reconciler of Rollcall {OWNERSHIP} or newer has taken the gang objects over; this "
-        "command then says that the gang continues",
-        source=_SOURCE,
-        hit=Example(_ALPHA_13, _OLD),
-        spared=Example(_ALPHA_13, _NEW),
-    ),
     Change(
         "grove/podgangs-replaced",
         Product.GROVE,
@@ -146,8 +126,8 @@ CHANGES = (
         "its pods were not created later; which release fixes it is not verified",
         before="scale the set up before the upgrade, or delete it and create it again afterwards",
         source="https://github.com/ai-dynamo/grove/issues/808, https://github.com/ai-dynamo/grove/issues/809",
-        hit=Example(_ALPHA_13, replace(_OLD, pods=0)),
-        spared=Example(_ALPHA_13, _OLD),
+        hit=Example(_ALPHA_13, replace(_NEW, pods=0)),
+        spared=Example(_ALPHA_13, _NEW),
     ),
     Change(
         "grove/back-from-podgangmaps",
