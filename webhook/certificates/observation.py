@@ -195,7 +195,7 @@ async def _listened(
     try:
         service = (await client.get(requests.read(SERVICES, name, namespace))).content
     except RequestFailed as error:
-        # The role of an older version cannot read Services.
+        # The role allows to read only the Service of the manifests.
         if error.code in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
             return lambda endpoint: (_probable_port(endpoint), "")
         raise

@@ -41,7 +41,7 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     **_keys(
         "rollcall.dev",
         _E,
-        "applied creation-order divided exempt gang gang-member gang-sync given-back members next-certificate raised "
+        "applied creation-order divided exempt gang gang-member gang-sync members next-certificate raised "
         "reconciler restored rotate seal stamp",
     ),
     **_keys("scheduling.grove.io", _A, "koordinator-quota volcano-queue"),

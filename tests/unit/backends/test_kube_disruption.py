@@ -159,8 +159,8 @@ def test_the_gang_of_a_train_job_follows_the_label_of_its_train_job() -> None:
 
 
 def living(objects: list[Manifest], mode: Any) -> list[Manifest]:
-    """The objects as the API server has them: templates with no mode, and groups with this one. An older release wrote
-    no mode, and the API server gives one to groups only.
+    """The objects as the API server has them: templates with no mode, and groups with this one. While the gate is off,
+    1.36 drops the mode, and gives one to groups only.
     """
     found = deepcopy(objects)
     for one in found:

@@ -304,7 +304,7 @@ def test_in_1_36_a_group_has_no_class_that_only_its_gate_would_allow() -> None:
 
 
 def test_in_1_36_a_living_gang_stays_without_a_class() -> None:
-    """An older release wrote none, or the API server dropped it. The field is immutable."""
+    """The API server dropped it while its gate was off. The field is immutable."""
     used = backend()
     desired = made(podgang(*TWO), V1ALPHA2, Record("default-scheduler", priority_class="high"))
     live = made(podgang(*TWO), V1ALPHA2)

@@ -18,7 +18,7 @@ BEHIND = Hook("pods.mutate.rollcall.dev", b"", HOST, 443, ("rollcall-system", "r
 PORTS = [{"name": "health", "port": 8081}, {"name": "next", "port": 8444}, {"name": "https", "port": 8443}]
 
 
-# Of a role of an older version, and of a cluster in which it is not there.
+# Of a Service that the role does not name, and of one that is not there.
 UNREADABLE = [(403, failure(403, "no")), (404, failure(404, "none"))]
 
 

@@ -85,10 +85,6 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
             "(allowed: auto, v1alpha1, v1alpha2, v1beta1)"
         ],
     ),
-    "an API that was announced and never came": (
-        scheduler(KOORD, {"name": "default-scheduler", "config": {"apiGeneration": "v1"}}),
-        ['scheduler.profiles[1].config.apiGeneration: "v1": ... write auto or v1beta1...'],
-    ),
     "a version that is none": (
         scheduler({**KOORD, "schedulerVersion": "latest"}),
         ['scheduler.profiles[0].schedulerVersion: "latest": is not a version...'],

@@ -136,8 +136,8 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
 
 
 def _classless(spec: Manifest, live: Mapping[str, Any], api_version: str) -> Manifest:
-    """`spec` of a group or template; in 1.36 without a class that `live` lacks. The field is immutable, an older
-    release did not write it, and the API server drops it while its gate is off.
+    """`spec` of a group or template; in 1.36 without a class that `live` lacks. The field is immutable, and the API
+    server drops it while its gate is off.
     """
     if not api_version.endswith(f"/{Generation.V1ALPHA2}") or live.get("priorityClassName"):
         return spec
