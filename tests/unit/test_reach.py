@@ -42,7 +42,7 @@ def test_a_change_reaches_the_tests_that_import_or_read_it(graph: grimp.ImportGr
 
 def test_the_nearest_test_comes_first(graph: grimp.ImportGraph) -> None:
     reached = reached_tests(["webhook/reconciler/lease.py"], graph)
-    assert reached.index("tests/unit/reconciler/test_lease.py") < reached.index("tests/unit/cli/test_reconcile.py")
+    assert reached.index("tests/unit/reconciler/test_lease.py") < reached.index("tests/unit/cli/test_gangs_there.py")
 
 
 def test_a_change_reaches_no_test_that_does_not_import_it(graph: grimp.ImportGraph) -> None:
