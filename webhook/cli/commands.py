@@ -86,7 +86,7 @@ COMMANDS: Mapping[str, Entry] = {
         "webhook.cli.upgrade_plan",
         "upgrade_plan",
         OPERATE,
-        "Show what an upgrade of Grove, Kubernetes, a scheduler or Rollcall means for the living gangs of a cluster, "
+        "Show what an upgrade of Grove, Kubernetes or a scheduler means for the living gangs of a cluster, "
         "and what to do before, in which order.",
     ),
     "serve": Entry(
