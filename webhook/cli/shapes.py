@@ -86,7 +86,7 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME", help="A built-in sh
     - `rollcall shapes show raycluster`
     """
     from webhook.cli.yaml_text import as_yaml_text
-    from webhook.config.workloads_section import built_in_documents
+    from webhook.config.defaults import built_in_documents
 
     typer.echo(as_yaml_text(built_in_documents()[_known(name)]), nl=False)
 

@@ -1,17 +1,18 @@
-"""The settings without a configuration file with the built-in kinds, and the choice of a scheduler on the command line.
-
-Most commands have no file, so this module does not import the sections of one, which takes longer than a check.
-"""
+"""The settings without a configuration file, with the built-in kinds, and the choice of a scheduler by an option."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
 
 from webhook.backends.registry import installed_backends
-from webhook.config.built_in_shapes import SHAPES
 from webhook.config.settings import Enforcement, Profile, Settings
+from webhook.config.shape_document import read_shape
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.near_names import meant
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
@@ -20,9 +21,22 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 
 
 @cache
+def built_in_documents() -> Mapping[str, dict[str, Any]]:
+    """Return the built-in shapes by name, as they are written."""
+    folder = files("webhook.config").joinpath("shapes")
+    written = (file.read_text(encoding="utf-8") for file in sorted(folder.iterdir(), key=lambda one: one.name))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return {one["metadata"]["name"]: one for text in written for one in yaml.load_all(text, Loader=loader)}
+
+
+@cache
 def built_in_shapes() -> Mapping[str, WorkloadShape]:
     """Return the built-in shapes by name."""
-    return {shape.name: shape for shape in SHAPES}
+    problems: list[Problem] = []
+    found = {name: read_shape(document, name, problems) for name, document in built_in_documents().items()}
+    if problems:
+        raise ConfigurationError("the built-in shapes", problems)
+    return {name: shape for name, shape in found.items() if shape is not None}
 
 
 def built_in_forms(name: str) -> list[WorkloadShape]:
@@ -34,7 +48,7 @@ def built_in_forms(name: str) -> list[WorkloadShape]:
 @cache
 def built_in_kinds() -> WorkloadKinds:
     """Return the kinds in Python and all built-in shapes."""
-    return WorkloadKinds(SHAPES)
+    return WorkloadKinds(tuple(built_in_shapes().values()))
 
 
 def default_settings() -> Settings:

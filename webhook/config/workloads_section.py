@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field
 
 from webhook.config.defaults import built_in_kinds, built_in_shapes
 from webhook.config.sections import Section, path_of, read_section
 from webhook.config.shape_document import read_shape
 from webhook.config.shape_forms import form_problems
-from webhook.errors import ConfigurationError, Problem
+from webhook.errors import Problem
 from webhook.model.near_names import meant
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
-from webhook.model.workloads.shapes.shape import WorkloadShape
 
 MOST_SHAPES = 64
 
@@ -30,24 +26,6 @@ class WorkloadsSection(Section):
 
     disabled: list[str] = Field(default_factory=list)
     shapes: Annotated[list[Any], Field(max_length=MOST_SHAPES)] = Field(default_factory=list)
-
-
-@cache
-def built_in_documents() -> Mapping[str, dict[str, Any]]:
-    """Return the built-in shapes by name, as they are written."""
-    folder = files("webhook.config").joinpath("shapes")
-    written = (file.read_text(encoding="utf-8") for file in sorted(folder.iterdir(), key=lambda one: one.name))
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return {one["metadata"]["name"]: one for text in written for one in yaml.load_all(text, Loader=loader)}
-
-
-def read_built_in_shapes() -> Mapping[str, WorkloadShape]:
-    """Return the built-in shapes by name, read from their documents."""
-    problems: list[Problem] = []
-    found = {name: read_shape(document, name, problems) for name, document in built_in_documents().items()}
-    if problems:
-        raise ConfigurationError("the built-in shapes", problems)
-    return {name: shape for name, shape in found.items() if shape is not None}
 
 
 def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[object] = ()) -> WorkloadKinds:

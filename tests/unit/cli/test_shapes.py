@@ -18,8 +18,7 @@ from tests.unit.shapes.workloads import (
     spark_application,
     template,
 )
-from webhook.config.defaults import built_in_shapes
-from webhook.config.workloads_section import built_in_documents
+from webhook.config.defaults import built_in_documents, built_in_shapes
 
 FOR = {"group": "example.com", "kind": "Farm", "plural": "farms", "versions": ["v1"]}
 FARM = declared({"for": FOR, "parts": [{"template": "$.spec.template", "pods": 2}]}, "farm")

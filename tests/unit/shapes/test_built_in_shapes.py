@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,7 @@ from tests.unit.shapes.workloads import (
     worker_group,
     workload,
 )
-from webhook.config.built_in_shapes import SHAPES
 from webhook.config.defaults import built_in_kinds, built_in_shapes
-from webhook.config.make_built_in_shapes import source
-from webhook.config.workloads_section import read_built_in_shapes
 from webhook.model.reading import Manifest
 from webhook.model.workloads.gang import gangs_of, no_gang, starts_alone
 from webhook.validators.opted_in_examples import stateful_set
@@ -287,18 +283,6 @@ def test_the_kind_of_a_gang_s_key_has_a_group_only_where_two_kinds_have_one_name
     assert kinds.views["batch.volcano.sh", "Job"].kind == "Job.batch.volcano.sh"
     assert kinds.views["ray.io", "RayCluster"].kind == "RayCluster"
     assert kinds.views["batch", "Job"].kind == "Job"
-
-
-def test_the_module_of_built_in_shapes_is_made_from_their_documents() -> None:
-    # By their texts, in which True is not 1.
-    written = [repr(shape) for shape in read_built_in_shapes().values()]
-    assert written == [repr(shape) for shape in SHAPES], "run scripts/shapes"
-
-
-def test_the_script_writes_a_module_with_the_same_shapes(tmp_path: Path) -> None:
-    module = tmp_path / "made.py"
-    module.write_text(source(), encoding="utf-8")
-    assert repr(runpy.run_path(str(module))["SHAPES"]) == repr(SHAPES)
 
 
 def test_every_built_in_shape_names_its_source() -> None:
