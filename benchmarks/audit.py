@@ -24,7 +24,7 @@ from tests.e2e.nodes import add_nodes
 from tests.e2e.opted_in_workloads import job
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.workloads import clique, nvlink, pod_clique_set
-from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workload_record import SCHEDULER_LABEL
 
 _CONFIGURATION = configuration_of("koord-scheduler", "volcano", "kai-scheduler")
 _NAMESPACES = 50

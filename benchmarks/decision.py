@@ -18,12 +18,12 @@ from benchmarks import held_ratios
 from benchmarks.reviews import pod_clique_set_review, pod_review
 from benchmarks.servers import ONE_PROFILE, SIX_PROFILES, configuration
 from webhook import admission
-from webhook.admission.review import request_from
+from webhook.admission.decision import request_from
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.server.deliberation import Decision
+from webhook.server.admission_review import Decision
 
 _ROUNDS, _CALLS = 50, 100
 

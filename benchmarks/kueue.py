@@ -17,17 +17,19 @@ from benchmarks.decision import best, settings
 from benchmarks.reviews import pod_clique_set_review, pod_review
 from benchmarks.servers import ONE_PROFILE
 from webhook import admission
-from webhook.admission.review import request_from
+from webhook.admission.decision import request_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import Namespace
-from webhook.model.kueue.objects import (
+from webhook.model.kueue_objects import (
+    KUEUE_PROJECTIONS,
+    WORKLOADS,
     ClusterQueue,
     Cohort,
-    Condition,
     FlavorQuota,
+    KueueCondition,
     KueueWorkload,
     KueueWorkloads,
     LocalQueue,
@@ -35,7 +37,6 @@ from webhook.model.kueue.objects import (
     ResourceFlavor,
     WorkloadPods,
 )
-from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
 
 _TURNS = 5
 _QUEUE = "kueue.x-k8s.io/queue-name"
@@ -71,7 +72,9 @@ def with_kueue(queues: int, held: int) -> ClusterFacts:
 
 def _workloads(names: list[str], held: int) -> KueueWorkloads:
     found = KueueWorkloads()
-    waits = Condition("QuotaReserved", False, "Pending", "insufficient unused quota for cpu", "2026-11-01T10:00:00Z")
+    waits = KueueCondition(
+        "QuotaReserved", False, "Pending", "insufficient unused quota for cpu", "2026-11-01T10:00:00Z"
+    )
     for number in range(held):
         owner = Owner("Job", f"job-{number}", f"u-{number}")
         queue = names[number % len(names)]

@@ -19,7 +19,7 @@ from webhook.config.settings import Profile
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
-from webhook.model.workloads.pod import Pod
+from webhook.model.pod_template import Pod
 from webhook.mutators.prepare_pod import prepare_pod
 
 # The most operations of a transaction of etcd.

@@ -8,11 +8,11 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+from webhook.backends.kai import pod_clique_sets as kai
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
-from webhook.backends.kai.rules import examples as kai
-from webhook.backends.kai.rules.examples import subgroup
-from webhook.backends.volcano.rules import examples as volcano
-from webhook.backends.volcano.rules.examples import policy
+from webhook.backends.kai.pod_clique_sets import subgroup
+from webhook.backends.volcano import pod_clique_sets as volcano
+from webhook.backends.volcano.pod_clique_sets import policy
 
 Manifest = dict[str, Any]
 
@@ -63,13 +63,13 @@ POOLED = {LABEL_NODE_POOL: "h100"}
 RUNNING = {"resourcesStatus": {"allocated": {"cpu": "4"}}}
 
 KAI_WORLD: list[Manifest] = [
-    kai.queue("research"),
-    kai.queue("team-a", "research"),
-    kai.queue("unused", "research"),
-    kai.queue("lost", "gone"),
-    kai.queue("pools", labels=POOLED),
-    kai.queue("pooled", "pools", labels=POOLED),
-    kai.queue("busy"),
+    kai.queue_object("research"),
+    kai.queue_object("team-a", "research"),
+    kai.queue_object("unused", "research"),
+    kai.queue_object("lost", "gone"),
+    kai.queue_object("pools", labels=POOLED),
+    kai.queue_object("pooled", "pools", labels=POOLED),
+    kai.queue_object("busy"),
     elsewhere(kai.pod_group(queue="busy"), "busy"),
     elsewhere(kai.pod_group(queue="busy"), "twin"),
     other("kai.scheduler/v1", "SchedulingShard", "everyone"),
@@ -189,15 +189,15 @@ KAI: dict[str, Applied] = {
     "a level without a topology": refused(
         kai.pod_group(topologyConstraint={"requiredTopologyLevel": RACK}), "kai/group-topology-unnamed"
     ),
-    "a queue below another": fine(kai.queue("team-b", "research")),
-    "a queue below one that is not there": warned(kai.queue("team-b", "nope"), "kai/queue-parent"),
-    "a queue below an orphan": warned(kai.queue("team-b", "lost"), "kai/queue-parent"),
-    "a queue below one of another node pool": refused(kai.queue("team-b", "pools"), "kai/queue-pool"),
+    "a queue below another": fine(kai.queue_object("team-b", "research")),
+    "a queue below one that is not there": warned(kai.queue_object("team-b", "nope"), "kai/queue-parent"),
+    "a queue below an orphan": warned(kai.queue_object("team-b", "lost"), "kai/queue-parent"),
+    "a queue below one of another node pool": refused(kai.queue_object("team-b", "pools"), "kai/queue-pool"),
     "a queue below its own child": refused(
-        kai.queue("research", "unused"), "kai/queue-cycle", before=kai.queue("research")
+        kai.queue_object("research", "unused"), "kai/queue-cycle", before=kai.queue_object("research")
     ),
-    "a queue below itself": refused(kai.queue("team-b", "team-b"), "kai/queue-cycle"),
-    "a queue below one that is used": refused(kai.queue("team-b", "busy"), "kai/queue-in-use"),
+    "a queue below itself": refused(kai.queue_object("team-b", "team-b"), "kai/queue-cycle"),
+    "a queue below one that is used": refused(kai.queue_object("team-b", "busy"), "kai/queue-in-use"),
 }
 
 
@@ -216,11 +216,11 @@ def state(manifest: Manifest, word: str) -> Manifest:
 
 
 VOLCANO_WORLD: list[Manifest] = [
-    *(state(volcano.queue(name, "root"), "Open") for name in ("default", "research", "busy")),
-    state(volcano.queue("root"), "Open"),
-    *(state(volcano.queue(name, "research"), "Open") for name in ("team-a", "unused")),
-    state(volcano.queue("shut", "root"), "Closed"),
-    volcano.queue("fresh", "root"),
+    *(state(volcano.queue_object(name, "root"), "Open") for name in ("default", "research", "busy")),
+    state(volcano.queue_object("root"), "Open"),
+    *(state(volcano.queue_object(name, "research"), "Open") for name in ("team-a", "unused")),
+    state(volcano.queue_object("shut", "root"), "Closed"),
+    volcano.queue_object("fresh", "root"),
     elsewhere(volcano.pod_group(queue="busy"), "busy"),
     hyper_node("rack-1", 1, "rack"),
     hyper_node("zone-1", 2, "zone"),
@@ -286,13 +286,15 @@ VOLCANO: dict[str, Applied] = {
         "volcano/group-two-tiers",
         before=volcano.pod_group(networkTopology=HARD),
     ),
-    "a queue below another": fine(volcano.queue("team-b", "research")),
-    "a queue below nothing": fine(volcano.queue("team-b")),
-    "a queue below one that is not there": refused(volcano.queue("team-b", "nope"), "volcano/queue-parent"),
+    "a queue below another": fine(volcano.queue_object("team-b", "research")),
+    "a queue below nothing": fine(volcano.queue_object("team-b")),
+    "a queue below one that is not there": refused(volcano.queue_object("team-b", "nope"), "volcano/queue-parent"),
     "a queue below its own child": refused(
-        volcano.queue("research", "unused"), "volcano/queue-cycle", before=volcano.queue("research", "root")
+        volcano.queue_object("research", "unused"),
+        "volcano/queue-cycle",
+        before=volcano.queue_object("research", "root"),
     ),
-    "a queue below one that is used": refused(volcano.queue("team-b", "busy"), "volcano/queue-in-use"),
+    "a queue below one that is used": refused(volcano.queue_object("team-b", "busy"), "volcano/queue-in-use"),
 }
 # With a profile that does not say that Volcano's plugin for topology is on.
 VOLCANO_WITHOUT_TOPOLOGY: dict[str, Applied] = {

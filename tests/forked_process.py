@@ -114,8 +114,8 @@ def _run(
     if open_files is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
     if look_seconds is not None:
-        import webhook.server.run
+        import webhook.server.serving
 
-        webhook.server.run.LOOK_SECONDS = look_seconds
+        webhook.server.serving.LOOK_SECONDS = look_seconds
     sys.argv = ["rollcall"]
     main(list(arguments))

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from webhook.certificates.x509 import KeyPair
-from webhook.clock import MACHINE_CLOCK
+from webhook.cluster.clock import MACHINE_CLOCK
 
 NOW = MACHINE_CLOCK.now()
 DAY = timedelta(days=1)

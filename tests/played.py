@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, TypeVarTuple
 
-from webhook.clock import Clock
+from webhook.cluster.clock import Clock
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")

@@ -47,7 +47,7 @@ def _children(registry: CollectorRegistry) -> dict[Any, set[Sequence[str]]]:
 def no_series_appears(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever a test does: what a process exposes afterwards is what it did before the first event."""
     registries: list[tuple[CollectorRegistry, dict[Any, set[Sequence[str]]]]] = []
-    for owner in (of_server.Metrics, of_reconciler.Metrics):
+    for owner in (of_server.ServerMetrics, of_reconciler.ReconcilerMetrics):
 
         def remembered(self: Any, *arguments: Any, begin: Any = owner.__init__, **named: Any) -> None:
             begin(self, *arguments, **named)

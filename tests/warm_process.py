@@ -9,13 +9,11 @@ import kubernetes.client
 import kubernetes.config
 
 import webhook.certificates.files
-import webhook.cli.app
+import webhook.cli.commands
 import webhook.cluster.access
-import webhook.reconciler.endpoints
+import webhook.reconciler.manager
 import webhook.reconciler.process
-import webhook.reconciler.run
-import webhook.reconciler.single_pass
-import webhook.server.run
+import webhook.server.serving
 from webhook.cli.commands import COMMANDS, Commands
 from webhook.config.defaults import default_settings
 

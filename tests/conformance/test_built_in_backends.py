@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.backends.coscheduling import keys as coscheduling
-from webhook.backends.coscheduling.backend import CoschedulingBackend
+from webhook.backends import coscheduling
+from webhook.backends.coscheduling import CoschedulingBackend
 from webhook.backends.kai import keys as kai
 from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.generation import COMPOSITE, GROUP
-from webhook.backends.lpx.backend import LpxBackend
+from webhook.backends.kube.workload_api import COMPOSITE, GROUP
+from webhook.backends.lpx import LpxBackend
 from webhook.backends.registry import BUILT_IN, BackendClass
 from webhook.backends.volcano import keys as volcano
 from webhook.backends.volcano.backend import VolcanoBackend

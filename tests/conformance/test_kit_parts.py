@@ -12,13 +12,12 @@ import pytest
 
 from webhook.model.capabilities import Capability, capabilities_used
 from webhook.model.claims import claims_on
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.pod_template import Pod
 from webhook.testing import BackendConformance
-from webhook.testing.json_patch import Unapplicable, applied
-from webhook.testing.requirement import faults
-from webhook.testing.samples import CLAIMS, LONG, USES, claimed_pod
-from webhook.testing.walking import leaves, places
+from webhook.testing.pods import Unapplicable, applied
+from webhook.testing.strategies import FOREIGN_CLAIMS, LONG, USES, claimed_pod, leaves, places
+from webhook.testing.suite import faults
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 SAMPLES = [(capability, workload) for capability, workloads in USES.items() for workload in workloads]
 
@@ -39,7 +38,7 @@ def test_the_long_samples_use_every_field_that_holds_a_name() -> None:
 
 
 def test_the_claimed_pods_cover_every_key_of_a_claim() -> None:
-    marks = {claim.key for sample in CLAIMS for claim in claims_on(Pod(claimed_pod(*sample)).template)}
+    marks = {claim.key for sample in FOREIGN_CLAIMS for claim in claims_on(Pod(claimed_pod(*sample)).template)}
     everything = claimed_pod("labels", "x", "y")
     keys: dict[str, str] = dict.fromkeys(
         [

@@ -12,7 +12,7 @@ from tests.e2e.control_plane import Manifest
 from tests.e2e.network import Network
 from tests.e2e.programs import eventually
 from webhook.config.file import settings_from
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler.manager import Reconciler
 
 # A reconciler that takes longer to stop has failed to: a running write may take five seconds.
 _STOP_SECONDS = 20.0

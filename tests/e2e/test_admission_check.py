@@ -32,7 +32,7 @@ from tests.e2e.opted_in_workloads import job, job_set, leader_worker_set, pod_te
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import forget_lease
 from tests.e2e.workload_objects import created, deleted, listed, read, until_pods
-from webhook.model.kueue.admission_check import answered
+from webhook.workloads.kueue_integration import answered
 
 pytestmark = pytest.mark.beside
 

@@ -25,13 +25,11 @@ from tests.e2e.network import Network
 from tests.e2e.opted_in_workloads import job
 from tests.e2e.programs import eventually
 from tests.e2e.workloads import nvlink, two_cliques
-from webhook.audit.auditor import Auditor
-from webhook.audit.clients import PatientClient
-from webhook.audit.facts import read_facts
-from webhook.audit.results import Audit
 from webhook.config.file import settings_from
+from webhook.operations.audit import Audit
+from webhook.operations.auditor import Auditor, PatientClient, read_facts
 from webhook.reconciler import audit_reports
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler.manager import Reconciler
 
 KOORD = configuration_of("koord-scheduler", "volcano")
 REPORTING = {**KOORD, "audit": {"openReports": True}}

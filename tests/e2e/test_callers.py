@@ -14,8 +14,8 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer, trusting
 from tests.e2e.workloads import two_cliques
-from webhook.doctor.examples import snapshot
-from webhook.doctor.unreached import cause_of
+from webhook.operations.diagnosis import snapshot
+from webhook.operations.webhook_checks import cause_of
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.e2e.chart_configurations import CONFIGURATIONS, KOORDINATOR, VOLCANO,
 from tests.e2e.control_plane import Manifest
 from tests.e2e.installed import CHART, HEAD, MANIFESTS, documents, helm, printed, rendered, said
 from webhook.backends.base import BackendSettings
-from webhook.backends.lpx.backend import LpxBackend
+from webhook.backends.lpx import LpxBackend
 from webhook.backends.registry import installed_backends
 from webhook.cli import run
 from webhook.model.keys import Api

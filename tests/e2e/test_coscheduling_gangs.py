@@ -15,7 +15,7 @@ from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Schedul
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
 from tests.e2e.workloads import two_cliques
-from webhook.backends.coscheduling.keys import NAME
+from webhook.backends.coscheduling import NAME
 
 pytestmark = pytest.mark.soak
 

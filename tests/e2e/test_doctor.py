@@ -31,11 +31,11 @@ from tests.e2e.workloads import two_cliques
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster.access import find
 from webhook.config.file import settings_from
-from webhook.doctor.checking import Diagnosis, Level, examine
-from webhook.doctor.checks import EVERY_CHECK
-from webhook.doctor.gates import pod_field_kept
-from webhook.doctor.reading import read_world
-from webhook.doctor.snapshot import Tried
+from webhook.operations.api_checks import pod_field_kept
+from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import Diagnosis, Severity, examine
+from webhook.operations.snapshot import Tried
+from webhook.operations.snapshot_reader import read_world
 
 _BOTH = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _NAMES = {_BOTH[0]: "m-rollcall", _BOTH[1]: "v-rollcall"}
@@ -61,7 +61,7 @@ class Installation:
     def told(self, config: Manifest = KOORDINATOR) -> set[str]:
         """The checks with a finding worse than a note, without those that always fail here."""
         found = self.diagnosis(config).found
-        kept = {one.check for one in found if one.level is not Level.NOTE and " test-" not in one.symptom.where}
+        kept = {one.check for one in found if one.level is not Severity.NOTE and " test-" not in one.symptom.where}
         return kept - _AS_ALWAYS
 
     def until_told(self, *checks: str) -> None:
@@ -401,7 +401,7 @@ def test_a_label_with_an_unknown_scheduler_is_reported(installation: Installatio
     installation.plane.http.patch(path, json={"metadata": {"labels": labels}}, headers=headers).raise_for_status()
     found = [one for one in installation.diagnosis().found if one.symptom.where == f"Namespace {namespace}"]
     assert {one.check for one in found} == {"namespaces/scheduler", "namespaces/enforcement"}
-    assert {one.level for one in found} == {Level.ERROR}
+    assert {one.level for one in found} == {Severity.ERROR}
 
 
 def test_a_grove_version_with_podgangmaps_is_accepted(installation: Installation) -> None:

@@ -13,7 +13,7 @@ from tests.e2e.gang_writer import path_of, why
 from tests.e2e.koordinator_gangs import moved
 from tests.e2e.rollcall_server import RollcallServer
 from tests.unit.worlds import gang_pod
-from webhook.backends.koordinator.rules.examples import pod_group
+from webhook.backends.koordinator.gang_groups import pod_group
 
 WRONG = pod_group("leader", settings={"groups": "no JSON"})
 RULE = "koordinator/gang-groups-unread"

@@ -11,7 +11,7 @@ from tests.e2e.fit.clusters import batches_on, kube
 from tests.e2e.fit.judging import Judging
 from tests.e2e.fixture_types import Scheduler
 from tests.e2e.programs import eventually
-from webhook.fit.verdict import Answer
+from webhook.fit.verdict import FitAnswer
 
 pytestmark = pytest.mark.beside
 
@@ -43,8 +43,10 @@ def test_a_gang_starts_at_the_limit_and_not_one_unit_over_it(plane: ControlPlane
         assert names([one for one in second if one.started]) == []
         for judged in ("stored", "template"):
             answers = [found[judged].answer for found in Judging(batches)(stored)]
-            assert dict(zip(names(first), answers[: len(at)], strict=True)) == dict.fromkeys(names(first), Answer.FITS)
+            assert dict(zip(names(first), answers[: len(at)], strict=True)) == dict.fromkeys(
+                names(first), FitAnswer.FITS
+            )
             assert dict(zip(names(second), answers[len(at) :], strict=True)) == dict.fromkeys(
-                names(second), Answer.NEVER
+                names(second), FitAnswer.NEVER
             )
         batches.remove(stored)

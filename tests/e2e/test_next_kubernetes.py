@@ -19,7 +19,7 @@ from tests.e2e.renamed_api import GROUP, OF_1_38, UNKNOWN, RenamedApi
 from tests.e2e.test_disruption_modes import objects_of
 from tests.e2e.test_shape_changes import LEAVES, TREES, Changing
 from tests.e2e.workloads import two_cliques
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import POD_GANG, GangKey
 
 Later = Callable[..., HostedReconciler]
@@ -171,7 +171,7 @@ def test_what_kube_scheduler_1_38_says_of_a_group_is_quoted(
         health = running.reconciler.health.known(GangKey(namespace, "demo-0", POD_GANG))
         assert health is not None
         (first, *_) = health.obstacles
-        assert first.reason is Reason.GROUP_ERROR, first
+        assert first.reason is GangReason.GROUP_ERROR, first
         assert f"({reason}): {says}" in first.why
         return True
 
@@ -198,7 +198,7 @@ def test_nothing_is_written_under_names_that_were_not_read(
         health = running.reconciler.health.known(key)
         assert health is not None
         first = health.obstacles[0]
-        assert first.reason is Reason.API_MISSING, first
+        assert first.reason is GangReason.API_MISSING, first
         assert "which this release of Rollcall has not read" in first.why
         return True
 

@@ -16,9 +16,9 @@ from tests.e2e.programs import eventually
 from tests.e2e.workload_objects import created, deleted, found, listed, patched, read, until_pods
 from webhook.cluster.access import find
 from webhook.config.file import settings_from
-from webhook.doctor.checking import examine
-from webhook.doctor.operator_groups import operator_group
-from webhook.doctor.reading import read_world
+from webhook.operations.diagnosis import examine
+from webhook.operations.gang_checks import operator_group
+from webhook.operations.snapshot_reader import read_world
 
 RAY, GROUPS = "ray.io/v1", "scheduling.x-k8s.io/v1alpha1"
 VOLCANO = "scheduling.volcano.sh/v1beta1"

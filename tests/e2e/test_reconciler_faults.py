@@ -19,8 +19,8 @@ from tests.e2e.hosted_reconciler import HostedReconciler
 from tests.e2e.network import Exchange, Meddle, Network, Send, refusal
 from tests.e2e.programs import eventually
 from webhook.cluster import watch as watching
-from webhook.reconciler import queue
-from webhook.reconciler.run import WORKERS
+from webhook.reconciler import work_queue
+from webhook.reconciler.manager import WORKERS
 
 GANGS, OBJECTS = 8, 20
 # How long each fault lasts: several pauses.
@@ -107,7 +107,7 @@ def test_failed_writes_are_retried_with_growing_delays(story: Story, started: St
     eventually(lambda: reconciler.metric("rollcall_queue_failing") == GANGS, "every gang is known to fail")
     lasted = until_over(begun)
     sent = changes(asked())
-    assert GANGS * 2 <= len(sent) <= GANGS * attempts(lasted + SLACK_SECONDS, queue.BACKOFF_SECONDS)
+    assert GANGS * 2 <= len(sent) <= GANGS * attempts(lasted + SLACK_SECONDS, work_queue.BACKOFF_SECONDS)
     assert reconciler.metric("rollcall_retries_total", why=word) == pytest.approx(len(sent), abs=WORKERS)
     assert story.objects() == {}
     check_recovered(reconciler, story)

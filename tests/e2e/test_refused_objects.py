@@ -23,12 +23,12 @@ from tests.unit.worlds import rules, settings_of, validate
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
-from webhook.model.grove_generation import GroveGeneration
+from webhook.model.grove import GroveGeneration
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts, PriorityClass
-from webhook.model.record import record_of
-from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workload_record import record_of
 from webhook.offline.translation import expected_gangs
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 CLASSES = {

@@ -21,17 +21,17 @@ from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.second_webhook import PlayedWebhook
 from tests.e2e.workloads import clique, pod_clique_set
-from webhook.admission.pod import validate_pod
+from webhook.admission.pod_admission import validate_pod
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts, PriorityClass, Quota
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.pod_template import Pod
 from webhook.validators.pod_guard import MOST_CONTAINERS
 from webhook.validators.registry import Rule, Subject
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 SCHEDULERS = ("koord-scheduler", "kai-scheduler", "volcano", "scheduler-plugins-scheduler", "default-scheduler")
 _PROFILES: list[Manifest] = [{"name": scheduler} for scheduler in SCHEDULERS]

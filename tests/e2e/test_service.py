@@ -28,7 +28,7 @@ from tests.e2e.rollcall_server import ran, rollcall
 from tests.e2e.served_pods import ServedPods
 from tests.e2e.workloads import nvlink, two_cliques
 from webhook.certificates.files import make_development_certificates
-from webhook.installation.containers import CONFIGURATION_FILE
+from webhook.installation.deployment import CONFIGURATION_FILE
 
 pytestmark = [pytest.mark.soak, pytest.mark.chaos]
 

@@ -35,9 +35,9 @@ from tests.e2e.webhook_order import Stored, differences, gates_of, stored, until
 from tests.e2e.workload_objects import path_of
 from webhook.cluster.access import find
 from webhook.config.file import settings_from
-from webhook.doctor.checking import examine
-from webhook.doctor.checks import EVERY_CHECK
-from webhook.doctor.reading import read_world
+from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import examine
+from webhook.operations.snapshot_reader import read_world
 
 pytestmark = pytest.mark.beside
 SYSTEMS = ("jobset", "lws", "trainer", "kuberay", "kueue")

@@ -9,11 +9,20 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from webhook.fit.eligibility import Eligibility
-from webhook.fit.packing import Ceiling, GroupNeed, Need, Packing, Partition, PodsNeed, Role
-from webhook.fit.pods import Apart, DeviceNeed, PodNeeds, Port, Spread
-from webhook.fit.room import OWN_VALUE, NodeClass, Room
-from webhook.fit.verdict import Family, Scope
+from webhook.fit.packing import (
+    OWN_VALUE,
+    Ceiling,
+    GroupNeed,
+    Need,
+    NodeClass,
+    Packing,
+    PackingRole,
+    Partition,
+    PodsNeed,
+    Room,
+)
+from webhook.fit.pod_needs import Apart, DeviceNeed, Eligibility, HostPort, PodNeeds, Spread
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.fields import FieldPath
 
 AT = FieldPath(("spec",))
@@ -31,9 +40,9 @@ class Case(NamedTuple):
     room: Room
 
 
-def role(name: str, request: dict[str, int], **needs: object) -> Role:
+def role(name: str, request: dict[str, int], **needs: object) -> PackingRole:
     """Return a role that requests something and one pod slot."""
-    return Role(name, AT / name, PodNeeds({"pods": 1, **request}, Eligibility(), **needs))  # type: ignore[arg-type]
+    return PackingRole(name, AT / name, PodNeeds({"pods": 1, **request}, Eligibility(), **needs))  # type: ignore[arg-type]
 
 
 def case(family: str, seed: int) -> Case:
@@ -75,7 +84,7 @@ def _ratio(random: Random) -> float:
     return random.uniform(0.7, 1.0) if random.random() < 0.5 else random.uniform(1.0, 1.25)
 
 
-def _counts(random: Random, roles: Sequence[Role], capacity: dict[str, int], most: int = 26) -> list[int]:
+def _counts(random: Random, roles: Sequence[PackingRole], capacity: dict[str, int], most: int = 26) -> list[int]:
     """How many pods of each role, so that the scarcest resource is used up to about all that there is."""
     shares = [random.uniform(0.3, 1.0) for _ in roles]
     ratio = _ratio(random)
@@ -108,7 +117,7 @@ def _capacity(classes: Sequence[NodeClass], key: str | None = None) -> dict[str,
     return max(sums.values(), key=lambda there: there[GPU], default={GPU: 1, "cpu": 1, "pods": 1})
 
 
-def _gang(roles: Sequence[Role], counts: Sequence[int], within: Partition | None = None) -> Need:
+def _gang(roles: Sequence[PackingRole], counts: Sequence[int], within: Partition | None = None) -> Need:
     needs = tuple(PodsNeed(one, count) for one, count in zip(roles, counts, strict=True))
     return GroupNeed("gang", needs, len(needs), within)
 
@@ -225,7 +234,7 @@ def ports(random: Random) -> tuple[Packing, Room]:
     names = _names(random, 4)
     roles = []
     for name in names:
-        taken = (Port(random.choice((80, 81)), "TCP", random.choice(("", "", "10.0.0.1"))),)
+        taken = (HostPort(random.choice((80, 81)), "TCP", random.choice(("", "", "10.0.0.1"))),)
         wanted = taken if random.random() < 0.6 else ()
         roles.append(role(name, {GPU: random.choice((1, 2, 3)), "cpu": 2000}, ports=wanted))
     classes = _nodes(random, names, (4, 8), 8)
@@ -246,7 +255,7 @@ def quotas(random: Random) -> tuple[Packing, Room]:
     asked = _gpus(need)
     limited = None if random.random() < 0.7 else frozenset({"r0"})
     ceiling = Ceiling(
-        "quota", "team", {GPU: max(asked + random.randint(-3, 3), 0)}, Family.QUOTA, Scope.EVER, roles=limited
+        "quota", "team", {GPU: max(asked + random.randint(-3, 3), 0)}, FitFamily.QUOTA, FitScope.EVER, roles=limited
     )
     return Packing(packing.sets, (ceiling,)), room
 
@@ -307,7 +316,7 @@ def mixed(random: Random) -> tuple[Packing, Room]:
     roles = []
     for name in names:
         rule = (Apart(key, frozenset({name}), AT),) if random.random() < 0.2 else ()
-        port = (Port(80, "TCP", ""),) if random.random() < 0.2 else ()
+        port = (HostPort(80, "TCP", ""),) if random.random() < 0.2 else ()
         gpu = random.choice((0, 1, 2, 3, 4, 5))
         roles.append(role(name, {GPU: gpu, "cpu": random.choice((2, 6, 12)) * 1000}, apart=rule, ports=port))
     classes = [
@@ -329,7 +338,7 @@ def everything(random: Random) -> tuple[Packing, Room]:
     for name in names:
         others = frozenset(other for other in names if random.random() < 0.4)
         rule = (Apart(random.choice((ZONE, RACK, HOST)), others, AT),) if others and random.random() < 0.3 else ()
-        port = (Port(80, "TCP", ""),) if random.random() < 0.15 else ()
+        port = (HostPort(80, "TCP", ""),) if random.random() < 0.15 else ()
         limit = (Spread(random.choice((ZONE, RACK)), 9, 2, AT),) if random.random() < 0.15 else ()
         gpu = random.choice((0, 1, 2, 3, 4))
         roles.append(role(name, {GPU: gpu, "cpu": 4000}, apart=rule, ports=port, spread=limit))
@@ -346,7 +355,7 @@ def everything(random: Random) -> tuple[Packing, Room]:
     return Packing((need,)), Room(tuple(classes))
 
 
-def _tree(random: Random, roles: Sequence[Role], levels: Sequence[Partition], depth: int) -> Need:
+def _tree(random: Random, roles: Sequence[PackingRole], levels: Sequence[Partition], depth: int) -> Need:
     within = random.choice(levels[depth:]) if depth < len(levels) and random.random() < 0.5 else None
     deeper = levels.index(within) + 1 if within is not None else depth
     if depth > 1 or random.random() < 0.35:

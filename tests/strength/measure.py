@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from tests.strength.cases import case, sums_fit
 from tests.strength.oracle import TooMuchError, feasible
-from webhook.fit.judgement import judge
-from webhook.fit.verdict import Answer
+from webhook.fit.feasibility import judge
+from webhook.fit.verdict import FitAnswer
 
 # Of the gangs that cannot be placed so many must be called never: in all, and of each family.
 OF_ALL, OF_A_FAMILY = 0.95, 0.80
@@ -76,7 +76,7 @@ def measured(family: str, seeds: Iterable[int]) -> Tally:
         tally.gangs += 1
         tally.within += within
         tally.steps.append(verdict.steps)
-        never, fits = verdict.answer is Answer.NEVER, verdict.answer is Answer.FITS
+        never, fits = verdict.answer is FitAnswer.NEVER, verdict.answer is FitAnswer.FITS
         if can:
             tally.feasible += 1
             tally.fits += fits

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from webhook.fit.packing import Need, Packing, Partition, PodsNeed, Role
-from webhook.fit.room import OWN_VALUE, Room
+from webhook.fit.packing import OWN_VALUE, Need, Packing, PackingRole, Partition, PodsNeed, Room
 
 # Pods of a role that may be on some nodes, with their number.
 _Group = tuple[tuple[str, frozenset[int]], int]
@@ -53,7 +52,7 @@ class _Trial:
         self.need = need
         self.nodes = nodes
         self.ceilings = packing.ceilings
-        self.roles: dict[str, Role] = {}
+        self.roles: dict[str, PackingRole] = {}
         self._collect(need)
         self.left = most
         self.fillings: dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], list[dict[int, int]]] = {}

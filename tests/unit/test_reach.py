@@ -22,7 +22,7 @@ def graph() -> grimp.ImportGraph:
 @pytest.mark.parametrize(
     ("path", "test"),
     [
-        ("webhook/reconciler/queue.py", "tests/unit/reconciler/test_queue.py"),
+        ("webhook/reconciler/work_queue.py", "tests/unit/reconciler/test_queue.py"),
         ("webhook/backends/registry.py", "tests/unit/validators/test_rule_examples.py"),
         ("webhook/server/lane.py", "tests/unit/server/test_lane.py"),
         ("webhook/fit/packing.py", "tests/unit/admission/test_admission.py"),
@@ -46,7 +46,7 @@ def test_the_nearest_test_comes_first(graph: grimp.ImportGraph) -> None:
 
 
 def test_a_change_reaches_no_test_that_does_not_import_it(graph: grimp.ImportGraph) -> None:
-    reached = reached_tests(["webhook/reconciler/queue.py"], graph)
+    reached = reached_tests(["webhook/reconciler/work_queue.py"], graph)
     assert [test for test in reached if test.startswith("tests/unit/validators")] == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.grove import ClusterTopologyBinding
 
 ZONE, RACK, HOST = "example.com/zone", "example.com/rack", "kubernetes.io/hostname"
 

@@ -5,9 +5,10 @@ activates it again. So only a fault that a change of the object alone can cure i
 the object as it is enforced in its namespace, and find the same fault without knowing anything of the cluster, nor an
 old version of the scheduler. A missing queue, topology or runtime may exist a minute later, and does not reject.
 
-A proof that a gang can never start (`webhook.admission.fit`) is the second reason, if only a change of the object can
-cure it. Its rule need not deny: the webhook warns, so that a person decides, and here the gang would take quota for
-ever. Where rules do not deny at all, as the namespace asks, and where the rule is off or audits, it does not reject.
+A proof that a gang can never start (`webhook.admission.workload_fit`) is the second reason, if only a change of the
+object can cure it. Its rule need not deny: the webhook warns, so that a person decides, and here the gang would take
+quota for ever. Where rules do not deny at all, as the namespace asks, and where the rule is off or audits, it does not
+reject.
 
 Source: kubernetes-sigs/kueue v0.19, apis/kueue/v1beta2/workload_types.go (CheckState) and
 pkg/controller/core/workload_controller.go (reconcileCheckBasedEviction).
@@ -20,30 +21,26 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from webhook.admission.decision import admission_of
-from webhook.admission.exceptions import described, excepted, with_exceptions
-from webhook.admission.fit import fits_of
-from webhook.admission.gang_object import validate_object
-from webhook.admission.size import require_few_parts
-from webhook.admission.workload import WorkloadAdmission
+from webhook.admission.decision import admission_of, require_few_parts
+from webhook.admission.object_admission import validate_object
+from webhook.admission.workload_admission import WorkloadAdmission, described, excepted, with_exceptions
+from webhook.admission.workload_fit import fits_of
 from webhook.config.settings import Enforcement, Profile, Settings
 from webhook.errors import TooManyParts
-from webhook.fit.verdict import Scope
+from webhook.fit.verdict import FitScope
+from webhook.model import kueue
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Action, Finding, cut, plain
 from webhook.model.keys import Needed
-from webhook.model.kubernetes_kinds import POD
-from webhook.model.kueue import keys
-from webhook.model.kueue.admission_check import CheckMode
-from webhook.model.kueue.holding import runs_elsewhere
-from webhook.model.plain_text import cut, plain
+from webhook.model.known_kinds import POD
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.shapes.kinds import WorkloadKinds
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.selection import Choice
+from webhook.validators.gang_scheduler import Choice
+from webhook.workloads.kueue_integration import CheckMode, runs_elsewhere
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.workloads.workload_kinds import WorkloadKinds
 
 # Kueue allows 32 KiB, repeats the message in conditions and events, and cuts events after 1 KiB.
 MAX_MESSAGE_BYTES = 512
@@ -51,7 +48,7 @@ MAX_MESSAGE_BYTES = 512
 FIT_RULES = "fit/"
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """What was decided: the label of a metric."""
 
     # No rule denies the workload, and no gang of it is known never to start.
@@ -65,21 +62,21 @@ class Outcome(StrEnum):
     WOULD_REJECT = "wouldReject"
 
 
-class Answer(NamedTuple):
+class CheckAnswer(NamedTuple):
     """The answer to one check, with the message for the user."""
 
-    outcome: Outcome
+    outcome: CheckOutcome
     message: str
 
     @property
     def is_fault(self) -> bool:
         """Whether the object has a fault that only a change of the object can cure."""
-        return self.outcome in {Outcome.REJECTED, Outcome.WOULD_REJECT}
+        return self.outcome in {CheckOutcome.REJECTED, CheckOutcome.WOULD_REJECT}
 
     @property
     def state(self) -> str:
         """The state as Kueue writes it."""
-        return keys.CHECK_REJECTED if self.outcome is Outcome.REJECTED else keys.CHECK_READY
+        return kueue.CHECK_REJECTED if self.outcome is CheckOutcome.REJECTED else kueue.CHECK_READY
 
 
 class _Judged(NamedTuple):
@@ -92,9 +89,9 @@ class _Judged(NamedTuple):
     lasting: Sequence[Finding]
 
 
-def not_judged(why: str) -> Answer:
+def not_judged(why: str) -> CheckAnswer:
     """The answer about a workload that cannot be judged: Ready, because a check that waits holds quota."""
-    return Answer(Outcome.NOT_JUDGED, cut(plain(f"not judged: {why}"), MAX_MESSAGE_BYTES))
+    return CheckAnswer(CheckOutcome.NOT_JUDGED, cut(plain(f"not judged: {why}"), MAX_MESSAGE_BYTES))
 
 
 def workload_of(pod: Manifest, namespace: str, kinds: WorkloadKinds) -> Needed | None:
@@ -113,7 +110,7 @@ def answer(
     facts: ClusterFacts,
     settings: Settings,
     now: datetime | None = None,
-) -> Answer:
+) -> CheckAnswer:
     """The answer about the object of that group and kind for which Kueue has reserved quota. What an exception covers
     at `now` is no fault.
     """
@@ -132,12 +129,12 @@ def answer(
     if judged.lasting:
         said = _said(judged.lasting)
         if settings.admission_check is CheckMode.ON:
-            return Answer(Outcome.REJECTED, cut(said, MAX_MESSAGE_BYTES))
-        return Answer(Outcome.WOULD_REJECT, cut(f"would be rejected: {said}", MAX_MESSAGE_BYTES))
+            return CheckAnswer(CheckOutcome.REJECTED, cut(said, MAX_MESSAGE_BYTES))
+        return CheckAnswer(CheckOutcome.WOULD_REJECT, cut(f"would be rejected: {said}", MAX_MESSAGE_BYTES))
     if judged.found:
         said = f"not rejected, because other objects may cure it: {_said(judged.found)}"
-        return Answer(Outcome.READY_WITH_FINDING, cut(said, MAX_MESSAGE_BYTES))
-    return Answer(Outcome.READY, cut(f"no rule of {judged.scheduler} denies it", MAX_MESSAGE_BYTES))
+        return CheckAnswer(CheckOutcome.READY_WITH_FINDING, cut(said, MAX_MESSAGE_BYTES))
+    return CheckAnswer(CheckOutcome.READY, cut(f"no rule of {judged.scheduler} denies it", MAX_MESSAGE_BYTES))
 
 
 def _judged(
@@ -207,7 +204,7 @@ def _own_changes(
     return {
         (f"{FIT_RULES}{one.family}", str(one.at), one.why)
         for one in witnesses
-        if one is not None and one.scope is Scope.EVER and one.own_change
+        if one is not None and one.scope is FitScope.EVER and one.own_change
     }
 
 

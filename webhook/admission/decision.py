@@ -1,43 +1,331 @@
-"""Decide one request, without I/O: a request, facts and settings in, a verdict out. The server and the commands call
-only this.
+"""The decision on one request, without I/O: a request, facts and settings in, a verdict out. The server and the
+commands call only this.
 
-* Workload (`webhook.admission.workload`): `mutate` chooses its scheduler at CREATE and records it. `validate` judges it
-  by the general rules and by the rules of its backend.
-* Pod of a gang (`webhook.admission.pod`): `mutate` finds the record of its workload and prepares the pod for that
-  scheduler. `validate` judges the prepared pod.
-* Gang object of another program, and scale of a PodClique or a scaling group (`webhook.admission.gang_object`):
+* Workload (`webhook.admission.workload_admission`): `mutate` chooses its scheduler at CREATE and records it. `validate`
+  judges it by the general rules and by the rules of its backend.
+* Pod of a gang (`webhook.admission.pod_admission`): `mutate` finds the record of its workload and prepares the pod for
+  that scheduler. `validate` judges the prepared pod.
+* Gang object of another program, and scale of a PodClique or a scaling group (`webhook.admission.object_admission`):
   `validate` judges it.
 * Every other request is allowed.
+
+`request_from` parses the AdmissionReview (k8s.io/api/admission/v1; v1beta1 has the same fields). `required_facts`
+lists what a decision needs and the caches lack: caches are milliseconds behind the cluster, and are empty when a
+server starts. `shadow_answer` says whether another scheduler or configuration would have admitted the workload; it
+never changes the object, which it shares with the real decision.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping
+from copy import copy
 from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from heapq import nsmallest
+from typing import Any, NamedTuple
 
-from webhook.admission.exceptions import with_exceptions
-from webhook.admission.gang_object import rewritten, validate_object, validate_scale
-from webhook.admission.names import with_keys
-from webhook.admission.opted_in import OptedInWorkloads
-from webhook.admission.pod import mutate_pod, validate_pod
-from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
-from webhook.admission.size import require_few_parts
-from webhook.admission.workload import WorkloadAdmission
-from webhook.config.settings import SHAPE_BOUND, Settings
+from webhook.admission.object_admission import rewritten, validate_object, validate_scale, with_findings
+from webhook.admission.opted_in_admission import OptedInWorkloads
+from webhook.admission.pod_admission import mutate_pod, validate_pod
+from webhook.admission.workload_admission import POD_CLIQUE_SETS, WorkloadAdmission, with_exceptions
+from webhook.config.settings import SHAPE_BOUND, Settings, Shadow
+from webhook.errors import ReviewError, TooManyParts
 from webhook.model import grove
-from webhook.model.admission_request import ALLOWED, Request, Verdict
+from webhook.model.admission_request import ALLOWED, MAX_USER_CHARACTERS, OPERATIONS, Kind, Request, Verdict
+from webhook.model.any_object import AnyObject, marks_of
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.fields import ROOT
-from webhook.model.kubernetes_kinds import POD
-from webhook.model.reading import Malformed, mapping
-from webhook.model.scale import SCALE
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.declared_types import declared_types
-from webhook.validators.registry import Context, Outcome
-from webhook.validators.selection import Choice
-from webhook.validators.wrong_types import Unreadable
+from webhook.model.fields import LABELS, ROOT, FieldPath, Item
+from webhook.model.findings import Action, shown
+from webhook.model.keys import Needed
+from webhook.model.known_kinds import JOB_SETS, POD, TRAIN_JOBS
+from webhook.model.pod_template import Pod
+from webhook.model.reading import Malformed, Manifest, mapping, sequence
+from webhook.model.workload_record import OPTED_OUT, SCALE, SCHEDULER_LABEL
+from webhook.validators.api_names import are_unremarkable
+from webhook.validators.gang_scheduler import Choice, namespace_choice
+from webhook.validators.registry import Context, RuleOutcome, Subject, run_each
+from webhook.validators.wrong_types import UnreadableObject, declared_types
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.trainjob import TrainJob, train_job_of
+from webhook.workloads.workload_kinds import PYTHON_KINDS, WorkloadKinds
+from webhook.workloads.workload_shape import ShapePath, ShapeScope
+
+GROUP = "admission.k8s.io"
+API_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+KIND = "AdmissionReview"
+# A Kubernetes uid has 36 characters, and a name at most 253. All of these are sent back, logged and traced.
+MAX_TEXT_CHARACTERS = 1000
+
+
+def request_from(review: object, now: datetime | None = None) -> Request:
+    """The request of a parsed AdmissionReview that was received at `now`. Raises `ReviewError`, with a one-line reason,
+    if it cannot be answered.
+    """
+    if not isinstance(review, dict):
+        raise ReviewError("the body is not a JSON object")
+    if review.get("kind") != KIND:
+        raise ReviewError(f"kind is {shown(review.get('kind'))}, not {KIND}")
+    if review.get("apiVersion") not in API_VERSIONS:
+        raise ReviewError(f"apiVersion is {shown(review.get('apiVersion'))}, not one of {', '.join(API_VERSIONS)}")
+    request = review.get("request")
+    if not isinstance(request, dict):
+        raise ReviewError("request is missing")
+    operation = _word(request, "operation")
+    if operation not in OPERATIONS:
+        raise ReviewError(f"request.operation is {shown(operation)}, not one of {', '.join(OPERATIONS)}")
+    kind = request.get("kind")
+    if not isinstance(kind, dict):
+        raise ReviewError("request.kind is missing")
+    old = _object(request, "oldObject", needed=operation == "UPDATE")
+    return Request(
+        uid=_word(request, "uid"),
+        operation=operation,
+        kind=Kind(
+            _text(kind, "group", "request.kind"),
+            _text(kind, "version", "request.kind"),
+            _word(kind, "kind", "request.kind"),
+        ),
+        namespace=_text(request, "namespace"),
+        name=_text(request, "name"),
+        object=_object(request, "object", needed=operation in {"CREATE", "UPDATE"}),
+        # An API server sends none at CREATE: only a forged review has one.
+        old=None if operation == "CREATE" else old,
+        subresource=_text(request, "subResource"),
+        resource=_resource(request),
+        user=_user(request),
+        at=now,
+    )
+
+
+def _text(holder: dict[str, Any], key: str, path: str = "request", most: int | None = MAX_TEXT_CHARACTERS) -> str:
+    value = holder.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ReviewError(f"{path}.{key} is {shown(value)}, not a string")
+    if most is not None and len(value) > most:
+        raise ReviewError(f"{path}.{key} has {len(value)} characters, more than {most}")
+    return value
+
+
+def _word(holder: dict[str, Any], key: str, path: str = "request") -> str:
+    value = _text(holder, key, path)
+    if not value:
+        raise ReviewError(f"{path}.{key} is missing")
+    return value
+
+
+def _resource(request: dict[str, Any]) -> str:
+    """The plural of the kind. It says only what a Scale is of, so a review without it can be answered."""
+    found = request.get("resource")
+    plural = found.get("resource") if isinstance(found, dict) else None
+    return plural if isinstance(plural, str) and len(plural) <= MAX_TEXT_CHARACTERS else ""
+
+
+def _user(request: dict[str, Any]) -> str:
+    """The name of the requesting user; empty if the review has none."""
+    found = request.get("userInfo")
+    if found is None:
+        return ""
+    if not isinstance(found, dict):
+        raise ReviewError(f"request.userInfo is {shown(found)}, not an object")
+    return _text(found, "username", "request.userInfo", most=None)[:MAX_USER_CHARACTERS]
+
+
+def _object(request: dict[str, Any], key: str, *, needed: bool) -> Manifest | None:
+    value = request.get(key)
+    if value is None:
+        if needed:
+            raise ReviewError(f"request.{key} is missing")
+        return None
+    if not isinstance(value, dict):
+        raise ReviewError(f"request.{key} is {shown(value)}, not an object")
+    return value
+
+
+# No gang comes near. A stored object has at most 1.5 MiB, so with their pod templates it has at most 15,000 parts.
+MOST_PARTS = 10_000
+# In a path: every entry of the list before it.
+_EACH = "*"
+# By group and kind, the lists below `spec` whose entries are parts.
+_LISTS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
+    (grove.GROUP, "PodCliqueSet"): (("template", "cliques"), ("template", "podCliqueScalingGroups")),
+    (JOB_SETS.api.group, JOB_SETS.api.kind): (("replicatedJobs",),),
+    (TRAIN_JOBS.api.group, TRAIN_JOBS.api.kind): (
+        ("runtimePatches",),
+        ("runtimePatches", _EACH, "trainingRuntimeSpec", "template", "spec", "replicatedJobs"),
+    ),
+}
+
+
+def require_few_parts(request: Request, kinds: WorkloadKinds) -> None:
+    """Raise `TooManyParts` for a workload with more than `MOST_PARTS` parts of one sort, stored or new."""
+    kind = request.kind[::2]
+    paths = _LISTS.get(kind, ())
+    for manifest in filter(None, (request.object, request.old)):
+        for path in paths:
+            number = _entries(manifest.get("spec"), path)
+            if number > MOST_PARTS:
+                raise TooManyParts(".".join(("spec", *path)), number, MOST_PARTS)
+        shape = kinds.declaration_of(kind, manifest)
+        for each in () if shape is None else shape.lists:
+            _require_few(each, manifest)
+
+
+def _require_few(path: ShapePath, manifest: Manifest) -> None:
+    try:
+        number = sum(1 for _ in path.values(ShapeScope(manifest)))
+    except Malformed:
+        # The decision itself says what is wrong with the object.
+        return
+    if number > MOST_PARTS:
+        raise TooManyParts(str(path), number, MOST_PARTS)
+
+
+def _entries(value: Any, path: tuple[str, ...]) -> int:
+    """The number of entries in the lists at `path`."""
+    for place, step in enumerate(path):
+        if step == _EACH:
+            return sum(_entries(one, path[place + 1 :]) for one in value) if isinstance(value, list) else 0
+        value = value.get(step) if isinstance(value, dict) else None
+    # The decision itself says what is wrong with an object of other types.
+    return len(value) if isinstance(value, list) else 0
+
+
+# The most facts that are read live for one verdict at a time.
+MOST_IN_DOUBT = 8
+
+
+def required_facts(
+    request: Request, facts: ClusterFacts, doubted: Container[str] = frozenset(), kinds: WorkloadKinds = PYTHON_KINDS
+) -> tuple[Needed, ...]:
+    """Return what must be read before `request` is decided: nothing, for almost every request. `doubted` are the parts
+    of the facts whose caches are not updated at the moment; `kinds` are those of opted-in workloads.
+    """
+    raw = request.object
+    if raw is None or request.subresource:
+        return ()
+    group, _, kind = request.kind
+    try:
+        if kind == "Pod" and not group and request.operation == "CREATE":
+            return _of_pod(raw, request, facts, doubted, kinds)
+        if kind == "PodCliqueSet" and group == grove.GROUP:
+            return _of_workload(raw, request, facts, doubted)
+        view = kinds.views.get((group, kind)) if request.operation == "CREATE" else None
+        if view is not None:
+            return _of_opted_in(view(raw, request.namespace), facts, doubted)
+    except Malformed:
+        # The decision itself reports what is wrong with the object.
+        pass
+    return ()
+
+
+def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
+    """Return what must be read before `verdict` is answered: facts that, if missing or stale, cause or hide a refusal.
+
+    At most `MOST_IN_DOUBT` are returned: an object may name thousands, and one that is really missing is enough to
+    refuse it.
+    """
+    told = (finding for finding in verdict.findings if finding.action is Action.DENY or finding.hides_more)
+    found = {finding.absent for finding in told if finding.absent is not None}
+    return tuple(nsmallest(MOST_IN_DOUBT, found, key=str))
+
+
+def _of_pod(
+    raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str], kinds: WorkloadKinds
+) -> tuple[Needed, ...]:
+    pod = Pod(raw, request.namespace)
+    if pod.long_label is not None:
+        return ()
+    if pod.podgang is None:
+        place = kinds.place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
+        if place is None:
+            return ()
+        made = () if place.made is None else _lacking(facts, place.made.workload, doubted)
+        return (*_lacking(facts, place.workload, doubted), *made)
+    if pod.podclique is None or pod.workload is None:
+        return ()
+    return _lacking(facts, Needed("pod_clique_sets", (pod.namespace, pod.workload)), doubted)
+
+
+def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
+    if request.operation == "CREATE":
+        # The labels of the namespace choose the scheduler, and the choice is permanent.
+        return _lacking(facts, Needed("namespaces", request.namespace), doubted)
+    before, now = (
+        mapping(mapping(mapping(found).get("metadata")).get("labels")).get(SCHEDULER_LABEL)
+        for found in (request.old, raw)
+    )
+    if before is None and now is not None and facts.bound_gangs is None:
+        # A set that predates Rollcall is adopted, or gets back the record that it lost: allowed only while no pod is on
+        # a node that was not prepared for that scheduler.
+        return (Needed("bound_gangs", (request.namespace, request.name, now if isinstance(now, str) else "")),)
+    return ()
+
+
+def _of_opted_in(workload: OptedInWorkload, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
+    if isinstance(workload, TrainJob):
+        runtime = _lacking(facts, workload.runtime, doubted)
+        if workload.scheduler is not None:
+            # Whether the JobSet and its pods are opted in too.
+            runtime += _lacking(facts, Needed("namespaces", workload.namespace), doubted)
+    else:
+        made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
+        runtime = () if made_by is None else _lacking(facts, Needed("train_jobs", made_by), doubted)
+    if (
+        workload.scheduler is not None
+        or not workload.by_namespace
+        or namespace_choice(facts, workload.namespace) is not None
+    ):
+        return runtime
+    # The request came here because its namespace is opted in. If the cache disagrees, the cache is behind.
+    return (Needed("namespaces", workload.namespace), *runtime)
+
+
+def _lacking(facts: ClusterFacts, needed: Needed, doubted: Container[str]) -> tuple[Needed, ...]:
+    return (needed,) if needed.part in doubted or facts.lacks(needed) else ()
+
+
+def with_keys(verdict: Verdict, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Return the verdict on a request with what is wrong with its labels and annotations. An object that a controller
+    made has the keys of a template that was judged before.
+    """
+    manifest = request.object or {}
+    if are_unremarkable(marks_of(request.kind[::2], manifest)):
+        return verdict
+    found = AnyObject(request.kind, manifest)
+    if found.is_controlled:
+        return verdict
+    return with_names(verdict, found, request.namespace, facts, settings, Subject.KEYS)
+
+
+def with_names(
+    verdict: Verdict,
+    found: AnyObject,
+    namespace: str,
+    facts: ClusterFacts,
+    settings: Settings,
+    *subjects: Subject,
+) -> Verdict:
+    """Return the verdict with the findings of the rules about names in any object. The profile of the object's
+    scheduler, else the default one, says what these rules do.
+    """
+    profile = settings.profiles.get(verdict.scheduler or "", settings.profiles[settings.default])
+    ceiling = settings.ceiling(profile, facts, namespace)
+    rules = [bound for subject in subjects for bound in profile.name_rules[subject][ceiling]]
+    # These rules ask nothing about the scheduler, so its context need not be made.
+    choice = Choice(profile.name, ROOT, settings.available)
+    context: Context[None] = Context(
+        facts, choice, {}, None, configured_keys=settings.configured_keys, kueue=settings.kueue
+    )
+    outcome = run_each(rules, context, found)
+    if not (outcome.findings or outcome.unjudged):
+        return verdict
+    return with_findings(verdict, outcome.findings, outcome.unjudged)
+
 
 _POD_CLIQUE_SET = (grove.GROUP, "PodCliqueSet")
 # For the rule about malformed objects, which reads only the object.
@@ -115,8 +403,8 @@ def malformed(request: Request, settings: Settings) -> Verdict:
     kind = request.kind[::2]
     declared = settings.kinds.declaration_of(kind, request.object or {})
     shape = settings.shape_of(kind) if declared is None else declared_types(declared)
-    found = Unreadable(kind, request.object or {}, shape, declared is not None)
-    outcome = Outcome()
+    found = UnreadableObject(kind, request.object or {}, shape, declared is not None)
+    outcome = RuleOutcome()
     for bound in SHAPE_BOUND:
         outcome.add(bound, bound.rule.check(found, _NO_CONTEXT))
     return Verdict(False, None, tuple(outcome.findings))
@@ -141,3 +429,124 @@ def _only_leaves(request: Request) -> bool:
         return _leaving(request) and (request.object or {}).get("spec") == mapping(request.old).get("spec")
     except Malformed:
         return False
+
+
+# The label as `managedFields` write it. Source: KEP-555, structured-merge-diff fieldpath/serialize.
+_MANAGED = ("f:metadata", "f:labels", f"f:{SCHEDULER_LABEL}")
+
+
+class Would(StrEnum):
+    """What a shadow would have answered: the label of a metric."""
+
+    ALLOWED = "allowed"
+    WARNED = "warned"
+    DENIED = "denied"
+    # No rule denies it, but a rule lacks the facts to judge.
+    UNJUDGED = "unjudged"
+    # There was no time to judge it.
+    SKIPPED = "skipped"
+    # Judging it failed: a fault of Rollcall.
+    FAILED = "failed"
+
+
+class ShadowAnswer(NamedTuple):
+    """The answer of one shadow. `rules` are the ids of the rules that it rests on, sorted."""
+
+    would: Would
+    rules: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.would}: {','.join(self.rules)}" if self.rules else str(self.would)
+
+
+def is_shadowed(request: Request, verdict: Verdict, settings: Settings) -> bool:
+    """Return whether shadows judge what `verdict` is about: workloads for which a scheduler is chosen."""
+    return verdict.scheduler not in {None, OPTED_OUT} and admission_of(request.kind[::2], settings) is not None
+
+
+def shadow_answer(
+    shadow: Shadow,
+    request: Request,
+    facts: ClusterFacts,
+    settings: Settings,
+    doubted: Container[str],
+) -> ShadowAnswer:
+    """Return what `shadow` says of a mutated workload. `settings` are those of the real decision. A refusal that rests
+    on a missing fact in one of the `doubted` parts counts as unjudged.
+    """
+    theirs, asked = shadow.settings, request
+    if theirs.forced is None and request.operation == "CREATE":
+        asked = replace(request, object=_without_record(request, facts, settings))
+        mutate(asked, facts, theirs)
+    return _read(validate(asked, facts, theirs), doubted)
+
+
+def _read(verdict: Verdict, doubted: Container[str]) -> ShadowAnswer:
+    denied = {one.rule for one in verdict.denials if one.absent is None or one.absent.part not in doubted}
+    unjudged = {one.rule for one in verdict.denials} - denied | {one.rule for one in verdict.unjudged}
+    if denied:
+        return ShadowAnswer(Would.DENIED, tuple(sorted(denied)), tuple(sorted(unjudged)))
+    if unjudged:
+        return ShadowAnswer(Would.UNJUDGED, tuple(sorted(unjudged)), tuple(sorted(unjudged)))
+    warned = sorted({one.rule for one in verdict.warnings})
+    return ShadowAnswer(Would.WARNED, tuple(warned)) if warned else ShadowAnswer(Would.ALLOWED)
+
+
+def _without_record(request: Request, facts: ClusterFacts, settings: Settings) -> Manifest:
+    """Return the new object without the labels that Rollcall has recorded, in containers that may be changed. Where the
+    API server has not noted who wrote the label, Rollcall did if it would choose the same without it.
+    """
+    manifest = request.object or {}
+    workloads: WorkloadAdmission[Any] | None = admission_of(request.kind[::2], settings)
+    if workloads is None:
+        return manifest
+    workload = workloads.view(manifest, request.namespace)
+    places = (LABELS, *(workload.marked_paths if isinstance(workload, OptedInWorkload) else ()))
+    metadata = mapping(manifest.get("metadata"))
+    recorded = mapping(metadata.get("labels")).get(SCHEDULER_LABEL)
+    bare = _with_own(manifest, places, without=recorded)
+    noted = _noted_author(metadata)
+    if noted is None:
+        choice = workloads.choice_of(workloads.view(bare, request.namespace), None, facts, settings)
+        noted = choice is None or choice.scheduler != recorded
+    return _with_own(manifest, places) if noted else bare
+
+
+def _noted_author(metadata: Mapping[str, Any]) -> bool | None:
+    """Return whether the author of a new object wrote the scheduler's label, as the API server has noted before it
+    called webhooks; None if there are no notes.
+    """
+    managers = sequence(metadata.get("managedFields"))
+    if not managers:
+        return None
+    return any(_manages_label(mapping(mapping(one).get("fieldsV1"))) for one in managers)
+
+
+def _manages_label(fields: Mapping[str, Any]) -> bool:
+    for step in _MANAGED[:-1]:
+        fields = mapping(fields.get(step))
+    return _MANAGED[-1] in fields
+
+
+def _with_own(manifest: Manifest, places: Iterable[FieldPath], *, without: object = None) -> Manifest:
+    """Return the manifest with containers of its own on the way to the labels at `places`; it shares the rest. A
+    scheduler's label with the value `without` is left out.
+    """
+    root = copy(manifest)
+    own = {id(root)}
+    for place in places:
+        holder: Any = root
+        for part in place.parts:
+            key: Any = part.index if isinstance(part, Item) else part
+            below = holder.get(key) if isinstance(holder, dict) else holder[key]
+            if not isinstance(below, dict | list):
+                break
+            if id(below) not in own:
+                below = holder[key] = copy(below)
+                own.add(id(below))
+            holder = below
+        else:
+            if isinstance(holder, dict) and without is not None and holder.get(SCHEDULER_LABEL) == without:
+                del holder[SCHEDULER_LABEL]
+    return root

@@ -1,4 +1,5 @@
-"""Say how one scheduler judges a workload, without I/O: what its rules find, and which used capabilities it honours.
+"""The opinion of one scheduler on a workload, without I/O: what its rules find, and which used capabilities it
+honours.
 
 Admission asks for the chosen scheduler. A refusal and `rollcall explain` also ask for the others. The capability table
 and the rules of a backend are evaluated together, so the table cannot promise what a rule refuses.
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from webhook.admission.fit import Fits, is_known
+from webhook.admission.workload_fit import WorkloadFits, is_known
 from webhook.config.settings import Profile, Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.capabilities import (
@@ -26,17 +27,17 @@ from webhook.model.capabilities import (
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Malformed
-from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.validators.registry import MAX_FINDINGS, BoundRule, Context, Outcome, Rule, no_fits, run
-from webhook.validators.selection import Choice
+from webhook.model.workload_record import SCHEDULER_LABEL
+from webhook.validators.gang_scheduler import Choice
+from webhook.validators.registry import MAX_FINDINGS, BoundRule, Context, Rule, RuleOutcome, no_fits, run
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 _SCHEDULER_NAME = SPEC / "schedulerName"
 
 
-class Answer(StrEnum):
+class OpinionAnswer(StrEnum):
     """Whether a scheduler runs a workload as it is written."""
 
     RUNS = "runs"
@@ -75,7 +76,7 @@ class Opinion:
     """How one scheduler judges a workload. `findings` are those that act; `others` are about no capability."""
 
     scheduler: str
-    answer: Answer
+    answer: OpinionAnswer
     honours: tuple[Honour, ...]
     findings: tuple[Finding, ...]
     unjudged: tuple[Unjudged, ...]
@@ -156,7 +157,7 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
         gang_scheduler=backend,
         kueue=settings.kueue,
         proceed=settings.proceed,
-        fits=Fits(profile, facts, settings) if is_known(facts, workload) else no_fits,
+        fits=WorkloadFits(profile, facts, settings) if is_known(facts, workload) else no_fits,
     )
 
 
@@ -177,7 +178,7 @@ def could_run(workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, setti
             # A rule of this scheduler reads a field that is malformed. The rules of the chosen scheduler do not read
             # that field.
             continue
-        if opinion.answer is Answer.RUNS:
+        if opinion.answer is OpinionAnswer.RUNS:
             found.append(name)
     return tuple(found)
 
@@ -203,7 +204,7 @@ def opinion_of(
     return opinion_on(profile, uses, run(rules, context))
 
 
-def opinion_on(profile: Profile, uses: Uses, outcome: Outcome, table: CapabilityTable | None = None) -> Opinion:
+def opinion_on(profile: Profile, uses: Uses, outcome: RuleOutcome, table: CapabilityTable | None = None) -> Opinion:
     """Return the opinion that follows from `outcome`, the result of all rules of `profile`. The workload uses `uses`;
     `table` replaces the backend's own capability table.
     """
@@ -282,9 +283,9 @@ def _honour(
     return Honour(asked, honoured, support, findings, unjudged)
 
 
-def _answer(honours: tuple[Honour, ...], findings: Sequence[Finding], unjudged: Sequence[Unjudged]) -> Answer:
+def _answer(honours: tuple[Honour, ...], findings: Sequence[Finding], unjudged: Sequence[Unjudged]) -> OpinionAnswer:
     if any(found.action is Action.DENY for found in findings):
-        return Answer.REFUSED
+        return OpinionAnswer.REFUSED
     if any(found.honoured in {Honoured.NO, Honoured.IN_PART, Honoured.UNSTATED} for found in honours):
-        return Answer.PARTLY
-    return Answer.UNKNOWN if unjudged else Answer.RUNS
+        return OpinionAnswer.PARTLY
+    return OpinionAnswer.UNKNOWN if unjudged else OpinionAnswer.RUNS

@@ -11,30 +11,44 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
 
-from webhook.model.capabilities import Capability, CapabilityTable
+from webhook.model.capabilities import Capability, CapabilityTable, Disruption
 from webhook.model.claims import CLAIMS, Mark
-from webhook.model.disruption import Disruption
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Unjudged
-from webhook.model.frozen_changes import Frozen
-from webhook.model.group_tree import Trees
-from webhook.model.keys import Api, Record
+from webhook.model.gang_objects import Frozen, JudgedKind, NamedGroup, StoredObject, living_gangs, marked_group
+from webhook.model.grove import ClusterTopologyBinding, PodGang
+from webhook.model.keys import Api, Record, is_subdomain
 from webhook.model.known_objects import SpecField
-from webhook.model.living_gang import NamedGroup, living_gangs, marked_group
+from webhook.model.pod_groups import Trees
 from webhook.model.projections import Projection, Resource
+from webhook.model.quantity import Version
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import Judged, StoredObject
-from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.topology_objects import NodeTopology, TopologyDrift
-from webhook.model.topology_tree import NodeLabels
-from webhook.model.version import Version
-from webhook.model.workloads.podgang import PodGang
+from webhook.model.topology_tree import NodeLabels, NodeTopology, TopologyDrift
 from webhook.validators.gang_scheduler import GangScheduler
 from webhook.validators.registry import Rule
+
+# Whether topology objects that are made from one binding are only compared, or also written.
+TopologyObjects = Literal["compare", "write"]
+
+
+def unquoted_off(value: object) -> object:
+    """Return the word `off` for False: YAML 1.1 reads a plain `off` as false, and so do tools that rewrite files."""
+    return "off" if value is False else value
+
+
+def _binding_name(name: str) -> str:
+    if not is_subdomain(name):
+        raise PydanticCustomError("binding_name", "is not a valid name of a ClusterTopologyBinding")
+    return name
+
+
+# The name of a ClusterTopologyBinding.
+BindingName = Annotated[str, AfterValidator(_binding_name)]
 
 
 class BackendSettings(BaseModel):
@@ -202,7 +216,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return ()
 
     @property
-    def judged_kinds(self) -> tuple[Judged, ...]:
+    def judged_kinds(self) -> tuple[JudgedKind, ...]:
         """The kinds of other authors' objects that its rules judge."""
         return tuple(dict.fromkeys(judged for declared in self.rules for judged in declared.kinds))
 
@@ -211,7 +225,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return None
 
     @property
-    def judged_in_files(self) -> tuple[Judged, ...]:
+    def judged_in_files(self) -> tuple[JudgedKind, ...]:
         """The kinds of other authors' objects that its rules judge in files; in a cluster only `judged_kinds` are."""
         return self.judged_kinds
 

@@ -1,7 +1,8 @@
 """Families of rules: rules of several backends that differ only in names, sources and settings.
 
 Each function declares the rule of one backend. `documentation` is what the docstring of any other rule is: what the
-scheduler would do, and the source. The families about queues are in `queue_families`.
+scheduler would do, and the source. The families about queues are in `queues`, those about the topology of opted-in
+workloads in `topologies`.
 """
 
 from __future__ import annotations
@@ -10,25 +11,39 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from webhook.model.capabilities import Capability, CapabilityTable, Support, unsupported
+from webhook.model.capabilities import (
+    DISRUPTION_LABEL,
+    Capability,
+    CapabilityTable,
+    Disruption,
+    Support,
+    has_spare_pods,
+    unsupported,
+)
 from webhook.model.claims import CLAIM_KEYS, Mark
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.fields import SPEC
+from webhook.model.fields import LABELS, SPEC
 from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.gang_objects import (
+    JUDGED_PODS,
+    GangObjects,
+    JudgedKind,
+    LivingGang,
+    NamedGroup,
+    StoredObject,
+    marked_group,
+)
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import PriorityClass
-from webhook.model.living_gang import GangObjects, LivingGang, NamedGroup, marked_group
 from webhook.model.reading import Manifest, integer
-from webhook.model.stored_object import PODS, Judged, StoredObject
-from webhook.model.workloads.applied_pods import with_pods
-from webhook.model.workloads.gang import is_claimed, made_elsewhere, starts_alone
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators import membership
-from webhook.validators.examples import OWNER_UID, clique, pod_clique_set, required
-from webhook.validators.opted_in_examples import job, pod_template
+from webhook.validators import shared_checks
+from webhook.validators.examples import OWNER_UID, clique, job, pod_clique_set, pod_template, required
 from webhook.validators.pod_guard import NEEDS_WORKLOAD
 from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
+from webhook.workloads.kueue_integration import with_pods
+from webhook.workloads.opted_in_gang import is_claimed, made_elsewhere, starts_alone
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 # A backend's table, or the function that makes it from the settings.
 Table = CapabilityTable | Callable[[Any], CapabilityTable]
@@ -77,7 +92,7 @@ def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of wh
         known = table(context.settings) if callable(table) else table
         for asked in capabilities:
             if asked in known:
-                yield from membership.unsupported(asked, known, context)
+                yield from shared_checks.unsupported(asked, known, context)
 
     declare = rule(
         id,
@@ -217,7 +232,7 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
         fails=Example(pod_clique_set(clique("leader"), {**clique("worker"), **claim})),
         documentation=f"{what} for ever.\n\nSource: {source}",
     )
-    return declare(membership.claimed)
+    return declare(shared_checks.claimed)
 
 
 def priority_class(id: str, documentation: str, *, why: str) -> Rule:
@@ -255,7 +270,7 @@ def group_pods(
     documentation: str,
     *,
     system: str,
-    kind: Judged,
+    kind: JudgedKind,
     version: str,
     minimum: Callable[[StoredObject], int | None] = lambda found: integer(found.spec.get("minMember")),
     **spec: Any,
@@ -338,7 +353,7 @@ def foreign_member(
 
     declare = rule(
         id,
-        kinds=(PODS,),
+        kinds=(JUDGED_PODS,),
         default=Action.WARN,
         membership=True,
         passes=example("other-0"),
@@ -362,3 +377,61 @@ def _pod_with(mark: Mark) -> Manifest:
     else:
         metadata[mark.part] = {mark.key: "demo-0"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+Workload = PodCliqueSet | OptedInWorkload
+_ALL = {DISRUPTION_LABEL: Disruption.ALL.value}
+_SPARE = clique("worker", replicas=4, minimum=2)
+
+
+def pods_are_taken_singly(id: str, documentation: str, *, why: str, remedy: str) -> Rule:
+    """The rule of a scheduler that takes single pods of a running gang."""
+
+    def check(workload: Workload, _: Context[Any]) -> Results:
+        yield from _asked(workload, why, remedy)
+
+    declare = rule(
+        id,
+        looks_at=(DISRUPTION_LABEL,),
+        subject=Subject.ANY_WORKLOAD,
+        default=Action.WARN,
+        passes=Example(pod_clique_set()),
+        fails=Example(pod_clique_set(labels=_ALL)),
+        documentation=documentation,
+    )
+    return declare(check)
+
+
+def spare_pods_are_taken_singly(id: str, documentation: str, *, why: str, **config: Any) -> Rule:
+    """The rule of a scheduler that takes single pods as long as the gang keeps its minimum. `config` is for the
+    examples.
+    """
+
+    def check(workload: Workload, context: Context[Any]) -> Results:
+        if has_spare(workload, context):
+            yield from _asked(workload, why, "set each minimum to the number of pods, or remove the label")
+
+    declare = rule(
+        id,
+        looks_at=(DISRUPTION_LABEL,),
+        subject=Subject.ANY_WORKLOAD,
+        default=Action.WARN,
+        passes=Example(pod_clique_set(labels=_ALL), config=config),
+        fails=Example(pod_clique_set(_SPARE, labels=_ALL), config=config),
+        documentation=documentation,
+    )
+    return declare(check)
+
+
+def has_spare(workload: Workload, context: Context[Any]) -> bool:
+    """Whether a gang of the workload has, or may get, more pods than its minimum. False if its pods are unknown."""
+    if isinstance(workload, PodCliqueSet):
+        return any(map(has_spare_pods, workload.cliques))
+    whole = with_pods(workload, context.facts)
+    return whole is not None and any(0 < part.needed < part.pods or part.elastic for part in whole.parts)
+
+
+def _asked(workload: Workload, why: str, remedy: str) -> Results:
+    """The finding, if the workload asks to be preempted as a whole."""
+    if workload.labels.get(DISRUPTION_LABEL) == Disruption.ALL:
+        yield Finding(at=LABELS / DISRUPTION_LABEL, found=Disruption.ALL.value, why=why, remedy=remedy)

@@ -11,11 +11,11 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from webhook.backends.base import Backend
-from webhook.backends.coscheduling.backend import CoschedulingBackend
+from webhook.backends.coscheduling import CoschedulingBackend
 from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.lpx.backend import LpxBackend
+from webhook.backends.lpx import LpxBackend
 from webhook.backends.volcano.backend import VolcanoBackend
 from webhook.errors import ConfigurationError, Problem
 

@@ -19,9 +19,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from webhook.certificates.x509 import issued_by, names_missing, new_authority, new_leaf, pem
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.errors import CertificateError, InputError
-from webhook.sources.whole_files import Opener, content_of, only_regular, replace_file
+from webhook.offline.whole_files import Opener, content_of, only_regular, replace_file
 
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "tls.crt", "tls.key"
 

@@ -1,33 +1,43 @@
-"""Observes certificates from outside: which one the API server trusts, and which ones servers present.
+"""Certificates observed from outside: which one the API server trusts, which ones servers present, and whether the
+first can trust the second.
 
 Neither is stored anywhere, and both take time: an API server learns of a webhook configuration by a watch, a server of
 a Secret by its kubelet. So both are checked repeatedly, and count only after they were true for long enough.
+
+`Check` tests each caBundle against each server with a TLS handshake like the API server's. Nothing is written, and
+keys are never shown. A server that cannot be reached from here is reported as unknown, never as good. The metrics are
+0 if certificates are not self-managed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from http import HTTPStatus
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import httpx
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from webhook.certificates.state import Hook, Registered, Stored
-from webhook.certificates.x509 import fingerprint, issued_by
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE, Pair, load_into, load_pair, read_authorities
+from webhook.certificates.renewal import Hook, Registered, RotationStep, Stored, is_next
+from webhook.certificates.status import CONFIGURATIONS, CertificateSnapshot
+from webhook.certificates.x509 import KeyPair, fingerprint, holds, issued_by, read_certificates
 from webhook.cluster import requests
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.errors import RequestFailed
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.sockets import looking, trusting
+from webhook.errors import CertificateError, RequestFailed
 from webhook.installation.names import NEXT_LABEL, NEXT_WARNING, SERVING_PORT, SERVING_PORT_NAME
 from webhook.installation.webhooks import next_hook_name
-from webhook.model.endpoint_slices import ServiceEndpoint, endpoints_in, port_name, slices_of
-from webhook.model.kubernetes_kinds import CONFIG_MAPS, ENDPOINT_SLICES, SERVICES
-from webhook.model.reading import Malformed, Manifest
-from webhook.network.client_tls import looking
+from webhook.model.known_kinds import CONFIG_MAPS, ENDPOINT_SLICES, SERVICES
+from webhook.model.reading import Malformed, Manifest, ServiceEndpoint, endpoints_in, port_name, slices_of
 
 # The prefix of the hook's name, by the kind of its configuration.
 _PATHS = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
@@ -109,7 +119,7 @@ async def _unproven(
     )
 
 
-class Place(NamedTuple):
+class ServerAddress(NamedTuple):
     """The address and name of a server. `ready`: it receives requests. `trouble`: why the API server cannot reach it
     there.
     """
@@ -137,7 +147,7 @@ async def unserved(client: Client, stored: Stored, authority: x509.Certificate) 
     return next((why for why in found if why), "")
 
 
-async def _unserved(place: Place, authority: x509.Certificate) -> str:
+async def _unserved(place: ServerAddress, authority: x509.Certificate) -> str:
     if place.trouble:
         return f"{place}: {place.trouble}" if place.ready else ""
     try:
@@ -153,7 +163,7 @@ async def _unserved(place: Place, authority: x509.Certificate) -> str:
     return "" if issued_by(shown, authority) else f"{place.host} port {place.port} still presents an old certificate"
 
 
-async def presented(place: Place) -> x509.Certificate:
+async def presented(place: ServerAddress) -> x509.Certificate:
     """The certificate that a server presents. Raises `OSError`, such as `TimeoutError` and `ssl.SSLError`."""
     async with asyncio.timeout(HANDSHAKE_SECONDS):
         _, writer = await asyncio.open_connection(place.host, place.port, ssl=looking(), server_hostname=place.name)
@@ -169,21 +179,24 @@ async def presented(place: Place) -> x509.Certificate:
         raise ssl.SSLError("a certificate that cannot be read") from None
 
 
-async def places_of(client: Client, hook: Hook) -> list[Place]:
+async def places_of(client: Client, hook: Hook) -> list[ServerAddress]:
     """The servers behind a hook. Raises `RequestFailed`, and `Malformed` for a slice that cannot be read.
 
     A server that is ready in one slice and not ready in another is listed twice.
     """
     if hook.service is None:
-        return [Place(hook.host, hook.port, hook.host)]
+        return [ServerAddress(hook.host, hook.port, hook.host)]
     namespace, name = hook.service
-    found: dict[Place, None] = {}
+    found: dict[ServerAddress, None] = {}
     listened = await _listened(client, namespace, name, hook.port)
     async for raw in client.items(ENDPOINT_SLICES, namespace=namespace, selector={"labelSelector": slices_of(name)}):
         for endpoint in endpoints_in(raw):
             port, trouble = listened(endpoint)
             found.update(
-                {Place(address, port, hook.host, endpoint.ready, trouble): None for address in endpoint.addresses}
+                {
+                    ServerAddress(address, port, hook.host, endpoint.ready, trouble): None
+                    for address in endpoint.addresses
+                }
             )
     return list(found)
 
@@ -215,3 +228,230 @@ def _probable_port(endpoint: ServiceEndpoint) -> int:
     if SERVING_PORT_NAME in ports:
         return ports[SERVING_PORT_NAME]
     return SERVING_PORT if SERVING_PORT in ports.values() else next(iter(ports.values()), SERVING_PORT)
+
+
+# Upper bound of the steps of an in-memory handshake; TLS 1.3 takes three.
+_TURNS = 10
+
+
+class BundleCheck(NamedTuple):
+    """The result of one check. `problem` is empty if there is none; `unknown` says that it could not be checked."""
+
+    what: str
+    problem: str = ""
+    unknown: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as JSON values."""
+        state = "unknown" if self.unknown else "bad" if self.problem else "good"
+        return {"check": self.what, "state": state, "problem": self.problem or None}
+
+
+async def cluster_checks(client: Client, snapshot: CertificateSnapshot) -> list[BundleCheck]:
+    """Check every configuration with each caBundle, and every server behind its hooks."""
+    found: list[BundleCheck] = []
+    known = {one.name: one for one in snapshot.stored.registered}
+    for name in CONFIGURATIONS:
+        if name not in known:
+            found.append(
+                BundleCheck(name, "this configuration does not exist, so the API server does not call Rollcall")
+            )
+            continue
+        # Hooks with the same target and the same authorities are checked once.
+        hooks = {(hook.bundle, hook.host, hook.port): hook for hook in known[name].hooks if not is_next(hook)}
+        for hook in hooks.values():
+            found += await _hook_checks(client, name, hook, snapshot)
+        for hook in known[name].hooks:
+            if is_next(hook) and hook.bundle not in {one[0] for one in hooks}:
+                found.append(BundleCheck(f"{name} {hook.name}", "its caBundle differs from that of the other hooks"))
+    found += _stored_checks(snapshot)
+    return found
+
+
+async def _hook_checks(client: Client, name: str, hook: Hook, snapshot: CertificateSnapshot) -> list[BundleCheck]:
+    what = f"{name} caBundle"
+    if why := bundle_problem(hook.bundle, snapshot.now):
+        return [BundleCheck(what, f"{hook.name}: {why}")]
+    try:
+        places = await places_of(client, hook)
+    except (RequestFailed, Malformed) as error:
+        return [
+            BundleCheck(what),
+            BundleCheck(f"{name} {hook.host}", f"the servers are not known: {error}", unknown=True),
+        ]
+    if not places:
+        return [BundleCheck(what), BundleCheck(f"{name} {hook.host}", "there is no server behind the Service")]
+    checks = await asyncio.gather(*(_place_check(name, hook, place) for place in places))
+    if not any(place.ready for place in places):
+        checks.append(BundleCheck(f"{name} {hook.host}", "no server behind the Service is ready"))
+    return [BundleCheck(what), *checks]
+
+
+async def _place_check(name: str, hook: Hook, place: ServerAddress) -> BundleCheck:
+    what = f"{name} {place}"
+    if place.trouble:
+        return BundleCheck(what, place.trouble)
+    try:
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            _, writer = await asyncio.open_connection(
+                place.host, place.port, ssl=trusting(hook.bundle), server_hostname=place.name or place.host
+            )
+            writer.transport.abort()
+    except ssl.SSLCertVerificationError as error:
+        return BundleCheck(what, f"as {place.name}: {error.verify_message}")
+    except OSError as error:
+        why = f"cannot be reached from here: {str(error) or type(error).__name__}"
+        return BundleCheck(what, why, unknown=True)
+    return BundleCheck(what)
+
+
+def _stored_checks(snapshot: CertificateSnapshot) -> Iterator[BundleCheck]:
+    """Check the Secrets, and whether the caBundles trust them."""
+    stored = snapshot.stored
+    what = "Secret rollcall-tls"
+    if stored.serving.pair is None:
+        yield BundleCheck(what, stored.serving.trouble)
+        return
+    if stored.authority.trouble and stored.authority.data is not None:
+        yield BundleCheck("Secret rollcall-ca", stored.authority.trouble)
+    for one in stored.registered:
+        for bundle, host in dict.fromkeys((hook.bundle, hook.host) for hook in one.hooks):
+            if not bundle_problem(bundle, snapshot.now):
+                yield BundleCheck(f"{what} for {one.name}", _stored_problem(stored.serving.pair, bundle, host))
+
+
+def bundle_problem(bundle: bytes, now: datetime) -> str:
+    """What is wrong with a caBundle; empty if nothing is."""
+    if not bundle:
+        return "it is empty, so the API server trusts the authorities of its own machine"
+    try:
+        certificates = read_certificates(bundle)
+    except CertificateError as error:
+        return str(error)
+    if not any(holds(one, now) for one in certificates):
+        return "none of its certificates is valid now"
+    return ""
+
+
+def file_checks(certificate: Path, key: Path, authority: Path | None, names: Iterable[str]) -> list[BundleCheck]:
+    """Check a pair of files: can it be served, did the authority sign it, and is it for these names? Raises
+    `CertificateError` if a file cannot be read.
+    """
+    what = f"{certificate} and {key}"
+    bundle = None if authority is None else read_authorities(authority)
+    try:
+        pair = load_pair(certificate, key)
+    except CertificateError as error:
+        return [BundleCheck(what, str(error))]
+    found = [BundleCheck(what)]
+    # Without an authority the certificate itself is trusted, to check the names, which are the most frequent mistake.
+    trusted = bundle or ssl.DER_cert_to_PEM_cert(pair.leaf).encode()
+    return [*found, *(BundleCheck(f"{certificate} as {name}", handshake(pair, trusted, name)) for name in names)]
+
+
+def _stored_problem(stored: KeyPair, bundle: bytes, name: str) -> str:
+    """Why a client that trusts `bundle` would reject the stored pair as a server with that name; empty if it
+    would not.
+    """
+    found = stored.certificate
+    held = found.not_valid_before_utc, found.not_valid_after_utc
+    leaf = found.public_bytes(serialization.Encoding.DER)
+    pair = Pair(Path(CERTIFICATE_FILE), Path(KEY_FILE), *held, leaf, stored.certificate_pem, stored.key_pem)
+    return handshake(pair, bundle, name)
+
+
+def handshake(pair: Pair, bundle: bytes, name: str) -> str:
+    """Why a TLS handshake like the API server's, done in memory, fails; empty if it succeeds."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        load_into(server, pair)
+    except (ssl.SSLError, OSError) as error:
+        return str(error)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asked = server.wrap_bio(to_server, to_client, server_side=True)
+    asking = trusting(bundle).wrap_bio(to_client, to_server, server_hostname=name)
+    for _ in range(_TURNS):
+        try:
+            for one in (asking, asked):
+                try:
+                    one.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message
+        except ssl.SSLError as error:
+            return str(error)
+    return "" if asking.getpeercert() else "the handshake does not complete"
+
+
+CA, LEAF = "ca", "leaf"
+# The actions for each kind, as in `rollcall_writes`.
+CERTIFICATE_WRITES = {
+    "Secret": ("create", "replace"),
+    "MutatingWebhookConfiguration": ("apply", "disown"),
+    "ValidatingWebhookConfiguration": ("apply", "disown"),
+}
+
+
+class CertificateMetrics:
+    """The certificate metrics of one reconciler."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.authorities = Gauge(
+            "rollcall_ca_expiry_timestamp_seconds",
+            "When the self-managed authority expires: the current one and, during a rotation, the next one; 0 "
+            "if there is none.",
+            ["ca"],
+            registry=registry,
+        )
+        self.leaf = Gauge(
+            "rollcall_leaf_expiry_timestamp_seconds",
+            "When the stored self-managed serving certificate expires; 0 if there is none.",
+            registry=registry,
+        )
+        self.step = Gauge(
+            "rollcall_rotation_step",
+            "1 for the current step of the self-managed certificates; step none: nothing is to be done.",
+            ["step"],
+            registry=registry,
+        )
+        self.rotations = Counter(
+            "rollcall_rotations", "Authorities and serving certificates replaced.", ["what"], registry=registry
+        )
+        self.repairs = Counter(
+            "rollcall_certificate_repairs",
+            "Secrets of certificates that were lost or unusable and were recreated.",
+            ["what"],
+            registry=registry,
+        )
+        self.bundles = Counter(
+            "rollcall_ca_bundle_writes", "Times that caBundles of a configuration were written.", registry=registry
+        )
+        self.failures = Counter(
+            "rollcall_certificate_failures",
+            "Times that a step of the self-managed certificates failed.",
+            registry=registry,
+        )
+        for which in ("current", "next"):
+            self.authorities.labels(which)
+        for what in (CA, LEAF):
+            self.rotations.labels(what)
+            self.repairs.labels(what)
+        for step in RotationStep:
+            self.step.labels(step.value)
+
+    def show(self, stored: Stored) -> None:
+        """Set the metrics of the stored certificates."""
+        authority = stored.authority
+        self.authorities.labels("current").set(_end(authority.current))
+        self.authorities.labels("next").set(_end(authority.next))
+        self.leaf.set(_end(stored.serving.pair))
+
+    def at(self, now: RotationStep) -> None:
+        """Set the metric of the next step."""
+        for step in RotationStep:
+            self.step.labels(step.value).set(1 if step is now else 0)
+
+
+def _end(pair: KeyPair | None) -> float:
+    return 0.0 if pair is None else pair.certificate.not_valid_after_utc.timestamp()

@@ -1,25 +1,109 @@
-"""The certificates of a cluster, as text or JSON: what is stored, and the next step. No keys."""
+"""The certificates that a cluster has stored: reads them, shows them with the next step as text or JSON, and requests
+a rotation. No keys are shown.
+
+They are two Secrets and two webhook configurations. A rotation is requested from the leader by an annotation on a
+Secret.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
 
 from cryptography import x509
 
-from webhook.certificates.plan import Idle, Seen, Step, leaf_renewal, plan
-from webhook.certificates.snapshot import Snapshot
-from webhook.certificates.state import Registered, readable
+from webhook.certificates.renewal import (
+    ROTATE_ANNOTATION,
+    Idle,
+    Registered,
+    RotationStep,
+    SeenCertificates,
+    Stored,
+    authority_state,
+    leaf_renewal,
+    plan,
+    readable,
+    registered,
+    serving_state,
+)
 from webhook.certificates.x509 import KeyPair, fingerprint, renewal
-from webhook.config.reconciler_settings import Certificates
-from webhook.errors import CertificateError
+from webhook.cluster import requests
+from webhook.cluster.client import Client
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.config.settings import Certificates
+from webhook.errors import CertificateError, FactsUnavailable, NotFound
+from webhook.installation.names import CA_SECRET, MUTATING, TLS_SECRET, VALIDATING
+from webhook.model.known_kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from webhook.model.projections import NAMESPACES
+from webhook.model.reading import Manifest, mapping
+
+CONFIGURATIONS = {MUTATING: MUTATING_WEBHOOKS, VALIDATING: VALIDATING_WEBHOOKS}
+
+
+class StoredCertificate(NamedTuple):
+    """A Secret with certificates."""
+
+    namespace: str
+    name: str
+    uid: str | None
+
+
+class CertificateSnapshot(NamedTuple):
+    """The stored state as it was read, with the whole Secrets (to write them back) and the API server's time."""
+
+    stored: Stored
+    secrets: Mapping[str, Manifest | None]
+    now: datetime
+
+    def regarded(self, name: str) -> StoredCertificate:
+        """The Secret as the object of an event."""
+        live = self.secrets[name]
+        return StoredCertificate(self.stored.namespace, name, None if live is None else live["metadata"].get("uid"))
+
+
+async def read_snapshot(client: Client, namespace: str, *, clock: Clock = MACHINE_CLOCK) -> CertificateSnapshot:
+    """Read the state. Raises `RequestFailed`; a missing object is not an error."""
+    now: datetime | None = None
+    found: dict[str, Manifest | None] = {}
+    for name in (CA_SECRET, TLS_SECRET):
+        try:
+            answer = await client.get(requests.read(SECRETS, name, namespace))
+            found[name], now = answer.content, _time(answer.date) or now
+        except NotFound:
+            found[name] = None
+    configurations: list[Registered] = []
+    for name, resource in CONFIGURATIONS.items():
+        try:
+            answer = await client.get(requests.read(resource, name))
+        except NotFound:
+            continue
+        now = _time(answer.date) or now
+        configurations.append(registered({**answer.content, "kind": resource.api.kind}, namespace))
+    stored = Stored(
+        namespace, authority_state(found[CA_SECRET]), serving_state(found[TLS_SECRET]), tuple(configurations)
+    )
+    if now is None:
+        # The namespace is read for its Date header: a response for a missing object gives no time here.
+        now = _time((await client.get(requests.read(NAMESPACES.resource, namespace))).date)
+    return CertificateSnapshot(stored, found, now or clock.now())
+
+
+def _time(date: str | None) -> datetime | None:
+    """The time of an HTTP Date header."""
+    try:
+        return None if date is None else parsedate_to_datetime(date)
+    except ValueError:
+        return None
+
 
 # This many characters of a fingerprint are enough to tell certificates apart.
 _SHOWN = 16
 
 
-def status_of(snapshot: Snapshot, settings: Certificates) -> dict[str, Any]:
+def status_of(snapshot: CertificateSnapshot, settings: Certificates) -> dict[str, Any]:
     """The status as JSON values. `authority` is null if certificates are not self-managed here."""
     stored = snapshot.stored
     # Other tools use a Secret with this name too.
@@ -48,12 +132,12 @@ def status_of(snapshot: Snapshot, settings: Certificates) -> dict[str, Any]:
     }
 
 
-def _step(snapshot: Snapshot, settings: Certificates) -> Step:
+def _step(snapshot: CertificateSnapshot, settings: Certificates) -> RotationStep:
     try:
-        action = plan(snapshot.stored, snapshot.now, Seen(), settings)
+        action = plan(snapshot.stored, snapshot.now, SeenCertificates(), settings)
     except CertificateError:
-        return Step.LEAF
-    return Step.NONE if isinstance(action, Idle) else action.step
+        return RotationStep.LEAF
+    return RotationStep.NONE if isinstance(action, Idle) else action.step
 
 
 def _of(pair: KeyPair | None, due: datetime | None = None) -> dict[str, Any] | None:
@@ -123,3 +207,78 @@ def _short(fingerprints: Iterable[str]) -> Iterator[str]:
 def _trouble(what: str, why: str | None) -> Iterator[str]:
     if why:
         yield f"{what:18}{why}"
+
+
+LOOK_SECONDS = 1.0
+
+
+class Before(NamedTuple):
+    """The certificate or authority to replace."""
+
+    authority: bool
+    fingerprint: str
+
+
+async def ask_for_rotation(client: Client, namespace: str, *, authority: bool, clock: Clock = MACHINE_CLOCK) -> Before:
+    """Request a rotation. Raises `RequestFailed`, and `FactsUnavailable` if no reconciler would carry it out."""
+    snapshot = await read_snapshot(client, namespace, clock=clock)
+    if why := snapshot.stored.authority.trouble:
+        raise FactsUnavailable(
+            f"the Secret {namespace}/{CA_SECRET} has no authority of the reconciler ({why}): certificates are "
+            f"not self-managed here, or the reconciler has not started"
+        )
+    name = CA_SECRET if authority else TLS_SECRET
+    live = snapshot.secrets[name]
+    if live is None:
+        raise FactsUnavailable(f"the Secret {namespace}/{name} does not exist; the reconciler creates it when it can")
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        # A deleted Secret must not be recreated.
+        "uid": mapping(live.get("metadata")).get("uid"),
+        "annotations": {ROTATE_ANNOTATION: clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")},
+    }
+    asked = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    try:
+        await client.write(requests.apply(SECRETS, asked, "rollcall-certs"))
+    except NotFound as error:
+        raise FactsUnavailable(f"the Secret {namespace}/{name} was deleted: {error}") from None
+    return Before(authority, _current(snapshot, authority=authority))
+
+
+async def until_rotated(
+    client: Client,
+    namespace: str,
+    before: Before,
+    seconds: float,
+    told: Callable[[str], None],
+    *,
+    clock: Clock = MACHINE_CLOCK,
+) -> str:
+    """Wait for the end of the rotation; return the new fingerprint. `told` is called with each step. Raises like
+    `ask_for_rotation`.
+    """
+    end, said = clock.monotonic() + seconds, ""
+    while True:
+        snapshot = await read_snapshot(client, namespace, clock=clock)
+        stored = snapshot.stored
+        asked = stored.authority.asked if before.authority else stored.serving.asked
+        now = _current(snapshot, authority=before.authority)
+        action = plan(stored, snapshot.now, SeenCertificates(), Certificates(self_managed=True, renew_at=1.0))
+        if not asked and now != before.fingerprint and (not before.authority or isinstance(action, Idle)):
+            return now
+        if action.step.value != said:
+            said = action.step.value
+            told(f"step {said}")
+        if clock.monotonic() > end:
+            raise FactsUnavailable(
+                f"the rotation is not finished after {seconds:g} s: it is at step {said}; the events of the "
+                f"Secrets in {namespace} and the reconciler's log say what it waits for"
+            )
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _current(snapshot: CertificateSnapshot, *, authority: bool) -> str:
+    stored = snapshot.stored
+    found: KeyPair | None = stored.authority.current if authority else stored.serving.pair
+    return "" if found is None else fingerprint(found.certificate)

@@ -1,4 +1,4 @@
-"""The command line: one file for each command, without logic of its own.
+"""The command line, without logic of its own.
 
 Exit codes: 0 clean, 1 something is refused, 2 usage error or unreadable input, 3 could not be evaluated.
 """
@@ -47,7 +47,7 @@ def run(arguments: list[str], program: str = "rollcall") -> int:
         output.reconfigure(errors="backslashreplace")
     try:
         # Imported here, so that an error in our own imports is reported like any other.
-        from webhook.cli.app import app
+        from webhook.cli.commands import app
 
         app(arguments[1:] if debug else arguments, prog_name=program)
     except SystemExit as ended:

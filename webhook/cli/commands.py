@@ -1,18 +1,111 @@
-"""All commands by name: where each is declared, and how the help of `rollcall` lists it.
+"""The command `rollcall` and all its commands by name: where each is declared, how the help lists it, and how each
+takes its words.
 
 A command imports what it works with, and none of the others should wait for that: its module is imported when it runs.
-Its line in the help stands here, and a test compares it with the command.
+Its line in the help stands here, and a test compares it with the command. `-h` is `--help`, a flag is shown without a
+type, and the likely value follows a wrong one.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
-from typing import NamedTuple
+from itertools import takewhile
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from webhook.cli.command_classes import AnyCommand, with_our_classes
+from webhook import __version__
+from webhook.model.fields import meant
+
+# Click, which Typer vendors, has no public types.
+AnyCommand = Any
+HELP = {"help_option_names": ["-h", "--help"]}
+# What Typer says of a value that is not among the allowed ones.
+_WRONG_CHOICE = re.compile(r"(?:Value error, )?'(?P<word>.*)' is not one of (?P<known>'.*')\.")
+# The flags that Typer adds. To read one that is not given, and whose default is None, it would import pydantic.
+_OF_TYPER = frozenset({"help", "install_completion", "show_completion"})
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters."""
+        return _without_types(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments of the command. Raises `typer.BadParameter`."""
+        if ctx.find_root().params.get("require_config"):
+            _require_no_file_as_option(args)
+        with _plain_mistakes():
+            return super().parse_args(ctx, args)
+
+
+class Listed(TyperCommand):
+    """A command as the list of commands shows it. It cannot be run."""
+
+
+class CommandGroup(TyperGroup):
+    """A command with commands below it."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters."""
+        return _without_types(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options before a subcommand. Raises `typer.BadParameter`."""
+        with _plain_mistakes():
+            return super().parse_args(ctx, args)
+
+
+def with_our_classes(app: typer.Typer) -> None:
+    """Let all commands below `app` be of these classes."""
+    for command in app.registered_commands:
+        command.cls = _Command
+    for group in app.registered_groups:
+        group.cls = CommandGroup
+        if group.typer_instance is not None:
+            with_our_classes(group.typer_instance)
+
+
+def _require_no_file_as_option(args: list[str]) -> None:
+    """Refuse a file name that would be read as an option. pre-commit and shells put the names of files behind the
+    options, and an author may add the file `--config=mine.yaml`.
+    """
+    for word in takewhile(lambda word: word != "--", args):
+        if word.startswith("-") and word != "-" and os.path.lexists(word):
+            raise typer.BadParameter(f"{word!r} is an option, and a file here; rename it, or write -- before all files")
+
+
+@contextmanager
+def _plain_mistakes() -> Iterator[None]:
+    try:
+        yield
+    except typer.BadParameter as error:
+        error.message = plainly(error.message)
+        raise
+
+
+def plainly(message: str) -> str:
+    """Return Typer's message about a wrong value in our words, with the likely value."""
+    found = _WRONG_CHOICE.fullmatch(message)
+    if found is None:
+        return message
+    known = re.findall(r"'([^']*)'", found["known"])
+    return f"{found['word']!r} is not one of {', '.join(known)}{meant(found['word'], known)}"
+
+
+def _without_types(parameters: Any) -> Any:
+    for one in parameters:
+        if isinstance(one, TyperOption) and one.is_flag:
+            one.metavar = ""
+            if one.name in _OF_TYPER:
+                one.default = False
+    return parameters
+
 
 # The help shows the commands by task, and the tasks in the order of their first command.
 AUTHOR = "Author: judge and understand manifests"
@@ -21,7 +114,7 @@ RUN = "Run: the processes of Rollcall"
 INSTALL = "Install: configuration and manifests"
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """The module of a command, its function or Typer there, its task, and its line in the help."""
 
     module: str
@@ -30,99 +123,101 @@ class Entry(NamedTuple):
     help: str
 
 
-COMMANDS: Mapping[str, Entry] = {
-    "check": Entry(
-        "webhook.cli.check",
+COMMANDS: Mapping[str, CommandEntry] = {
+    "check": CommandEntry(
+        "webhook.cli.check_command",
         "check",
         AUTHOR,
         "Judge manifests as the webhook would, without a cluster, or with the facts of one.",
     ),
-    "explain": Entry(
-        "webhook.cli.explain",
+    "explain": CommandEntry(
+        "webhook.cli.author_commands",
         "explain",
         AUTHOR,
         "Show which schedulers could run a workload, what stops each of the others, and the smallest edit that would "
         "help. For gang objects written by hand: whether their trees can ever start. For a PodGang, Job, JobSet or "
         "LeaderWorkerSet in a cluster: why it does not start.",
     ),
-    "fit": Entry(
-        "webhook.cli.fit",
+    "fit": CommandEntry(
+        "webhook.cli.author_commands",
         "fit",
         AUTHOR,
         "Say whether the gangs of a workload can ever start, and whether there is room for them now.",
     ),
-    "render": Entry(
-        "webhook.cli.render",
+    "render": CommandEntry(
+        "webhook.cli.author_commands",
         "render",
         AUTHOR,
         "Print what a workload would get: its gang objects and one stamped pod for each gang.",
     ),
-    "rules": Entry(
-        "webhook.cli.rules",
+    "rules": CommandEntry(
+        "webhook.cli.author_commands",
         "rules",
         AUTHOR,
         "List the rules, or show one with its reason, its source and its examples.",
     ),
-    "facts": Entry(
-        "webhook.cli.facts",
+    "facts": CommandEntry(
+        "webhook.cli.author_commands",
         "facts",
         AUTHOR,
         "Write what rules may ask about in a cluster into a folder, for `--facts` of `check`, `explain`, `fit`, "
         "`render` and `serve`.",
     ),
-    "doctor": Entry(
-        "webhook.cli.doctor",
+    "doctor": CommandEntry(
+        "webhook.cli.operations_commands",
         "doctor",
         OPERATE,
         "Check the installation in a cluster: what is wrong, why it matters and what to do.",
     ),
-    "audit": Entry(
-        "webhook.cli.audit",
+    "audit": CommandEntry(
+        "webhook.cli.operations_commands",
         "audit",
         OPERATE,
         "Judge what a cluster stores, by today's rules and configuration, as if it were created now.",
     ),
-    "upgrade-plan": Entry(
-        "webhook.cli.upgrade_plan",
+    "upgrade-plan": CommandEntry(
+        "webhook.cli.operations_commands",
         "upgrade_plan",
         OPERATE,
         "Show what an upgrade of Grove, Kubernetes or a scheduler means for the living gangs of a cluster, "
         "and what to do before, in which order.",
     ),
-    "serve": Entry(
-        "webhook.cli.serve",
+    "serve": CommandEntry(
+        "webhook.cli.process_commands",
         "serve",
         RUN,
         "Serve the webhook over TLS, following a cluster, or alone with --standalone.",
     ),
-    "reconcile": Entry(
-        "webhook.cli.reconcile",
+    "reconcile": CommandEntry(
+        "webhook.cli.process_commands",
         "reconcile",
         RUN,
         "Keep the schedulers' gang objects up to date with Grove's PodGangs, and with Jobs, JobSets and "
         "LeaderWorkerSets.",
     ),
-    "metrics": Entry(
-        "webhook.cli.metrics",
+    "metrics": CommandEntry(
+        "webhook.cli.process_commands",
         "metrics",
         RUN,
         "List the metrics of the server and of the reconciler, with their labels and the values that these can have.",
     ),
-    "gangs": Entry(
-        "webhook.cli.gangs",
+    "gangs": CommandEntry(
+        "webhook.cli.gangs_command",
         "gangs_app",
         OPERATE,
         "Show the gangs of a cluster: how many of the pods that a gang needs to start are on nodes, and why it does "
         "not start.",
     ),
-    "certs": Entry("webhook.cli.certs", "certs_app", OPERATE, "Certificates."),
-    "config": Entry("webhook.cli.config", "config_app", INSTALL, "The configuration file."),
-    "manifests": Entry(
-        "webhook.cli.manifests", "manifests_app", INSTALL, "The objects that a cluster needs, as manifests."
+    "certs": CommandEntry("webhook.cli.certs_command", "certs_app", OPERATE, "Certificates."),
+    "config": CommandEntry("webhook.cli.config_command", "config_app", INSTALL, "The configuration file."),
+    "manifests": CommandEntry(
+        "webhook.cli.manifests_command", "manifests_app", INSTALL, "The objects that a cluster needs, as manifests."
     ),
-    "schema": Entry("webhook.cli.schema", "schema_app", AUTHOR, "Print the JSON Schemas of what Rollcall prints."),
-    "shapes": Entry(
-        "webhook.cli.shapes", "shapes_app", AUTHOR, "Kinds of workloads that are declared by WorkloadShapes."
+    "schema": CommandEntry(
+        "webhook.cli.check_command", "schema_app", AUTHOR, "Print the JSON Schemas of what Rollcall prints."
+    ),
+    "shapes": CommandEntry(
+        "webhook.cli.author_commands", "shapes_app", AUTHOR, "Kinds of workloads that are declared by WorkloadShapes."
     ),
 }
 
@@ -130,7 +225,7 @@ COMMANDS: Mapping[str, Entry] = {
 class Commands(Mapping[str, AnyCommand]):
     """The commands of a table. Each is imported and built when it is first looked up."""
 
-    def __init__(self, table: Mapping[str, Entry]) -> None:
+    def __init__(self, table: Mapping[str, CommandEntry]) -> None:
         self._table = table
         self._built: dict[str, AnyCommand] = {}
 
@@ -146,7 +241,7 @@ class Commands(Mapping[str, AnyCommand]):
         return len(self._table)
 
 
-def _built(name: str, entry: Entry) -> AnyCommand:
+def _built(name: str, entry: CommandEntry) -> AnyCommand:
     declared = getattr(import_module(entry.module), entry.attribute)
     parent = typer.Typer(rich_markup_mode="markdown")
     if isinstance(declared, typer.Typer):
@@ -156,3 +251,60 @@ def _built(name: str, entry: Entry) -> AnyCommand:
     with_our_classes(parent)
     command: AnyCommand = typer.main.get_group(parent).commands[name]
     return command
+
+
+class RootCommand(CommandGroup):
+    """The group of all commands. Help and completion show the table, and only a command that is called is imported."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        # Nothing adds a command, so it need not be mutable.
+        self.commands = Commands(COMMANDS)  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> AnyCommand | None:
+        """Return what help and completion show of a command."""
+        entry = COMMANDS.get(cmd_name)
+        return None if entry is None else Listed(cmd_name, help=entry.help, rich_help_panel=entry.panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, AnyCommand | None, list[str]]:
+        """Return the command that is called, imported."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else self.commands[name], rest
+
+
+app = typer.Typer(
+    name="rollcall",
+    help="Gang-scheduling admission for Kubernetes: a gang starts as a whole, or not at all.",
+    cls=RootCommand,
+    no_args_is_help=True,
+    context_settings=HELP,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rollcall {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and exit.")
+    ] = False,
+    require_config: Annotated[
+        bool,
+        typer.Option(
+            "--require-config", help="Search no configuration: commands that judge manifests then need --config."
+        ),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an internal error comes from.")] = False,
+) -> None:
+    """Gang-scheduling admission for Kubernetes: a gang starts as a whole, or not at all."""

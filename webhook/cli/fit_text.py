@@ -1,22 +1,170 @@
-"""Whether gangs fit, on a terminal: the verdict with its proof, the estimate of now, the domains, and the picture."""
+"""What `rollcall fit` reads of a cluster and prints: the verdict with its proof, the estimate of now, the domains, and
+the picture.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
-from webhook.cli.explain_text import say
-from webhook.fit.now import NowAnswer
-from webhook.fit.verdict import Answer
-from webhook.model.findings import shown
-from webhook.model.plain_text import printable
-from webhook.offline.fit_report import FitEntry, leaving_words, now_words, surplus_words, table_of, verdict_words
-from webhook.pictures.fit import fit_picture
-from webhook.pictures.text import tree_lines
+from webhook.cli.author_commands import Picture
+from webhook.cli.explanation_text import print_head, say
+from webhook.cli.options import console
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
+from webhook.config.settings import Settings
+from webhook.errors import FactsUnavailable, InputError, NotFound, RequestFailed, ReviewError, TooLarge
+from webhook.fit.feasibility import NowAnswer
+from webhook.fit.verdict import FitAnswer
+from webhook.model import grove
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
+from webhook.model.findings import printable, shown
+from webhook.model.known_kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, POD, PODS, TRAIN_JOBS
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Resource
+from webhook.offline.fact_files import FactRemark
+from webhook.offline.fit_report import (
+    DocumentFit,
+    FitEntry,
+    fits_in,
+    leaving_words,
+    now_words,
+    pods_of_gangs,
+    surplus_words,
+    table_of,
+    verdict_words,
+)
+from webhook.offline.judgement import kind_of, objects_in
+from webhook.offline.manifests import Document
+from webhook.offline.pictures import drawing, fit_picture, flowchart, tree_lines
+from webhook.offline.positions import Lines, Root
+from webhook.offline.report import Position, position_in
+from webhook.offline.report_schemas import FIT_VERSION
+from webhook.offline.worlds import Worlds
 
-_STYLES = {Answer.NEVER: "bold red", Answer.FITS: "green", Answer.UNKNOWN: "cyan"}
+if TYPE_CHECKING:
+    from webhook.cluster.access import Access
+    from webhook.cluster.client import Client
+    from webhook.model.reading import Manifest
+
+_SETS = POD_CLIQUE_SETS.resource
+# The kinds that have gangs, by their kubectl names.
+KINDS = {
+    "podgang": POD_GANGS.resource,
+    "podgangs": POD_GANGS.resource,
+    "pcs": _SETS,
+    "podcliqueset": _SETS,
+    "podcliquesets": _SETS,
+    "job": JOBS,
+    "jobs": JOBS,
+    "jobset": JOB_SETS,
+    "jobsets": JOB_SETS,
+    "lws": LEADER_WORKER_SETS,
+    "leaderworkerset": LEADER_WORKER_SETS,
+    "leaderworkersets": LEADER_WORKER_SETS,
+    "trainjob": TRAIN_JOBS,
+    "trainjobs": TRAIN_JOBS,
+}
+_SHOWN = ("podgang", "pcs", "job", "jobset", "lws", "trainjob")
+# With or without the API group, as `kubectl -o name` prints it.
+_NAMED = re.compile(r"(?P<kind>[a-zA-Z]+)(\.[a-z0-9.-]+)?/(?P<name>[a-z0-9]([a-z0-9.-]*[a-z0-9])?)")
+_IS_FILE = (".yaml", ".yml", ".json")
+
+
+class NamedObject(NamedTuple):
+    """An object of a cluster, as it was named."""
+
+    said: str
+    resource: Resource
+    name: str
+
+
+def objects_named(arguments: Sequence[str]) -> list[NamedObject] | None:
+    """Return the arguments as names of objects that have gangs; None if they are files. Raises `typer.BadParameter`."""
+    found = [_named(one) for one in arguments]
+    if not any(found):
+        return None
+    if not all(found):
+        raise typer.BadParameter("KIND/NAME is in a cluster, and a file is not: judge them one after another")
+    return [one for one in found if one is not None]
+
+
+def _named(argument: str) -> NamedObject | None:
+    matched = _NAMED.fullmatch(argument)
+    if matched is None or argument.endswith(_IS_FILE) or Path(argument).exists() or _folder_exists(argument):
+        return None
+    resource = KINDS.get(matched["kind"].lower())
+    if resource is None:
+        raise typer.BadParameter(
+            f"{argument}: there is no such file, and the KIND of KIND/NAME must be one of {', '.join(_SHOWN)}"
+        )
+    return NamedObject(argument, resource, matched["name"])
+
+
+def _folder_exists(argument: str) -> bool:
+    return Path(argument.partition("/")[0]).exists()
+
+
+def documents_there(named: Sequence[NamedObject], namespace: str | None, access: Access) -> list[Document]:
+    """Return the objects as documents. Raises `InputError` for one that does not exist, `FactsUnavailable`."""
+    return asyncio.run(_documents(named, namespace or access.namespace or "default", access))
+
+
+async def _documents(named: Sequence[NamedObject], namespace: str, access: Access) -> list[Document]:
+    from webhook.cluster.client import Client
+    from webhook.cluster.requests import read
+
+    client, found = Client(access), []
+    try:
+        for one in named:
+            raw = (await client.get(read(one.resource, one.name, namespace))).content
+            typed = {"apiVersion": _version(one.resource), "kind": one.resource.api.kind, **raw}
+            found.append(_document(one.said, typed))
+            if one.resource == POD_GANGS.resource:
+                found += [_document(one.said, pod) async for pod in _pods_of(client, namespace, one.name)]
+    except NotFound:
+        raise InputError(one.said, f"there is no {one.resource.api.kind} {namespace}/{one.name}") from None
+    except RequestFailed as error:
+        raise FactsUnavailable(f"{one.said} cannot be read: {error}") from None
+    finally:
+        await client.close()
+    return found
+
+
+def _document(source: str, manifest: Manifest) -> Document:
+    return Document(source, manifest, 1, Lines(""), lambda: Root(0, None))
+
+
+async def _pods_of(client: Client, namespace: str, podgang: str) -> AsyncIterator[Manifest]:
+    selector = {"labelSelector": f"{grove.LABEL_PODGANG}={podgang}"}
+    async for raw in client.items(PODS, namespace=namespace, selector=selector):
+        yield {"apiVersion": "v1", "kind": PODS.api.kind, **raw}
+
+
+def _version(resource: Resource) -> str:
+    return f"{resource.api.group}/{resource.api.version}".lstrip("/")
+
+
+def with_occupied(facts: ClusterFacts, access: Access) -> ClusterFacts:
+    """Return the facts with what holds room on the nodes of a cluster. Standard error says if that cannot be read."""
+    from webhook.operations.cluster_facts import read_occupied
+
+    try:
+        found = asyncio.run(read_occupied(access))
+    except RequestFailed as error:
+        tell(f"pods could not be read: {error}; so it is not known what is free now")
+        return facts
+    return replace(facts, node_pods=found.pods, node_reservations=found.reservations)
+
+
+_STYLES = {FitAnswer.NEVER: "bold red", FitAnswer.FITS: "green", FitAnswer.UNKNOWN: "cyan"}
 # More domains do not fit on a screen; `-o json` has all.
 _MOST_ROWS = 10
 _GAP = 2
@@ -48,7 +196,7 @@ def _fields(entry: FitEntry) -> Iterator[tuple[str, str]]:
         yield "why", witness.why
         yield "do", witness.remedy
     for cause in verdict.causes:
-        yield ("but", f"not judged: {cause}") if verdict.answer is Answer.FITS else ("why", cause)
+        yield ("but", f"not judged: {cause}") if verdict.answer is FitAnswer.FITS else ("why", cause)
     if entry.surplus is not None and not entry.never:
         yield "but", surplus_words(entry.surplus, entry.scheduler)
     for assumption in verdict.assumptions if witness is not None else entry.relies_on:
@@ -72,3 +220,114 @@ def _print_table(rows: list[tuple[str, ...]], out: Console) -> None:
         out.print(line, soft_wrap=True)
     if len(rows) > len(shown_rows):
         out.print(Text(f"{' ' * 8}and {len(rows) - len(shown_rows):,} more", "dim"))
+
+
+class JudgedDocument(NamedTuple):
+    """What was found in one document."""
+
+    document: Document
+    found: DocumentFit
+
+    @property
+    def place(self) -> Position:
+        """The position of the workload."""
+        return position_in(self.document, self.found.at)
+
+
+def print_fits(
+    documents: list[Document],
+    known: ClusterFacts,
+    settings: Settings,
+    effort: int,
+    output: Picture,
+    *,
+    strict: bool,
+) -> int:
+    """Print whether the gangs in the documents can start, and return the exit code. Raises `InputError`."""
+    worlds = Worlds(known, documents, settings.kinds)
+    found = judged(documents, worlds, settings, effort)
+    _print(found, worlds.remarks, output)
+    if not found:
+        tell("nothing to judge: no workload")
+        return UNREADABLE
+    return _code_of([one.found for one in found], strict=strict)
+
+
+def _code_of(found: list[DocumentFit], *, strict: bool) -> int:
+    """Return the exit code: a gang that never fits counts before nothing that was judged, and that before something
+    that is not known. Workloads that have begun, or that ask for no gang, do not count.
+    """
+    verdicts = [one.entry.verdict for one in found if one.entry is not None]
+    left_out = any(one.left_out for one in found)
+    if any(verdict.answer is FitAnswer.NEVER for verdict in verdicts):
+        return REFUSED
+    if left_out and not verdicts:
+        return NOT_EVALUATED
+    unknown = left_out or any(verdict.answer is FitAnswer.UNKNOWN or verdict.causes for verdict in verdicts)
+    return REFUSED if strict and unknown else CLEAN
+
+
+def judged(documents: list[Document], worlds: Worlds, settings: Settings, effort: int) -> list[JudgedDocument]:
+    """Return what is found in each document. Raises `InputError`."""
+    found: list[JudgedDocument] = []
+    every = (raw for document in documents for raw, _ in objects_in(document.manifest))
+    pods = pods_of_gangs(raw for raw in every if kind_of(raw)[::2] == POD)
+    for document in documents:
+        try:
+            for one in fits_in(document.manifest, worlds.of(document), settings, effort, pods):
+                if one.broken is not None:
+                    path, why = one.broken
+                    place = document.position(FieldPath((*one.at.parts, *path.parts)))
+                    raise InputError(document.source, f"{path}: {why}", *place)
+                found.append(JudgedDocument(document, one))
+        except (ReviewError, TooLarge) as error:
+            raise InputError(document.source, str(error), document.line, 1) from None
+    return found
+
+
+def _print(found: list[JudgedDocument], remarks: list[FactRemark], output: Picture) -> None:
+    entries = [one.found.entry for one in found if one.found.entry is not None]
+    if output is not Picture.JSON:
+        for remark in remarks:
+            tell(str(remark))
+    if output in {Picture.MERMAID, Picture.SVG}:
+        # A picture shows gangs alone.
+        for one in found:
+            if one.found.note:
+                tell(f"{one.place}: {one.found.note}")
+    match output:
+        case Picture.JSON:
+            gangs = [one.found.entry.as_json() | one.place.as_json() for one in found if one.found.entry is not None]
+            notes = [
+                position_in(remark.document, remark.at).as_json() | {"message": remark.message} for remark in remarks
+            ]
+            notes += [one.place.as_json() | {"message": one.found.note} for one in found if one.found.note]
+            left_out = [_left_out(one) for one in found if one.found.left_out]
+            typer.echo(as_json_text({"fitVersion": FIT_VERSION, "gangs": gangs, "notJudged": left_out, "notes": notes}))
+        case Picture.MERMAID:
+            typer.echo(flowchart([fit_picture(one) for one in entries]), nl=False)
+        case Picture.SVG:
+            typer.echo(drawing([fit_picture(one) for one in entries]), nl=False)
+        case Picture.TEXT:
+            _print_text(found)
+
+
+def _left_out(one: JudgedDocument) -> dict[str, Any]:
+    """Return a workload of which no gang is judged as plain JSON values."""
+    kind, namespace, name = one.found.workload
+    return {"kind": kind, "namespace": namespace, "name": name, **one.place.as_json(), "why": one.found.note}
+
+
+def _print_text(found: list[JudgedDocument]) -> None:
+    out = console()
+    before: object = None
+    for one in found:
+        if (head := (one.document, one.found.at)) != before:
+            before = head
+            kind, namespace, name = one.found.workload
+            print_head(one.place, f"{kind} {namespace}/{name}", out)
+        if one.found.note:
+            say(out, 1, one.found.note)
+            out.print()
+        if one.found.entry is not None:
+            print_entry(one.found.entry, out)

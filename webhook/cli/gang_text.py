@@ -1,27 +1,46 @@
-"""Gangs on a terminal: a table of many, or everything that is known of one."""
+"""Gangs of a cluster on a terminal: a table of many, the gangs that lost pods, or everything that is known of one
+object's gangs (`rollcall explain podgang/NAME`, `pcs/NAME`, `pod/NAME` and the like).
+"""
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
-from webhook.cli.explain_text import say
-from webhook.cli.loss_lines import print_lost_pods
-from webhook.cli.output import tell
-from webhook.clock import MACHINE_CLOCK, Clock
-from webhook.gangs.hold_reasons import Reason
-from webhook.model.plain_text import printable
-from webhook.model.workloads.place import label_value
+from webhook.cli.explanation_text import say
+from webhook.cli.options import connected, console, settings_there
+from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.gangs.hold_reasons import GangReason
+from webhook.model.findings import printable
+from webhook.model.place import label_value
 
 if TYPE_CHECKING:
     from webhook.gangs.gang_view import GangView
     from webhook.gangs.health import GangHealth
-    from webhook.gangs.kueue.hold import QueuedAs
-    from webhook.gangs.pod import GangPod
+    from webhook.gangs.kueue_hold import QueuedAs
+    from webhook.gangs.losses import LostMembers
+    from webhook.gangs.members import GangPod
+
+
+def print_lost_pods(lost: LostMembers, out: Console) -> None:
+    """Print a line for each lost pod of a gang."""
+    out.print()
+    say(out, 1, f"lost since {lost.loss.since}:")
+    for pod in lost.loss.pods:
+        node = f", from node {pod.node}" if pod.node else ""
+        say(out, 2, f"{pod.name}: {pod.cause.words}{node}, at {pod.at}")
+    if lost.loss.more:
+        say(out, 2, f"{lost.loss.more} whose names are not known")
+
 
 _HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "AGE", "HEALTH", "DISRUPTION", "WRITER", "WHY")
 _STYLES = {
@@ -87,7 +106,7 @@ def _row(one: GangHealth, clock: Clock) -> tuple[str, ...]:
 
 def _why(one: GangHealth) -> str:
     """The first reason, and pods of other owners, which no other column shows."""
-    others = (f"{also.reason}: {also.why}" for also in one.obstacles[1:] if also.reason is Reason.UNOWNED)
+    others = (f"{also.reason}: {also.why}" for also in one.obstacles[1:] if also.reason is GangReason.UNOWNED)
     return "; ".join((one.why, *others))
 
 
@@ -168,3 +187,125 @@ def _standing(pod: GangPod) -> tuple[str, ...]:
     if pod.node is not None:
         return (f"on node {pod.node}",)
     return ("waiting", *(f"gate {gate}" for gate in pod.gates))
+
+
+_LOSS_TEXT_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "LOST", "CAUSE", "IDLE-GPUS", "GPU-HOURS", "PODS")
+
+
+def print_losses(found: Sequence[GangHealth], out: Console, where: str) -> None:
+    """Print the gangs that lost pods. `where` follows the note that there are none."""
+    rows = [_loss_text_row(one, one.lost) for one in found if one.lost is not None]
+    if not rows:
+        tell(f"no gang{where} has lost pods")
+        return
+    # The last column is not padded.
+    widths = [max(len(row[index]) for row in (_LOSS_TEXT_HEAD, *rows)) for index in range(len(_LOSS_TEXT_HEAD) - 1)]
+    for row in (_LOSS_TEXT_HEAD, *rows):
+        cells = [cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False)]
+        line = Text("".join((*cells, row[-1])).rstrip(), "dim" if row is _LOSS_TEXT_HEAD else "", no_wrap=True)
+        out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
+
+
+def _loss_text_row(one: GangHealth, lost: LostMembers) -> tuple[str, ...]:
+    pods = [f"{pod.name} ({pod.cause.value})" if len(lost.loss.causes) > 1 else pod.name for pod in lost.loss.pods]
+    return (
+        printable(one.namespace),
+        printable(f"{one.kind.lower()}/{one.name}" if one.workload else one.name),
+        printable(one.scheduler or "-"),
+        f"{lost.bound}/{one.minimum}",
+        age(lost.loss.since),
+        ",".join(cause.value for cause in lost.loss.causes),
+        str(lost.gpus),
+        f"{lost.gpu_hours:.1f}",
+        printable(", ".join((*pods, *((f"{lost.loss.more} more",) if lost.loss.more else ()))) or "-"),
+    )
+
+
+POD_CLIQUE_SET = "PodCliqueSet"
+POD = "Pod"
+# The kinds that lead to gangs, by their kubectl names.
+_KINDS = {
+    "podgang": "PodGang",
+    "podcliqueset": POD_CLIQUE_SET,
+    "pcs": POD_CLIQUE_SET,
+    "pod": POD,
+    "po": POD,
+    "job": "Job",
+    "jobset": "JobSet",
+    "leaderworkerset": "LeaderWorkerSet",
+    "lws": "LeaderWorkerSet",
+}
+# An object as kubectl names it, with or without its namespace.
+_NAMED = re.compile(
+    r"(?P<kind>podgang|podcliqueset|pod|jobset|job|leaderworkerset|(?:pcs|po|lws)(?=/))s?/(?:(?P<namespace>[^/]+)/)?(?P<name>[^/]+)"
+)
+# What is written like one, with a kind that leads to no gang.
+_LIKE_NAMED = re.compile(r"[A-Za-z.]+/[a-z0-9.-]*(?<!\.yaml)(?<!\.yml)(?<!\.json)")
+# Why an object may have no gang.
+_WITHOUT_ANY = ", or Rollcall makes no gang of it"
+_WITHOUT = {
+    "PodGang": "",
+    POD_CLIQUE_SET: ", or Grove has made no PodGang of it",
+    POD: ", or it belongs to no gang",
+}
+
+
+def gangs_named(arguments: Sequence[str]) -> list[re.Match[str]] | None:
+    """Return the arguments as names of objects that have gangs; None if they are files. Raises
+    `typer.BadParameter`.
+    """
+    found = [_NAMED.fullmatch(one) for one in arguments]
+    for one, matched in zip(arguments, found, strict=True):
+        if matched is None and _LIKE_NAMED.fullmatch(one) and not Path(one.rpartition("/")[0]).exists():
+            raise typer.BadParameter(
+                f"{one}: there is no such file, and the KIND of KIND/NAME must be one of {', '.join(_KINDS)}"
+            )
+    if not any(found) or any(Path(one).exists() for one in arguments):
+        return None
+    if not all(found):
+        raise typer.BadParameter("KIND/NAME is in a cluster, and a file is not: explain them one after another")
+    return [one for one in found if one is not None]
+
+
+def explain_gangs(
+    named: Sequence[re.Match[str]],
+    namespace: str | None,
+    config: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Print what is known of each object and return the exit code. Raises `AccessError`, `FactsUnavailable`."""
+    from webhook.cluster.logs import configure
+    from webhook.gangs.gang_view import looking
+
+    configure()
+    access, out = connected(kubeconfig, context), console()
+    settings = settings_there(config, access)
+
+    async def told() -> int:
+        code, found = CLEAN, []
+        async with looking(settings, access) as look:
+            for one in named:
+                kind, space = _KINDS[one["kind"]], one["namespace"] or namespace or access.namespace or "default"
+                gangs = list(look.named(kind, space, one["name"]))
+                room = await look.read_room()
+                waiting = [health.key for health, _ in gangs if health.may_have_strangers]
+                if await look.read_strangers(waiting) or room:
+                    gangs = list(look.named(kind, space, one["name"]))
+                tell_strangers_unknown(look)
+                if not gangs:
+                    tell(f"there is no {kind} {space}/{one['name']}{_WITHOUT.get(kind, _WITHOUT_ANY)}")
+                    code = UNREADABLE
+                for health, pods in gangs:
+                    if health.in_trouble and code == CLEAN:
+                        code = REFUSED
+                    found.append(health)
+                    if not as_json:
+                        print_gang(health, pods, out)
+        if as_json:
+            typer.echo(as_json_text({"gangs": [one.as_json() for one in found]}))
+        return code
+
+    return asyncio.run(told())

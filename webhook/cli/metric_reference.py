@@ -1,5 +1,5 @@
-"""The page `docs/reference/metrics.md`, made from the registries of the two processes: every registered metric is
-listed, with the possible values of its labels.
+"""The page `docs/reference/metrics.md`, made from the registries of the two processes: every registered metric, with
+the possible values of its labels.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from prometheus_client.core import Metric
 
 from webhook.backends.registry import installed_backends
 from webhook.cluster.access import Access
-from webhook.config.file import choosing_settings
+from webhook.cluster.sockets import trusting_system
+from webhook.config.file import ShadowEntry, choosing_settings, shadow_of
 from webhook.config.settings import Enforcement, Settings
-from webhook.config.shadow_section import ShadowEntry, shadow_of
-from webhook.model.exceptions import Exceptions, RuleException
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.network.client_tls import trusting_system
-from webhook.reconciler.run import Reconciler
-from webhook.server.network_metrics import ConnectionMetrics
+from webhook.model.findings import Exceptions, RuleException
+from webhook.reconciler.manager import Reconciler
+from webhook.server.metrics import ConnectionMetrics
 from webhook.server.state import ServerState
 
 _HEAD = """\
@@ -45,7 +44,7 @@ SERVER, RECONCILER = "rollcall serve", "rollcall reconcile"
 _BUCKET = "le"
 
 
-class Family(NamedTuple):
+class MetricFamily(NamedTuple):
     """One metric: its exposed name, its type, and the values of each label."""
 
     name: str
@@ -69,7 +68,7 @@ def reference_settings() -> Settings:
     return replace(found, exceptions=Exceptions([exception]), shadows=tuple(shadows))
 
 
-def metrics_of(settings: Settings) -> dict[str, list[Family]]:
+def metrics_of(settings: Settings) -> dict[str, list[MetricFamily]]:
     """Return the metrics that each process exposes with these settings, by name."""
     # No request is sent: all series exist before the first answer.
     nowhere = Access("https://localhost", trusting_system(), lambda: None)
@@ -82,7 +81,7 @@ def metrics_of(settings: Settings) -> dict[str, list[Family]]:
     return {process: families(registry) for process, registry in registries.items()}
 
 
-def families(registry: CollectorRegistry) -> list[Family]:
+def families(registry: CollectorRegistry) -> list[MetricFamily]:
     """Return the metrics of a registry, by name."""
     found = []
     for metric in registry.collect():
@@ -94,11 +93,11 @@ def families(registry: CollectorRegistry) -> list[Family]:
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
         labels = {label: tuple(sorted(known)) for label, known in values.items()}
         kinds = {f"{one['kind']}.{one['group']}".rstrip(".") for one in _labelled(metric, "kind", "group")}
-        found.append(Family(name, metric.type, metric.documentation, labels, tuple(sorted(kinds))))
+        found.append(MetricFamily(name, metric.type, metric.documentation, labels, tuple(sorted(kinds))))
     return sorted(found)
 
 
-def reference(processes: Mapping[str, Iterable[Family]]) -> str:
+def reference(processes: Mapping[str, Iterable[MetricFamily]]) -> str:
     """Return the page."""
     lines = [_HEAD]
     for process, found in processes.items():
@@ -112,7 +111,7 @@ def _labelled(metric: Metric, *labels: str) -> Iterator[Mapping[str, str]]:
     return (sample.labels for sample in metric.samples if sample.labels.keys() >= set(labels))
 
 
-def _labels(family: Family) -> str:
+def _labels(family: MetricFamily) -> str:
     if family.kinds:
         return f"`group`, `kind`: {', '.join(f'`{kind}`' for kind in family.kinds)}"
     told = []

@@ -1,12 +1,21 @@
-"""Options that several commands share, and their conversion.
+"""Options that several commands share, and what they stand for: manifests, the configuration, facts, and the cluster
+that is read.
 
 Every command declares options, also for its help and for completion. What the conversions need is therefore imported
 when they run.
+
+Manifests are judged by `--config`, else $ROLLCALL_CONFIG, else a `rollcall.yaml` in the working directory or above it.
+Only commands that judge files search. A configuration that is merely found never reaches a cluster.
+
+An input without a manifest is an error: `kustomize build | rollcall check -` must not end green because kustomize
+failed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,15 +27,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from webhook.cli.output import tell
-from webhook.errors import InputError
-from webhook.model.grove_generation import GroveGeneration
-from webhook.model.naming import NAMESPACE_PATTERN
+from webhook.errors import FactsUnavailable, InputError
+from webhook.installation.names import NAMESPACE
+from webhook.model.grove import GroveGeneration
+from webhook.model.keys import NAMESPACE_PATTERN
+from webhook.offline.manifests import NO_MANIFEST, STDIN, Document, read_file, read_standard_input
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from webhook.cluster.access import Access
     from webhook.config.settings import Settings
     from webhook.model.facts import ClusterFacts
+    from webhook.operations.cluster_facts import InstalledSettings
 
 STANDARD_INPUT = "-"
 
@@ -113,7 +126,7 @@ KubeContext = Annotated[
 ]
 
 
-class Release(StrEnum):
+class KubernetesRelease(StrEnum):
     """The releases of Kubernetes whose gangs are known. The newest that is out is assumed where no cluster is read."""
 
     V1_35 = "1.35"
@@ -122,9 +135,9 @@ class Release(StrEnum):
     V1_38 = "1.38"
 
 
-NEWEST = Release.V1_37
+NEWEST = KubernetesRelease.V1_37
 Kubernetes = Annotated[
-    Release | None,
+    KubernetesRelease | None,
     typer.Option(
         help="The release of your clusters, if neither facts nor configuration say what they serve for gangs.",
         show_default=f"{NEWEST}, the newest that is released, with a note",
@@ -158,7 +171,7 @@ def configured(configuration: Path | None) -> Settings:
         from webhook.config.defaults import default_settings
 
         return default_settings()
-    from webhook.sources.configuration import load_settings
+    from webhook.offline.configuration_file import load_settings
 
     return load_settings(configuration)
 
@@ -183,12 +196,12 @@ def judging_files(settings: Settings, scheduler: str | None, generation: GroveGe
 
 def facts_of(paths: Sequence[Path] | None, settings: Settings) -> ClusterFacts:
     """Return the facts in the given files and folders."""
-    from webhook.sources.facts import load_facts
+    from webhook.offline.fact_files import load_facts
 
     return load_facts(paths or (), settings.kinds)
 
 
-def assuming(release: Release | None, facts: ClusterFacts, settings: Settings) -> ClusterFacts:
+def assuming(release: KubernetesRelease | None, facts: ClusterFacts, settings: Settings) -> ClusterFacts:
     """Return the facts with the release of Kubernetes that is assumed where they do not show what a cluster serves, and
     say so on standard error if the caller named none.
     """
@@ -202,7 +215,7 @@ def assuming(release: Release | None, facts: ClusterFacts, settings: Settings) -
 
 def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
     """Yield the files that the arguments name; `-` is not changed. Raises `InputError`."""
-    from webhook.sources.manifests import files_of
+    from webhook.offline.manifests import files_of
 
     for name in names:
         if name == STANDARD_INPUT:
@@ -224,3 +237,223 @@ def console() -> Console:
 
     terminal = sys.stdout.isatty()
     return _Console(highlight=False, soft_wrap=not terminal, width=None if terminal else 10_000, legacy_windows=False)
+
+
+FILE_NAME = "rollcall.yaml"
+VARIABLE = "ROLLCALL_CONFIG"
+# Instead of a file: search none.
+NO_FILE = "none"
+DEFAULT = f"${VARIABLE}, else {FILE_NAME} here or above, else every backend with its defaults"
+
+
+def judging_configuration(command: typer.Context, given: Path | None) -> Path | None:
+    """Return the configuration file, or None for every backend with its defaults. `given` is the value of `--config`.
+
+    Standard error names a file that was not given on the command line.
+    """
+    if given is None and command.find_root().params.get("require_config"):
+        raise typer.BadParameter(f"--require-config needs --config FILE, or --config {NO_FILE}")
+    if given is not None:
+        return _file(given)
+    if named := os.environ.get(VARIABLE):
+        tell(f"configuration {named}, from ${VARIABLE}")
+        return _file(Path(named))
+    found = configuration_above(Path.cwd())
+    if found is None:
+        return None
+    shown = os.path.relpath(found)
+    tell(f"configuration {shown}")
+    return Path(shown)
+
+
+def configuration_above(folder: Path) -> Path | None:
+    """Return the nearest `rollcall.yaml` in `folder` or above it, up to the top of its Git repository or the home
+    folder. What is above those belongs to other projects or other people.
+    """
+    try:
+        home: Path | None = Path.home()
+    except RuntimeError:
+        # In a container whose user has no name, and no $HOME.
+        home = None
+    for place in (folder, *folder.parents):
+        try:
+            if (place / FILE_NAME).is_file():
+                return place / FILE_NAME
+            if (place / ".git").exists() or place == home:
+                return None
+        except PermissionError:
+            # Of a folder that the caller may not search, nothing is known.
+            return None
+    return None
+
+
+def _file(named: Path) -> Path | None:
+    return None if str(named) == NO_FILE else named
+
+
+def _of_option(command: typer.Context, given: Path | None) -> Path | None:
+    # Completion of a half-written command parses it too.
+    return given if command.resilient_parsing else judging_configuration(command, given)
+
+
+JudgingConfiguration = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help=f"A RollcallConfiguration; `{NO_FILE}` for no file.",
+        show_default=DEFAULT,
+        callback=_of_option,
+    ),
+]
+
+# For a command that judges manifests, and objects of a cluster by name.
+ConfigurationOrInstalled = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help=f"A RollcallConfiguration; `{NO_FILE}` for no file.",
+        show_default=f"{DEFAULT}; for KIND/NAME the one that is installed",
+    ),
+]
+
+
+def documents_of(names: Sequence[str]) -> list[Document]:
+    """Return every document that the arguments name. Raises `InputError` for the first that cannot be read."""
+    documents, unreadable = read_inputs(names)
+    if unreadable:
+        raise unreadable[0]
+    return documents
+
+
+def read_inputs(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
+    """Return every document that can be read, and an error for each input that cannot, or has no manifest."""
+    documents: list[Document] = []
+    unreadable: list[InputError] = []
+    # A file with only comments is an error only if nothing else is read: a template may produce one.
+    comments: list[InputError] = []
+    for name in names:
+        found, errors = _read(name)
+        if not found and not errors:
+            empty = InputError(*_nothing_in(name))
+            (comments if _has_text(Path(name)) else errors).append(empty)
+        documents += found
+        unreadable += errors
+    return documents, unreadable if documents or unreadable else comments
+
+
+def _read(name: str) -> tuple[list[Document], list[InputError]]:
+    documents: list[Document] = []
+    unreadable: list[InputError] = []
+    try:
+        inputs = list(inputs_of([name]))
+    except InputError as error:
+        return [], [error]
+    for path in inputs:
+        try:
+            documents += read_file(path) if isinstance(path, Path) else read_standard_input()
+        except InputError as error:
+            unreadable.append(error)
+    return documents, unreadable
+
+
+def _nothing_in(name: str) -> tuple[str, str]:
+    if Path(name).is_dir():
+        return name, "has no manifest: its files are empty or have only comments"
+    return STDIN if name == "-" else name, NO_MANIFEST
+
+
+def _has_text(path: Path) -> bool:
+    """Return whether it is a file that is not empty. Standard input and other pipes are read by now."""
+    return path.is_file() and bool(path.read_bytes().strip())
+
+
+def connected(kubeconfig: Path | None, context: str | None) -> Access:
+    """Return the access to a cluster that answers. Raises `AccessError`, `FactsUnavailable`."""
+    from webhook.cluster.access import find
+    from webhook.cluster.client import reach
+
+    access = find(kubeconfig, context)
+    asyncio.run(reach(access))
+    return access
+
+
+def namespace_there(given: str | None, access: Access, *, everywhere: bool) -> str | None:
+    """Return the namespace that a command reads, None for all: that of its options, else of the kubeconfig's context.
+    Standard error says where it comes from.
+    """
+    if everywhere and given is not None:
+        raise typer.BadParameter("--namespace and --all-namespaces exclude each other")
+    if given is not None or everywhere or access.namespace is None:
+        return given
+    tell(f"namespace {access.namespace}, from the context; -A shows all")
+    return access.namespace
+
+
+def settings_there(config: Path | None, access: Access) -> Settings:
+    """Return the settings of the file, or those that Rollcall runs with in the cluster. If these are not known, every
+    scheduler counts as enabled, and standard error says so.
+    """
+    if config is not None:
+        return configured(config)
+    settings, unknown = installed_in(access, NAMESPACE)
+    if unknown:
+        tell(no_installed_settings(unknown))
+    return settings
+
+
+def known_settings_there(config: Path | None, access: Access) -> Settings:
+    """Return the settings of the file, or those that Rollcall runs with in the cluster. Raises `FactsUnavailable` if
+    these are not known.
+    """
+    if config is not None:
+        return configured(config)
+    settings, unknown = installed_in(access, NAMESPACE)
+    if unknown:
+        # With other profiles the objects of a gang would not be looked for.
+        raise FactsUnavailable(f"the installed configuration is not known ({unknown}); name a file with --config")
+    return settings
+
+
+def no_installed_settings(unknown: str) -> str:
+    """Return the note for a cluster whose configuration is not known."""
+    return (
+        f"the installed configuration is not known ({unknown}) and there is no --config: every scheduler counts as "
+        "enabled"
+    )
+
+
+def installed_in(access: Access, namespace: str) -> InstalledSettings:
+    """Return the settings of the installation in that namespace, or why they are not known."""
+    from webhook.operations.cluster_facts import installed_settings
+
+    return asyncio.run(installed_settings(access, namespace))
+
+
+Live = Annotated[
+    bool, typer.Option("--live", help="Read the facts from the cluster of the kubeconfig, with your own rights.")
+]
+
+
+def known_facts(
+    paths: Sequence[Path] | None, settings: Settings, kubeconfig: Path | None, context: str | None, *, live: bool
+) -> ClusterFacts:
+    """Return the facts in files, or those of the cluster. Raises `InputError`, `AccessError`, `FactsUnavailable`."""
+    if not live:
+        if kubeconfig is not None or context is not None:
+            raise typer.BadParameter("--kubeconfig and --context need --live")
+        return facts_of(paths, settings)
+    if paths:
+        raise typer.BadParameter("--live and --facts exclude each other: the cluster knows its own facts")
+
+    return facts_there(settings, connected(kubeconfig, context))
+
+
+def facts_there(settings: Settings, access: Access) -> ClusterFacts:
+    """Return the facts of a cluster. Raises `FactsUnavailable`."""
+    import asyncio
+
+    from webhook.operations.cluster_facts import projections_of, read_cluster
+
+    return asyncio.run(read_cluster(access, projections_of(settings))).facts(settings.kinds)

@@ -6,10 +6,10 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from webhook.model.plain_text import escaped, printable
+from webhook.model.findings import escaped, printable
 
 if TYPE_CHECKING:
-    from webhook.model.changes import Change
+    from webhook.model.admission_request import Change
 
 CLEAN, REFUSED, UNREADABLE, NOT_EVALUATED = 0, 1, 2, 3
 # Longer values are cut.

@@ -10,38 +10,32 @@ import typer
 
 from webhook import admission
 from webhook.backends.base import Backend
-from webhook.cli.inputs import documents_of
-from webhook.cli.options import Release, assuming, facts_of
+from webhook.cli.author_commands import Syntax
+from webhook.cli.options import KubernetesRelease, assuming, documents_of, facts_of
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
-from webhook.cli.render import Syntax
-from webhook.cli.yaml_text import as_yaml_text
-from webhook.clock import MACHINE_CLOCK
+from webhook.cluster.clock import MACHINE_CLOCK
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible, InputError
 from webhook.model import fields
 from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath
-from webhook.model.findings import Finding, Unjudged
-from webhook.model.grove import GROUP, SCHEDULER_GROUP
-from webhook.model.plain_text import printable
+from webhook.model.findings import Finding, Unjudged, printable
+from webhook.model.grove import GROUP, SCHEDULER_GROUP, ClusterTopologyBinding, PodGang
 from webhook.model.reading import Malformed, Manifest, mapping, text
-from webhook.model.record import OPTED_OUT
-from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_tree import tree_of
-from webhook.model.workloads.gang import no_gang
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.offline.fact_supply import supplied
+from webhook.model.workload_record import OPTED_OUT
+from webhook.offline.fact_files import with_field_names
 from webhook.offline.judgement import judge, kind_of, profile_of
-from webhook.offline.overridden import name_scheduler_in_member
-from webhook.offline.pod_clique_set_gangs import pods_of_set
-from webhook.offline.translation import gang_objects, shown_record, translated
-from webhook.sources.facts import with_field_names
-from webhook.sources.manifests import Document
-from webhook.sources.worlds import Worlds
+from webhook.offline.manifests import Document
+from webhook.offline.omissions import supplied
+from webhook.offline.translation import gang_objects, name_scheduler_in_member, pods_of_set, shown_record, translated
+from webhook.offline.worlds import Worlds
+from webhook.offline.yaml_and_json import as_yaml_text
 from webhook.validators.opted_in_agreement import runtime, train_job_alone
+from webhook.workloads.opted_in_gang import no_gang
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 # Stands for the characters that the API server adds to a generateName.
 _ADDED = "added"
@@ -49,7 +43,7 @@ _ADDED = "added"
 MAX_PODS = 100_000
 
 
-class Item(NamedTuple):
+class RenderedItem(NamedTuple):
     """One object of a document."""
 
     document: Document
@@ -82,7 +76,7 @@ class LeftOut(str):
 def print_rendered(
     paths: Sequence[str],
     facts: Sequence[Path] | None,
-    kubernetes: Release | None,
+    kubernetes: KubernetesRelease | None,
     settings: Settings,
     output: Syntax,
 ) -> int:
@@ -117,12 +111,12 @@ def print_rendered(
     return code
 
 
-def _items(document: Document) -> Iterator[Item]:
+def _items(document: Document) -> Iterator[RenderedItem]:
     """Yield the document, or the objects of a list: `kubectl get -o yaml` prints several objects as one list."""
-    yield from _unpacked(Item(document, ROOT, document.manifest))
+    yield from _unpacked(RenderedItem(document, ROOT, document.manifest))
 
 
-def _unpacked(item: Item) -> Iterator[Item]:
+def _unpacked(item: RenderedItem) -> Iterator[RenderedItem]:
     kind, items = kind_of(item.manifest).kind, item.manifest.get("items")
     if not (kind.endswith("List") and isinstance(items, list)):
         yield item
@@ -131,10 +125,10 @@ def _unpacked(item: Item) -> Iterator[Item]:
         if isinstance(manifest, dict):
             # The items of a typed list may omit apiVersion and kind.
             own = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **manifest}
-            yield from _unpacked(Item(item.document, item.at / "items" / fields.Item(index), own))
+            yield from _unpacked(RenderedItem(item.document, item.at / "items" / fields.Item(index), own))
 
 
-def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
+def _render(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
     """Yield what an object gets, or a sentence that says why it gets nothing."""
     manifest = item.manifest
     group, _, kind = kind_of(manifest)
@@ -181,7 +175,7 @@ def _topology(binding: ClusterTopologyBinding, backend: Backend[Any], facts: Clu
         yield from (f"{comment}: {problem.message}" for problem in tree_of(binding, labels).problems)
 
 
-def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
+def _workload(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
     """Yield the objects of a workload. Nothing is printed before all objects are made, so that a gang that cannot be
     expressed is not printed in part.
     """
@@ -213,7 +207,7 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
         yield f"{named} makes no pods, so it has no gang" if barred is None else f"{named}: {barred.why}"
 
 
-def _view(item: Item, settings: Settings) -> PodCliqueSet | OptedInWorkload:
+def _view(item: RenderedItem, settings: Settings) -> PodCliqueSet | OptedInWorkload:
     """Return the view of a workload. Raises `InputError` if it has more pods than are shown."""
     group, _, kind = kind_of(item.manifest)
     if kind != "PodCliqueSet":

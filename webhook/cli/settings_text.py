@@ -1,16 +1,82 @@
-"""The effect of a configuration as text: each setting, and the rules whose action it changes."""
+"""The effect of a configuration as text: each setting, and the rules whose action it changes; and the text of a
+configuration to start from.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from webhook.cli.rule_actions import OFF, actions_in
+from webhook.backends.registry import installed_backends
+from webhook.config.sections import API_VERSION, KIND
 from webhook.config.settings import Profile, Settings, Shadow
-from webhook.fit.settings import FitSettings
-from webhook.model.exceptions import Exceptions
-from webhook.model.kueue.settings import KueueSettings
+from webhook.fit.packing import FitSettings
+from webhook.model.findings import Action, Exceptions
+from webhook.model.kueue import KueueSettings
+from webhook.offline.yaml_and_json import as_yaml_text
+
+# The word for a rule that does nothing.
+OFF = "off"
+
+
+def actions_in(profile: Profile) -> dict[str, Action | None]:
+    """Return the action of each rule that the profile's scheduler has; None if the configuration turned it off."""
+    taken = {bound.rule.id: bound.action for bound in profile.rules[profile.ceiling]}
+    return {declared.id: taken.get(declared.id) for declared in profile.every_rule}
+
+
+def actions_of(settings: Settings) -> dict[str, dict[str, str]]:
+    """Return the actions of each rule by scheduler, in words. A rule about the choice of a scheduler belongs to none
+    and is left out: no configuration changes it.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for profile in settings.profiles.values():
+        for rule_id, action in actions_in(profile).items():
+            found.setdefault(rule_id, {})[profile.name] = OFF if action is None else str(action)
+    return found
+
+
+_TEXT = """\
+# yaml-language-server: $schema={schema}
+apiVersion: {version}
+kind: {kind}
+scheduler:
+  # The scheduler of a workload that names none, in a namespace that names none.
+  defaultProfileName: {default}
+  # The enabled schedulers; default-scheduler is always enabled.
+  profiles:
+{profiles}enforcement:
+  # The strictest action that any rule may take: deny, warn, audit or "off".
+  mode: deny
+  # Single rules by id, such as koordinator/mnnvl: warn.
+  rules: {{}}
+"""
+
+
+def first_configuration(schedulers: Sequence[str], schema: str) -> str:
+    """Return a configuration with these schedulers; the first is the default one. `schema` is the file of its schema,
+    relative to the configuration.
+    """
+    profiles = "".join(_profile(name) for name in dict.fromkeys(schedulers))
+    return _TEXT.format(schema=schema, version=API_VERSION, kind=KIND, default=schedulers[0], profiles=profiles)
+
+
+def _profile(name: str) -> str:
+    return "".join(f"  {line}\n" for line in _lines(name))
+
+
+def _lines(name: str) -> Iterator[str]:
+    """Yield a profile with the default of each of its keys; a key without a default is a comment."""
+    yield f"- name: {name}"
+    keys = installed_backends()[name].settings_model().model_dump()
+    if keys:
+        yield "  config:"
+    for key, value in keys.items():
+        if value is None:
+            yield f"    # {key}:"
+        else:
+            yield from (f"    {line}" for line in as_yaml_text({key: value}).splitlines())
 
 
 def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Find the address of a cluster and our credentials: inside a pod, or from a kubeconfig.
+"""The address of a cluster and our credentials: inside a pod, or from a kubeconfig.
 
 Inside a pod these are four facts from the environment and two files; the token file is replaced every hour. A
 kubeconfig has a dozen kinds of credentials. The `kubernetes` package reads them, and is imported only for that.
@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.logs import complaints_of
+from webhook.cluster.sockets import looking, proxy_for, trusting, trusting_system
 from webhook.errors import AccessError, CertificateError
-from webhook.network.client_tls import looking, trusting, trusting_system
-from webhook.network.proxies import proxy_for
-from webhook.telemetry.logs import complaints_of
 
 # The service account of a pod (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

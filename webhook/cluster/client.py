@@ -1,9 +1,13 @@
-"""Send requests to the Kubernetes API, and raise Rollcall's own errors for failures."""
+"""The client of the Kubernetes API: sends requests, and raises Rollcall's own errors for failures.
+
+`HttpxTransport` supports proxies, needs little memory, and is for processes that send few requests. `PooledTransport`
+is for thousands of requests; it is imported only where one is needed.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -11,16 +15,112 @@ from urllib.parse import quote, urlencode
 import httpx
 import orjson
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.cluster import spans
 from webhook.cluster.access import Access
-from webhook.cluster.answers import check_redirect, check_status, parsed, received, too_large, warnings_in
-from webhook.cluster.httpx_transport import HttpxTransport
-from webhook.cluster.requests import JSON, PAGE, Request, Write, page
-from webhook.cluster.transport import Reply, Sending, Transport
-from webhook.errors import AnswerTooLarge, Gone, RequestFailed
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.requests import (
+    JSON,
+    PAGE,
+    ApiRequest,
+    Reply,
+    Sending,
+    Transport,
+    Write,
+    check_redirect,
+    check_status,
+    page,
+    parsed,
+    received,
+    too_large,
+    warnings_in,
+)
+from webhook.errors import AnswerTooLarge, FactsUnavailable, Gone, RequestFailed
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
-from webhook.telemetry import spans
+
+
+class HttpxTransport:
+    """Connections to one cluster, of which eight are kept for the next requests."""
+
+    def __init__(self, access: Access, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """`transport` replaces the network in tests."""
+        self._server_name = access.server_name
+        self._url = httpx.URL(access.url)
+        self._http = httpx.AsyncClient(
+            verify=access.tls,
+            proxy=_proxy(access),
+            transport=transport,
+            # `Access` decides which proxies of the environment are for this cluster.
+            trust_env=False,
+            # `Client` limits the requests at once. A watch keeps its connection, so it must never wait for a free one.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
+        )
+
+    async def send(self, sending: Sending) -> HttpxReply:
+        """Send a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
+        extensions: dict[str, Any] = {} if self._server_name is None else {"sni_hostname": self._server_name}
+        if sending.allowed is not None:
+            extensions["trace"] = _before_the_body(sending.allowed)
+        built = self._http.build_request(
+            sending.method,
+            # httpx would parse a text three times, which takes as long as the rest of a request.
+            self._url.copy_with(raw_path=sending.target.encode()),
+            headers=sending.headers,
+            content=sending.content,
+            extensions=extensions,
+            timeout=httpx.Timeout(sending.seconds, connect=sending.connect_seconds),
+        )
+        return HttpxReply(await self._http.send(built, stream=True))
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+
+class HttpxReply:
+    """An answer, as `Reply`."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self._response.status_code
+
+    def header(self, name: str) -> str | None:
+        """The first header of that name."""
+        return next(iter(self.headers(name)), None)
+
+    def headers(self, name: str) -> list[str]:
+        """All headers of that name."""
+        return self._response.headers.get_list(name)
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body, as it arrives. Raises `httpx.TransportError`."""
+        return self._response.aiter_bytes()
+
+    async def aclose(self) -> None:
+        """Free the connection."""
+        await self._response.aclose()
+
+
+def _proxy(access: Access) -> httpx.Proxy | None:
+    if access.proxy is None:
+        return None
+    # The certificate of an https proxy is verified like the one of the API server, as in Go.
+    return httpx.Proxy(access.proxy, ssl_context=access.tls if access.proxy.startswith("https://") else None)
+
+
+def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
+    """Return a trace function that calls `allowed` just before the body is sent."""
+
+    async def trace(event: str, _: Any) -> None:
+        if event.endswith("send_request_body.started"):
+            allowed()
+
+    return trace
+
 
 # The time for an answer that is not a watch: a page of a list, or one object.
 ANSWER_SECONDS = 15.0
@@ -48,7 +148,7 @@ _PAGES_AT_ONCE = 4
 REQUESTS_AT_ONCE = 48
 
 
-class Answer(NamedTuple):
+class ApiAnswer(NamedTuple):
     """A parsed answer, its ETag, its time from the Date header, its warnings, and its size in bytes."""
 
     content: Any
@@ -96,13 +196,13 @@ class Client:
         self._asking = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._receiving = asyncio.Semaphore(_PAGES_AT_ONCE)
 
-    async def get(self, request: Request) -> Answer:
+    async def get(self, request: ApiRequest) -> ApiAnswer:
         """Return the answer to a request. Raises `RequestFailed`, or one of `NotFound`, `Gone`, `AnswerTooLarge` and
         `NotModified`.
         """
         return await self._get(request, MAX_ANSWER_BYTES)
 
-    async def _get(self, request: Request, most: int) -> Answer:
+    async def _get(self, request: ApiRequest, most: int) -> ApiAnswer:
         headers = {"accept": request.accept}
         if request.etag is not None:
             headers["if-none-match"] = request.etag
@@ -179,7 +279,7 @@ class Client:
         """
         return (await self.told(write, allowed)).content
 
-    async def told(self, write: Write, allowed: Callable[[], None] | None = None) -> Answer:
+    async def told(self, write: Write, allowed: Callable[[], None] | None = None) -> ApiAnswer:
         """Return the whole answer to a change. See `write`."""
         headers = {"accept": JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)
@@ -190,7 +290,7 @@ class Client:
             sending = sending._replace(allowed=allowed)
         return await self._sent(sending, MAX_ANSWER_BYTES)
 
-    async def _sent(self, sending: Sending, most: int) -> Answer:
+    async def _sent(self, sending: Sending, most: int) -> ApiAnswer:
         """Return the answer to a request, of at most `most` bytes."""
         await self._turn()
         try:
@@ -204,7 +304,7 @@ class Client:
         finally:
             self._asking.release()
         _check(reply, content, sending)
-        return Answer(parsed(content), reply.header("etag"), reply.header("date"), warnings_in(reply), len(content))
+        return ApiAnswer(parsed(content), reply.header("etag"), reply.header("date"), warnings_in(reply), len(content))
 
     async def _turn(self) -> None:
         """Wait until fewer than `REQUESTS_AT_ONCE` requests have a connection, and count one more."""
@@ -226,7 +326,7 @@ class Client:
         through = "" if proxy is None else f" through the proxy {proxy.scheme}://{proxy.netloc.decode('ascii')}"
         return f"{_told(error)} ({self._access.url}{through})"
 
-    async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
+    async def lines(self, request: ApiRequest) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a watch until the server ends it. The first line is empty: the server has accepted the
         request.
 
@@ -316,3 +416,26 @@ def _check(reply: Reply, content: bytearray, sent: Sending) -> None:
 def _told(error: BaseException) -> str:
     said = str(error).strip()
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+# Enough for another continent, and a person has an answer within two seconds. For name, connection and TLS each.
+REACH_SECONDS = 1.0
+
+
+async def reach(access: Access, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    """Return if the API server answers and accepts the credentials. Raises `FactsUnavailable`."""
+    client = Client(access, transport, connect_seconds=REACH_SECONDS)
+    try:
+        await client.get(ApiRequest("/version"))
+    except RequestFailed as error:
+        if error.code == HTTPStatus.UNAUTHORIZED:
+            raise FactsUnavailable(f"the cluster {access.url} does not accept the credentials: {error}") from None
+        # Any other code is an answer: it may be forbidden to read the version. A redirect is one of another server.
+        if error.code < HTTPStatus.BAD_REQUEST:
+            # A failed connection names it.
+            server = "" if access.url in str(error) else f" {access.url}"
+            raise FactsUnavailable(
+                f"cannot connect to the cluster{server}: {error}; is it the right context?"
+            ) from None
+    finally:
+        await client.close()

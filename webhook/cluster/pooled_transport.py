@@ -1,4 +1,4 @@
-"""Sends the requests of a `Client` that has thousands: by aiohttp, which takes a tenth of the processor time.
+"""The transport of a `Client` that sends thousands of requests: aiohttp, which takes a tenth of the processor time.
 
 httpx's own transport takes two milliseconds for a request, more than an API server. It stays the one for proxies, and
 for processes that send few requests: aiohttp takes 10 MB.
@@ -18,7 +18,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from webhook.cluster.access import Access
-from webhook.cluster.transport import Sending
+from webhook.cluster.requests import Sending
 
 # A connection without requests is closed after this time, as by httpx.
 IDLE_SECONDS = 5.0

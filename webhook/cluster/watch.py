@@ -1,8 +1,9 @@
-"""Keep the objects of one kind up to date: list them once, then watch from there.
+"""The watch that keeps the objects of one kind up to date: it lists them once, then watches from there. A
+`ServedWatch` runs while the cluster serves its kind: the CRD may be installed and removed.
 
-Kubernetes requires three things of a watch client (API concepts, "Efficient detection of changes"). Keep the version of
-every event and bookmark. Continue from that version when a watch ends. List again when the server no longer has that
-version (410). In addition, everything is listed again once an hour, which repairs undetected errors.
+Kubernetes requires three things of a watch client (API concepts, "Efficient detection of changes"). Keep the version
+of every event and bookmark. Continue from that version when a watch ends. List again when the server no longer has
+that version (410). In addition, everything is listed again once an hour, which repairs undetected errors.
 """
 
 from __future__ import annotations
@@ -13,17 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from contextlib import aclosing, suppress
 from typing import Any, Protocol, TypeVar
 
-from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.cluster import requests
-from webhook.cluster.answers import read_event
-from webhook.cluster.backoff import doubled, spread
 from webhook.cluster.client import Client
+from webhook.cluster.clock import MACHINE_CLOCK, Clock, LoopTurn, doubled, spread
+from webhook.cluster.logs import MAX_WORDS, log, outline
+from webhook.cluster.requests import read_event
 from webhook.errors import Gone, RequestFailed
 from webhook.model.bounds import weight
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import Projection, key_of
 from webhook.model.reading import Malformed, Manifest, mapping, text
-from webhook.telemetry.logs import MAX_WORDS, log, outline
 
 # How long the server may keep a watch open. Random, so that the watches of many replicas do not end together.
 WATCH_SECONDS = (300, 600)
@@ -386,3 +386,74 @@ def _number(version: str | None) -> int | None:
     versions"). None if it is no number.
     """
     return int(version) if version is not None and version.isascii() and version.isdecimal() else None
+
+
+# The pause after a fault.
+RESTART_SECONDS = 1.0
+
+
+class ServedWatch:
+    """The objects of one kind that `selector` selects. `changed` is called with the key of each object that changes."""
+
+    def __init__(
+        self,
+        client: Client,
+        projection: Projection,
+        changed: Callable[[ObjectKey], None],
+        selector: Mapping[str, str] | None = None,
+        filled: Callable[[], None] = lambda: None,
+        *,
+        clock: Clock = MACHINE_CLOCK,
+    ) -> None:
+        # None while the cluster does not serve the kind.
+        self.watch: Watch | None = None
+        self.resource = projection.resource
+        self._client = client
+        self._clock = clock
+        self._projection = projection
+        self._changed = changed
+        self._selector = selector
+        self._say_filled = filled
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def entries(self) -> Mapping[ObjectKey, Any]:
+        """The known value of each object."""
+        return {} if self.watch is None else self.watch.index.entries
+
+    @property
+    def filled(self) -> bool:
+        """Return whether all objects were read once, or the kind is not served."""
+        return self.watch is None or self.watch.filled
+
+    def follow(self, *, served: bool) -> None:
+        """Start the watch if the kind is served, stop it if not."""
+        if served and self._task is None:
+            self.watch = Watch(
+                self._client, self._projection, self._filled, self._changed, self._selector, clock=self._clock
+            )
+            self._task = asyncio.create_task(self._run(self.watch))
+        elif not served and self._task is not None:
+            self._task.cancel()
+            self.watch = self._task = None
+
+    async def _run(self, watch: Watch) -> None:
+        """Follow until cancelled. A fault of ours with one object must not end the watch: the next list goes on with
+        the other objects.
+        """
+        while True:
+            try:
+                await watch.run()
+            except Exception:  # noqa: BLE001
+                log.exception("watch failed", kind=self.resource.api.kind)
+                watch.trouble = "an internal error"
+                await asyncio.sleep(RESTART_SECONDS)
+
+    async def close(self) -> None:
+        """Stop the watch."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _filled(self, _: Index) -> None:
+        self._say_filled()

@@ -1,4 +1,8 @@
-"""The settings without a configuration file, with the built-in kinds, and the choice of a scheduler by an option."""
+"""The settings without a configuration file with the built-in kinds, and the choice of a scheduler on the command
+line.
+
+Most commands have no file, so this module does not import the sections of one, which takes longer than a check.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,10 @@ from webhook.backends.registry import installed_backends
 from webhook.config.settings import Enforcement, Profile, Settings
 from webhook.config.shape_document import read_shape
 from webhook.errors import ConfigurationError, Problem
-from webhook.model.near_names import meant
-from webhook.model.workloads.shapes.kinds import WorkloadKinds
-from webhook.model.workloads.shapes.shape import WorkloadShape
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.model.fields import meant
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
+from webhook.workloads.workload_kinds import WorkloadKinds
+from webhook.workloads.workload_shape import WorkloadShape
 
 
 @cache

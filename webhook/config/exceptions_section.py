@@ -11,9 +11,9 @@ from pydantic import AfterValidator, Field
 
 from webhook.config.sections import Section, path_of, read_section
 from webhook.errors import Problem
-from webhook.model.exceptions import Exceptions, RuleException, WorkloadSelector
-from webhook.model.naming import NAMESPACE_PATTERN, is_label
-from webhook.model.near_names import meant
+from webhook.model.fields import meant
+from webhook.model.findings import Exceptions, RuleException, WorkloadSelector
+from webhook.model.keys import NAMESPACE_PATTERN, is_label
 from webhook.validators.registry import Rule, Subject
 
 # Each name is the label of a metric.

@@ -1,67 +1,205 @@
 """The configuration file: `kind: RollcallConfiguration`, apiVersion `rollcall.dev/v1alpha1`.
 
 Its `scheduler` block has the shape of the one in Grove's OperatorConfiguration, so that an administrator can use the
-same text for both. All mistakes are reported together, each with its path, the value and the allowed values. Source of
-the shape: ai-dynamo/grove, operator/api/config/v1alpha1/types.go.
+same text for both. All mistakes are reported together, each with its path, the value and the allowed values. An entry
+of the section `shadow` is the name of a scheduler, or another configuration file beside this one.
+
+Source of the shape: ai-dynamo/grove, operator/api/config/v1alpha1/types.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
 
 from webhook.backends.base import Backend
 from webhook.backends.registry import BackendClass, installed_backends
-from webhook.config.audit_section import AuditSection, audit_settings
 from webhook.config.exceptions_section import exceptions_from
-from webhook.config.fit_section import FitSection, fit_settings
 from webhook.config.kueue_section import KueueSection, kueue_settings
-from webhook.config.reconciler_settings import Certificates
-from webhook.config.remedies_section import RemediesSection, remedy_settings
 from webhook.config.sections import (
     API_VERSION,
+    FILE_PATTERN,
     KIND,
     CertificatesSection,
     EnforcementSection,
     EscapesSection,
+    FitSection,
     GroveSection,
     NamespaceSection,
     ProfileSection,
     RegistrationSection,
     RollcallConfiguration,
     SchedulerSection,
+    Section,
     ServingSection,
     TenancySection,
     TracingSection,
+    fit_settings,
     path_of,
     read_section,
 )
 from webhook.config.settings import (
+    Auditing,
+    Certificates,
     Enforcement,
     NamespaceDefaults,
     Profile,
     Registration,
+    RemedySettings,
     Serving,
     Settings,
+    Shadow,
     Tenancy,
     Tracing,
 )
-from webhook.config.shadow_section import read_shadows, shadow_of
-from webhook.config.workloads_section import workload_kinds
+from webhook.config.shape_document import workload_kinds
 from webhook.errors import ConfigurationError, Problem
+from webhook.model.admission_request import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
+from webhook.model.fields import meant
 from webhook.model.findings import Action
-from webhook.model.grove_generation import GroveGeneration
-from webhook.model.kueue.admission_check import CheckMode
-from webhook.model.near_names import meant
+from webhook.model.grove import GroveGeneration
+from webhook.model.quantity import Version
 from webhook.model.reading import EMPTY
-from webhook.model.users import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
-from webhook.model.version import Version
-from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 from webhook.validators.registry import Rule
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.workloads.kueue_integration import CheckMode
+from webhook.workloads.workload_kinds import WorkloadKinds
+
+
+class AuditSection(Section):
+    """With `openReports` the reconciler judges everything that is stored every `everyMinutes`, by the rules of today,
+    and keeps a Report of openreports.io in each namespace with findings.
+    """
+
+    openReports: bool = False
+    # More often would mean that it always reads the cluster.
+    everyMinutes: Annotated[int, Field(ge=5, le=10_080)] = 60
+
+
+def audit_settings(section: AuditSection) -> Auditing:
+    """Return what the section says."""
+    return Auditing(section.openReports, timedelta(minutes=section.everyMinutes))
+
+
+class RemediesSection(Section):
+    """Which causes the reconciler remedies, none by default: gangs that their scheduler has `forgotten`, an
+    `objectLeft` by an earlier gang, pods that have an `oldMembership`, and pods that keep the `groveGate` because Grove
+    has not noticed them. A cause must last for `settleSeconds`. After a remedy the gang is left alone for
+    `pauseSeconds`, twice as long after each further one. In the whole cluster there are at most `perMinute` remedies a
+    minute, in which each deleted pod counts.
+    """
+
+    causes: list[Literal["forgotten", "objectLeft", "oldMembership", "groveGate"]] = Field(default_factory=list)
+    settleSeconds: Annotated[int, Field(ge=5, le=3600)] = 30
+    pauseSeconds: Annotated[int, Field(ge=10, le=1800)] = 60
+    perMinute: Annotated[int, Field(ge=1, le=600)] = 10
+
+
+def remedy_settings(section: RemediesSection) -> RemedySettings:
+    """Return what the section states."""
+    return RemedySettings(
+        frozenset(section.causes),
+        float(section.settleSeconds),
+        float(section.pauseSeconds),
+        section.perMinute,
+    )
+
+
+# Each costs one to one and a half times the review itself (python -m benchmarks.shadows).
+MOST_SHADOWS = 4
+
+
+class ShadowFileSection(Section):
+    """Another configuration file by its name. It is a file in the folder of this one, as the files of a ConfigMap
+    are.
+    """
+
+    config: Annotated[str, Field(pattern=FILE_PATTERN)]
+
+
+class ShadowEntry(NamedTuple):
+    """A valid entry. `settings` are those of the file; None for a scheduler."""
+
+    name: str
+    settings: Settings | None = None
+
+
+def named_files(document: object) -> Iterator[str]:
+    """Yield the names of the files that the section of a configuration refers to, if they can be names of files."""
+    entries = document.get("shadow") if isinstance(document, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        section = read_section(ShadowFileSection, entry, "", []) if isinstance(entry, dict) else None
+        if section is not None:
+            yield section.config
+
+
+def read_shadows(
+    entries: Sequence[object], files: Mapping[str, Settings] | None, problems: list[Problem]
+) -> list[ShadowEntry]:
+    """Return the valid entries of the section. `files` are the settings of the files beside the configuration by their
+    names; None if the configuration is a shadow itself. Mistakes go to `problems`.
+    """
+    if entries and files is None:
+        problems.append(Problem("shadow", list(entries), "a shadow has no shadows of its own; remove the key"))
+        return []
+    if len(entries) > MOST_SHADOWS:
+        problems.append(
+            Problem("shadow", list(entries), f"has {len(entries)} entries; at most {MOST_SHADOWS} are allowed")
+        )
+        return []
+    found: dict[str, ShadowEntry] = {}
+    for index, raw in enumerate(entries):
+        entry = _read_entry(raw, f"shadow[{index}]", files or {}, problems)
+        if entry is not None and entry.name in found:
+            problems.append(Problem(f"shadow[{index}]", entry.name, "appears twice"))
+        elif entry is not None:
+            found[entry.name] = entry
+    return list(found.values())
+
+
+def _read_entry(raw: object, path: str, files: Mapping[str, Settings], problems: list[Problem]) -> ShadowEntry | None:
+    if isinstance(raw, dict):
+        section = read_section(ShadowFileSection, raw, path, problems)
+        if section is None:
+            return None
+        if section.config not in files:
+            why = "there is no such file beside this configuration"
+            problems.append(Problem(f"{path}.config", section.config, why))
+            return None
+        return ShadowEntry(section.config, files[section.config])
+    backends = tuple(installed_backends())
+    if not isinstance(raw, str):
+        problems.append(Problem(path, raw, "must be the name of a scheduler, or {config: FILE}", backends))
+        return None
+    if raw not in backends:
+        problems.append(Problem(path, raw, f"is not a scheduler with a backend{meant(raw, backends)}", backends))
+        return None
+    if not re.fullmatch(FILE_PATTERN, raw):
+        problems.append(Problem(path, raw, "is too long for the name of an audit annotation"))
+        return None
+    return ShadowEntry(raw)
+
+
+def shadow_of(entry: ShadowEntry, own: Settings, general: Enforcement) -> Shadow:
+    """Return the shadow of an entry. A scheduler is judged by its profile in `own`; if it has none, by its backend's
+    defaults, with the actions that `general` sets.
+    """
+    if entry.settings is not None:
+        return Shadow(entry.name, replace(entry.settings, compares=False), is_file=True)
+    profile = own.profiles.get(entry.name)
+    if profile is None:
+        backend = installed_backends()[entry.name]
+        profile = Profile(backend(backend.settings_model()), general, Enforcement())
+    only: dict[str, Any] = {"profiles": {entry.name: profile}, "default": entry.name}
+    return Shadow(
+        entry.name, replace(own, **only, forced=entry.name, forced_by="shadow", overrides=True, compares=False)
+    )
 
 
 def settings_from(

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from webhook.config.sections import DURATION_PATTERN, Section, on_or_off
-from webhook.model.kueue.settings import INSTALLED, INSTALLED_FRAMEWORKS, INSTALLED_SELECTOR, KueueSettings
-from webhook.model.version import Version
+from webhook.model.kueue import INSTALLED, INSTALLED_FRAMEWORKS, INSTALLED_SELECTOR, KueueSettings
+from webhook.model.quantity import Version
 
 Duration = Annotated[str, Field(pattern=DURATION_PATTERN)]
 Framework = Literal[

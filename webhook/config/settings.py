@@ -1,43 +1,79 @@
 """Settings: the result of a configuration, ready for fast decisions. No pydantic here, and everything is resolved.
 
 `webhook.config.file` makes the settings from a file; `admission` reads them. Each profile has its rules with their
-actions, computed once for every mode that a namespace may set.
+actions, computed once for every mode that a namespace may set. Only the reconciler acts on the settings of
+certificates, audit reports and remedies.
+
+Watches and rights are both made from the list of followed kinds, so a service account may read exactly what is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
-from webhook.config.reconciler_settings import (
-    NO_CERTIFICATES,
-    NO_REMEDIES,
-    NO_REPORTS,
-    Auditing,
-    Certificates,
-    RemedySettings,
-)
 from webhook.errors import FactsUnavailable
-from webhook.fit.settings import NOTHING_STATED, FitSettings
-from webhook.model.exceptions import NO_EXCEPTIONS, Exceptions
+from webhook.fit.packing import NOTHING_STATED, FitSettings
+from webhook.model.admission_request import GROVE_OPERATORS, in_any_namespace
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS
-from webhook.model.findings import Action
-from webhook.model.grove_generation import GroveGeneration
-from webhook.model.keys import GroupKind, Record
-from webhook.model.kueue.admission_check import CheckMode
-from webhook.model.kueue.settings import INSTALLED, KueueSettings
-from webhook.model.projections import Resource
-from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.users import GROVE_OPERATORS, in_any_namespace
-from webhook.model.workloads.kinds import LEADER_WORKER_SETS
-from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
+from webhook.model.findings import NO_EXCEPTIONS, Action, Exceptions
+from webhook.model.grove import GroveGeneration
+from webhook.model.keys import SHAPED_WORKLOADS, GroupKind, Record
+from webhook.model.known_kinds import JOB_SETS, LEADER_WORKER_SETS
+from webhook.model.kueue import INSTALLED, KueueSettings
+from webhook.model.projections import Projection, Resource
+from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
-from webhook.validators.registry import OF_OPTED_IN, BoundRule, IndexedRules, Proceed, Rule, Subject, go_on
-from webhook.validators.seal import seal_of
-from webhook.validators.selection import Choice, Chosen, namespace_choice
+from webhook.validators.gang_scheduler import Choice, Chosen, namespace_choice
+from webhook.validators.registry import OF_OPTED_IN, BoundRule, IndexedRules, Proceed, Rule, Subject, go_on, seal_of
+from webhook.workloads.known_workloads import general_to_reconciler, general_to_server
+from webhook.workloads.kueue_integration import CheckMode
+from webhook.workloads.workload_kinds import PYTHON_KINDS, WorkloadKinds
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Whether the reconciler manages the certificates, how long each is valid, at which part of its life it is renewed,
+    and how long old and new CA overlap.
+    """
+
+    self_managed: bool = False
+    ca_validity: timedelta = timedelta(days=365)
+    leaf_validity: timedelta = timedelta(days=30)
+    renew_at: float = 0.67
+    overlap: timedelta = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Auditing:
+    """Whether the reconciler audits what is stored and writes Reports of openreports.io, and how often."""
+
+    open_reports: bool = False
+    every: timedelta = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RemedySettings:
+    """Which causes the reconciler remedies, by the names in the configuration; how many seconds a cause must last, how
+    many seconds a gang is left alone after its first remedy, and how many remedies there may be a minute. Each deleted
+    pod counts as one.
+    """
+
+    causes: frozenset[str] = frozenset()
+    settle_seconds: float = 30.0
+    pause_seconds: float = 60.0
+    per_minute: int = 10
+
+
+# What is set without these sections of the configuration.
+NO_CERTIFICATES = Certificates()
+NO_REPORTS = Auditing()
+NO_REMEDIES = RemedySettings()
+
 
 # A namespace label: the strictest action of a rule there, one of deny, warn, audit, off.
 ENFORCEMENT_LABEL = "rollcall.dev/enforcement"
@@ -423,3 +459,32 @@ class Shadow:
     name: str
     settings: Settings
     is_file: bool = False
+
+
+def followed_projections(settings: Settings, *, objects: bool) -> tuple[Projection, ...]:
+    """The projections for admission, which also judges gang `objects` of other authors; without `objects` those for the
+    reconciler. A server does not wait for those that only its shadows need.
+    """
+    found = list(_followed(settings, objects=objects))
+    for shadow in settings.shadows if objects else ():
+        # Several kinds fill one part only if all of them say so.
+        filled = {one.part for one in found if not one.shared}
+        # Shadows judge no gang objects.
+        judged = (one for one in _followed(shadow.settings, objects=True) if not one.for_objects)
+        others = (one for one in judged if one.part not in filled)
+        known = {one._replace(awaited=False) for one in found}
+        found += [late for one in others if (late := one._replace(awaited=False)) not in known]
+    return tuple(found)
+
+
+def _followed(settings: Settings, *, objects: bool) -> tuple[Projection, ...]:
+    if objects:
+        general = general_to_server(kueue=settings.judges_kueue)
+    else:
+        kueue = settings.makes_gangs or settings.admission_check is not CheckMode.OFF
+        # The record of a TrainJob completes that of its JobSet.
+        general = general_to_reconciler(opted_in=JOB_SETS.api.kind in settings.gang_workloads, kueue=kueue)
+    backends = (profile.backend for profile in settings.profiles.values())
+    declared = (one for one in settings.kinds.projections if one.part == SHAPED_WORKLOADS) if objects else ()
+    every = (*general, *declared, *(found for backend in backends for found in backend.followed(objects=objects)))
+    return tuple(dict.fromkeys(every))

@@ -1,24 +1,47 @@
-"""A WorkloadShape as a document, of a file or of the configuration, and how it is read. All mistakes are reported."""
+"""WorkloadShapes as documents, of a file or of the configuration section `workloads`, and how they are read. All
+mistakes are reported. Some WorkloadShapes are built in.
+
+Several WorkloadShapes of one kind are forms of it, for versions with other paths. An API server converts an object
+between the versions of its kind. So what does not depend on how the object is written must be the same in all forms:
+the webhooks, the rights, the gang objects and the pods are those of the kind.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
+from webhook.config.defaults import built_in_kinds, built_in_shapes
 from webhook.config.sections import API_VERSION, Section, path_of, read_section
-from webhook.config.shape_fields import MinimumSection, conditions_of, count_of, path_or_none
-from webhook.config.shape_problems import shape_problems
-from webhook.config.shape_section import PartSection, ShapeSection, StatementSection
+from webhook.config.shape_section import (
+    MinimumSection,
+    PartSection,
+    PodSection,
+    ShapeSection,
+    StatementSection,
+    condition_problems,
+    conditions_of,
+    count_of,
+    count_problems,
+    path_or_none,
+    path_problems,
+)
 from webhook.errors import Problem
-from webhook.model.keys import Api
-from webhook.model.naming import is_subdomain
+from webhook.model import grove
+from webhook.model.fields import meant
+from webhook.model.keys import Api, is_subdomain
+from webhook.model.known_kinds import POD
 from webhook.model.projections import Resource
-from webhook.model.workloads.shapes.count import Minimum
-from webhook.model.workloads.shapes.path import shape_path
-from webhook.model.workloads.shapes.shape import (
+from webhook.workloads.known_workloads import VIEWS
+from webhook.workloads.workload_kinds import WorkloadKinds
+from webhook.workloads.workload_shape import (
+    WORKLOAD,
     Carried,
     ChainLink,
+    Minimum,
     OperatorGroups,
     Over,
     PartName,
@@ -27,7 +50,184 @@ from webhook.model.workloads.shapes.shape import (
     Statement,
     Until,
     WorkloadShape,
+    shape_path,
 )
+
+# Kinds whose admission is written in Python.
+_IN_PYTHON = frozenset({*VIEWS, (grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), POD})
+
+
+def shape_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
+    """Yield what is wrong with a shape, with paths that begin with `path`."""
+    kind = section.for_.group, section.for_.kind
+    if kind in _IN_PYTHON:
+        yield Problem(f"{path}.for.kind", kind[1], "is not declared, because Rollcall has its own code for it")
+    versions = section.for_.versions
+    twice = (place for place, version in enumerate(versions) if version in versions[:place])
+    yield from (Problem(f"{path}.for.versions[{place}]", versions[place], "is declared twice") for place in twice)
+    names = [part.name.literal for part in section.parts if part.name.literal is not None]
+    makes_gangs = section.gang.over != "none" and not section.gang.leftTo
+    yield from _of_groups(section, path)
+    counted = [part for part in section.parts if not part.outside]
+    if makes_gangs and not counted:
+        yield Problem(f"{path}.parts", None, "must have a part that is not outside, because a gang needs pods")
+    for index, part in enumerate(section.parts):
+        at = f"{path}.parts[{index}]"
+        yield from _of_part(part, at)
+        for place, name in enumerate(part.after):
+            if name not in names:
+                yield Problem(f"{at}.after[{place}]", name, "is not the name of a part", tuple(names))
+            elif part.name.literal is not None and _comes_after(name, part.name.literal, section.parts):
+                yield Problem(f"{at}.after[{place}]", name, "waits for this part itself, so neither would ever start")
+        if makes_gangs and not part.outside and section.gang.over != "groups":
+            yield from _of_counted(part, at, section, alone=len(counted) == 1)
+    yield from condition_problems(section.suspended, f"{path}.suspended", has_entry=False)
+    yield from condition_problems(section.elsewhere, f"{path}.elsewhere", has_entry=False)
+    yield from path_problems(section.operator.minimum, f"{path}.operator.minimum", has_entry=False)
+    yield from path_problems(section.operator.scheduler, f"{path}.operator.scheduler", has_entry=False)
+    yield from condition_problems(section.operator.finished, f"{path}.operator.finished", has_entry=False)
+    for field, statements in (("leave", section.leave), ("refuse", section.refuse), ("warn", section.warn)):
+        for index, one in enumerate(statements):
+            yield from _of_statement(one, f"{path}.{field}[{index}]", always=field == "leave")
+    for index, carried in enumerate(section.carry):
+        yield from path_problems(carried.path, f"{path}.carry[{index}].path", has_entry=False)
+        yield from condition_problems(carried.when, f"{path}.carry[{index}].when", has_entry=False)
+    for index, mark in enumerate(section.mark):
+        if shape_path(mark).steps[-1:] != ("metadata",):
+            yield Problem(f"{path}.mark[{index}]", mark, "must end with metadata, to which the label is added")
+        yield from path_problems(mark, f"{path}.mark[{index}]", has_entry=False)
+
+
+def _comes_after(name: str, awaited: str, parts: list[PartSection]) -> bool:
+    """Return whether the part with that name waits for another part, directly or through others."""
+    after = {part.name.literal: part.after for part in parts}
+    seen, waiting = set[str](), [name]
+    while waiting:
+        one = waiting.pop()
+        if one == awaited:
+            return True
+        if one not in seen:
+            seen.add(one)
+            waiting += after.get(one, [])
+    return False
+
+
+def _of_statement(said: StatementSection, path: str, *, always: bool) -> Iterator[Problem]:
+    """Yield what is wrong with a statement, which may be said of all workloads if `always`."""
+    if not said.when and not always:
+        yield Problem(f"{path}.when", None, "is required, or it is said of every workload of the kind")
+    yield from condition_problems(said.when, f"{path}.when", has_entry=said.each is not None)
+    yield from path_problems(said.each, f"{path}.each", has_entry=False)
+    yield from path_problems(said.at, f"{path}.at", has_entry=said.each is not None)
+
+
+def _of_groups(section: ShapeSection, path: str) -> Iterator[Problem]:
+    """Yield what is wrong with a kind that makes a LeaderWorkerSet for each role."""
+    gang = section.gang
+    if gang.over != "groups":
+        if gang.roleLabel:
+            yield Problem(f"{path}.gang.roleLabel", gang.roleLabel, "is read with `over: groups` only")
+        return
+    for field, value in ((f"{path}.gang.roleLabel", gang.roleLabel), (f"{path}.podLabel", section.podLabel)):
+        if not value:
+            yield Problem(field, None, "is required with `over: groups`: the pod labels tell the workload and the role")
+    if gang.leftTo:
+        yield Problem(f"{path}.gang.leftTo", gang.leftTo, "is not possible with `over: groups`, which has gangs")
+    for index, part in enumerate(section.parts):
+        others = (part.outside, part.minimum, part.lowest, part.after, part.fields, part.pod != PodSection(), index)
+        if part.each is None or part.name.path is None or any(others):
+            why = "must be the only part: `each` lists templates of LeaderWorkerSets; with name.path, template and pods"
+            yield Problem(f"{path}.parts[{index}]", None, why)
+
+
+def _of_part(part: PartSection, path: str) -> Iterator[Problem]:
+    has_entry = part.each is not None
+    given = [value for value in (part.name.literal, part.name.path, part.name.key) if value is not None]
+    if len(given) > 1:
+        yield Problem(f"{path}.name", None, "must be one of literal, path and key")
+    if part.name.key is not None and not has_entry:
+        yield Problem(f"{path}.name.key", part.name.key, "needs `each`, whose keys are meant")
+    if bool(part.template) is (part.fields is not None):
+        yield Problem(f"{path}.template", None, "is required; or `fields`, for an object with the fields of a template")
+    yield from path_problems(part.each, f"{path}.each", has_entry=False)
+    yield from path_problems(part.name.path, f"{path}.name.path", has_entry=has_entry)
+    if part.fields is not None:
+        yield from path_problems(part.fields.metadata, f"{path}.fields.metadata", has_entry=has_entry)
+        yield from path_problems(part.fields.spec, f"{path}.fields.spec", has_entry=has_entry)
+    for place, template in enumerate(part.template):
+        yield from path_problems(template, f"{path}.template[{place}]", has_entry=has_entry)
+    yield from condition_problems(part.when, f"{path}.when", has_entry=has_entry)
+    yield from count_problems(part.pods, f"{path}.pods", has_entry=has_entry)
+    for key, least in (("minimum", part.minimum), ("lowest", part.lowest)):
+        for place, one in enumerate(least):
+            yield from count_problems(one.count, f"{path}.{key}[{place}].count", has_entry=has_entry)
+            yield from condition_problems(one.when, f"{path}.{key}[{place}].when", has_entry=has_entry)
+
+
+def _of_counted(part: PartSection, path: str, section: ShapeSection, *, alone: bool) -> Iterator[Problem]:
+    """Yield what is wrong with a part whose pods are in a gang."""
+    if part.after and part.until != "created" and section.gang.over == "all":
+        why = (
+            f"would never start: its pods are created when those before them are {part.until}, and a gang waits for all"
+        )
+        yield Problem(f"{path}.until", part.until, f"{why}; set outside: true, or gang.over: part")
+    if part.name.literal is None and not part.pod.nameLabel and (part.each is not None or not alone):
+        yield Problem(f"{path}.pod.nameLabel", None, "is required: the pod label with the name of the part")
+    if not alone and not part.pod.labels and not part.pod.nameLabel:
+        yield Problem(f"{path}.pod.labels", None, "is required: the pod labels by which this part differs from others")
+    for place, link in enumerate(part.pod.chain):
+        if link.name.count(WORKLOAD) != 1:
+            yield Problem(f"{path}.pod.chain[{place}].name", link.name, f"must contain {WORKLOAD} once")
+
+
+# By field: its value, as it is written, and why it does not depend on the version.
+_SAME: dict[str, tuple[Callable[[WorkloadShape], str], str]] = {
+    "for.plural": (lambda one: one.resource.plural, "a kind has one plural"),
+    "optIn": (
+        lambda one: "namespace" if one.by_namespace else "workload",
+        "a workload is opted in before its version is known",
+    ),
+    "podLabel": (lambda one: one.name_label, "pods do not show in which version their workload was written"),
+    "gang.over": (lambda one: one.over, "the reconciler reads all workloads of the kind in one version"),
+    "gang.roleLabel": (lambda one: one.role_label, "pods do not show in which version their workload was written"),
+    "gang.leftTo": (lambda one: one.left_to, "the reconciler reads all workloads of the kind in one version"),
+}
+
+
+def form_problems(shapes: Sequence[WorkloadShape]) -> Iterator[tuple[int, Problem]]:
+    """Yield why shapes do not go together, each with the index of the shape that it is about."""
+    first: dict[tuple[str, str], WorkloadShape] = {}
+    taken: dict[tuple[str, ...], int] = {}
+    for index, shape in enumerate(shapes):
+        for place, version in enumerate(shape.versions):
+            other = taken.setdefault((*shape.group_kind, version), index)
+            if other != index:
+                why = f"is declared twice, by {shapes[other].name} and {shape.name}"
+                yield index, Problem(f"spec.for.versions[{place}]", version, why)
+        main = first.setdefault(shape.group_kind, shape)
+        if main is not shape:
+            yield from ((index, problem) for problem in _disagreements(shape, main))
+
+
+def _disagreements(shape: WorkloadShape, main: WorkloadShape) -> Iterator[Problem]:
+    for field, (value, because) in _SAME.items():
+        found, wanted = value(shape), value(main)
+        if found != wanted:
+            why = f"must be {wanted or 'empty'} as in {main.name}, which is for the same kind: {because}"
+            yield Problem(f"spec.{field}", found, why)
+    if not (main.has_gangs and shape.has_gangs):
+        return
+    known = {_known_by(part) for part in main.parts if not part.outside}
+    for index, part in enumerate(shape.parts):
+        if not part.outside and _known_by(part) not in known:
+            why = f"is that of no part of {main.name}, which is for the same kind: {_SAME['podLabel'][1]}"
+            yield Problem(f"spec.parts[{index}].pod", None, why)
+
+
+def _known_by(part: PartShape) -> tuple[object, ...]:
+    """How the pods of a part are known, and the name of the part where no label has it."""
+    return part.pod, None if part.pod.name_label else part.name.literal
+
 
 KIND = "WorkloadShape"
 
@@ -128,3 +328,36 @@ def _minimums(sections: list[MinimumSection]) -> tuple[Minimum, ...]:
 def _statement(section: StatementSection) -> Statement:
     at, each = path_or_none(section.at), path_or_none(section.each)
     return Statement(section.why, at, conditions_of(section.when), each, section.remedy)
+
+
+MOST_SHAPES = 64
+
+
+class WorkloadsSection(Section):
+    """The kinds of workloads. `disabled` are names of built-in shapes whose kinds are not used. `shapes` are
+    WorkloadShapes; those of the kind of a built-in shape replace all built-in shapes of that kind.
+    """
+
+    disabled: list[str] = Field(default_factory=list)
+    shapes: Annotated[list[Any], Field(max_length=MOST_SHAPES)] = Field(default_factory=list)
+
+
+def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[object] = ()) -> WorkloadKinds:
+    """Return the kinds that a section asks for, with the shapes in `documents` beside the configuration. Mistakes go to
+    `problems`.
+    """
+    section = read_section(WorkloadsSection, raw, "workloads", problems) or WorkloadsSection()
+    known = built_in_shapes()
+    for index, name in enumerate(section.disabled):
+        if name not in known:
+            why = f"is not a built-in shape{meant(name, known)}"
+            problems.append(Problem(path_of(("disabled", index), "workloads"), name, why, tuple(known)))
+    written = [(path_of(("shapes", index), "workloads"), one) for index, one in enumerate(section.shapes)]
+    written += [(f"documents[{index}]", one) for index, one in enumerate(documents)]
+    read = [(path, shape) for path, one in written if (shape := read_shape(one, path, problems)) is not None]
+    shapes = [shape for _, shape in read]
+    problems += (replace(one, path=f"{read[index][0]}.{one.path}") for index, one in form_problems(shapes))
+    if not (shapes or section.disabled):
+        return built_in_kinds()
+    disabled = {shape.group_kind for name, shape in known.items() if name in section.disabled}
+    return WorkloadKinds(tuple(one for one in known.values() if one.group_kind not in disabled)).with_declared(shapes)

@@ -1,20 +1,67 @@
-"""Domains: how the nodes of an area fall into the domains of a partition. Domains of equal nodes are one entry.
+"""The domains of an area, and the need of a gang as a tree of integers over them.
 
-A class whose domain is not known is counted in every domain: too much room, never too little.
+Domains of equal nodes are one entry. A class whose domain is not known is counted in every domain: too much room,
+never too little. Equal children of a need are one part with several places in the tree. `domain_rooms_of` lists the
+domains that a gang may be placed in with what each of them has; where no domain is required, all nodes that the gang
+may use are one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from webhook.fit.ground import Area, Ground
-from webhook.fit.membership import NO_DOMAIN, domains_by_node, membership_of
-from webhook.fit.packing import Partition
-from webhook.fit.room import OWN_VALUE
+from webhook.fit.packing import OWN_VALUE, GroupNeed, Need, NodeClass, Packing, PackingRole, Partition, PodsNeed, Room
 
 
-class Domain(NamedTuple):
+class DomainMembership(NamedTuple):
+    """Which domains the nodes of a class are in. `each`: each node is a domain of its own. `every`: it is not known, so
+    it may be any.
+    """
+
+    names: tuple[str, ...] = ()
+    each: bool = False
+    every: bool = False
+
+
+NO_DOMAIN = DomainMembership()
+_EACH = DomainMembership(each=True)
+_EVERY = DomainMembership(every=True)
+
+
+def domains_by_node(partition: Partition) -> Mapping[str, Sequence[str]]:
+    """Return the domains of each node by its name; empty for a partition by labels."""
+    found: dict[str, list[str]] = {}
+    for name, nodes in (partition.members or {}).items():
+        for node in nodes:
+            found.setdefault(node, []).append(name)
+    return found
+
+
+def membership_of(node: NodeClass, partition: Partition, of_nodes: Mapping[str, Sequence[str]]) -> DomainMembership:
+    """Return the domains of a class; `of_nodes` is `domains_by_node` of the partition. A future node may get the labels
+    that it lacks, and may become a member of anything.
+    """
+    if partition.members is not None:
+        if not node.nodes or node.future:
+            return _EVERY
+        # All nodes of a class are members of the same domains; one name is enough, and more do no harm.
+        return DomainMembership(tuple(dict.fromkeys(name for one in node.nodes for name in of_nodes.get(one, ()))))
+    missing = [key for key in (*partition.keys, *partition.wanted) if key not in node.labels]
+    if missing and node.future:
+        return _EVERY
+    if partition.lacks(node.labels):
+        return _EACH if partition.own_domain else NO_DOMAIN
+    if missing:
+        return NO_DOMAIN
+    values = [node.labels[key] for key in partition.keys]
+    # Values that are joined by dots are the names of KAI's domains: a.b and c is the domain of a and b.c.
+    return _EACH if OWN_VALUE in values else DomainMembership((".".join(values),))
+
+
+class EqualDomains(NamedTuple):
     """Domains that have equal nodes. `areas` and `names` are those of all of them, and `number` is how many there are.
     Nodes of one class that are a domain each have one area, that of any of them.
     """
@@ -33,7 +80,9 @@ class Domain(NamedTuple):
 _KEPT = 8
 
 
-def domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition] = ()) -> Sequence[Domain]:
+def domains_in(
+    area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition] = ()
+) -> Sequence[EqualDomains]:
     """Return the domains of an area, the smallest first. Two are equal only if their own domains in the `deeper`
     partitions are, too.
     """
@@ -46,7 +95,7 @@ def domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequenc
             area.inner.clear()
         found.sort(key=lambda one: (sum(ground.floors_in(one.area)), one.area.nodes))
         known = area.inner[key] = (found, partition, tuple(deeper))
-    domains: Sequence[Domain] = known[0]
+    domains: Sequence[EqualDomains] = known[0]
     return domains
 
 
@@ -70,9 +119,9 @@ def partition_key(partition: Partition) -> tuple[Any, ...]:
     )
 
 
-def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition]) -> list[Domain]:
+def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition]) -> list[EqualDomains]:
     if area.single:
-        return [Domain((area,), (_first_name(area, ground),), 1)]
+        return [EqualDomains((area,), (_first_name(area, ground),), 1)]
     classes: dict[str, list[int]] = {}
     each: list[int] = []
     every: list[int] = []
@@ -99,16 +148,16 @@ def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequen
     found = _merged(areas, ground, deeper)
     for index in each:
         names = ground.room.classes[index].nodes or (f"node {index}",)
-        found.append(Domain((ground.area([index], single=True),), names, ground.number(index)))
+        found.append(EqualDomains((ground.area([index], single=True),), names, ground.number(index)))
     return found
 
 
-def _merged(areas: Iterable[tuple[str, Area]], ground: Ground, deeper: Sequence[Partition]) -> list[Domain]:
+def _merged(areas: Iterable[tuple[str, Area]], ground: Ground, deeper: Sequence[Partition]) -> list[EqualDomains]:
     equal: dict[Any, list[tuple[str, Area]]] = {}
     for name, area in areas:
         equal.setdefault(_composition(area, ground, deeper), []).append((name, area))
     return [
-        Domain(tuple(area for _, area in group), tuple(name for name, _ in group), len(group))
+        EqualDomains(tuple(area for _, area in group), tuple(name for name, _ in group), len(group))
         for group in equal.values()
     ]
 
@@ -127,3 +176,311 @@ def _first_name(area: Area, ground: Ground) -> str:
     names = ground.room.classes[area.classes[0]].nodes
     ordinal = area.ordinal or 0
     return names[ordinal] if ordinal < len(names) else f"node {ordinal}"
+
+
+# Where a need stands in a tree: the index of the child at each level.
+Path = tuple[int, ...]
+
+
+class NeedPart:
+    """Pods of one kind (`kind` and `count`), or `count` of the children. `vector` is the number of pods of each kind,
+    or None if there is a choice of children. `name` is that of the role or of the group.
+    """
+
+    __slots__ = ("children", "content", "count", "key", "kind", "name", "need", "sums", "vector", "within")
+
+    def __init__(self, need: Need, kind: int, children: tuple[Child, ...], count: int, ground: Ground) -> None:
+        self.need = need
+        self.name = need.role.name if isinstance(need, PodsNeed) else need.name
+        self.kind = kind
+        self.children = children
+        self.count = count
+        self.within = need.within
+        self.content: PartContent | None = None
+        within = None if need.within is None else partition_key(need.within)
+        self.key: Any = (kind, count, within, tuple((child.part.key, len(child.indexes)) for child in children))
+        self.vector = self._vector(ground)
+        self.sums: tuple[int, ...] = () if self.vector is None else sums_of(self.vector, ground)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether fewer than all children are needed."""
+        return self.kind < 0 and self.count < sum(len(child.indexes) for child in self.children)
+
+    def _vector(self, ground: Ground) -> tuple[int, ...] | None:
+        vector = [0] * ground.kinds
+        if self.kind >= 0:
+            vector[self.kind] = self.count
+            return tuple(vector)
+        if self.chooses:
+            return None
+        for child in self.children:
+            if child.part.vector is None:
+                return None
+            for kind, pods in enumerate(child.part.vector):
+                vector[kind] += pods * len(child.indexes)
+        return tuple(vector)
+
+
+class Child(NamedTuple):
+    """A part and the indexes at which its parent has it."""
+
+    part: NeedPart
+    indexes: tuple[int, ...]
+
+
+def part_of(need: Need, ground: Ground) -> NeedPart:
+    """Return the part of a need."""
+    if isinstance(need, PodsNeed):
+        return NeedPart(need, ground.kind_of[need.role.name], (), max(need.count, 0), ground)
+    equal: dict[Any, list[int]] = {}
+    for index, child in enumerate(need.needs):
+        equal.setdefault(_key(child, ground), []).append(index)
+    children = tuple(Child(part_of(need.needs[some[0]], ground), tuple(some)) for some in equal.values())
+    return NeedPart(need, -1, children, max(need.count, 0), ground)
+
+
+def _key(need: Need, ground: Ground) -> Any:
+    """What makes two needs equal, so that a part is made once for all of them."""
+    within = None if need.within is None else partition_key(need.within)
+    if isinstance(need, PodsNeed):
+        return ground.kind_of[need.role.name], need.count, within
+    return need.count, within, tuple([_key(child, ground) for child in need.needs])
+
+
+def least(part: NeedPart, weights: Sequence[int]) -> int:
+    """Return the smallest weight of pods that the part needs, where a pod of each kind has a weight."""
+    if part.vector is not None:
+        return sum(pods * weight for pods, weight in zip(part.vector, weights, strict=True) if pods)
+    values = sorted((least(child.part, weights), len(child.indexes)) for child in part.children)
+    total, left = 0, part.count
+    for value, number in values:
+        total += value * min(number, left)
+        left -= min(number, left)
+    return total
+
+
+def only(part: NeedPart, dead: frozenset[int], ground: Ground) -> NeedPart | None:
+    """Return the part without its direct children at `dead` positions. None if too few are left."""
+    children = tuple(child for index, child in enumerate(part.children) if index not in dead)
+    if sum(len(child.indexes) for child in children) < part.count:
+        return None
+    return NeedPart(part.need, -1, children, part.count, ground)
+
+
+def sums_of(vector: Sequence[int], ground: Ground) -> tuple[int, ...]:
+    """Return, by resource, what these pods request."""
+    return tuple(
+        sum(pods * ground.requests[kind][k] for kind, pods in enumerate(vector) if pods)
+        for k in range(len(ground.resources))
+    )
+
+
+def partitions_below(part: NeedPart) -> list[Partition]:
+    """Return the different partitions that the part's descendants name."""
+    found: dict[Any, Partition] = {}
+    for one in _descendants(part):
+        if one.within is not None:
+            found.setdefault(partition_key(one.within), one.within)
+    return list(found.values())
+
+
+def _descendants(part: NeedPart) -> Iterator[NeedPart]:
+    for child in part.children:
+        yield child.part
+        yield from _descendants(child.part)
+
+
+def roles_of(needs: Sequence[Need]) -> tuple[PackingRole, ...]:
+    """Return the roles that needs name, each once, in their order."""
+    found: dict[str, PackingRole] = {}
+    for need in needs:
+        _collect(need, found)
+    return tuple(found.values())
+
+
+def _collect(need: Need, found: dict[str, PackingRole]) -> None:
+    if isinstance(need, PodsNeed):
+        found.setdefault(need.role.name, need.role)
+        return
+    seen: set[int] = set()
+    for child in need.needs:
+        if id(child) not in seen:
+            seen.add(id(child))
+            _collect(child, found)
+
+
+def need_at(need: Need, path: Path) -> Need:
+    """Return the need at a place of the tree."""
+    for index in path:
+        assert isinstance(need, GroupNeed)  # noqa: S101 - a path has no step below a leaf
+        need = need.needs[index]
+    return need
+
+
+class DomainItem(NamedTuple):
+    """Equal parts that each need one domain, and their places."""
+
+    part: NeedPart
+    paths: tuple[Path, ...]
+
+
+class PartContent(NamedTuple):
+    """What a part needs in one area: pods anywhere there, `items` that each need a domain, and `choices` among
+    children. `free` are the places of the pods that may be anywhere.
+    """
+
+    free: tuple[tuple[Path, int, int], ...]
+    items: tuple[DomainItem, ...]
+    choices: tuple[tuple[Path, NeedPart], ...]
+
+
+def content_of(part: NeedPart, path: Path = ()) -> PartContent:
+    """Return what a part needs once its own domain is chosen."""
+    if part.content is None:
+        part.content = _content_of(part)
+    found = part.content
+    if not path:
+        return found
+    return PartContent(
+        tuple([((*path, *place), kind, count) for place, kind, count in found.free]),
+        tuple([DomainItem(item.part, tuple([(*path, *place) for place in item.paths])) for item in found.items]),
+        tuple([((*path, *place), choice) for place, choice in found.choices]),
+    )
+
+
+def _content_of(part: NeedPart) -> PartContent:
+    free: list[tuple[Path, int, int]] = []
+    items: dict[Any, tuple[NeedPart, list[Path]]] = {}
+    choices: list[tuple[Path, NeedPart]] = []
+    _flatten(part, (), free, items, choices)
+    found = tuple(DomainItem(one, tuple(paths)) for one, paths in items.values())
+    return PartContent(tuple(free), found, tuple(choices))
+
+
+def _flatten(
+    part: NeedPart,
+    path: Path,
+    free: list[tuple[Path, int, int]],
+    items: dict[Any, tuple[NeedPart, list[Path]]],
+    choices: list[tuple[Path, NeedPart]],
+) -> None:
+    if part.kind >= 0:
+        free.append((path, part.kind, part.count))
+    elif part.chooses:
+        choices.append((path, part))
+    else:
+        for child in part.children:
+            for index in child.indexes:
+                if child.part.within is not None:
+                    items.setdefault(child.part.key, (child.part, []))[1].append((*path, index))
+                else:
+                    _flatten(child.part, (*path, index), free, items, choices)
+
+
+def free_vector(free: Sequence[tuple[Path, int, int]], kinds: int) -> tuple[int, ...]:
+    """Return how many pods of each kind may be anywhere."""
+    vector = [0] * kinds
+    for _, kind, count in free:
+        vector[kind] += count
+    return tuple(vector)
+
+
+ALL_NODES = "all nodes"
+# In a table: devices first, because a gang seldom lacks anything else.
+_LAST = {"cpu": 1, "memory": 2, "ephemeral-storage": 3, "pods": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRoom:
+    """A domain: its nodes that some role of the gang may use, and what they have together. `free` is what is left of
+    it now, if known. `partition` is what messages call such a domain ("rack"), empty for all nodes.
+    """
+
+    partition: str
+    name: str
+    nodes: int
+    total: Mapping[str, int]
+    free: Mapping[str, int] | None = None
+
+    @property
+    def called(self) -> str:
+        """What messages call it: "rack r7"."""
+        return f"{self.partition} {self.name}" if self.partition else self.name
+
+
+def partitions_of(packing: Packing) -> tuple[Partition, ...]:
+    """Return the partitions that a gang requires domains of, the outer ones first."""
+    found: list[Partition] = []
+    for need in needs_in(packing):
+        if need.within is not None and need.within not in found:
+            found.append(need.within)
+    return tuple(found)
+
+
+def needs_in(packing: Packing) -> Iterator[Need]:
+    """Yield every need of a packing, the outer ones first."""
+    level: list[Need] = list(packing.sets)
+    while level:
+        yield from level
+        level = [one for need in level if isinstance(need, GroupNeed) for one in need.needs]
+
+
+def in_order(resources: Iterable[str]) -> list[str]:
+    """Return resources in the order of a table: devices, cpu, memory, then the others, the pod slots last. What only a
+    scheduler counts, such as parts of GPUs, has no column.
+    """
+    named = (one for one in resources if " " not in one)
+    return sorted(named, key=lambda one: (_LAST.get(one, 0 if "/" in one else 4), one))
+
+
+def requested(packing: Packing) -> frozenset[str]:
+    """Return the resources that a pod of the gang requests, and the pod slots."""
+    return frozenset(
+        resource for role in roles_of(packing.sets) for resource, asked in role.pods.request.items() if asked
+    )
+
+
+def domain_rooms_of(packing: Packing, room: Room, free: Room | None = None) -> tuple[DomainRoom, ...]:
+    """Return the domains of the outermost partition that the gang requires, by name; or all nodes as one."""
+    partition = next(iter(partitions_of(packing)), None)
+    resources = requested(packing)
+    total, nodes = _sums(room.classes, partition, resources)
+    left = {} if free is None else _sums(free.classes, partition, resources)[0]
+    nothing = dict.fromkeys(resources, 0)
+    named = "" if partition is None else partition.named
+    return tuple(
+        DomainRoom(named, name, nodes[name], total[name], None if free is None else left.get(name, nothing))
+        for name in sorted(total)
+    )
+
+
+def _sums(
+    classes: Iterable[NodeClass], partition: Partition | None, resources: frozenset[str]
+) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    """Return what each domain has together, and how many nodes it has. Nodes that do not exist
+    yet count nowhere.
+    """
+    of_nodes = {} if partition is None else domains_by_node(partition)
+    amounts: dict[str, dict[str, int]] = {}
+    nodes: dict[str, int] = {}
+    for found in classes:
+        if not found.roles or found.number is None or found.future:
+            continue
+        for name, number in numbers_in(found, partition, of_nodes).items():
+            sums = amounts.setdefault(name, dict.fromkeys(resources, 0))
+            nodes[name] = nodes.get(name, 0) + number
+            for resource in resources:
+                sums[resource] += number * found.capacity.get(resource, 0)
+    return amounts, nodes
+
+
+def numbers_in(found: NodeClass, partition: Partition | None, of_nodes: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return how many nodes of a class are in each domain; empty for nodes that are in none. `of_nodes` is
+    `domains_by_node` of the partition.
+    """
+    number = found.number or 0
+    if partition is None:
+        return {ALL_NODES: number}
+    in_it = membership_of(found, partition, of_nodes)
+    return dict.fromkeys(found.nodes, 1) if in_it.each else dict.fromkeys(in_it.names, number)

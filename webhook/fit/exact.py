@@ -1,10 +1,10 @@
 """C6: every way to place the pods of a part in an area, where these are few enough to be looked at.
 
-Nodes are added one after the other, each with the patterns that it can have. Where values of a label or domains keep
-pods apart or together, the nodes of each are added by themselves first, and count as one node with more patterns.
-
-What cannot be looked at so is left out, which makes the gang easier to place: a *no* stays a proof, and a *yes* has to
-be checked by `placement.holds`.
+Nodes are added one after the other, each with the patterns that it can have: the pods that can be on it together.
+Where values of a label or domains keep pods apart or together, the nodes of each are added first, and count as one
+node with more patterns. The numbers of pods that can be reached are one integer with a bit for each. That set is
+closed downwards, so the largest patterns of a node are enough. What cannot be looked at is left out, which makes the
+gang easier to place: a *no* stays a proof, and a *yes* has to be checked by `placement.holds`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,268 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from webhook.fit.budget import Budget
-from webhook.fit.domains import Domain, domains_in, outside
+from webhook.fit.domains import (
+    DomainItem,
+    EqualDomains,
+    NeedPart,
+    PartContent,
+    Path,
+    content_of,
+    domains_in,
+    free_vector,
+    outside,
+    partitions_below,
+)
 from webhook.fit.ground import Area, Ground
-from webhook.fit.parts import Content, Item, Part, Path, content_of, free_vector, partitions_below
-from webhook.fit.patterns import patterns_on
-from webhook.fit.reachable import Space, Steps
-from webhook.fit.room import OWN_VALUE
-from webhook.fit.selections import selections_of
+from webhook.fit.packing import OWN_VALUE
+from webhook.fit.placement import Spot
+from webhook.fit.verdict import StepBudget
+
+Pattern = tuple[int, ...]
+
+
+def patterns_on(shape: int, most: Sequence[int], ground: Ground, budget: StepBudget) -> list[Pattern]:
+    """Return the patterns of an empty node of a shape that no further pod fits into, with at most so many of each kind.
+
+    Every way to fill such a node is one of them or a part of one.
+    """
+    found: list[Pattern] = []
+    filling = _Filling(shape, most, ground, budget)
+    for pattern in filling.patterns(0, ground.shapes[shape].capacity):
+        budget.spend(1 + len(found) // 4)
+        if not any(_covers(known, pattern) for known in found):
+            found = [known for known in found if not _covers(pattern, known)]
+            found.append(pattern)
+    return found
+
+
+def _covers(large: Pattern, small: Pattern) -> bool:
+    return all(one >= other for one, other in zip(large, small, strict=True))
+
+
+class _Filling:
+    """Fills a node with pods of one kind after the other."""
+
+    def __init__(self, shape: int, most: Sequence[int], ground: Ground, budget: StepBudget) -> None:
+        self.budget = budget
+        self.requests = ground.requests
+        self.conflicts = ground.node_conflicts[shape]
+        self.most = [min(limit, floor) for limit, floor in zip(most, ground.floors[shape], strict=True)]
+        self.kinds = [kind for kind, limit in enumerate(self.most) if limit]
+        self.taken = [0] * ground.kinds
+
+    def patterns(self, index: int, free: Sequence[int]) -> Iterator[Pattern]:
+        """Every number of pods of the kinds from an index on; of the last one as many as fit, as fewer are a part."""
+        if index == len(self.kinds):
+            yield tuple(self.taken)
+            return
+        kind = self.kinds[index]
+        self.budget.spend(2 + len(free) // 2)
+        fits = self._fits(kind, free)
+        least = fits if index == len(self.kinds) - 1 else 0
+        for pods in range(fits, least - 1, -1):
+            self.taken[kind] = pods
+            left = [have - wanted * pods for have, wanted in zip(free, self.requests[kind], strict=True)]
+            yield from self.patterns(index + 1, left)
+        self.taken[kind] = 0
+
+    def _fits(self, kind: int, free: Sequence[int]) -> int:
+        row = self.conflicts[kind] & ~(1 << kind)
+        if row and any(self.taken[other] for other in self.kinds if row >> other & 1):
+            return 0
+        fits = self.most[kind]
+        for have, wanted in zip(free, self.requests[kind], strict=True):
+            if wanted:
+                fits = min(fits, have // wanted)
+        return fits
+
+
+# A step is about a tenth of a microsecond. A shift of so many bits takes as long.
+_BITS_A_STEP = 2048
+
+
+class Space:
+    """The vectors from 0 to `most`, each coordinate by itself, numbered."""
+
+    def __init__(self, most: Sequence[int]) -> None:
+        self.most = tuple(most)
+        self.strides: list[int] = []
+        size = 1
+        for limit in most:
+            self.strides.append(size)
+            size *= limit + 1
+        self.size = size
+        self.steps = 1 + size // _BITS_A_STEP
+        self._masks: dict[tuple[int, int], int] = {}
+
+    def index(self, vector: Sequence[int]) -> int:
+        """Return the number of a vector."""
+        return sum(value * stride for value, stride in zip(vector, self.strides, strict=True))
+
+    def vector(self, index: int) -> tuple[int, ...]:
+        """Return the vector of a number."""
+        found = []
+        for limit in self.most:
+            index, value = divmod(index, limit + 1)
+            found.append(value)
+        return tuple(found)
+
+    def up_to(self, axis: int, value: int) -> int:
+        """Return the set of vectors whose coordinate is not larger than a value."""
+        if (mask := self._masks.get((axis, value))) is None:
+            stride = self.strides[axis]
+            period = stride * (self.most[axis] + 1)
+            mask = (1 << stride * (value + 1)) - 1
+            while period < self.size:
+                mask |= mask << period
+                period *= 2
+            mask &= (1 << self.size) - 1
+            self._masks[axis, value] = mask
+        return mask
+
+    def added(self, reached: int, pattern: Sequence[int]) -> int:
+        """Return the vectors of a closed set with a pattern added. What is above the most is left out."""
+        shift = 0
+        for axis, value in enumerate(pattern):
+            if value:
+                added = min(value, self.most[axis])
+                if added:
+                    reached &= self.up_to(axis, self.most[axis] - added)
+                    shift += added * self.strides[axis]
+        return reached << shift
+
+    def closed(self, reached: int) -> int:
+        """Return the set with all vectors below its own."""
+        for axis, limit in enumerate(self.most):
+            step = 1
+            stride = self.strides[axis]
+            while step <= limit:
+                # Down by 1, 2, 4 ... where the coordinate is large enough.
+                low = self.up_to(axis, min(step - 1, limit))
+                reached |= (reached & ~low) >> step * stride
+                step *= 2
+        return reached
+
+    def largest(self, reached: int) -> Iterator[tuple[int, ...]]:
+        """Return the vectors of a closed set that have no other above them."""
+        tops = reached
+        for axis, limit in enumerate(self.most):
+            if limit:
+                tops &= ~((reached >> self.strides[axis]) & self.up_to(axis, limit - 1))
+        while tops:
+            lowest = tops & -tops
+            yield self.vector(lowest.bit_length() - 1)
+            tops ^= lowest
+
+
+class Steps:
+    """The sets that are reached after each of several nodes, in order, and the patterns that were added."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.reached = 1
+        self.made: list[tuple[int, Sequence[Sequence[int]], object]] = []
+
+    def add(self, patterns: Sequence[Sequence[int]], source: object, budget: StepBudget) -> bool:
+        """Add a node that can have one of the patterns, or a part of it. Return whether that reaches more."""
+        space = self.space
+        budget.spend((len(patterns) + 2 * len(space.most)) * space.steps)
+        reached = self.reached
+        for pattern in patterns:
+            reached |= space.added(self.reached, pattern)
+        reached = space.closed(reached)
+        if reached == self.reached:
+            return False
+        self.made.append((self.reached, patterns, source))
+        self.reached = reached
+        return True
+
+    def has(self, vector: Sequence[int]) -> bool:
+        """Return whether a vector is reached."""
+        return bool(self.reached >> self.space.index(vector) & 1)
+
+    def back(self, vector: Sequence[int]) -> Iterator[tuple[object, tuple[int, ...]]]:
+        """Return what each node takes of a vector that is reached, from the last node to the first."""
+        left = tuple(vector)
+        for before, patterns, source in reversed(self.made):
+            if before >> self.space.index(left) & 1:
+                continue
+            for pattern in patterns:
+                less = tuple(max(value - taken, 0) for value, taken in zip(left, pattern, strict=True))
+                if before >> self.space.index(less) & 1:
+                    yield source, tuple(value - rest for value, rest in zip(left, less, strict=True))
+                    left = less
+                    break
+
+
+# More ways than this are not looked at.
+_MOST = 64
+
+
+class TooManyError(Exception):
+    """Raised when there are too many ways to choose."""
+
+
+def selections_of(part: NeedPart, budget: StepBudget) -> list[PartContent]:
+    """Return what the part needs, without choices: one content for each way to choose. Raises `TooManyError`."""
+    found: list[PartContent] = []
+    for content in _chosen(part, (), budget):
+        budget.spend(1 + len(content.free) + len(content.items))
+        found.append(content)
+        if len(found) > _MOST:
+            raise TooManyError
+    return found
+
+
+def _chosen(part: NeedPart, path: Path, budget: StepBudget) -> Iterator[PartContent]:
+    if not part.chooses:
+        yield from _resolved(content_of(part, path), budget)
+        return
+    for numbers in _numbers([len(child.indexes) for child in part.children], part.count):
+        budget.spend(1)
+        partial = [PartContent((), (), ())]
+        for child, number in zip(part.children, numbers, strict=True):
+            for index in child.indexes[:number]:
+                place = (*path, index)
+                if child.part.within is not None:
+                    ways = [PartContent((), (DomainItem(child.part, (place,)),), ())]
+                else:
+                    ways = list(_chosen(child.part, place, budget))
+                partial = [_joined(one, way) for one in partial for way in ways]
+                if len(partial) > _MOST:
+                    raise TooManyError
+        yield from partial
+
+
+def _resolved(content: PartContent, budget: StepBudget) -> Iterator[PartContent]:
+    partial = [PartContent(content.free, content.items, ())]
+    for path, choice in content.choices:
+        ways = list(_chosen(choice, path, budget))
+        partial = [_joined(one, way) for one in partial for way in ways]
+        if len(partial) > _MOST:
+            raise TooManyError
+    yield from partial
+
+
+def _numbers(available: list[int], wanted: int) -> Iterator[tuple[int, ...]]:
+    """How many of each sort of children to take."""
+    if not available:
+        if not wanted:
+            yield ()
+        return
+    for number in range(min(available[0], wanted), -1, -1):
+        if wanted - number <= sum(available[1:]):
+            for rest in _numbers(available[1:], wanted - number):
+                yield (number, *rest)
+
+
+def _joined(one: PartContent, other: PartContent) -> PartContent:
+    items = {item.part.key: item for item in one.items}
+    for item in other.items:
+        known = items.get(item.part.key)
+        items[item.part.key] = item if known is None else DomainItem(known.part, known.paths + item.paths)
+    return PartContent(one.free + other.free, tuple(items.values()), ())
+
 
 # The largest set of vectors that is looked at, in bits.
 _MOST_VECTORS = 1 << 17
@@ -42,25 +296,25 @@ class Filled(NamedTuple):
     area: Area
     shape: int
     pods: tuple[int, ...]
-    items: tuple[tuple[Path, Part], ...]
+    items: tuple[tuple[Path, NeedPart], ...]
     ordinal: int | None = None
 
 
 class Arrangement(NamedTuple):
     """Nodes with pods, and the content that they hold."""
 
-    content: Content
+    content: PartContent
     nodes: tuple[Filled, ...]
 
 
 class Exact:
     """Looks at every placement of parts on one ground."""
 
-    def __init__(self, ground: Ground, budget: Budget) -> None:
+    def __init__(self, ground: Ground, budget: StepBudget) -> None:
         self.ground = ground
         self.budget = budget
 
-    def arranged(self, part: Part, area: Area) -> Arrangement | None:
+    def arranged(self, part: NeedPart, area: Area) -> Arrangement | None:
         """Return nodes for a part whose domain is the area, or None: there is none. Raises `TooLargeError`."""
         for content in selections_of(part, self.budget):
             found = self._content(content, area)
@@ -68,7 +322,7 @@ class Exact:
                 return Arrangement(content, tuple(found))
         return None
 
-    def _content(self, content: Content, area: Area) -> list[Filled] | None:
+    def _content(self, content: PartContent, area: Area) -> list[Filled] | None:
         if not content.items:
             most = free_vector(content.free, self.ground.kinds)
             steps = self._reached(area, self._space(most))
@@ -138,7 +392,7 @@ class Exact:
                 return
 
     def _nodes(
-        self, steps: Steps, vector: Sequence[int], area: Area, items: tuple[tuple[Path, Part], ...]
+        self, steps: Steps, vector: Sequence[int], area: Area, items: tuple[tuple[Path, NeedPart], ...]
     ) -> Iterator[Filled]:
         for source, pods in steps.back(vector):
             if isinstance(source, Steps):
@@ -147,7 +401,7 @@ class Exact:
                 yield Filled(area, source, pods, items, area.ordinal)
 
     def _in_domains(
-        self, items: Sequence[Item], others: Sequence[Item], content: Content, area: Area
+        self, items: Sequence[DomainItem], others: Sequence[DomainItem], content: PartContent, area: Area
     ) -> list[Filled] | None:
         """Each domain takes some of the items, and pods that may be anywhere."""
         ground = self.ground
@@ -211,7 +465,7 @@ class Exact:
         self,
         steps: Steps,
         goal: tuple[int, ...],
-        items: Sequence[Item],
+        items: Sequence[DomainItem],
         vectors: Sequence[Sequence[int]],
         rest: Area,
     ) -> list[Filled]:
@@ -238,7 +492,7 @@ class Exact:
         return found
 
 
-def _area_of(domain: Domain, number: int) -> Area:
+def _area_of(domain: EqualDomains, number: int) -> Area:
     if number < len(domain.areas) and not domain.area.single:
         return domain.areas[number]
     single = Area(domain.area.counts, domain.area.classes, single=True)
@@ -246,13 +500,13 @@ def _area_of(domain: Domain, number: int) -> Area:
     return single
 
 
-def _vector(item: Item) -> tuple[int, ...]:
+def _vector(item: DomainItem) -> tuple[int, ...]:
     if item.part.vector is None:
         raise TooLargeError
     return item.part.vector
 
 
-def pools(content: Content, filled: Filled) -> Iterator[tuple[Path, int, int]]:
+def pools(content: PartContent, filled: Filled) -> Iterator[tuple[Path, int, int]]:
     """Return the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
     for path, part in filled.items:
         inner = content_of(part, path)
@@ -261,3 +515,30 @@ def pools(content: Content, filled: Filled) -> Iterator[tuple[Path, int, int]]:
             for place in item.paths:
                 yield from pools(content, filled._replace(items=((place, item.part),)))
     yield from content.free
+
+
+def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
+    """Return where the pods of an arrangement are."""
+    used: dict[int, int] = {}
+    left: dict[Path, int] = {}
+    spots: list[Spot] = []
+    for filled in arrangement.nodes:
+        index, ordinal = _node(filled, used, ground)
+        waiting = list(filled.pods)
+        for path, kind, count in pools(arrangement.content, filled):
+            pods = min(left.setdefault(path, count), waiting[kind])
+            if pods:
+                left[path] -= pods
+                waiting[kind] -= pods
+                spots.append(Spot(path, index, ordinal, 1, pods))
+    return spots
+
+
+def _node(filled: Filled, used: dict[int, int], ground: Ground) -> tuple[int, int]:
+    """The next node of the shape in its area."""
+    if filled.ordinal is not None:
+        return filled.area.classes[0], filled.ordinal
+    classes = ground.shaped_in(filled.area)[filled.shape]
+    index = next((one for one in classes if used.get(one, 0) < ground.number(one)), classes[-1])
+    used[index] = used.get(index, 0) + 1
+    return index, used[index] - 1

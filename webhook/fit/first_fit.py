@@ -1,6 +1,7 @@
 """First fit: a quick placement of a part in an area, largest pods first, each domain in turn.
 
-It finds a placement for most gangs that fit. That it finds none proves nothing.
+It finds a placement for most gangs that fit. That it finds none proves nothing. Equal nodes are filled together, as
+one bin.
 """
 
 from __future__ import annotations
@@ -8,13 +9,61 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from webhook.fit.bins import Bin, State, cut
-from webhook.fit.budget import Budget
-from webhook.fit.domains import domains_in
+from webhook.fit.domains import DomainItem, NeedPart, PartContent, Path, content_of, domains_in, partitions_below
 from webhook.fit.ground import Area, Ground
-from webhook.fit.parts import Content, Item, Part, Path, content_of, partitions_below
+from webhook.fit.packing import OWN_VALUE
 from webhook.fit.placement import Spot
-from webhook.fit.room import OWN_VALUE
+from webhook.fit.verdict import StepBudget
+
+
+class Bin(NamedTuple):
+    """Equal nodes of a class: from number `start` on, what is free on each of them, and the pods that each has."""
+
+    start: int
+    number: int
+    free: tuple[int, ...]
+    taken: tuple[int, ...]
+
+
+class PlacementState:
+    """What is placed so far. One that begins `before` another one changes that only when it is `kept`."""
+
+    def __init__(self, before: PlacementState | None = None) -> None:
+        self.before = before
+        self.bins: dict[int, tuple[Bin, ...]] = {}
+        self.cells: dict[tuple[int, str], tuple[int, ...]] = {}
+        self.spots: list[Spot] = []
+
+    def bins_of(self, index: int) -> tuple[Bin, ...] | None:
+        """Return the nodes of a class, or None if none of them has pods."""
+        found = self.bins.get(index)
+        return self.before.bins_of(index) if found is None and self.before is not None else found
+
+    def pods_in(self, key: int, cell: str) -> tuple[int, ...] | None:
+        """Return the pods by kind in a value of a conflict key, or None if there are none."""
+        found = self.cells.get((key, cell))
+        return self.before.pods_in(key, cell) if found is None and self.before is not None else found
+
+    def kept(self) -> PlacementState:
+        """Return the state that this one began with, with what was placed since."""
+        assert self.before is not None  # noqa: S101 - the first state is never an attempt
+        self.before.bins.update(self.bins)
+        self.before.cells.update(self.cells)
+        self.before.spots += self.spots
+        return self.before
+
+
+def cut(bins: Sequence[Bin], ordinal: int) -> tuple[Bin, ...]:
+    """Return the bins with the node of that number in a bin of its own."""
+    found: list[Bin] = []
+    for one in bins:
+        if one.start <= ordinal < one.start + one.number:
+            for start, end in ((one.start, ordinal), (ordinal, ordinal + 1), (ordinal + 1, one.start + one.number)):
+                if end > start:
+                    found.append(one._replace(start=start, number=end - start))
+        else:
+            found.append(one)
+    return tuple(found)
 
 
 class Order(NamedTuple):
@@ -34,7 +83,7 @@ ORDERS = (Order(scarce=False, roomy=True), Order(scarce=True, roomy=False))
 class FirstFit:
     """Places parts on one ground."""
 
-    def __init__(self, ground: Ground, budget: Budget, order: Order) -> None:
+    def __init__(self, ground: Ground, budget: StepBudget, order: Order) -> None:
         self.ground = ground
         self.budget = budget
         self.order = order
@@ -45,7 +94,7 @@ class FirstFit:
         # The places of equal pods that were placed together, and how many each of them needs.
         self._copies: list[tuple[list[Path], int]] = []
 
-    def placed(self, part: Part, area: Area) -> list[Spot] | None:
+    def placed(self, part: NeedPart, area: Area) -> list[Spot] | None:
         """Return where the pods of a part can be, once the area is its domain, or None if no place was found."""
         state = self._begun(part, area)
         if state is None:
@@ -53,14 +102,14 @@ class FirstFit:
         spots = list(self._of_classes(state.spots, area)) if self._pooled else state.spots
         return list(self._of_copies(spots)) if self._copies else spots
 
-    def fits(self, part: Part, area: Area) -> bool:
+    def fits(self, part: NeedPart, area: Area) -> bool:
         """Return whether the pods of a part were placed, without saying where."""
         return self._begun(part, area) is not None
 
-    def _begun(self, part: Part, area: Area) -> State | None:
+    def _begun(self, part: NeedPart, area: Area) -> PlacementState | None:
         self._pooled = not area.single and not partitions_below(part)
         self._counts = dict(area.counts)
-        return self._content(part, (), area, State())
+        return self._content(part, (), area, PlacementState())
 
     def _of_copies(self, spots: Sequence[Spot]) -> Iterator[Spot]:
         """The pods that several equal parts have together, as pods of each of them."""
@@ -95,7 +144,7 @@ class FirstFit:
                 if first >= spot.start + spot.number:
                     break
 
-    def _content(self, part: Part, path: Path, area: Area, state: State) -> State | None:
+    def _content(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
         if part.chooses:
             return self._choice(part, path, area, state)
         content = content_of(part, path)
@@ -116,7 +165,7 @@ class FirstFit:
             state = found
         return state if self._free(content, area, state) else None
 
-    def _together(self, part: Part, places: list[Path], area: Area, state: State) -> None:
+    def _together(self, part: NeedPart, places: list[Path], area: Area, state: PlacementState) -> None:
         """Place many equal parts, as many in one domain as fit, and take away the places of those that were placed."""
         content = content_of(part)
         if content.items or content.choices or part.vector is None:
@@ -125,7 +174,7 @@ class FirstFit:
             self.budget.spend(1)
             number = min(len(places), self._room_for(part, domain))
             while number and not domain.single:
-                attempt = State(state)
+                attempt = PlacementState(state)
                 before = len(self._copies)
                 if self._all_free(content, number, places, domain, attempt):
                     attempt.kept()
@@ -136,7 +185,9 @@ class FirstFit:
             if not places:
                 return
 
-    def _all_free(self, content: Content, number: int, places: list[Path], area: Area, state: State) -> bool:
+    def _all_free(
+        self, content: PartContent, number: int, places: list[Path], area: Area, state: PlacementState
+    ) -> bool:
         """Place the pods of the last `number` of some equal parts."""
         self.budget.spend(1 + len(content.free))
         for place, kind, count in sorted(content.free, key=lambda one: self._rank(one[1], one[2], area)):
@@ -146,20 +197,20 @@ class FirstFit:
                 return False
         return True
 
-    def _room_for(self, part: Part, area: Area) -> int:
+    def _room_for(self, part: NeedPart, area: Area) -> int:
         """How many times a part could be in an empty area, as far as each kind and each sum by itself shows."""
         floors, totals = self.ground.floors_in(area), self.ground.totals_in(area)
         number = [floor // pods for pods, floor in zip(part.vector or (), floors, strict=True) if pods]
         number += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
         return min(number, default=0)
 
-    def _free(self, content: Content, area: Area, state: State) -> bool:
+    def _free(self, content: PartContent, area: Area, state: PlacementState) -> bool:
         for place, kind, count in sorted(content.free, key=lambda one: self._rank(one[1], one[2], area)):
             if self._pods(place, kind, count, area, state) < count:
                 return False
         return True
 
-    def _choice(self, part: Part, path: Path, area: Area, state: State) -> State | None:
+    def _choice(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
         """The cheapest children first, until there are enough."""
         left = part.count
         children = sorted(part.children, key=lambda child: sum(self._size(child.part)))
@@ -181,26 +232,26 @@ class FirstFit:
                 state, left = found, left - 1
         return state if not left else None
 
-    def _child(self, part: Part, path: Path, area: Area, state: State) -> State | None:
+    def _child(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
         if part.within is not None:
             return self._in_a_domain(part, path, area, state)
-        found = self._content(part, path, area, State(state))
+        found = self._content(part, path, area, PlacementState(state))
         return None if found is None else found.kept()
 
-    def _in_a_domain(self, part: Part, path: Path, area: Area, state: State) -> State | None:
+    def _in_a_domain(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
         for domain in self._domains(part, area, state):
             self.budget.spend(1)
             # Where an equal part did not fit with fewer pods there, this one is not tried.
             key = (part.key, domain)
             if key in self._failed or not self._may_fit(part, domain):
                 continue
-            if (found := self._content(part, path, domain, State(state))) is not None:
+            if (found := self._content(part, path, domain, PlacementState(state))) is not None:
                 return found.kept()
             if not domain.single:
                 self._failed.add(key)
         return None
 
-    def _domains(self, part: Part, area: Area, state: State) -> Iterator[Area]:
+    def _domains(self, part: NeedPart, area: Area, state: PlacementState) -> Iterator[Area]:
         if part.within is None:
             yield area
             return
@@ -209,7 +260,7 @@ class FirstFit:
             for one in domain.areas:
                 yield from _ordinals(one, state) if one.single else (one,)
 
-    def _may_fit(self, part: Part, area: Area) -> bool:
+    def _may_fit(self, part: NeedPart, area: Area) -> bool:
         if part.vector is None:
             return True
         floors, totals = self.ground.floors_in(area), self.ground.totals_in(area)
@@ -217,10 +268,10 @@ class FirstFit:
             needed <= there for needed, there in zip(part.sums, totals, strict=True)
         )
 
-    def _item_size(self, item: Item) -> tuple[float, ...]:
+    def _item_size(self, item: DomainItem) -> tuple[float, ...]:
         return self._size(item.part)
 
-    def _size(self, part: Part) -> tuple[float, ...]:
+    def _size(self, part: NeedPart) -> tuple[float, ...]:
         totals = self.ground.totals_in(self.ground.whole)
         if part.vector is None:
             return (0.0,)
@@ -232,7 +283,7 @@ class FirstFit:
         largest = self.ground.largest(kind)
         return (-share, -largest) if self.order.scarce else (-largest, -share)
 
-    def _pods(self, path: Path, kind: int, count: int, area: Area, state: State) -> int:
+    def _pods(self, path: Path, kind: int, count: int, area: Area, state: PlacementState) -> int:
         """Place pods of a kind, first on nodes that have some already, and return how many were placed."""
         left = count
         shaped = {shape: [shape] for shape, _ in area.counts} if self._pooled else self.ground.shaped_in(area)
@@ -247,7 +298,7 @@ class FirstFit:
                         return count
         return count - left
 
-    def _in_class(self, path: Path, kind: int, count: int, index: int, area: Area, state: State) -> int:
+    def _in_class(self, path: Path, kind: int, count: int, index: int, area: Area, state: PlacementState) -> int:
         ground = self.ground
         shape = index if self._pooled else ground.shape_of[index]
         self.budget.spend(4)
@@ -309,7 +360,7 @@ class FirstFit:
                 fits = min(fits, have // wanted)
         return max(fits, 0)
 
-    def _cell_room(self, kind: int, shape: int, state: State) -> int:
+    def _cell_room(self, kind: int, shape: int, state: PlacementState) -> int:
         """How many more pods of a kind may be where the labels of a shape are shared."""
         ground = self.ground
         room = sum(ground.floors_in(ground.whole))
@@ -325,7 +376,7 @@ class FirstFit:
         return max(room, 0)
 
 
-def _ordinals(area: Area, state: State) -> Iterator[Area]:
+def _ordinals(area: Area, state: PlacementState) -> Iterator[Area]:
     """One node of a class for each way that its nodes are filled."""
     index = area.classes[0]
     starts = [one.start for one in state.bins_of(index) or ()] or [0]

@@ -1,34 +1,163 @@
-"""GangShapes: the gangs of a workload, or one that exists, as a scheduler will see them.
+"""The shapes of gangs: a gang as its workload states it, before a scheduler packs it, and one that exists.
 
 A PodCliqueSet has one shape for the gang that starts first, and one for each scaling group whose replicas above the
-minimum are gangs of their own. All its replicas are equal, so only the first is described. The work grows with the
-manifest and not with its numbers.
+minimum are gangs of their own. Its replicas are equal, so only the first is described: the work grows with the
+manifest and not with its numbers. The shape of a gang that exists comes from its PodGang and its stored pods, which no
+webhook changes any more. Only a fresh gang has one: schedulers count pods on nodes, and pods that ended, each in its
+own way.
+
+Source of what controllers write into pods: kubernetes-sigs/jobset v0.12, pkg/controllers/jobset_controller.go and
+pkg/webhooks/pod_mutating_webhook.go; kubernetes-sigs/lws v0.9, pkg/webhooks/pod_webhook.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from webhook.fit.controller_changes import NO_CHANGES, ControllerChanges, changes_of
-from webhook.fit.shape import GangShape, MemberShape, SubsetShape
+from webhook.fit.pod_needs import OF_ONE_POD
+from webhook.fit.verdict import Witness
 from webhook.model import grove
-from webhook.model.changes import value_at
+from webhook.model.admission_request import value_at
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
-from webhook.model.grove_generation import GroveGeneration, PodGangNames, generation_of
-from webhook.model.kueue.keys import ELASTIC_JOB
-from webhook.model.naming import LABEL_VALUE_LIMIT
-from webhook.model.reading import mapping, text
-from webhook.model.record import record_of
-from webhook.model.workloads.gang import OptedInGang, gangs_of, no_gang
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.place import NAME_LABELS
-from webhook.model.workloads.podcliqueset import Clique, GroupCliques, PodCliqueSet, Topology
-from webhook.model.workloads.shapes.workload import ShapedWorkload
-from webhook.model.workloads.trainjob import MadeJobSet
-from webhook.model.workloads.volcano_job import QUEUE, SCHEDULER, is_volcano_job, least_pods, minimum_of
-from webhook.model.workloads.workload import OptedInWorkload, Part
+from webhook.model.grove import GroveGeneration, PodGang, PodGangNames, generation_of
+from webhook.model.keys import LABEL_VALUE_LIMIT, Record
+from webhook.model.kueue import ELASTIC_JOB
+from webhook.model.place import NAME_LABELS
+from webhook.model.pod_template import Pod, PodTemplate
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.workload_record import record_of
+from webhook.workloads import jobset
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.leaderworkerset import SUBGROUP_EXCLUSIVE, LeaderWorkerSet
+from webhook.workloads.opted_in_gang import OptedInGang, gangs_of, no_gang
+from webhook.workloads.opted_in_workload import OptedInWorkload, Part
+from webhook.workloads.pod_clique_set import Clique, GroupCliques, PodCliqueSet, Topology
+from webhook.workloads.shaped_workload import ShapedWorkload
+from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.volcano_job import QUEUE, SCHEDULER, is_volcano_job, least_pods, minimum_of
+
+
+class MemberShape(NamedTuple):
+    """The pods that a gang has of one template. The gang starts with `minimum` of them; `pods` is their number.
+    `required` is the node label key of the domain that they must share, `required_at` the field that says so.
+
+    `role` is what people call the template: members with the same role have the same template. `part` is the name of
+    the member in the gang object, where that is another.
+    """
+
+    name: str
+    at: FieldPath
+    template: PodTemplate
+    minimum: int
+    pods: int
+    required: str | None = None
+    required_at: FieldPath | None = None
+    role: str = ""
+    part: str = ""
+    # Labels that its controllers are known to write into all of these pods.
+    written: Mapping[str, str] = {}
+
+    @property
+    def called(self) -> str:
+        """The name of its role."""
+        return self.role or self.name
+
+
+class SubsetShape(NamedTuple):
+    """Members of a gang that must share a domain, such as one replica of a scaling group."""
+
+    name: str
+    members: tuple[str, ...]
+    required: str
+    required_at: FieldPath
+
+
+class GangShape(NamedTuple):
+    """A gang. `required` is the node label key of the domain that all its pods must share. `stored` says whether the
+    templates are those of stored pods: no other webhook can change these.
+
+    `labels` and `annotations` are those that the scheduler reads of the gang (a PodGang or a workload), and `more` is
+    how many further gangs are equal to this one. `opted_in` is the gang in the form that backends take, for a workload
+    that is not Grove's.
+
+    `left_out` says in words what restricts the gang and is not in the shape: it is unknown, or there is too much of
+    it. *Never* holds without it; *fits* is not claimed.
+
+    `queue` is that of the group which the workload's own controller makes, if it does.
+
+    `refusals` are proofs that what holds its workload never lets it start, whatever the gang is. `assumptions` are
+    what they rely on, and `unjudged` says what is not known of that.
+    """
+
+    name: str
+    namespace: str
+    members: tuple[MemberShape, ...]
+    record: Record
+    subsets: tuple[SubsetShape, ...] = ()
+    required: str | None = None
+    required_at: FieldPath | None = None
+    labels: Mapping[str, Any] = {}
+    annotations: Mapping[str, Any] = {}
+    topology_name: str | None = None
+    stored: bool = False
+    more: int = 0
+    opted_in: OptedInGang | None = None
+    left_out: tuple[str, ...] = ()
+    queue: str | None = None
+    refusals: tuple[Witness, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> tuple[MemberShape, ...]:
+        """The members that the gang cannot start without."""
+        return tuple(member for member in self.members if member.minimum > 0)
+
+
+# JobSet's pods that are given nodes by a label tolerate the taint that keeps other pods off these nodes.
+_GIVEN_NODES = {"key": "alpha.jobset.sigs.k8s.io/no-schedule", "operator": "Exists", "effect": "NoSchedule"}
+_OF_JOB_SET = (jobset.EXCLUSIVE, jobset.NODE_SELECTOR)
+_EXCLUSIVE = "the exclusive topology, for which {} adds affinity or node labels to the pods"
+
+
+class ControllerChanges(NamedTuple):
+    """What a workload's controller adds to its pods: tolerations, and in words where else it restricts them to."""
+
+    tolerations: tuple[Manifest, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def made(self, template: PodTemplate) -> PodTemplate:
+        """Return a template with the tolerations. Raises `Malformed`."""
+        if not self.tolerations:
+            return template
+        own = sequence(template.spec.get("tolerations"))
+        return template.with_spec({**template.spec, "tolerations": [*own, *self.tolerations]})
+
+
+NO_CHANGES = ControllerChanges()
+
+
+def changes_of(workload: OptedInWorkload) -> ControllerChanges:
+    """Return what the controller of a workload changes. Raises `Malformed`."""
+    if isinstance(workload, LeaderWorkerSet) and workload.annotations.get(SUBGROUP_EXCLUSIVE):
+        return ControllerChanges(left_out=(_EXCLUSIVE.format("LeaderWorkerSet"),))
+    named = {key for annotations in _annotations(workload) for key in _OF_JOB_SET if key in annotations}
+    return ControllerChanges(
+        (_GIVEN_NODES,) if jobset.NODE_SELECTOR in named else (),
+        (_EXCLUSIVE.format("JobSet"),) if jobset.EXCLUSIVE in named else (),
+    )
+
+
+def _annotations(workload: OptedInWorkload) -> Iterator[Mapping[str, Any]]:
+    """Yield the annotations of a JobSet and of its Jobs, which their pods get together."""
+    if isinstance(workload, JobSet):
+        yield workload.annotations
+        for index in range(len(workload.parts)):
+            yield mapping(workload.job_metadata(index).get("annotations"))
+
 
 # The most replicas of scaling groups that a shape lists one by one, because each has a domain of its own. Of further
 # ones only the pods count.
@@ -356,3 +485,115 @@ def _patches_pods(patch: object) -> bool:
 
 def _items(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
+
+
+# Gates of those who change nothing else of a pod: Grove and Rollcall.
+_ADDS_NOTHING = (grove.GATE, "rollcall.dev/gang-sync")
+_TOLERATES_ALL = {"operator": "Exists"}
+# What decides which nodes have room for a pod.
+_OF_PODS = (
+    "affinity",
+    "hostNetwork",
+    "nodeName",
+    "nodeSelector",
+    "overhead",
+    "resourceClaims",
+    "resources",
+    "schedulerName",
+    "tolerations",
+    "topologySpreadConstraints",
+)
+_OF_CONTAINERS = ("resources", "ports", "restartPolicy")
+# KAI reads requests for GPUs from annotations whose keys begin with these.
+_OF_REQUESTS = ("gpu-fraction", "gpu-memory", "nvidia.com/mig-")
+
+
+def shape_of_gang(podgang: PodGang, pods: Mapping[str, Iterable[Pod]], record: Record) -> GangShape | None:
+    """Return the shape of a gang with these pods, by the name of their member. Return None if a pod is on a node, has
+    ended or is being deleted: the gang is not fresh. Raises `Malformed`.
+    """
+    known = {member: list(found) for member, found in pods.items()}
+    if not all(_is_fresh(pod) for found in known.values() for pod in found):
+        return None
+    templates = {name: [_ungated(pod.template) for pod in found] for name, found in known.items()}
+    return shape_of_templates(podgang, templates, record)
+
+
+def _ungated(template: PodTemplate) -> PodTemplate:
+    """Return a stored pod as its scheduler may see it: who removes a gate may add tolerations, as Kueue does."""
+    gates = sequence(template.spec.get("schedulingGates"))
+    if all(text(mapping(gate).get("name")) in _ADDS_NOTHING for gate in gates):
+        return template
+    return template.with_spec({**template.spec, "tolerations": [_TOLERATES_ALL]})
+
+
+def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate]], record: Record) -> GangShape:
+    """Return the shape of a fresh gang with these pods, by the name of their member. A member whose pods differ, or
+    that has none, is left out: the others must still fit.
+    """
+    members, left_out = [], []
+    for member in podgang.members:
+        found = pods.get(member.name, ())
+        if not found or any(kept(found[0]) != kept(other) for other in found[1:]):
+            if member.min_replicas > 0:
+                left_out.append(f"the pods of {member.name}, which {'differ' if found else 'are missing'}")
+            continue
+        template = found[0]
+        required = member.constraint.required
+        at = None if required is None else member.constraint.path / "required"
+        members.append(
+            MemberShape(
+                member.name,
+                template.spec_path,
+                template,
+                max(member.min_replicas, 0),
+                len(found),
+                required,
+                at,
+                part=member.name,
+            )
+        )
+    named = {member.name for member in members}
+    subsets = [
+        SubsetShape(one.name, inside, one.constraint.required, one.constraint.path / "required")
+        for one in podgang.group_configs
+        if one.constraint.required is not None and (inside := tuple(name for name in one.members if name in named))
+    ]
+    whole = podgang.constraint.required
+    return GangShape(
+        podgang.name,
+        podgang.namespace,
+        tuple(members),
+        record,
+        tuple(subsets),
+        whole,
+        None if whole is None else podgang.constraint.path / "required",
+        podgang.labels,
+        podgang.annotations,
+        podgang.topology_name,
+        stored=True,
+        opted_in=podgang if isinstance(podgang, OptedInGang) else None,
+        left_out=tuple(left_out),
+    )
+
+
+def kept(template: PodTemplate) -> str:
+    """Return what two pods must have in common to be equal for a scheduler."""
+    spec = template.spec
+    found: dict[str, Any] = {field: spec.get(field) for field in _OF_PODS if spec.get(field)}
+    for field in ("containers", "initContainers"):
+        found[field] = [
+            [mapping(one).get(of_container) for of_container in _OF_CONTAINERS] for one in sequence(spec.get(field))
+        ]
+    found["labels"] = {key: value for key, value in template.labels.items() if key not in OF_ONE_POD}
+    found["annotations"] = {key: value for key, value in template.annotations.items() if key.startswith(_OF_REQUESTS)}
+    return json.dumps(found, sort_keys=True, default=str)
+
+
+def _is_fresh(pod: Pod) -> bool:
+    metadata, status = mapping(pod.raw.get("metadata")), mapping(pod.raw.get("status"))
+    try:
+        phase, node = text(status.get("phase")), text(pod.template.spec.get("nodeName"))
+    except Malformed:
+        return False
+    return metadata.get("deletionTimestamp") is None and phase in {None, "Pending"} and not node

@@ -1,21 +1,88 @@
-"""Ground: a room prepared for the roles of a gang, so that conditions are sums of integers.
+"""The ground: a room prepared for the roles of a gang, so that conditions are sums of integers.
 
 Roles that nothing can tell apart are one *kind*. Classes of nodes that differ only in their names and domains are one
-*shape*. An *area* is a part of the nodes, as counts of shapes: the whole room, or one domain of a partition.
-
-All that is here depends on the nodes and on what the roles need, not on how many pods there are. It is kept with the
-room, so that a second gang of the same template finds it.
+*shape*. An *area* is a part of the nodes, as counts of shapes: the whole room, or one domain of a partition. A
+conflict says which kinds cannot share a node or a value of a label; it is symmetric, because the scheduler checks the
+anti-affinity of running pods too. The ground does not depend on how many pods there are. It is kept with the room, so
+that a second gang of the same template finds it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
-from webhook.fit.conflicts import conflicts_of
-from webhook.fit.packing import Role
-from webhook.fit.pods import DeviceNeed
-from webhook.fit.room import OWN_VALUE, NodeClass, Room
+from webhook.fit.packing import OWN_VALUE, NodeClass, PackingRole, Room
+from webhook.fit.pod_needs import DeviceNeed
+
+ALL_ADDRESSES = ("", "0.0.0.0")  # noqa: S104 - what a pod may state; nothing is opened
+
+
+class Conflicts(NamedTuple):
+    """By kind, as bit masks of kinds. `node`: kinds that share no node. `apart`: by label key, kinds that share no
+    value of it. `most`: by label key and kind, the most pods in each value.
+    """
+
+    node: tuple[int, ...]
+    apart: dict[str, tuple[int, ...]]
+    most: dict[str, tuple[int | None, ...]]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The label keys that conflicts are about."""
+        return tuple(sorted({*self.apart, *self.most}))
+
+
+def conflicts_of(roles: Sequence[PackingRole], kind_of: Mapping[str, int], values: Mapping[str, int]) -> Conflicts:
+    """Return the conflicts of roles. `kind_of` numbers them, and roles of one kind are equal. `values` is how many
+    values each label key may have: a spread constraint counts only if it wants more of them than there can be.
+    """
+    kinds = len(set(kind_of.values()))
+    apart: dict[str, list[int]] = {}
+    most: dict[str, list[int | None]] = {}
+    for one in roles:
+        kind = kind_of[one.name]
+        for rule in one.pods.apart:
+            rows = apart.setdefault(rule.key, [0] * kinds)
+            for name in rule.roles:
+                if (matched := kind_of.get(name)) is not None:
+                    rows[kind] |= 1 << matched
+                    rows[matched] |= 1 << kind
+        for limit in one.pods.spread:
+            if values.get(limit.key, 0) >= limit.min_domains:
+                continue
+            limits = most.setdefault(limit.key, [None] * kinds)
+            known = limits[kind]
+            limits[kind] = limit.most if known is None else min(known, limit.most)
+    return Conflicts(
+        _by_ports(roles, kind_of, kinds),
+        {key: tuple(rows) for key, rows in apart.items() if any(rows)},
+        {key: tuple(limits) for key, limits in most.items()},
+    )
+
+
+def _by_ports(roles: Sequence[PackingRole], kind_of: Mapping[str, int], kinds: int) -> tuple[int, ...]:
+    """Return, by kind, the kinds with which it has a host port in common. The work grows with the ports, not with the
+    pairs of them.
+    """
+    used: dict[tuple[int, str], dict[str, set[int]]] = {}
+    for role in roles:
+        for port in role.pods.ports:
+            addresses = used.setdefault((port.number, port.protocol), {})
+            addresses.setdefault(port.address, set()).add(kind_of[role.name])
+    found = [0] * kinds
+    for addresses in used.values():
+        masks = {address: sum(1 << kind for kind in own) for address, own in addresses.items()}
+        everywhere = reduce(or_, (mask for address, mask in masks.items() if address in ALL_ADDRESSES), 0)
+        every = reduce(or_, masks.values())
+        for address, own in addresses.items():
+            overlapping = every if address in ALL_ADDRESSES else masks[address] | everywhere
+            for kind in own:
+                found[kind] |= overlapping
+    return tuple(found)
+
 
 # Stands for a node group that grows without limit: more nodes than any gang has pods.
 UNLIMITED = 1 << 40
@@ -25,7 +92,7 @@ DEVICES = "devices of "
 _KEPT = 8
 
 
-class Shape(NamedTuple):
+class NodeShape(NamedTuple):
     """Equal nodes. `kinds` may use them (a bit mask). `cells`: for each key of a conflict, the value that these nodes
     share, `OWN_VALUE` if each has its own, None if they are not restricted.
     """
@@ -59,11 +126,11 @@ class Area:
 class Ground:
     """The shapes, the kinds, and how many pods of each kind an empty node of each shape takes (`floors`)."""
 
-    def __init__(self, roles: Sequence[Role], room: Room) -> None:
+    def __init__(self, roles: Sequence[PackingRole], room: Room) -> None:
         self.room = room
         self.kind_of = _kinds(roles, room)
         self.kinds = len(set(self.kind_of.values()))
-        first: dict[int, Role] = {}
+        first: dict[int, PackingRole] = {}
         for role in roles:
             first.setdefault(self.kind_of[role.name], role)
         self.roles = tuple(first[kind] for kind in range(self.kinds))
@@ -177,8 +244,8 @@ class Ground:
             free = min(free, uncapped + sum(min(cap, pods) for pods in cells.values()))
         return free
 
-    def _shapes(self) -> tuple[list[Shape], list[int]]:
-        shapes: dict[Shape, int] = {}
+    def _shapes(self) -> tuple[list[NodeShape], list[int]]:
+        shapes: dict[NodeShape, int] = {}
         masks: dict[frozenset[str], int] = {}
         capacities: dict[tuple[int, int], tuple[int, ...]] = {}
         shared = _shared_values(self.keys, self.room)
@@ -198,7 +265,7 @@ class Ground:
             if (capacity := capacities.get(seen)) is None:
                 capacity = capacities[seen] = tuple(_capacity(one, name) for name in self.resources)
             cells = tuple(_cell(one, key, shared[key]) for key in self.keys)
-            known[alike] = shapes.setdefault(Shape(capacity, self._spreadable(mask, one), cells), len(shapes))
+            known[alike] = shapes.setdefault(NodeShape(capacity, self._spreadable(mask, one), cells), len(shapes))
             found.append(known[alike])
         return list(shapes), found
 
@@ -225,7 +292,7 @@ class Ground:
             found.append(both)
         return [conflicts for conflicts, _ in found], [floors for _, floors in found]
 
-    def _on_one_node(self, shape: Shape) -> tuple[int, ...]:
+    def _on_one_node(self, shape: NodeShape) -> tuple[int, ...]:
         """By kind, the kinds that cannot be on a node of the shape beside it: by ports, or as the node has a value of
         the key, which then only its own pods and those of its neighbours share.
         """
@@ -235,10 +302,10 @@ class Ground:
                 rows = [mine | more for mine, more in zip(rows, self.conflicts.apart[key], strict=True)]
         return tuple(rows)
 
-    def _floors_on(self, shape: Shape, conflicts: tuple[int, ...]) -> tuple[int, ...]:
+    def _floors_on(self, shape: NodeShape, conflicts: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(self._floor_on(shape, conflicts, kind) for kind in range(self.kinds))
 
-    def _floor_on(self, shape: Shape, conflicts: tuple[int, ...], kind: int) -> int:
+    def _floor_on(self, shape: NodeShape, conflicts: tuple[int, ...], kind: int) -> int:
         if not shape.kinds >> kind & 1:
             return 0
         floor = UNLIMITED
@@ -255,7 +322,7 @@ class Ground:
         return max(floor, 0)
 
 
-def ground_of(roles: Sequence[Role], room: Room) -> Ground:
+def ground_of(roles: Sequence[PackingRole], room: Room) -> Ground:
     """Return the ground of roles in a room, worked out once for equal roles."""
     key = tuple((role.name, _signature(role)) for role in roles)
     kept: dict[Any, Ground] = room.memo
@@ -266,7 +333,7 @@ def ground_of(roles: Sequence[Role], room: Room) -> Ground:
     return ground
 
 
-def _signature(role: Role) -> tuple[Any, ...]:
+def _signature(role: PackingRole) -> tuple[Any, ...]:
     pods = role.pods
     devices = tuple(need[:2] + need[3:] for need in pods.devices)
     shared = tuple((one.claim, tuple(need[:2] + need[3:] for need in one.devices)) for one in pods.shared_devices)
@@ -275,7 +342,7 @@ def _signature(role: Role) -> tuple[Any, ...]:
     return tuple(sorted(pods.request.items())), devices, shared, pods.ports, apart, spread
 
 
-def _needed(role: Role) -> dict[str, int]:
+def _needed(role: PackingRole) -> dict[str, int]:
     """What a pod needs, its devices as resources: of each driver, and of all drivers together."""
     return {**role.pods.request, **_devices(role.pods.devices)}
 
@@ -296,7 +363,7 @@ def _capacity(node: NodeClass, resource: str) -> int:
     return max(node.capacity.get(resource, 0), 0)
 
 
-def _kinds(roles: Sequence[Role], room: Room) -> Mapping[str, int]:
+def _kinds(roles: Sequence[PackingRole], room: Room) -> Mapping[str, int]:
     """Number the roles. Two are one kind if they have equal needs, may use the same nodes and conflict with none."""
     admitted = {one.roles for one in room.classes}
     named = {name for role in roles for rule in role.pods.apart for name in rule.roles}
@@ -311,7 +378,7 @@ def _kinds(roles: Sequence[Role], room: Room) -> Mapping[str, int]:
     return found
 
 
-def _label_values(roles: Sequence[Role], room: Room) -> dict[str, int]:
+def _label_values(roles: Sequence[PackingRole], room: Room) -> dict[str, int]:
     """How many values the label of each spread constraint may have."""
     found: dict[str, int] = {}
     for key in {limit.key for role in roles for limit in role.pods.spread}:

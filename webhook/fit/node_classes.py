@@ -1,27 +1,524 @@
-"""The room that nodes give to a packed gang: the nodes by class, with what each class can give to pods of which roles.
+"""The nodes of a cluster as one gang sees them: by class, with what each class can give to pods of which roles.
 
-Nothing is subtracted: pods end, and what DaemonSets and the system take only makes less of it. A node that is cordoned,
-not ready or tainted for a while counts as usable.
+Nothing is subtracted: pods end, and what DaemonSets and the system take only makes less of it. A node that is
+cordoned, not ready or tainted for a while counts as usable. What is known of a group of nodes is kept until one of
+them changes in a way that the gang can see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from webhook.fit.asked import Asked, Same, asked_by
-from webhook.fit.capacity import GPU_MEMORY_LABEL, GPUS_BY_CLAIMS, KAI_GPUS, capacity_of, template_amounts
-from webhook.fit.devices import ALL_DRIVERS
-from webhook.fit.growth import growth_of, startup_taints
-from webhook.fit.node_view import Around, NodeView
-from webhook.fit.packing import Packing
-from webhook.fit.reading import PodReading
-from webhook.fit.requests import is_gpu_name
-from webhook.fit.room import OWN_VALUE, NodeClass, Room
-from webhook.fit.settings import FitSettings, NodeTemplate
-from webhook.model.devices import DEVICE_CLASSES, RESOURCE_SLICES
+from webhook.fit.packing import (
+    OWN_VALUE,
+    FitSettings,
+    GroupNeed,
+    Need,
+    NodeClass,
+    NodeTemplate,
+    Packing,
+    PackingRole,
+    Partition,
+    PodReading,
+    Room,
+    growth_of,
+    startup_taints,
+)
+from webhook.fit.pod_needs import Eligibility
+from webhook.fit.resource_requests import ALL_DRIVERS, GPU_MEMORY, GPU_PARTS, GPUS, SLOTS, is_gpu_name
+from webhook.model.bounds import Row
 from webhook.model.facts import ClusterFacts
-from webhook.model.node import is_device
-from webhook.model.nodes import Nodes
+from webhook.model.nodes import LIMITLESS, NodeGroup, NodeNames, Nodes, Taint, amount_of, is_device
+from webhook.model.quantity import int64
+from webhook.model.reading import Malformed
+from webhook.model.resources import DEVICE_CLASSES, RESOURCE_SLICES
+
+# The label by which KAI knows the memory of the GPUs of a node, in MiB, or in bytes if it is this much.
+GPU_MEMORY_LABEL = "nvidia.com/gpu.memory"
+_TEBIBYTE_IN_MIB, _BYTES_IN_MIB = 2**20, 2**20
+# Stands for the devices of ResourceSlices, which KAI adds to the GPUs of device plugins.
+GPUS_BY_CLAIMS = "claims/gpu"
+KAI_GPUS = frozenset({GPUS, GPU_PARTS, GPU_MEMORY})
+# The allocatable of a node group that is not there yet is an estimate. This much more is allowed for, in percent.
+_ESTIMATED = frozenset({"cpu", "memory", "ephemeral-storage"})
+_MARGIN = 5
+# What a node group in the configuration need not state.
+_UNSTATED = ("ephemeral-storage", SLOTS)
+
+
+def capacity_of(
+    resources: Iterable[str],
+    highest: Mapping[str, int],
+    oversubscribed: Row[int] | None,
+    gpu_memory: str | None,
+    reading: PodReading,
+) -> dict[str, int]:
+    """Return what a node can give of these resources. `gpu_memory` is the value of its label."""
+    found = {resource: highest.get(resource, 0) for resource in resources}
+    if reading.oversubscribes and oversubscribed is not None:
+        for resource, amount in oversubscribed.items():
+            if resource in found:
+                found[resource] += amount
+    if reading.requests.kai_gpus and not KAI_GPUS.isdisjoint(found):
+        gpus = sum(amount for resource, amount in highest.items() if is_gpu_name(resource))
+        pooled = {GPUS: gpus, GPU_PARTS: 1000 * gpus, GPU_MEMORY: gpus * memory_of_gpu(gpu_memory)}
+        found |= {resource: amount for resource, amount in pooled.items() if resource in found}
+    return found
+
+
+def memory_of_gpu(label: str | None) -> int:
+    """Return the MiB that a GPU of a node has at most; 0 without a label, as KAI then places no such pod there."""
+    found = int64(label or "0") or 0
+    return found if found < _TEBIBYTE_IN_MIB else math.ceil(found / _BYTES_IN_MIB)
+
+
+def template_amounts(template: NodeTemplate) -> dict[str, int]:
+    """Return the allocatable of a node group of the configuration, rounded up. What it does not state of storage and
+    pod slots has no limit.
+    """
+    found = dict.fromkeys(_UNSTATED, LIMITLESS)
+    for resource, said in template.allocatable.items():
+        try:
+            amount = amount_of(resource, said)
+        except Malformed:
+            amount = LIMITLESS
+        found[resource] = -(-amount * (100 + _MARGIN) // 100) if resource in _ESTIMATED else amount
+    return found
+
+
+class Same:
+    """A value that is equal only to itself. It stays alive as long as the key that it is a part of."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class NodeTraits(NamedTuple):
+    """`read` are the label keys of the roles' eligibility. `shown` are those of partitions, anti-affinity and spread:
+    their values are part of a class. `members` are the partitions whose domains name their nodes.
+    """
+
+    roles: tuple[tuple[str, Eligibility], ...]
+    resources: tuple[str, ...]
+    read: tuple[str, ...]
+    shown: tuple[str, ...]
+    members: tuple[Same, ...]
+    with_devices: bool
+    # Whether the domains of all nodes count, also of those that no role may use: a spread constraint counts them.
+    every_domain: bool
+
+    @property
+    def compared(self) -> frozenset[str]:
+        """The label keys whose values are compared as numbers."""
+        return frozenset(
+            one.key
+            for _, eligibility in self.roles
+            for term in eligibility.terms or ()
+            for one in term
+            if one.operator in {"Gt", "Lt"}
+        )
+
+    @property
+    def named_nodes(self) -> frozenset[str]:
+        """The names of nodes that a role reads."""
+        found: set[str] = set()
+        for _, eligibility in self.roles:
+            if eligibility.node_name is not None:
+                found.add(eligibility.node_name)
+            for term in eligibility.terms or ():
+                found.update(value for one in term if one.field for value in one.values)
+        return frozenset(found)
+
+    def named_values(self, key: str) -> frozenset[str]:
+        """The values of a label that a role names."""
+        found: set[str] = set()
+        for _, eligibility in self.roles:
+            found.update(value for named, value in eligibility.selector if named == key)
+            for term in eligibility.terms or ():
+                found.update(value for one in term if one.key == key and not one.field for value in one.values)
+        return frozenset(found)
+
+
+def traits_of(packing: Packing) -> NodeTraits:
+    """Return what all sets of a packing ask of nodes."""
+    roles: dict[tuple[str, Eligibility], PackingRole] = {}
+    partitions: dict[int, Partition] = {}
+    for need in _needs(packing.sets):
+        if need.within is not None:
+            partitions[id(need.within)] = need.within
+        if not isinstance(need, GroupNeed):
+            roles[need.role.name, need.role.pods.eligibility] = need.role
+    shown: set[str] = set()
+    for partition in partitions.values():
+        shown.update(partition.keys, partition.wanted)
+    resources: dict[str, None] = {}
+    for role in roles.values():
+        shown.update(one.key for one in role.pods.apart)
+        shown.update(one.key for one in role.pods.spread)
+        resources |= dict.fromkeys(role.pods.request)
+    read = {key for _, eligibility in roles for key in eligibility.keys}
+    objects: dict[int, Mapping[str, frozenset[str]]] = {
+        id(one.members): one.members for one in partitions.values() if one.members is not None
+    }
+    return NodeTraits(
+        tuple(roles),
+        tuple(sorted(resources)),
+        tuple(sorted(read)),
+        tuple(sorted(shown)),
+        tuple(map(Same, objects.values())),
+        any(role.pods.devices or role.pods.shared_devices for role in roles.values()),
+        any(role.pods.spread for role in roles.values()),
+    )
+
+
+def _needs(sets: tuple[Need, ...]) -> Iterator[Need]:
+    """Yield every need of a packing. Equal parts of it that are one object are read once."""
+    waiting, seen = list(sets), set[int]()
+    while waiting:
+        need = waiting.pop()
+        if id(need) not in seen:
+            seen.add(id(need))
+            yield need
+            if isinstance(need, GroupNeed):
+                waiting.extend(need.needs)
+
+
+# A gang whose roles differ more is not judged by nodes: the work is bounded. Each requirement of a role is one check on
+# each kind of nodes.
+_MOST_CHECKS = 30_000
+# A label with more values, each on one node alone, does not divide nodes into classes.
+_FEW_VALUES = 32
+# What is known of so many more parts of groups than there are now is forgotten.
+_SPARE = 64
+_NO_DEVICES: Mapping[str, int] = {}
+
+
+class _TooManyChecksError(Exception):
+    """The roles of a gang, and the nodes, differ too much."""
+
+
+class Around(NamedTuple):
+    """What else a room depends on. `by_class` are extended resources that a DeviceClass stands for, and of which
+    therefore every node may have some. `gpus_unknown`: ResourceSlices may have GPUs that are not known.
+    """
+
+    reading: PodReading
+    settings: Same
+    grows: bool
+    startup_taints: frozenset[Taint]
+    by_class: frozenset[str]
+    gpus_unknown: bool
+    devices: Same | None
+
+    def devices_of(self, name: str) -> Mapping[str, int]:
+        """Return the devices of a node by driver."""
+        known: Mapping[str, Mapping[str, int]] = {} if self.devices is None else self.devices.value
+        return known.get(name) or {}
+
+
+class NodeView:
+    """The classes of the nodes for one question about them. It is kept with the nodes."""
+
+    def __init__(self, asked: NodeTraits, around: Around) -> None:
+        self._asked = asked
+        self._around = around
+        by_memory = (GPU_MEMORY_LABEL,) if GPU_MEMORY in asked.resources else ()
+        self._read = frozenset((*asked.read, *by_memory))
+        self._wanted = tuple(dict.fromkeys((*asked.read, *asked.shown, *by_memory)))
+        # Of the memory of GPUs each node needs its own value.
+        self._compared = asked.compared
+        self._by_memory = frozenset(by_memory)
+        self._named_nodes = asked.named_nodes
+        self._domains = _domains_of(asked)
+        self._by_eligibility: dict[Eligibility, set[str]] = {}
+        for name, eligibility in asked.roles:
+            self._by_eligibility.setdefault(eligibility, set()).add(name)
+        self._checks = sum(one.size for one in self._by_eligibility)
+        # At which change of the groups the classes were made.
+        self._changed: tuple[int, int] | None = None
+        self._classes: tuple[NodeClass, ...] | None = None
+        # The devices of which some node states none: its device plugin may have stopped before it was ever seen.
+        self.stopped: frozenset[str] = frozenset()
+        self._forget((), ())
+
+    def _forget(self, keys: tuple[str, ...], own: tuple[str, ...]) -> None:
+        """Begin again, with nodes grouped by the values of `keys`. Where each node has its own value, as for the keys
+        `own`, a group tells only that there is one.
+        """
+        self._keys, self._own = keys, own
+        self._named = {key: values for key in own if (values := self._asked.named_values(key))}
+        self._alone = bool(self._named or self._named_nodes or self._domains or self._around.devices)
+        places = {key: place for place, key in enumerate((*keys, *own))}
+        # Among the values of a group, those that roles and capacities depend on, and those that a class shows.
+        self._deciding = _picked([place for key, place in places.items() if key in self._read])
+        shown = [key for key in self._asked.shown if key in places]
+        self._shown, self._showing = tuple(shown), _picked([places[key] for key in shown])
+        self._roles: dict[tuple[Any, ...], frozenset[str]] = {}
+        self._kinds = _Kinds()
+        self._groups: dict[int, _Group] = {}
+        self._numbers: dict[_Class, int] = {}
+        self._made: dict[int, tuple[list[tuple[str, ...]], NodeClass]] = {}
+        self._labels: dict[tuple[str | None, ...], Mapping[str, str]] = {}
+
+    @property
+    def weight(self) -> int:
+        """How many classes or groups are kept."""
+        return max(len(self._made), len(self._groups))
+
+    def classes(self, nodes: Nodes) -> tuple[NodeClass, ...] | None:
+        """Return the classes, in the order of their first nodes; None if that takes too much work. If nothing changed
+        that the gang sees, it is the same object as before.
+        """
+        keys, own = self._split(nodes)
+        if not self._compared.isdisjoint(own):
+            # A number that each node has its own of makes each node a kind of its own.
+            return None
+        if (keys, own) != (self._keys, self._own):
+            self._forget(keys, own)
+            self._changed = None
+        groups = nodes.groups(keys, own)
+        # Labels of single nodes may change without their group.
+        changed = (groups.changed, nodes.revision if self._named else 0)
+        if changed != self._changed:
+            kept = bool(self._groups)
+            found = self._parts(groups, nodes)
+            if found is None and kept:
+                # Much of it may be of nodes that are gone.
+                self._forget(keys, own)
+                found = self._parts(groups, nodes)
+            self._classes = None if found is None else self._classes_of(found)
+            self._changed = changed
+        return self._classes
+
+    def _split(self, nodes: Nodes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the label keys of the question that nodes have: those to group by, and those of own values."""
+        keys = [key for key in self._wanted if nodes.has_key(key)]
+        own = tuple(key for key in keys if key not in self._by_memory and _is_own(nodes, key))
+        return tuple(key for key in keys if key not in own), own
+
+    def _parts(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]] | None:
+        """Return the names of the nodes of each class, by its number; None if that takes too much work."""
+        try:
+            return self._numbered(groups, nodes)
+        except _TooManyChecksError:
+            return None
+
+    def _numbered(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]]:
+        self._kinds.begin()
+        before, self._groups = self._groups, {}
+        found: dict[int, list[tuple[str, ...]]] = {}
+        stopped: set[str] = set()
+        by_label = bool(self._named)
+        for group, names in groups.items():
+            ordered = names.ordered()
+            known = before.get(id(names))
+            if known is None or known.ordered is not ordered or (by_label and known.touched != names.touched):
+                known = self._group(group, names, nodes)
+            self._groups[id(names)] = known
+            for number, some in known.parts:
+                found.setdefault(number, []).append(some)
+            if known.stopped:
+                stopped |= known.stopped
+        self.stopped = frozenset(stopped)
+        return found
+
+    def _group(self, group: NodeGroup, names: NodeNames, nodes: Nodes) -> _Group:
+        ordered = names.ordered()
+        if self._alone:
+            seen = self._seen_in(ordered, nodes)
+            parts = tuple([(self._number(group, one), tuple(some)) for one, some in seen.items()])
+        else:
+            parts = ((self._number(group, _NOTHING_SEEN), ordered),)
+        return _Group(names, ordered, names.touched, parts, self._kinds.stopped(group))
+
+    def _classes_of(self, parts: Mapping[int, list[tuple[str, ...]]]) -> tuple[NodeClass, ...]:
+        before, self._made = self._made, {}
+        numbered = list(self._numbers)
+        for number, names in parts.items():
+            made = before.get(number)
+            if made is None or made[0] != names:
+                made = (names, self._class_of(numbered[number], names))
+            self._made[number] = made
+        classes = tuple(sorted([one for _, one in self._made.values()], key=lambda one: one.nodes[0]))
+        # A group may have many parts, such as the members of a hundred racks.
+        if max(len(self._numbers), len(self._roles)) > 2 * sum(map(len, parts.values())) + _SPARE:
+            self._forget(self._keys, self._own)
+        return classes
+
+    def _class_of(self, one: _Class, names: list[tuple[str, ...]]) -> NodeClass:
+        every = names[0] if len(names) == 1 else tuple(sorted([name for some in names for name in some]))
+        capacity, roles = self._kinds.kinds[one.kind]
+        labels = self._labels.get(one.shown)
+        if labels is None:
+            shown = zip(self._shown, one.shown, strict=False)
+            labels = self._labels[one.shown] = {key: value for key, value in shown if value is not None}
+        return NodeClass(capacity, labels, len(every), roles, every, dict(one.devices) if one.devices else _NO_DEVICES)
+
+    def _seen_in(self, names: tuple[str, ...], nodes: Nodes) -> Mapping[_Seen, list[str]]:
+        """Return the nodes of a group by what the gang sees of single nodes."""
+        found: dict[_Seen, list[str]] = {}
+        for name in names:
+            labels = nodes[name].labels
+            own = tuple((key, value) for key, values in self._named.items() if (value := labels.get(key)) in values)
+            devices = tuple(sorted(self._around.devices_of(name).items()))
+            known = name if name in self._named_nodes else ""
+            found.setdefault(_Seen(known, own, self._domains.get(name, ()), devices), []).append(name)
+        return found
+
+    def _number(self, group: NodeGroup, seen: _Seen) -> int:
+        """Return the number of the class of such nodes."""
+        deciding = self._deciding(group.values)
+        key = (id(group.highest), id(group.oversubscribed), group.taints, deciding, seen)
+        kind = self._kinds.by_identity.get(key)
+        if kind is None:
+            kind = self._kinds.by_identity[key] = self._kind(group, seen)
+        told = self._kinds.kinds[kind][1] or self._asked.every_domain
+        found = _Class(
+            kind,
+            self._showing(group.values) if told else (),
+            seen.domains,
+            seen.devices if self._asked.with_devices else (),
+        )
+        return self._numbers.setdefault(found, len(self._numbers))
+
+    def _kind(self, group: NodeGroup, seen: _Seen) -> int:
+        """Return the number of what such nodes can give and to which roles."""
+        labels = self._labels_of(group)
+        claims = dict(seen.devices).get("", 0)
+        reading = self._around.reading
+        highest = {**group.highest, **({GPUS_BY_CLAIMS: claims} if reading.gpus_by_claims else {})}
+        memory = labels.get(GPU_MEMORY_LABEL)
+        capacity = capacity_of(self._asked.resources, highest, group.oversubscribed, memory, reading)
+        return self._kinds.number(capacity, self._roles_on(group, seen, labels))
+
+    def _labels_of(self, group: NodeGroup) -> dict[str, str]:
+        keys = (*self._keys, *self._own)
+        return {key: value for key, value in zip(keys, group.values, strict=True) if value is not None}
+
+    def _roles_on(self, group: NodeGroup, seen: _Seen, labels: Mapping[str, str]) -> frozenset[str]:
+        """Return the roles that may use such nodes."""
+        key = (group.taints, self._deciding(group.values), seen.name, seen.labels)
+        found = self._roles.get(key)
+        if found is None:
+            if len(self._roles) * self._checks > _MOST_CHECKS:
+                raise _TooManyChecksError
+            taints = [taint for taint in group.taints if taint not in self._around.startup_taints]
+            found = self._roles[key] = frozenset(
+                role
+                for eligibility, roles in self._by_eligibility.items()
+                if eligibility.admits(seen.name, {**labels, **dict(seen.labels)}, taints)
+                for role in roles
+            )
+        return found
+
+
+class _Kinds:
+    """What nodes can give and to which roles: most classes share it, and then it is one object. `by_identity` has its
+    number by the identity of what groups have, as long as these groups are there.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: list[tuple[Mapping[str, int], frozenset[str]]] = []
+        self.by_identity: dict[tuple[Any, ...], int] = {}
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._capacities: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}
+        self._stopped: dict[int, frozenset[str]] = {}
+
+    def begin(self) -> None:
+        """Forget what is known by the identity of what groups have: some may be gone."""
+        self.by_identity.clear()
+        self._stopped.clear()
+
+    def number(self, capacity: Mapping[str, int], roles: frozenset[str]) -> int:
+        """Return the number of a capacity with its roles."""
+        # In the order of the resources that are asked for, always.
+        amounts = tuple(capacity.items())
+        number = self._numbers.setdefault((amounts, roles), len(self.kinds))
+        if number == len(self.kinds):
+            self.kinds.append((self._capacities.setdefault(amounts, capacity), roles))
+        return number
+
+    def stopped(self, group: NodeGroup) -> frozenset[str]:
+        """Return the resources of which such nodes state none."""
+        found = self._stopped.get(id(group.highest))
+        if found is None:
+            found = frozenset(resource for resource, amount in group.highest.items() if not amount)
+            self._stopped[id(group.highest)] = found
+        return found
+
+
+class _Group(NamedTuple):
+    """What is known of a group: its names as they were, its parts with the numbers of their classes. `names` is kept,
+    so that no other group gets its identity.
+    """
+
+    names: NodeNames
+    ordered: tuple[str, ...]
+    touched: int
+    parts: tuple[tuple[int, tuple[str, ...]], ...]
+    stopped: frozenset[str]
+
+
+class _Seen(NamedTuple):
+    """What a gang sees of a node alone: its name and labels of its own, if a role names them; the objects that have it
+    as a member; its devices.
+    """
+
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    domains: tuple[tuple[int, str], ...]
+    devices: tuple[tuple[str, int], ...]
+
+
+_NOTHING_SEEN = _Seen("", (), (), ())
+
+
+class _Class(NamedTuple):
+    """What makes a class: the number of its kind, the values of the labels that it shows, its domains and devices."""
+
+    kind: int
+    shown: tuple[str | None, ...]
+    domains: tuple[tuple[int, str], ...]
+    devices: tuple[tuple[str, int], ...]
+
+
+def _picked(places: list[int]) -> Callable[[tuple[str | None, ...]], tuple[str | None, ...]]:
+    """Return what takes the values at these places."""
+    if not places:
+        return lambda _: ()
+    if len(places) == 1:
+        only = slice(places[0], places[0] + 1)
+        return lambda values: values[only]
+    return itemgetter(*places)
+
+
+def _is_own(nodes: Nodes, key: str) -> bool:
+    """Whether a label divides the nodes into so many that each is better taken as one of its kind."""
+    values = nodes.values_of(key)
+    return len(values) > _FEW_VALUES and nodes.is_unique(key)
+
+
+def _domains_of(asked: NodeTraits) -> dict[str, tuple[tuple[int, str], ...]]:
+    """Return the domains of each node, for partitions whose domains name their nodes."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for index, members in enumerate(asked.members):
+        domains: Mapping[str, frozenset[str]] = members.value
+        for domain, names in domains.items():
+            for name in names:
+                found.setdefault(name, []).append((index, domain))
+    return {name: tuple(sorted(domains)) for name, domains in found.items()}
+
 
 # A gang that names more label keys of nodes is not judged by nodes: the work is bounded.
 _MOST_KEYS = 24
@@ -52,7 +549,7 @@ def room_of(
     unknown = _why_unknown(nodes, facts, settings)
     if unknown is not None:
         return Room((), unknown=unknown)
-    asked = asked_by(packing)
+    asked = traits_of(packing)
     if len({*asked.read, *asked.shown}) > _MOST_KEYS:
         return Room((), unknown="the gang names too many labels of nodes")
     with_devices = devices if asked.with_devices or reading.gpus_by_claims else None
@@ -77,7 +574,7 @@ def _why_unknown(nodes: Nodes, facts: ClusterFacts, settings: FitSettings) -> st
     return nodes.problem
 
 
-def _named_by_class(asked: Asked, facts: ClusterFacts, reading: PodReading) -> Iterator[str]:
+def _named_by_class(asked: NodeTraits, facts: ClusterFacts, reading: PodReading) -> Iterator[str]:
     """Yield the requested resources that a DeviceClass stands for, or may stand for where DeviceClasses are not read.
     Files without a list of served kinds are taken to have none.
     """
@@ -92,7 +589,7 @@ def _named_by_class(asked: Asked, facts: ClusterFacts, reading: PodReading) -> I
         yield from (resource for resource in wanted if resource in named)
 
 
-def _claims_unknown(asked: Asked, facts: ClusterFacts, reading: PodReading, devices: object) -> bool:
+def _claims_unknown(asked: NodeTraits, facts: ClusterFacts, reading: PodReading, devices: object) -> bool:
     """Whether the GPUs of ResourceSlices count and are not known."""
     return (
         reading.gpus_by_claims
@@ -105,7 +602,7 @@ def _claims_unknown(asked: Asked, facts: ClusterFacts, reading: PodReading, devi
 class _KeptRoom:
     """The room of one question. It stays the same object while a gang cannot see that a node changed."""
 
-    def __init__(self, asked: Asked, around: Around) -> None:
+    def __init__(self, asked: NodeTraits, around: Around) -> None:
         settings: FitSettings = around.settings.value
         self._view = NodeView(asked, around)
         self._asked = asked
@@ -139,7 +636,7 @@ class _KeptRoom:
         return Room(classes, self._around.grows, unsure=frozenset(unsure))
 
 
-def _of_template(template: NodeTemplate, asked: Asked, around: Around) -> NodeClass:
+def _of_template(template: NodeTemplate, asked: NodeTraits, around: Around) -> NodeClass:
     """Return the class of the nodes that a node group of the configuration may get."""
     # It has no ResourceSlice yet, and the configuration does not tell its devices.
     devices = around.devices_of(_NO_NODE)
@@ -158,7 +655,7 @@ def _of_template(template: NodeTemplate, asked: Asked, around: Around) -> NodeCl
 
 
 def _unsure(
-    classes: Iterable[NodeClass], stopped: frozenset[str], nodes: Nodes, asked: Asked, around: Around
+    classes: Iterable[NodeClass], stopped: frozenset[str], nodes: Nodes, asked: NodeTraits, around: Around
 ) -> Iterator[str]:
     """Yield the requested resources of which nodes may have more than is known. `stopped` are those of which some node
     states none.

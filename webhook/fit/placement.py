@@ -1,18 +1,26 @@
-"""Placement: pods on nodes, and whether a placement holds. `holds` shares no code with what constructs placements.
+"""A placement of pods on nodes, and whether it holds. `holds` shares no code with what constructs placements.
 
-A gang *fits* only with a placement that `holds` has checked, one pod rule after the other, on the room as it was given.
+A gang *fits* only with a placement that `holds` has checked, one pod rule after the other, on the room as it was
+given. A placement may rely on tolerations that something adds at admission, and a refusal may be due to taints that
+keep pods off every node: both are named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from webhook.fit.packing import GroupNeed, Need, Partition, PodsNeed, Role
-from webhook.fit.parts import Path, need_at
-from webhook.fit.room import OWN_VALUE, NodeClass, Room
-from webhook.fit.verdict import Placed
+from webhook.fit.domains import Path, need_at, roles_of
+from webhook.fit.gang_shapes import GangShape
+from webhook.fit.packing import OWN_VALUE, GroupNeed, Need, NodeClass, Packing, PackingRole, Partition, PodsNeed, Room
+from webhook.fit.pod_needs import EVERYTHING, Eligibility, is_transient
+from webhook.fit.verdict import FitVerdict, PlacedPods
+from webhook.model.facts import ClusterFacts
+from webhook.model.nodes import Taint
+from webhook.model.pod_template import PodTemplate
+from webhook.model.reading import text
 
 
 class Spot(NamedTuple):
@@ -30,10 +38,10 @@ def holds(spots: Sequence[Spot], need: Need, room: Room) -> bool:
     return _exists(spots, room) and _complete(need, (), _counts(spots)) and _kept(spots, need, room)
 
 
-def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[Placed, ...]:
+def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[PlacedPods, ...]:
     """Return the placement by node, with the domain that the pods of a need share."""
     spots = tuple(spots)
-    found: list[Placed] = []
+    found: list[PlacedPods] = []
     roles = {path: (_role(need, path).name, _domain_path(need, path)) for path in {spot.path for spot in spots}}
     together: dict[Path, list[Spot]] = {}
     for spot in spots:
@@ -44,7 +52,7 @@ def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[Placed, ...]:
         role, above = roles[spot.path]
         domain = None if above is None else domains[above]
         node = room.classes[spot.node_class]
-        found += [Placed(role, domain, name, spot.pods) for name in _node_names(node, spot)]
+        found += [PlacedPods(role, domain, name, spot.pods) for name in _node_names(node, spot)]
     return tuple(found)
 
 
@@ -92,10 +100,10 @@ def _kept(spots: Sequence[Spot], need: Need, room: Room) -> bool:
 
 
 # A class, how many of its nodes, and the pods by role that each of them has.
-_Nodes = tuple[int, int, Sequence[tuple[Role, int]]]
+_Nodes = tuple[int, int, Sequence[tuple[PackingRole, int]]]
 
 
-def _nodes(spots: Sequence[Spot], roles: Mapping[Path, Role]) -> Iterator[_Nodes]:
+def _nodes(spots: Sequence[Spot], roles: Mapping[Path, PackingRole]) -> Iterator[_Nodes]:
     """The nodes that have pods, equal neighbours together."""
     of_class: dict[int, list[Spot]] = {}
     for spot in spots:
@@ -108,7 +116,7 @@ def _nodes(spots: Sequence[Spot], roles: Mapping[Path, Role]) -> Iterator[_Nodes
         open_spots: list[Spot] = []
         for first, after in pairwise(edges):
             open_spots = [spot for spot in open_spots if spot.start + spot.number > first] + starting.get(first, [])
-            pods: dict[str, tuple[Role, int]] = {}
+            pods: dict[str, tuple[PackingRole, int]] = {}
             for spot in open_spots:
                 role = roles[spot.path]
                 pods[role.name] = (role, pods.get(role.name, (role, 0))[1] + spot.pods)
@@ -116,7 +124,7 @@ def _nodes(spots: Sequence[Spot], roles: Mapping[Path, Role]) -> Iterator[_Nodes
                 yield index, after - first, tuple(pods.values())
 
 
-def _node_holds(node: NodeClass, pods: Sequence[tuple[Role, int]], room: Room) -> bool:
+def _node_holds(node: NodeClass, pods: Sequence[tuple[PackingRole, int]], room: Room) -> bool:
     used: dict[str, int] = {}
     devices: dict[str, int] = {}
     for role, count in pods:
@@ -139,7 +147,7 @@ def _node_holds(node: NodeClass, pods: Sequence[tuple[Role, int]], room: Room) -
     )
 
 
-def _ports_clash(pods: Sequence[tuple[Role, int]]) -> bool:
+def _ports_clash(pods: Sequence[tuple[PackingRole, int]]) -> bool:
     """Whether two of the pods of a node have a host port in common. One pass: a pod may have hundreds of ports."""
     anywhere = {"", "0.0.0.0"}  # noqa: S104 - what a pod may state; nothing is opened
     used: dict[tuple[int, str], set[str]] = {}
@@ -162,7 +170,7 @@ def _labels_hold(nodes: Sequence[_Nodes], room: Room) -> bool:
     return all(_label_holds(key, roles.values(), nodes, room) for key in keys)
 
 
-def _label_holds(key: str, roles: Iterable[Role], nodes: Sequence[_Nodes], room: Room) -> bool:
+def _label_holds(key: str, roles: Iterable[PackingRole], nodes: Sequence[_Nodes], room: Room) -> bool:
     values: dict[str, dict[str, int]] = {}
     cells: list[Mapping[str, int]] = []
     for index, number, pods in nodes:
@@ -179,7 +187,7 @@ def _label_holds(key: str, roles: Iterable[Role], nodes: Sequence[_Nodes], room:
     return all(_cell_holds(key, cell, roles) for cell in (*cells, *values.values()))
 
 
-def _cell_holds(key: str, cell: Mapping[str, int], roles: Iterable[Role]) -> bool:
+def _cell_holds(key: str, cell: Mapping[str, int], roles: Iterable[PackingRole]) -> bool:
     for role in roles:
         there = cell.get(role.name, 0)
         if not there:
@@ -257,7 +265,7 @@ def _domain_name(need: Need, path: Path, spots: Sequence[Spot], room: Room) -> s
     return None if within is None else min(_shared_domains(within, spots, room), default=None)
 
 
-def _role(need: Need, path: Path) -> Role:
+def _role(need: Need, path: Path) -> PackingRole:
     found = need_at(need, path)
     if isinstance(found, GroupNeed):
         raise TypeError(path)
@@ -275,3 +283,76 @@ def _node_name(node: NodeClass, index: int, ordinal: int) -> str:
     if ordinal < len(node.nodes):
         return node.nodes[ordinal]
     return f"{node.nodes[0] if node.nodes else f'class {index}'} + {ordinal}"
+
+
+# What a message shows of a taint, and how many.
+_LONGEST, _MOST = 60, 2
+
+
+def with_taints(verdict: FitVerdict, packing: Packing, facts: ClusterFacts) -> FitVerdict:
+    """Return the verdict with the taints that keep the pods off all nodes, if its proof is that no node admits them."""
+    witness, nodes = verdict.witness, facts.nodes
+    if witness is None or not witness.closed or nodes is None:
+        return verdict
+    role = next((one for one in roles_of(packing.sets) if one.name in witness.members), None)
+    taints = {} if role is None else dict.fromkeys(_keeping_off(role.pods.eligibility, facts))
+    if role is None or not taints:
+        return verdict
+    shown = " and ".join(_text_of(one) for one in list(taints)[:_MOST])
+    more = f" and {len(taints) - _MOST} more" if len(taints) > _MOST else ""
+    why = f"no node admits the pods of {role.name}: they do not tolerate the taint {shown}{more}"
+    remedy = "add the toleration, or add nodes without the taint"
+    return replace(verdict, witness=replace(witness, why=why, remedy=remedy))
+
+
+def _keeping_off(eligibility: Eligibility, facts: ClusterFacts) -> Iterator[Taint]:
+    """Yield the taints that a pod does not tolerate of the nodes that it may use otherwise."""
+    assert facts.nodes is not None  # noqa: S101 - asked for by the caller
+    keys, whatever = tuple(sorted(eligibility.keys)), replace(eligibility, tolerations=(EVERYTHING,))
+    for group in facts.nodes.groups(keys):
+        labels = {key: value for key, value in zip(keys, group.values, strict=True) if value is not None}
+        if whatever.admits(None, labels, ()):
+            yield from (taint for taint in group.taints if not eligibility.tolerates(taint))
+
+
+def added_tolerations(verdict: FitVerdict, shape: GangShape, packing: Packing, facts: ClusterFacts) -> tuple[str, ...]:
+    """Return what a placement relies on: tolerations that the templates lack. Raises `Malformed`."""
+    if shape.stored or facts.nodes is None:
+        return ()
+    templates = {member.called: member.template for member in shape.members}
+    roles = {role.name: role for role in roles_of(packing.sets)}
+    found: dict[str, None] = {}
+    for name, nodes in _nodes_by_role(verdict).items():
+        if name in roles and name in templates:
+            taints = dict.fromkeys(taint for node in nodes if node in facts.nodes for taint in facts.nodes[node].taints)
+            found.update(dict.fromkeys(_relied_on(roles[name], templates[name], taints)))
+    return tuple(found)
+
+
+def _nodes_by_role(verdict: FitVerdict) -> Mapping[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for spot in verdict.placement:
+        found.setdefault(spot.role, set()).add(spot.node)
+    return found
+
+
+def _relied_on(role: PackingRole, template: PodTemplate, taints: Iterable[Taint]) -> Iterator[str]:
+    """Yield which added tolerations the pods of a role need for these taints."""
+    own = Eligibility.of(template.spec, stored=True)
+    runtime_class = text(template.spec.get("runtimeClassName"))
+    for taint in taints:
+        if own.tolerates(taint) or is_transient(taint) or not role.pods.eligibility.tolerates(taint):
+            continue
+        if taint.key in template.resources:
+            adds = "the admission plugin ExtendedResourceToleration, or a webhook, adds"
+        elif runtime_class is not None:
+            adds = f"the RuntimeClass {runtime_class[:_LONGEST]} adds"
+        else:
+            continue
+        yield f"{adds} a toleration of the taint {_text_of(taint)} to the pods of {role.name}"
+
+
+def _text_of(taint: Taint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    written = f"{taint.key}{value}:{taint.effect}"
+    return written if len(written) <= _LONGEST else f"{written[: _LONGEST - 1]}…"

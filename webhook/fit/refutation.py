@@ -1,33 +1,264 @@
-"""Refutation: whether a part cannot be placed in an area, with the domains that it and its children need.
+"""The refutation of a part in an area: the conditions that fail, and the proof in words.
 
-A required domain is refuted if each domain is. Equal children of a group that each need a domain are refuted if all
-domains together have room for fewer of them. A choice is refuted if too few of its children can be placed alone, or if
-the cheapest of them need too much.
+A condition is a sum of integers: so much is needed at least, so much the nodes can give at most. The numbers C1 to C4b
+are those of docs/explanation/fit.md, which has the proofs. A required domain is refuted if each domain is. Equal
+children that each need a domain are refuted if all domains together have room for fewer of them. A choice is refuted
+if too few of its children can be placed alone, or if the cheapest of them need too much. A witness names the numbers
+of the condition that fails, so its sentence is the proof.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from math import gcd
+from typing import Any, NamedTuple
 
-from webhook.fit.budget import Budget
-from webhook.fit.conditions import refused_by_subsets, simply_refused
-from webhook.fit.domains import Domain, domains_in
-from webhook.fit.ground import UNLIMITED, Area, Ground
-from webhook.fit.parts import Item, Part, content_of, only, partitions_below
-from webhook.fit.refusal import Refusal
+from webhook.fit.domains import (
+    DomainItem,
+    EqualDomains,
+    NeedPart,
+    content_of,
+    domains_in,
+    least,
+    only,
+    partitions_below,
+    roles_of,
+)
+from webhook.fit.ground import DEVICES, UNLIMITED, Area, Ground
+from webhook.fit.packing import OWN_VALUE, PackingRole, Partition
+from webhook.fit.verdict import (
+    FitFamily,
+    FitScope,
+    Shortfall,
+    StepBudget,
+    Witness,
+    amount,
+    amount_of,
+    counted,
+    sentence_list,
+)
+
+
+class Refusal(NamedTuple):
+    """A condition that fails. The pods of `kinds` need at least `needed` of a resource, and the nodes of the area can
+    give them at most `there`. Without a resource, pods are counted.
+
+    For a required domain `domain` is the one that comes nearest, and `inner` why the part does not fit there.
+    """
+
+    condition: str
+    part: NeedPart
+    area: Area
+    kinds: tuple[int, ...] = ()
+    resource: int | None = None
+    needed: int = 0
+    there: int = 0
+    partition: Partition | None = None
+    domain: EqualDomains | None = None
+    inner: Refusal | None = None
+    key: str | None = None
+
+
+# Up to so many kinds all subsets are looked at.
+_ALL_SUBSETS = 8
+# The sums that pods can reach on a node are worked out up to so many units of the resource.
+_MOST_UNITS = 4096
+
+
+def simply_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
+    """C1 to C3: each kind by itself, and each resource in all."""
+    budget.spend(2 + (ground.kinds + len(ground.resources)) // 2)
+    floors = ground.floors_in(area)
+    totals = ground.totals_in(area)
+    if part.vector is None:
+        return _choice_refused(part, area, ground, budget)
+    for kind, pods in enumerate(part.vector):
+        if pods > floors[kind]:
+            return Refusal("C2" if floors[kind] else "C1", part, area, (kind,), None, pods, floors[kind])
+    for k, needed in enumerate(part.sums):
+        if needed > totals[k]:
+            return Refusal("C3", part, area, kinds_of(part.vector), k, needed, totals[k])
+    return None
+
+
+def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
+    """C4 and C4b: each set of kinds on the nodes that it can use, with the sums that its pods can reach on a node.
+
+    Then the kinds of which only one pod can be in each value of a label.
+    """
+    kinds = tuple(kind for kind in range(ground.kinds) if part.vector is None or part.vector[kind])
+    floors = ground.floors_in(area)
+    for k in range(-1, len(ground.resources)):
+        weights = [1 if k < 0 else request[k] for request in ground.requests]
+        asked = None if part.vector is None else [pods * one for pods, one in zip(part.vector, weights, strict=True)]
+        # One kind by itself can use so much, so all of them can, too.
+        alone = [floor * one for floor, one in zip(floors, weights, strict=True)]
+        for subset in _subsets(kinds):
+            budget.spend(2 if asked else 8)
+            needed = (
+                sum([asked[kind] for kind in subset])
+                if asked
+                else least(part, [one if kind in subset else 0 for kind, one in enumerate(weights)])
+            )
+            if needed <= max([alone[kind] for kind in subset]):
+                continue
+            usable = usable_by(sum(1 << kind for kind in subset), k, ground, budget)
+            budget.spend(1 + len(area.counts) // 2)
+            there = sum(usable[shape] * count for shape, count in area.counts)
+            if needed > there:
+                return Refusal("C4", part, area, subset, None if k < 0 else k, needed, there)
+    return _refused_by_cells(part, area, kinds, ground, budget)
+
+
+def usable_by(mask: int, k: int, ground: Ground, budget: StepBudget) -> list[int]:
+    """Return, by shape, how much of a resource (-1: how many) pods of some kinds can have on one node at most.
+
+    The steps are spent also where it is known already, so that an answer does not depend on what was asked before.
+    """
+    budget.spend(len(ground.shapes) * (1 + mask.bit_count() // 2))
+    found = ground.usable.get((mask, k))
+    if found is None:
+        found = ground.usable[mask, k] = [_usable_on(shape, mask, k, ground) for shape in range(len(ground.shapes))]
+    return found
+
+
+def kinds_of(vector: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the kinds that have pods in a vector."""
+    return tuple(kind for kind, pods in enumerate(vector) if pods)
+
+
+def _choice_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
+    """C1 to C3 where a number of children is enough: each sum counts its own cheapest ones."""
+    floors, totals = ground.floors_in(area), ground.totals_in(area)
+    budget.spend((ground.kinds + len(ground.resources)) * (1 + len(part.children)))
+    for kind, floor in enumerate(floors):
+        needed = least(part, [int(one == kind) for one in range(ground.kinds)])
+        if needed > floor:
+            return Refusal("C2" if floor else "C1", part, area, (kind,), None, needed, floor)
+    for k, there in enumerate(totals):
+        needed = least(part, [request[k] for request in ground.requests])
+        if needed > there:
+            return Refusal("C3", part, area, tuple(range(ground.kinds)), k, needed, there)
+    return None
+
+
+def _subsets(kinds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    if len(kinds) > _ALL_SUBSETS:
+        yield kinds
+        yield from combinations(kinds, 2)
+        return
+    # A kind by itself is C2.
+    for size in range(len(kinds), 1, -1):
+        yield from combinations(kinds, size)
+
+
+def _usable_on(shape: int, mask: int, k: int, ground: Ground) -> int:
+    floors = ground.floors[shape]
+    pods = [
+        (ground.requests[kind][k] if k >= 0 else 1, floors[kind], kind)
+        for kind in range(ground.kinds)
+        if mask >> kind & 1 and floors[kind]
+    ]
+    rows = ground.node_conflicts[shape]
+    if len(pods) > 1 and all(rows[one] >> other & 1 for (_, _, one), (_, _, other) in combinations(pods, 2)):
+        # One kind excludes the others.
+        return max(request * floor for request, floor, _ in pods)
+    everything = sum(request * floor for request, floor, _ in pods)
+    if k < 0:
+        return min(everything, _most_pods(shape, [kind for _, _, kind in pods], ground))
+    return (
+        everything
+        if everything <= ground.shapes[shape].capacity[k]
+        else _reachable(pods, ground.shapes[shape].capacity[k])
+    )
+
+
+def _most_pods(shape: int, kinds: list[int], ground: Ground) -> int:
+    """How many pods of some kinds a node can have: of each resource at least the smallest request is used."""
+    most = sum(ground.floors[shape][kind] for kind in kinds)
+    for k, have in enumerate(ground.shapes[shape].capacity):
+        smallest = min((ground.requests[kind][k] for kind in kinds), default=0)
+        if smallest:
+            most = min(most, have // smallest)
+    return most
+
+
+def _reachable(pods: list[tuple[int, int, int]], capacity: int) -> int:
+    """The largest sum within a capacity, with at most so many pods of each request."""
+    requests = [(request, floor) for request, floor, _ in pods if request]
+    unit = gcd(*(request for request, _ in requests))
+    units = capacity // unit
+    if units > _MOST_UNITS:
+        return units * unit
+    within = (1 << units + 1) - 1
+    sums = 1
+    for request, floor in requests:
+        step, left = request // unit, floor
+        taken = 1
+        while left > 0:
+            # 1, 2, 4, ... pods at a time make up every number.
+            some = min(taken, left)
+            sums |= (sums << some * step) & within
+            left -= some
+            taken *= 2
+    return (sums.bit_length() - 1) * unit
+
+
+def _refused_by_cells(
+    part: NeedPart, area: Area, kinds: tuple[int, ...], ground: Ground, budget: StepBudget
+) -> Refusal | None:
+    """Of kinds that all conflict with one another over a label, each value has one pod. Nodes without it have any."""
+    for key, name in enumerate(ground.keys):
+        rows = ground.conflicts.apart.get(name)
+        if rows is None:
+            continue
+        for clique in _cliques(rows, kinds):
+            budget.spend(1 + len(clique) + len(area.counts))
+            needed = least(part, [int(kind in clique) for kind in range(ground.kinds)])
+            there = _values(area, key, clique, ground)
+            if needed > there:
+                return Refusal("A", part, area, clique, None, needed, there, key=name)
+    return None
+
+
+def _cliques(rows: tuple[int, ...], kinds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The largest sets of kinds that conflict with themselves and one another, one for each kind that begins it."""
+    found = set()
+    for first in kinds:
+        clique: list[int] = []
+        for kind in (first, *kinds):
+            if kind not in clique and all(rows[kind] >> other & 1 for other in (*clique, kind)):
+                clique.append(kind)
+        if clique:
+            found.add(tuple(sorted(clique)))
+    yield from sorted(found)
+
+
+def _values(area: Area, key: int, clique: tuple[int, ...], ground: Ground) -> int:
+    cells: set[str] = set()
+    there = 0
+    for shape, count in area.counts:
+        pods = sum(ground.floors[shape][kind] for kind in clique)
+        cell = ground.shapes[shape].cells[key]
+        if pods and cell is not None and cell != OWN_VALUE:
+            cells.add(cell)
+        else:
+            there += count * (pods if cell is None else min(pods, 1))
+    return there + len(cells)
 
 
 class Refuter:
     """Refutes parts on one ground. `strong` also looks at all subsets of kinds."""
 
-    def __init__(self, ground: Ground, budget: Budget, *, strong: bool) -> None:
+    def __init__(self, ground: Ground, budget: StepBudget, *, strong: bool) -> None:
         self.ground = ground
         self.budget = budget
         self.strong = strong
         # An area stands for itself, and stays as long as what is known of it.
         self._known: dict[tuple[Any, Area], Refusal | None] = {}
 
-    def refused(self, part: Part, area: Area) -> Refusal | None:
+    def refused(self, part: NeedPart, area: Area) -> Refusal | None:
         """Return why the part cannot be placed, or None if that is not shown."""
         if part.within is None:
             return self.refused_inside(part, area)
@@ -36,7 +267,7 @@ class Refuter:
             self._known[key] = self._refused_in_each(part, area)
         return self._known[key]
 
-    def refused_inside(self, part: Part, area: Area) -> Refusal | None:
+    def refused_inside(self, part: NeedPart, area: Area) -> Refusal | None:
         """Return why the part cannot be placed in the area once that is its domain."""
         found = simply_refused(part, area, self.ground, self.budget)
         if found is None and self.strong:
@@ -55,13 +286,13 @@ class Refuter:
                 return found
         return None
 
-    def domains(self, part: Part, area: Area) -> tuple[Domain, ...]:
+    def domains(self, part: NeedPart, area: Area) -> tuple[EqualDomains, ...]:
         """Return the domains that the part may choose from."""
         if part.within is None:
-            return (Domain((area,), ("",), 1),)
+            return (EqualDomains((area,), ("",), 1),)
         return tuple(domains_in(area, part.within, self.ground, partitions_below(part)))
 
-    def _refused_in_each(self, part: Part, area: Area) -> Refusal | None:
+    def _refused_in_each(self, part: NeedPart, area: Area) -> Refusal | None:
         nearest: Refusal | None = None
         domains = self.domains(part, area)
         self.budget.spend(1)
@@ -74,7 +305,7 @@ class Refuter:
                 nearest = found
         return nearest or Refusal("D", part, area, partition=part.within)
 
-    def _too_many(self, item: Item, area: Area) -> Refusal | None:
+    def _too_many(self, item: DomainItem, area: Area) -> Refusal | None:
         """Equal children that each need a domain: the sum over the domains of how many each could have."""
         wanted = len(item.paths)
         if wanted == 1:
@@ -90,7 +321,7 @@ class Refuter:
         nearest = domains[-1] if domains else None
         return Refusal("D", item.part, area, (), None, wanted, there, item.part.within, nearest)
 
-    def copies(self, part: Part, area: Area, most: int) -> int:
+    def copies(self, part: NeedPart, area: Area, most: int) -> int:
         """Return how many times the part could be in the area, at most."""
         if self.refused_inside(part, area) is not None:
             return 0
@@ -106,7 +337,7 @@ class Refuter:
                 most = min(most, there // needed)
         return most
 
-    def _choice_refused(self, part: Part, area: Area) -> Refusal | None:
+    def _choice_refused(self, part: NeedPart, area: Area) -> Refusal | None:
         dead, first = [], None
         self.budget.spend(len(part.children))
         for index, child in enumerate(part.children):
@@ -124,7 +355,7 @@ class Refuter:
             found = refused_by_subsets(left, area, self.ground, self.budget)
         return found
 
-    def _placeable(self, part: Part, dead: frozenset[int], area: Area) -> int:
+    def _placeable(self, part: NeedPart, dead: frozenset[int], area: Area) -> int:
         """How many children could be placed, each sort of them alone."""
         total = 0
         for index, child in enumerate(part.children):
@@ -146,3 +377,276 @@ def nearness(refusal: Refusal) -> tuple[float, int]:
     while inner.inner is not None:
         inner = inner.inner
     return (inner.there / inner.needed if inner.needed else 0.0), refusal.area.nodes
+
+
+_NAMES = 4
+
+
+def witness_of(refusal: Refusal, ground: Ground) -> Witness:
+    """Return the witness of a refusal, without a computed remedy."""
+    inner = _innermost(refusal)
+    required = _required(refusal)
+    kinds = inner.kinds or _kinds_of(inner.part, ground)
+    members = _members(inner.part, kinds, ground)
+    at = members[0].at if members else roles_of([inner.part.need])[0].at
+    if required is not None and required.partition is not None and required.partition.at is not None:
+        at = required.partition.at
+    domain = None if required is None or required.domain is None else _domain_name(required.domain)
+    return Witness(
+        family=_family(refusal, inner, ground),
+        scope=FitScope.ON_THESE_NODES,
+        at=at,
+        found=inner.needed if inner.resource is None else amount_of(_resource(inner, ground), inner.needed),
+        why=_sentence(refusal, inner, required, ground),
+        remedy="",
+        condition=inner.condition if required is None else f"D, {inner.condition}" if inner is not required else "D",
+        members=tuple(role.name for role in members),
+        domain=domain,
+        shortfalls=_shortfalls(inner, ground),
+        closed=no_node_admits(refusal, ground),
+    )
+
+
+def no_node_admits(refusal: Refusal, ground: Ground) -> bool:
+    """Return whether pods cannot be placed because of where they may be, whatever they request."""
+    inner = _innermost(refusal)
+    return inner.condition == "C1" and not any(shape.kinds >> inner.kinds[0] & 1 for shape in ground.shapes)
+
+
+def _innermost(refusal: Refusal) -> Refusal:
+    while refusal.inner is not None and refusal.condition == "D":
+        refusal = refusal.inner
+    return refusal
+
+
+def _required(refusal: Refusal) -> Refusal | None:
+    """The innermost refusal that is about domains."""
+    found = None
+    step: Refusal | None = refusal
+    while step is not None:
+        if step.partition is not None:
+            found = step
+        step = step.inner if step.condition == "D" else None
+    return found
+
+
+def _kinds_of(part: NeedPart, ground: Ground) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(ground.kind_of[role.name] for role in roles_of([part.need])))
+
+
+def _members(part: NeedPart, kinds: Sequence[int], ground: Ground) -> list[PackingRole]:
+    return [role for role in roles_of([part.need]) if ground.kind_of[role.name] in kinds]
+
+
+def _family(refusal: Refusal, inner: Refusal, ground: Ground) -> FitFamily:
+    if inner.resource is not None and ground.resources[inner.resource].startswith(DEVICES):
+        return FitFamily.DEVICES
+    if _required(refusal) is not None:
+        return FitFamily.TOPOLOGY
+    if inner.condition == "A" or (inner.condition == "C2" and _apart(inner, ground)):
+        return FitFamily.APART
+    if inner.condition == "C1":
+        binding = _binding(inner, ground)
+        return (
+            FitFamily.DEVICES
+            if binding is not None and ground.resources[binding].startswith(DEVICES)
+            else FitFamily.NODE
+        )
+    return FitFamily.TOTAL
+
+
+def _apart(inner: Refusal, ground: Ground) -> bool:
+    """Whether rules between pods are why so few fit: the resources alone would take more."""
+    if inner.resource is not None or len(inner.kinds) != 1:
+        return False
+    kind = inner.kinds[0]
+    by_resources = 0
+    for shape, count in inner.area.counts:
+        if ground.floors[shape][kind]:
+            by_resources += count * min(
+                (
+                    have // wanted
+                    for have, wanted in zip(ground.shapes[shape].capacity, ground.requests[kind], strict=True)
+                    if wanted
+                ),
+                default=UNLIMITED,
+            )
+    return by_resources >= inner.needed
+
+
+def _binding(inner: Refusal, ground: Ground) -> int | None:
+    """The resource that a kind is shortest of: on the nodes that it may use, or on all."""
+    if len(inner.kinds) != 1:
+        return inner.resource
+    kind = inner.kinds[0]
+    request = ground.requests[kind]
+    usable = [shape for shape in ground.shapes if shape.kinds >> kind & 1]
+    short: list[tuple[float, int]] = []
+    for k, wanted in enumerate(request):
+        if wanted:
+            most = max((shape.capacity[k] for shape in usable), default=0)
+            # A pod slot is named only if nothing else explains it.
+            short.append(((most / wanted) + (ground.resources[k] == "pods"), k))
+    return min(short)[1] if short else None
+
+
+def _resource(refusal: Refusal, ground: Ground) -> str:
+    return "pods" if refusal.resource is None else ground.resources[refusal.resource]
+
+
+def _shown(resource: str) -> str:
+    """Devices are called so."""
+    if not resource.startswith(DEVICES):
+        return resource
+    driver = resource.removeprefix(DEVICES)
+    return f"devices of {driver}" if driver else "devices"
+
+
+def _per_pod(inner: Refusal, ground: Ground) -> str:
+    """What one pod of a kind requests of the resource that matters: `8 nvidia.com/gpu`."""
+    binding = _binding(inner, ground)
+    if binding is None or len(inner.kinds) != 1:
+        return ""
+    resource = ground.resources[binding]
+    if resource == "pods":
+        return ""
+    return f" of {amount(resource, ground.requests[inner.kinds[0]][binding])} {_shown(resource)}"
+
+
+def _pods(inner: Refusal, number: int, ground: Ground) -> str:
+    return f"{counted(number, 'pod')}{_per_pod(inner, ground)}"
+
+
+def _sentence(refusal: Refusal, inner: Refusal, required: Refusal | None, ground: Ground) -> str:
+    if inner.condition == "T":
+        reason = "" if inner.inner is None else f": {_sentence(inner.inner, _innermost(inner.inner), None, ground)}"
+        return f"{counted(inner.needed, 'group')} of {inner.part.name} must fit, and {inner.there} can{reason}"
+    if required is None:
+        return _anywhere(inner, ground)
+    return _in_a_domain(inner, required, ground)
+
+
+def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
+    assert required.partition is not None  # noqa: S101 - that is what makes it required
+    named = required.partition.named
+    if required.domain is None and required is inner and not inner.needed:
+        return f"the pods of {required.part.name} need one {named}, and no node that they may use is in one"
+    if inner is required:
+        return (
+            f"{counted(inner.needed, 'group')} like {inner.part.name} need one {named} each; "
+            f"the nodes have room for {_there(inner.there)}"
+        )
+    nearest = "" if required.domain is None else f" {_domain_name(required.domain)}"
+    there = f"the largest {named}{nearest}"
+    if inner.condition == "C6":
+        return f"{_all_pods(inner, ground)} need one {named}; every way to place them in {there[4:]} was looked at"
+    if inner.resource is not None:
+        resource = ground.resources[inner.resource]
+        return (
+            f"{_all_pods(inner, ground)} need one {named} with {amount(resource, inner.needed)} {_shown(resource)}; "
+            f"{there} has {amount(resource, inner.there)}{_usable(inner)}"
+        )
+    if inner.condition == "C1":
+        return f"{_pods(inner, inner.needed, ground)} need one {named}; no node of {there[4:]} can take one"
+    return f"{_pods(inner, inner.needed, ground)} need one {named}; {there} has room for {_there(inner.there)}"
+
+
+def _anywhere(inner: Refusal, ground: Ground) -> str:
+    if inner.condition == "C1":
+        return _no_node(inner, ground)
+    if inner.condition == "C6":
+        nodes = counted(inner.area.nodes, "node")
+        return f"{_all_pods(inner, ground)} must run together, and no way to place them on {nodes} exists"
+    if inner.condition == "A":
+        return (
+            f"{_pods(inner, inner.needed, ground)} need a different {inner.key} each; "
+            f"the nodes have room for {_there(inner.there)}"
+        )
+    if inner.resource is not None:
+        resource = ground.resources[inner.resource]
+        return (
+            f"{_all_pods(inner, ground)} request {amount(resource, inner.needed)} {_shown(resource)} together; "
+            f"the nodes that they may use have {amount(resource, inner.there)}{_usable(inner)}"
+        )
+    if len(inner.kinds) != 1:
+        return (
+            f"{_all_pods(inner, ground)} must run together; "
+            f"the nodes that they may use have room for {_there(inner.there)} of them"
+        )
+    if _apart(inner, ground):
+        pods = counted(inner.needed, "pod")
+        return f"{pods} that affinity, spread or host ports keep apart; {_room_by_node(inner, None, ground)}"
+    return f"{_pods(inner, inner.needed, ground)}; {_room_by_node(inner, _binding(inner, ground), ground)}"
+
+
+def _no_node(inner: Refusal, ground: Ground) -> str:
+    kind = inner.kinds[0]
+    name = sentence_list([role.name for role in _members(inner.part, inner.kinds, ground)][:_NAMES])
+    usable = [shape for shape in ground.shapes if shape.kinds >> kind & 1]
+    if not usable:
+        return f"no node admits the pods of {name}: their node selector, affinity or tolerations exclude all nodes"
+    binding = _binding(inner, ground)
+    if binding is None:
+        return f"no node can take a pod of {name}"
+    resource = ground.resources[binding]
+    wanted = ground.requests[kind][binding]
+    most = max(shape.capacity[binding] for shape in usable)
+    if most >= wanted:
+        return f"no node has all that a pod of {name} requests"
+    return (
+        f"a pod of {name} requests {amount(resource, wanted)} {_shown(resource)}; "
+        f"the largest node that it may use has {amount(resource, most)}"
+    )
+
+
+def _room_by_node(inner: Refusal, binding: int | None, ground: Ground) -> str:
+    """How many pods of a kind the nodes take: `6 nodes of 8 take one each` where they are equal in that resource."""
+    kind = inner.kinds[0]
+    taking = [(shape, count) for shape, count in inner.area.counts if ground.floors[shape][kind]]
+    floors = {ground.floors[shape][kind] for shape, _ in taking}
+    nodes = sum(count for _, count in taking)
+    if len(floors) != 1 or nodes * min(floors, default=0) != inner.there or nodes >= UNLIMITED:
+        return f"the nodes that they may use have room for {_there(inner.there)}"
+    sizes = set() if binding is None else {ground.shapes[shape].capacity[binding] for shape, _ in taking}
+    of = ""
+    if binding is not None and len(sizes) == 1 and ground.resources[binding] != "pods":
+        of = f" of {amount(ground.resources[binding], sizes.pop())}"
+    each = min(floors)
+    takes = "one" if each == 1 else str(each)
+    return f"{counted(nodes, 'node')}{of} {'takes' if nodes == 1 else 'take'} {takes}{' each' if nodes > 1 else ''}"
+
+
+def _all_pods(inner: Refusal, ground: Ground) -> str:
+    """The pods that a condition is about, with their number where there is no choice."""
+    roles = _members(inner.part, inner.kinds or _kinds_of(inner.part, ground), ground)
+    names = sentence_list([role.name for role in roles][:_NAMES])
+    more = len(roles) - _NAMES
+    names += f" and {more} more" if more > 0 else ""
+    if inner.part.vector is None:
+        return f"the pods of {names}"
+    kinds = inner.kinds or range(ground.kinds)
+    number = sum(inner.part.vector[kind] for kind in kinds)
+    return f"{counted(number, 'pod')} of {names}"
+
+
+def _usable(inner: Refusal) -> str:
+    return " that pods of these sizes can use" if inner.condition in ("C2", "C4") else ""
+
+
+def _there(number: int) -> str:
+    return "none" if number == 0 else str(number)
+
+
+def _domain_name(domain: EqualDomains) -> str:
+    return min(domain.names)
+
+
+def _shortfalls(inner: Refusal, ground: Ground) -> tuple[Shortfall, ...]:
+    if inner.condition == "C1" and (binding := _binding(inner, ground)) is not None:
+        kind = inner.kinds[0]
+        most = max((one.capacity[binding] for one in ground.shapes if one.kinds >> kind & 1), default=0)
+        if most < ground.requests[kind][binding]:
+            return (Shortfall(_shown(ground.resources[binding]), ground.requests[kind][binding], most),)
+    if not inner.needed:
+        return ()
+    return (Shortfall(_shown(_resource(inner, ground)), inner.needed, min(inner.there, inner.needed)),)

@@ -1,16 +1,21 @@
-"""Verdict: whether a gang can ever start, and the proof if it cannot."""
+"""The verdict whether a gang can ever start, with the proof if it cannot.
+
+Also the budget of a judgement, and how texts write amounts. The budget counts steps, so the answer does not depend on
+the machine. Amounts are written as Kubernetes does: cpu in cores or milli cores, memory with a binary suffix.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from webhook.model.fields import FieldPath
+from webhook.model.quantity import is_cpu
 
 
-class Answer(StrEnum):
+class FitAnswer(StrEnum):
     """What is known of a gang on an empty cluster. `FITS` only with a placement that was constructed."""
 
     NEVER = "never"
@@ -18,7 +23,7 @@ class Answer(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Scope(StrEnum):
+class FitScope(StrEnum):
     """How far *never* reaches."""
 
     # No node cures it: a quota, a queue, the structure, a claim of too many devices.
@@ -29,10 +34,10 @@ class Scope(StrEnum):
     @property
     def label(self) -> str:
         """The scope as the label of a metric."""
-        return "ever" if self is Scope.EVER else "theseNodes"
+        return "ever" if self is FitScope.EVER else "theseNodes"
 
 
-class Family(StrEnum):
+class FitFamily(StrEnum):
     """What a gang does not fit into. It is the second part of the finding's rule id."""
 
     NODE = "node"
@@ -61,8 +66,8 @@ class Witness:
     `own_change` says whether only a change of the gang's own object cures it, as with a structure.
     """
 
-    family: Family
-    scope: Scope
+    family: FitFamily
+    scope: FitScope
     at: FieldPath
     found: Any
     why: str
@@ -76,7 +81,7 @@ class Witness:
     closed: bool = False
 
 
-class Placed(NamedTuple):
+class PlacedPods(NamedTuple):
     """Pods of one role on one node. A node whose name is not known is called after its class."""
 
     role: str
@@ -86,18 +91,18 @@ class Placed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FitVerdict:
     """The answer for one gang. `causes` says why it is unknown, in words. `steps` is the work that it took."""
 
-    answer: Answer
+    answer: FitAnswer
     witness: Witness | None = None
     causes: tuple[str, ...] = ()
-    placement: tuple[Placed, ...] = ()
+    placement: tuple[PlacedPods, ...] = ()
     assumptions: tuple[str, ...] = ()
     steps: int = 0
 
     @property
-    def scope(self) -> Scope | None:
+    def scope(self) -> FitScope | None:
         """How far *never* reaches."""
         return self.witness.scope if self.witness is not None else None
 
@@ -122,3 +127,88 @@ class Verdict:
             "causes": list(self.causes),
             "assumptions": list(self.assumptions),
         }
+
+
+# What admission and the command line spend on one gang unless `--effort` allows more.
+STEPS = 6_000
+
+
+class OutOfStepsError(Exception):
+    """Raised when the budget is used up. The answer is then *unknown*, never a guess."""
+
+
+class StepBudget:
+    """Steps that are left."""
+
+    __slots__ = ("left", "steps")
+
+    def __init__(self, steps: int = STEPS) -> None:
+        self.steps = self.left = steps
+
+    def spend(self, steps: int) -> None:
+        """Use steps. Raises `OutOfStepsError` if fewer are left."""
+        self.left -= steps
+        if self.left < 0:
+            raise OutOfStepsError
+
+    def share(self, most: int) -> StepBudget:
+        """Return a budget for one attempt that may be given up: at most so many of these steps. `settle` ends it.
+
+        `most` must not depend on how many steps there are: a larger budget then does the same work, and more.
+        """
+        return StepBudget(min(most, max(self.left, 0)))
+
+    def settle(self, share: StepBudget) -> None:
+        """Count the steps of a share. Raises `OutOfStepsError` if it ran out because these did."""
+        ended_early = share.left < 0
+        self.spend(share.used)
+        if ended_early and self.left <= 0:
+            raise OutOfStepsError
+
+    @property
+    def used(self) -> int:
+        """The steps that were used."""
+        return self.steps - max(self.left, 0)
+
+
+_BINARY = (
+    (1 << 60, "Ei"),
+    (1 << 50, "Pi"),
+    (1 << 40, "Ti"),
+    (1 << 30, "Gi"),
+    (1 << 20, "Mi"),
+    (1 << 10, "Ki"),
+    (1, ""),
+)
+_BYTES = ("memory", "ephemeral-storage", "hugepages-", "kubernetes.io/batch-memory", "kubernetes.io/mid-memory")
+# More digits than this are not read.
+_MOST_DIGITS = 10**6
+
+
+def amount(resource: str, number: int) -> str:
+    """Return an amount without its resource: `1500m`, `64Gi`, `8`. Long numbers of bytes are cut to a tenth."""
+    if is_cpu(resource):
+        return str(number // 1000) if number % 1000 == 0 else f"{number}m"
+    if number and resource.removeprefix("limits.").removeprefix("requests.").startswith(_BYTES):
+        size, suffix = next(one for one in _BINARY if number % one[0] == 0)
+        if number // size < _MOST_DIGITS:
+            return f"{number // size}{suffix}"
+        size, suffix = next(one for one in _BINARY if number >= one[0])
+        tenths = number * 10 // size
+        return f"{tenths // 10}.{tenths % 10}{suffix}"
+    return str(number)
+
+
+def amount_of(resource: str, number: int) -> str:
+    """Return an amount with its resource: `8 nvidia.com/gpu`."""
+    return f"{amount(resource, number)} {resource}"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: `1 pod`, `2 pods`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def sentence_list(words: Sequence[str]) -> str:
+    """Return words as they stand in a sentence: `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1] if words else "")))

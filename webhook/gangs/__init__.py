@@ -1,1 +1,3 @@
-"""Gangs as they stand in a cluster: pods, objects, health, and what the objects should be. Nothing here writes."""
+"""Gangs as they stand in a cluster: pods, objects, health, losses, Kueue's holds, and what the objects should be.
+Nothing here writes.
+"""

@@ -1,77 +1,80 @@
-"""The read side of the reconciler: facts, gangs with their objects, workloads and pods.
-
-It reports which gangs an event affects. It never writes.
+"""The read side of the reconciler: facts, gangs with their objects, workloads and pods. It reports which gangs an
+event affects. It never writes.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import httpx
 
-from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client, Page
-from webhook.cluster.facts import NOT_ASKED, LiveFacts, live_facts
+from webhook.cluster.clock import MACHINE_CLOCK, Clock, LoopTurn
+from webhook.cluster.cluster_facts import NOT_ASKED, LiveFacts, live_facts
+from webhook.cluster.logs import log
 from webhook.cluster.requests import LIVING
 from webhook.cluster.watch import Watch, unread
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Gone, RequestFailed
-from webhook.gangs.anchors import Anchors
-from webhook.gangs.controllers import ControllerKey, Controllers
-from webhook.gangs.escapes import Escapes
-from webhook.gangs.fact_parts import NOT_OF_FITS, OF_GANGS, OF_NODES, OF_ONE_NAMESPACE
-from webhook.gangs.fit_judgement import StoredFits
-from webhook.gangs.fits import GangFits
-from webhook.gangs.followed_node_pods import FollowedNodePods
-from webhook.gangs.gang_kinds import gang_resources
-from webhook.gangs.health import GangHealth, judge
+from webhook.gangs.escapes import NO_STRANGERS, Escapes, SoughtGang, Strangers, StrangerSearch, still_strangers
+from webhook.gangs.health import GangHealth, Observed, judge, prepared_for
 from webhook.gangs.key import POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, shared_key, whose_object
-from webhook.gangs.kueue.followed import FollowedWorkloads
-from webhook.gangs.kueue.owners import QueuedOwners
-from webhook.gangs.object_reasons import prepared_for
-from webhook.gangs.observed import Observed
-from webhook.gangs.plan import is_elsewhere
-from webhook.gangs.pod import GangPod
-from webhook.gangs.pod_changes import PodEnd
-from webhook.gangs.podgangs import PodGangs
-from webhook.gangs.pods import GangPods
-from webhook.gangs.removed_records import RemovedRecords
-from webhook.gangs.roster import GangWorkload, Roster
-from webhook.gangs.rule_reasons import Outcomes
-from webhook.gangs.stored_workloads import StoredWorkloads
-from webhook.gangs.stores import Stores
-from webhook.gangs.strangers import NO_STRANGERS, SoughtGang, Strangers, StrangerSearch, still_strangers
-from webhook.gangs.workload_gangs import GANGS_A_TURN, OptedInGangs, WorkloadKey
+from webhook.gangs.kueue_queue import FollowedWorkloads
+from webhook.gangs.members import GangOwner, GangPod, PodEnd, Roster
+from webhook.gangs.object_plan import is_elsewhere
+from webhook.gangs.pod_reasons import Anchors, Outcomes
+from webhook.gangs.pod_watches import ControllerKey, Controllers, GangPods
+from webhook.gangs.podgangs import FollowedPodGangs
+from webhook.gangs.room import FollowedNodePods, GangFits
+from webhook.gangs.stores import StoredWorkloads, Stores
+from webhook.gangs.waiting_gang import (
+    FACT_PARTS_WITHOUT_ROOM,
+    GANG_FACT_PARTS,
+    NAMESPACE_FACT_PARTS,
+    NODE_FACT_PARTS,
+    StoredFits,
+)
+from webhook.gangs.workload_gangs import GANGS_A_TURN, OptedInGangs, QueuedOwners, RemovedRecords, WorkloadKey
 from webhook.model import grove
+from webhook.model.bounds import FairMemory
 from webhook.model.facts import ClusterFacts
-from webhook.model.fair_memory import FairMemory
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.kubernetes_kinds import PODS
-from webhook.model.kueue.objects import KueueWorkload
-from webhook.model.kueue.projections import LOCAL_QUEUES
-from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
-from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, Projection
+from webhook.model.known_kinds import JOB_SETS, PODS
+from webhook.model.kueue_objects import LOCAL_QUEUES, KueueWorkload
+from webhook.model.kueue_objects import WORKLOADS as KUEUE_WORKLOADS
+from webhook.model.place import OF_GROVE
+from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.workloads.facts import TRAIN_JOB_FACTS
-from webhook.model.workloads.gang import OptedInGang, no_gang
-from webhook.model.workloads.kinds import JOB_SETS
-from webhook.model.workloads.pod_controllers import OF_GROVE
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
+from webhook.workloads.known_workloads import TRAIN_JOB_FACTS
+from webhook.workloads.opted_in_gang import OptedInGang, no_gang
+from webhook.workloads.pod_clique_set import PodCliqueSet
+
+
+def gang_resources(settings: Settings, live: LiveFacts) -> list[Resource]:
+    """The served kinds to follow: PodGangs, and for every enabled scheduler its gang objects and the kinds of its queue
+    trees.
+    """
+    served = live.resources
+    backends = [profile.backend for profile in settings.profiles.values()]
+    wanted = {api: None for backend in backends for api in backend.gang_kinds(live.facts)}
+    for backend in backends:
+        # The objects of a kind are the same in each version, so one is followed.
+        trees = next((one.resource.api for one in backend.trees if one.resource.api in served), None)
+        wanted |= {} if trees is None else {trees: None}
+    found = [served[api] for api in wanted if api in served]
+    if POD_GANGS.resource.api in served:
+        found.insert(0, POD_GANGS.resource)
+    else:
+        log.info("no PodGangs", why="the cluster does not serve them")
+    return found
+
 
 # Large gangs of which it is kept how their pods escaped. A cluster has few of them, or none.
 LARGE_GANGS = 64
@@ -154,7 +157,7 @@ class ClusterView:
         self._workloads = StoredWorkloads(
             self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read, clock=clock
         )
-        self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads)
+        self.podgangs = FollowedPodGangs(settings, self.live, self.stores, self._pods, self._workloads)
         self.opted_in = OptedInGangs(
             self.client, settings, self._gangs_changed, self._pods_changed, read, pod_ended, clock=clock
         )
@@ -245,7 +248,7 @@ class ClusterView:
 
     def _sought(self, podgang: PodGang, roster: Roster) -> SoughtGang:
         above = partial(self._pods_for(podgang).controllers.above, podgang.namespace)
-        return SoughtGang(key_of_gang(podgang), GangWorkload.of(podgang), {pod.name for pod in roster.pods}, above)
+        return SoughtGang(key_of_gang(podgang), GangOwner.of(podgang), {pod.name for pod in roster.pods}, above)
 
     def _watched_roster(self, podgang: PodGang) -> Roster | None:
         pods = self._pods_for(podgang)
@@ -461,9 +464,9 @@ class ClusterView:
     def _touched(self, projection: Projection, key: Any) -> None:
         self._revision += 1
         self._fact_changed(projection, key)
-        if projection.part in OF_NODES:
+        if projection.part in NODE_FACT_PARTS:
             self.fits.nodes_changed()
-        elif projection.part not in NOT_OF_FITS:
+        elif projection.part not in FACT_PARTS_WITHOUT_ROOM:
             self.fits.changed()
         if projection is POD_CLIQUE_SETS:
             self._gangs_changed(self.podgangs.keys_of(key))
@@ -472,11 +475,11 @@ class ClusterView:
             self.opted_in.look_at(JOB_SETS.api.kind, key)
         elif projection.part == KUEUE_WORKLOADS.part:
             self._kueue_workload_changed(key, self.live.watches[projection].index.entries.get(key))
-        elif projection.part in OF_GANGS:
+        elif projection.part in GANG_FACT_PARTS:
             # A topology layer, a HyperNode or a priority class changed. Any gang may be affected; for the others the
             # check is only a comparison.
             self.look_at_all()
-        elif projection.part not in OF_NODES:
+        elif projection.part not in NODE_FACT_PARTS:
             if projection.part == LOCAL_QUEUES.part:
                 self._queued.places.put_queue(key, self.live.watches[projection].index.entries.get(key))
             # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.
@@ -628,4 +631,4 @@ def _namespace_of(projection: Projection, key: Any) -> str | None:
     """The only namespace whose gangs depend on an entry of the facts; None if others may depend on it as well."""
     if projection.part == NAMESPACES.part:
         return str(key)
-    return str(key[0]) if projection.part in OF_ONE_NAMESPACE else None
+    return str(key[0]) if projection.part in NAMESPACE_FACT_PARTS else None

@@ -1,30 +1,89 @@
-"""A read-only view of a cluster's gangs, for `rollcall gangs` and `rollcall explain KIND/NAME`."""
+"""A read-only view of a cluster's gangs, for `rollcall gangs` and `rollcall explain KIND/NAME`, with the stored
+records of those that lost pods.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import httpx
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.cluster import requests
 from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.cluster.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.config.settings import Settings
-from webhook.errors import FactsUnavailable, RequestFailed
-from webhook.gangs.anchored_health import AnchoredHealth
-from webhook.gangs.anchors import Anchors
+from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.gangs.cluster_view import ClusterView
-from webhook.gangs.health import GangHealth
+from webhook.gangs.escapes import NO_STRANGERS, StrangerSearch
+from webhook.gangs.health import AnchoredHealth, GangHealth
 from webhook.gangs.key import GangKey
-from webhook.gangs.losses import Loss, LostMembers
-from webhook.gangs.members_left import members_left
-from webhook.gangs.pod import GangPod
-from webhook.gangs.roster import Roster
-from webhook.gangs.stored_losses import stored_losses, unreadable
-from webhook.gangs.strangers import NO_STRANGERS, StrangerSearch
-from webhook.installation.names import NAMESPACE
-from webhook.model.reading import Malformed
+from webhook.gangs.losses import BoundMembers, Loss, LostMembers, bound_members, content_of, losses_in
+from webhook.gangs.members import GangPod, Roster
+from webhook.gangs.pod_reasons import Anchors
+from webhook.installation.names import LOSS_RECORDS, NAMESPACE
+from webhook.model.grove import PodGang
+from webhook.model.known_kinds import CONFIG_MAPS
+from webhook.model.nodes import NODES
+from webhook.model.reading import Malformed, Manifest
+
+if TYPE_CHECKING:
+    from webhook.cluster.cluster_facts import LiveFacts
+
+
+def members_left(view: ClusterView, podgang: PodGang) -> BoundMembers | None:
+    """The pods of a gang that are on existing nodes; None if the pods are not read yet. Raises `Malformed`."""
+    roster = view.roster_of(podgang)
+    return None if roster is None else bound_members(podgang, roster.members, partial(node_exists, view.live))
+
+
+def node_exists(live: LiveFacts, name: str) -> bool:
+    """Whether there is a node of that name, as far as known."""
+    watch = live.watches.get(NODES)
+    if watch is None or not watch.filled:
+        return True
+    # A node that is too large to be kept exists. In the index an object without a namespace has this one.
+    return name in watch.index.entries or ("default", name) in watch.index.left_out
+
+
+async def stored_shards(client: Client, namespace: str) -> dict[str, Manifest]:
+    """The ConfigMaps that exist, by name. Raises `RequestFailed`."""
+    found: dict[str, Manifest] = {}
+    for name in LOSS_RECORDS:
+        try:
+            found[name] = (await client.get(requests.read(CONFIG_MAPS, name, namespace))).content
+        except NotFound:
+            continue
+    return found
+
+
+async def stored_losses(client: Client, namespace: str) -> dict[GangKey, Loss]:
+    """The records of all gangs. Raises `RequestFailed`, `Malformed`."""
+    return await losses_of(await stored_shards(client, namespace))
+
+
+async def losses_of(shards: Mapping[str, Manifest], clock: Clock = MACHINE_CLOCK) -> dict[GangKey, Loss]:
+    """The records in these ConfigMaps, which may be thousands. Raises `Malformed`."""
+    losses: dict[GangKey, Loss] = {}
+    turn = LoopTurn(clock)
+    for raw in shards.values():
+        for key, loss in losses_in(content_of(raw)):
+            losses[key] = loss
+            await turn.pause()
+    return losses
+
+
+def unreadable(error: RequestFailed) -> str:
+    """Why the records are not known, in a sentence for the user of a command."""
+    if error.code == HTTPStatus.FORBIDDEN:
+        return f"you may not read the ConfigMaps {LOSS_RECORDS[0]} to {LOSS_RECORDS[-1]} of Rollcall's namespace"
+    return str(error)
+
 
 # A working API server answers long before this. Waiting longer does not help if it is down or refuses.
 PATIENCE_SECONDS = 20.0

@@ -1,59 +1,294 @@
-"""Why a gang does not start (no I/O): takes what is known of a gang, returns its state and hold reasons.
+"""The health of a gang: its state, and why it does not start (no I/O).
 
-Schedulers hold a gang silently: koord-scheduler writes no event for a missing member, and conditions of Volcano and KAI
-stay after their reasons are gone. So the gang is judged by its pods. What it waits for is derived from its objects, its
-pods' gates, the rules that would refuse its workload today, and last from the scheduler's message.
+Schedulers hold a gang silently: koord-scheduler writes no event for a missing member, and conditions of Volcano and
+KAI stay after their reasons are gone. So the gang is judged by its pods. What it waits for is derived from its
+objects, each compared with what it should be, then its pods' gates, the rules that would refuse its workload today,
+and last the scheduler's message. `Observed` is what is known of a gang when it is judged. `AnchoredHealth` judges it
+together with its anchors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from webhook.config.settings import Profile
+from webhook.config.settings import Profile, Settings
+from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.fit.verdict import Witness
-from webhook.gangs.anchors import Wait, anchors_of, wait_of
 from webhook.gangs.escapes import Escaped, Escapes, not_its_own
-from webhook.gangs.fit_reasons import NOTHING_ABOUT_ROOM, has_room_for_rest, room_reasons, waiting_gang
-from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
-from webhook.gangs.key import POD_GANG, GangKey, key_of_gang
-from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
+from webhook.gangs.hold_reasons import ITS_TURN, GangReason, HoldReason, ordered
+from webhook.gangs.key import POD_GANG, GangKey, Grouping, key_of_gang
+from webhook.gangs.kueue_hold import KueueHold, KueueSight, QueuedAs, kueue_hold
+from webhook.gangs.kueue_queue import QueuePlaces
 from webhook.gangs.losses import LostMembers
-from webhook.gangs.object_reasons import object_reasons, removed_record
-from webhook.gangs.observed import Observed
-from webhook.gangs.plan import SkipReason, decided, is_groves, recorded
-from webhook.gangs.pod import GangPod
+from webhook.gangs.members import GangPod, Roster
+from webhook.gangs.object_plan import (
+    GangObjectWriter,
+    GangPlan,
+    SkipReason,
+    decided,
+    first_difference,
+    in_step,
+    is_groves,
+    leaving,
+    left_behind,
+    other_owner,
+    plan,
+    recorded,
+    to_apply,
+    with_replaced,
+    writer_of,
+)
 from webhook.gangs.pod_reasons import (
-    Tally,
+    Anchor,
+    Anchors,
+    MemberTally,
+    Outcomes,
+    Wait,
+    anchors_of,
     astray,
     gated,
     migration,
+    rule_reasons,
     tallies,
     too_few,
     unowned,
     unscheduled,
+    wait_of,
     waiting_for_resync,
 )
-from webhook.gangs.rule_reasons import rule_reasons
-from webhook.gangs.waiting_gang import Waiting
-from webhook.gangs.writers import Writer, writer_of
+from webhook.gangs.waiting_gang import (
+    NOTHING_ABOUT_ROOM,
+    RoomJudge,
+    WaitingGang,
+    has_room_for_rest,
+    room_reasons,
+    waiting_gang,
+)
 from webhook.model import grove
-from webhook.model.disruption import Disruption
-from webhook.model.gang_object import group_conditions
+from webhook.model import kueue as kueue_module
+from webhook.model.bounds import FairMemory
+from webhook.model.capabilities import Disruption
+from webhook.model.facts import ClusterFacts
+from webhook.model.gang_objects import Stage, group_conditions
+from webhook.model.grove import PodGang
 from webhook.model.keys import ObjectKey, Record
-from webhook.model.kueue import keys
-from webhook.model.reading import Malformed, mapping
-from webhook.model.workloads.gang import OptedInGang, no_gang
-from webhook.model.workloads.place import label_value
-from webhook.model.workloads.podgang import PodGang
+from webhook.model.place import label_value
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.workload_record import SCHEDULER_LABEL
+from webhook.mutators.prepare_pod import stamped_scheduler
+from webhook.workloads.opted_in_gang import OptedInGang, no_gang, template_record
+from webhook.workloads.pod_clique_set import PodCliqueSet
+
+# Returns the live object for a wanted one, or None. Raises `FactsUnavailable` if that kind is not read.
+Live = Callable[[Manifest], Manifest | None]
+
+
+class Observed(NamedTuple):
+    """What is known of one gang.
+
+    `workload` is None if the whole PodCliqueSet is not known; its rules are not checked then. The gang of an opted-in
+    workload holds its workload itself. `anchors` judges the PodGangs that Grove starts before it; None if they are not
+    judged. `places` and `now` are for a gang that Kueue may hold: the order of its queues, and the time. `fits` judges
+    whether the gang can ever start; None if that is not judged. `outcomes` has what the rules say of `workload` as far
+    as that was worked out, and `escapes` how the pods of large gangs escaped when these were last judged; None if that
+    is not kept. `empty` as by `PodGangs.is_empty`.
+    """
+
+    podgang: PodGang
+    roster: Roster
+    live: Live
+    # The gang's objects that Rollcall made, including those it no longer needs.
+    own: Sequence[Manifest]
+    workload: PodCliqueSet | None
+    facts: ClusterFacts
+    settings: Settings
+    anchors: Anchors | None = None
+    places: QueuePlaces = QueuePlaces()
+    now: datetime = datetime.max.replace(tzinfo=UTC)
+    fits: RoomJudge | None = None
+    outcomes: Outcomes | None = None
+    escapes: FairMemory[GangKey, Escapes] | None = None
+    empty: bool = False
+
+    def plan(self) -> GangPlan | SkipReason:
+        """The objects that the gang needs, with what its existing objects have decided if these can be read, or why it
+        is skipped. Raises as `plan.plan` does.
+        """
+        planned = plan(self.podgang, self.facts, self.settings, empty=self.empty)
+        if isinstance(planned, SkipReason):
+            return planned
+        try:
+            live = [found for desired in planned.objects if (found := self.live(desired)) is not None]
+            return replace(planned, objects=planned.profile.backend.settle(planned.objects, live))
+        except (FactsUnavailable, Malformed):
+            return planned
+
+
+def object_reasons(seen: Observed) -> Iterator[HoldReason]:
+    """What is wrong with the objects of a gang."""
+    try:
+        planned = seen.plan()
+    except Inexpressible as refusal:
+        yield _untranslated(seen, refusal)
+        return
+    except FactsUnavailable as error:
+        yield HoldReason(
+            GangReason.OBJECT_MISSING, f"its objects cannot be made: {error}", "find out why that is missing"
+        )
+        return
+    if planned is SkipReason.UNRECORDED and (removed := removed_record(seen)) is not None:
+        yield removed
+        return
+    if isinstance(planned, SkipReason):
+        if (told := _ASIDES.get(planned)) is not None:
+            kind = seen.podgang.workload_kind
+            yield HoldReason(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
+        return
+    found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
+    if not any(one.reason is GangReason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
+        yield frozen
+    yield from found
+
+
+def removed_record(seen: Observed) -> HoldReason | None:
+    """That the record of a gang without one was removed while Rollcall did not answer: it would have kept it. None if
+    neither its pods nor its objects say that it had one.
+    """
+    kind, pods = seen.podgang.workload_kind, (prepared_for(pod, seen.settings) for pod in seen.roster.members)
+    if (scheduler := next(filter(None, pods), None)) is not None:
+        sign = f"its pods are prepared for {scheduler}"
+    elif (scheduler := _written_for(seen.own, seen.settings)) is not None:
+        sign = f"it has gang objects of {scheduler}"
+    else:
+        return None
+    return HoldReason(
+        GangReason.UNRECORDED,
+        f"the label {SCHEDULER_LABEL} of its {kind} was removed while Rollcall did not answer, although {sign}: the "
+        "pods that come now are not prepared, and some may start alone",
+        f"set the label {SCHEDULER_LABEL}: {scheduler} on the {kind} again"
+        if _may_return(seen, scheduler)
+        else f"delete the {kind} and recreate it: the label cannot be set again, because some of its pods or templates "
+        "were not prepared",
+    )
+
+
+def _may_return(seen: Observed, scheduler: str) -> bool:
+    """Whether admission allows to set a record again: what is there was prepared for that scheduler."""
+    if isinstance(seen.podgang, OptedInGang):
+        return template_record(seen.podgang.workload) == scheduler
+    return all(prepared_for(pod, seen.settings) == scheduler for pod in seen.roster.members if pod.node is not None)
+
+
+def prepared_for(pod: GangPod, settings: Settings) -> str | None:
+    """The scheduler that a pod was prepared for; None if it was not."""
+    scheduler = stamped_scheduler(pod.annotations)
+    return scheduler if scheduler in settings.profiles else None
+
+
+def _written_for(own: Sequence[Manifest], settings: Settings) -> str | None:
+    """The scheduler that Rollcall wrote gang objects for, by their kinds; None without objects."""
+    kinds = {(str(live["apiVersion"]).partition("/")[0], live["kind"]) for live in own}
+    writers = (
+        one.name for one in settings.profiles.values() if kinds & {api.group_kind for api in one.backend.writable_kinds}
+    )
+    return next(writers, None)
+
+
+def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:
+    """Why no objects can be made: what its scheduler cannot express, or that its API is unknown."""
+    missing = next((one for one in refusal.unjudged if one.part == "apis" and one.remedy), None)
+    if missing is not None:
+        return HoldReason(GangReason.API_MISSING, f"{missing.needs} are unknown", missing.remedy)
+    remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
+    return HoldReason(GangReason.INEXPRESSIBLE, str(refusal), remedy)
+
+
+def _frozen(seen: Observed, planned: GangPlan) -> HoldReason | None:
+    """Why the scheduler would not follow a change of the PodGang at the gang's present stage; None if it would."""
+    backend = planned.profile.backend
+    try:
+        replaced = [seen.live(desired) for desired in planned.objects]
+        pairs = zip(planned.objects, replaced, strict=True)
+        adopted = [to_apply(backend.adopt(desired, live)) for desired, live in pairs]
+        frozen = backend.frozen(adopted, with_replaced(seen.own, replaced))
+    except (FactsUnavailable, Malformed):
+        return None
+    # The check before a write asks the cluster the same way. A pod that the PodGang does not name (yet, or any more)
+    # may be on a node.
+    if frozen is None or _stage([*seen.roster.members, *seen.roster.unnamed]) <= frozen.until:
+        return None
+    remedy = f"undo the change, or delete and recreate the {seen.podgang.workload_kind}"
+    return HoldReason(GangReason.FROZEN, f"{frozen.what}: {frozen.why}", remedy)
+
+
+def _stage(pods: Sequence[GangPod]) -> Stage:
+    if any(pod.node is not None for pod in pods):
+        return Stage.BOUND
+    return Stage.WAITING if pods else Stage.EMPTY
+
+
+_ASIDES = {
+    SkipReason.UNRECORDED: HoldReason(
+        GangReason.UNRECORDED,
+        "its {kind} predates Rollcall or was admitted without it, so its pods are not changed",
+        f"set the label {SCHEDULER_LABEL} on the {{kind}} while none of its pods is on a node",
+    ),
+    SkipReason.NO_PROFILE: HoldReason(
+        GangReason.NO_PROFILE,
+        "the scheduler recorded on its {kind} is not a profile of this configuration",
+        "enable the profile again, or recreate the {kind} for another scheduler",
+    ),
+    SkipReason.EMPTY: HoldReason(
+        GangReason.TOO_FEW_PODS,
+        "no pod names it and none of its PodCliques exists, so no gang objects are written yet",
+        "read the log of Grove's operator, which creates PodCliques; delete the PodGang if nobody uses it",
+    ),
+}
+
+
+def _of_object(seen: Observed, planned: GangPlan, desired: Manifest) -> HoldReason | None:
+    """What is wrong with one object of the gang; None if nothing is."""
+    name = f"{desired['kind']} {desired['metadata']['name']}"
+    try:
+        live = seen.live(desired)
+    except FactsUnavailable as error:
+        return HoldReason(GangReason.API_MISSING, f"{name} cannot exist: {error}", "install the scheduler's CRDs")
+    if live is None:
+        return HoldReason(
+            GangReason.OBJECT_MISSING,
+            f"{name} is missing",
+            "check that rollcall reconcile is running, and read its log",
+        )
+    if live["metadata"].get("deletionTimestamp") is not None:
+        return leaving(live)
+    if left_behind(live, seen.podgang):
+        why = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
+        return HoldReason(
+            GangReason.OBJECT_LEAVING,
+            why,
+            "the garbage collector deletes it; if it stays, check that the garbage collector is running",
+        )
+    if (owner := other_owner(live, seen.podgang)) is not None:
+        return HoldReason(GangReason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
+    try:
+        wanted = to_apply(planned.profile.backend.adopt(desired, live))
+    except Malformed as error:
+        return HoldReason(GangReason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
+    if in_step(wanted, live):
+        return None
+    why = f"{name} differs from the desired object: {first_difference(wanted, live)}"
+    return HoldReason(GangReason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")
+
 
 # Of a gang with so many pods it is kept how each escaped: each takes some tens of microseconds.
 _MANY_PODS = 100
 
 
-class State(StrEnum):
+class GangState(StrEnum):
     """The state of a gang; a metric's label if there is no more exact reason."""
 
     STARTED = "started"
@@ -95,7 +330,7 @@ class GangHealth:
     namespace: str
     name: str
     scheduler: str | None
-    state: State
+    state: GangState
     created: str
     members: tuple[MemberHealth, ...] = ()
     obstacles: tuple[HoldReason, ...] = ()
@@ -105,7 +340,7 @@ class GangHealth:
     # As its objects state it. None if it has no objects yet, or if its scheduler has no such mode.
     disruption_mode: Disruption | None = None
     # Who writes its objects.
-    writer: Writer = Writer.NONE
+    writer: GangObjectWriter = GangObjectWriter.NONE
     # The PodGang that it waits for.
     anchor: str | None = None
     # Its Workload of Kueue, which may not exist yet, and its place in Kueue's queues.
@@ -151,16 +386,16 @@ class GangHealth:
     @property
     def in_trouble(self) -> bool:
         """Whether it has a hold reason, is not empty, and does not only wait for its turn in Kueue's queue."""
-        if self.state is State.EMPTY:
+        if self.state is GangState.EMPTY:
             return False
-        if self.state is State.QUEUED:
+        if self.state is GangState.QUEUED:
             return any(one.reason not in ITS_TURN for one in self.obstacles)
         return bool(self.obstacles)
 
     @property
     def may_have_strangers(self) -> bool:
         """Whether other pods that name its groups may have the place of its own, which wait."""
-        return self.state is State.IN_PART or (self.state is State.HELD and self.present > 0)
+        return self.state is GangState.IN_PART or (self.state is GangState.HELD and self.present > 0)
 
     @property
     def bound(self) -> int:
@@ -213,18 +448,20 @@ def judge(seen: Observed) -> GangHealth:
     obstacles = list(_though_it_waits_for_nothing(seen, state, record))
     wait: Wait | None = None
     kueue, room = KueueHold(), NOTHING_ABOUT_ROOM
-    if state in {State.HELD, State.IN_PART, State.SUSPENDED}:
+    if state in {GangState.HELD, GangState.IN_PART, GangState.SUSPENDED}:
         sight = KueueSight(seen.facts, seen.settings.kueue, seen.places, seen.now)
         kueue = kueue_hold(podgang, seen.roster.members, _scheduler_of(seen.roster.members, profile), sight)
-    if state is State.SUSPENDED and kueue.why is not None:
-        state, obstacles = State.QUEUED, kueue.reasons
-    if state in {State.HELD, State.IN_PART}:
+    if state is GangState.SUSPENDED and kueue.why is not None:
+        state, obstacles = GangState.QUEUED, kueue.reasons
+    if state in {GangState.HELD, GangState.IN_PART}:
         wait = _wait(seen, counted)
         found = list(_before_its_scheduler(seen, counted, profile))
-        obstacles += [one for one in found if one.reason is not Reason.TOPOLOGY_LEFT_OUT]
+        obstacles += [one for one in found if one.reason is not GangReason.TOPOLOGY_LEFT_OUT]
         obstacles += gated(counted, None if wait is None else wait.reason, kueue.why)
         obstacles += astray(strays, podgang)
-        waiting = _waiting(seen, counted, profile, record) if state is State.HELD and _only_room(obstacles) else None
+        waiting = (
+            _waiting(seen, counted, profile, record) if state is GangState.HELD and _only_room(obstacles) else None
+        )
         if not obstacles:
             scheduler = _scheduler_of(seen.roster.members, profile)
             obstacles += unscheduled(
@@ -234,17 +471,17 @@ def judge(seen: Observed) -> GangHealth:
                 list(group_conditions(seen.own)),
             )
         if waiting is not None and seen.fits is not None:
-            room = room_reasons(waiting, seen.fits, has_no_room=obstacles[0].reason is Reason.NO_ROOM)
+            room = room_reasons(waiting, seen.fits, has_no_room=obstacles[0].reason is GangReason.NO_ROOM)
             obstacles = [*room.reasons, *obstacles]
-        elif state is State.IN_PART and obstacles[0].reason is Reason.NO_ROOM:
+        elif state is GangState.IN_PART and obstacles[0].reason is GangReason.NO_ROOM:
             room = room._replace(has_room=_has_room_for_rest(seen, counted, profile, record))
-        if state is State.HELD and _is_queued(obstacles, counted):
-            state = State.QUEUED
+        if state is GangState.HELD and _is_queued(obstacles, counted):
+            state = GangState.QUEUED
         else:
             # The gang starts without it, so it must not hide another reason.
-            obstacles += [one for one in found if one.reason is Reason.TOPOLOGY_LEFT_OUT]
+            obstacles += [one for one in found if one.reason is GangReason.TOPOLOGY_LEFT_OUT]
         obstacles += [] if kueue.loop is None else [kueue.loop]
-        if state is State.IN_PART:
+        if state is GangState.IN_PART:
             obstacles.append(_in_part(counted))
         if seen.workload is not None:
             obstacles += migration(seen.workload)
@@ -273,19 +510,21 @@ def judge(seen: Observed) -> GangHealth:
     )
 
 
-def _though_it_waits_for_nothing(seen: Observed, state: State, record: Record | None) -> Iterator[HoldReason]:
+def _though_it_waits_for_nothing(seen: Observed, state: GangState, record: Record | None) -> Iterator[HoldReason]:
     """What is wrong with a gang that is empty, or has started."""
-    if state is State.EMPTY:
+    if state is GangState.EMPTY:
         yield from object_reasons(seen)
     is_unrecorded = record is not None and record.scheduler is None and not is_groves(seen.podgang)
-    if state is State.STARTED and is_unrecorded and (removed := removed_record(seen)) is not None:
+    if state is GangState.STARTED and is_unrecorded and (removed := removed_record(seen)) is not None:
         # It runs on, and the pods that replace others are no gang.
         yield removed
-    if state is State.STARTED and not isinstance(seen.podgang, OptedInGang):
+    if state is GangState.STARTED and not isinstance(seen.podgang, OptedInGang):
         yield from waiting_for_resync(seen.podgang, seen.roster)
 
 
-def _before_its_scheduler(seen: Observed, counted: Sequence[Tally], profile: Profile | None) -> Iterator[HoldReason]:
+def _before_its_scheduler(
+    seen: Observed, counted: Sequence[MemberTally], profile: Profile | None
+) -> Iterator[HoldReason]:
     """What a gang lacks of what its scheduler needs: objects, what the rules ask for, and pods."""
     yield from object_reasons(seen)
     if not _is_hindered(seen.podgang):
@@ -299,12 +538,12 @@ def _before_its_scheduler(seen: Observed, counted: Sequence[Tally], profile: Pro
 
 def _only_room(obstacles: Sequence[HoldReason]) -> bool:
     """Whether a gang may wait for room alone. A quota may also be why pods are missing."""
-    return all(one.reason is Reason.TOO_FEW_PODS for one in obstacles)
+    return all(one.reason is GangReason.TOO_FEW_PODS for one in obstacles)
 
 
 def _waiting(
-    seen: Observed, counted: Sequence[Tally], profile: Profile | None, record: Record | None
-) -> Waiting | None:
+    seen: Observed, counted: Sequence[MemberTally], profile: Profile | None, record: Record | None
+) -> WaitingGang | None:
     """The gang as it waits for room; None if that is not judged."""
     if seen.fits is None or profile is None or record is None:
         return None
@@ -312,7 +551,7 @@ def _waiting(
 
 
 def _has_room_for_rest(
-    seen: Observed, counted: Sequence[Tally], profile: Profile | None, record: Record | None
+    seen: Observed, counted: Sequence[MemberTally], profile: Profile | None, record: Record | None
 ) -> bool | None:
     """Whether a gang in part has room for the rest; None without an estimate."""
     if seen.fits is None or profile is None or record is None:
@@ -323,13 +562,13 @@ def _has_room_for_rest(
         return None
 
 
-def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[Tally]) -> bool:
+def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[MemberTally]) -> bool:
     """Whether Kueue alone keeps every pod of a gang from its scheduler."""
     pods = [pod for tally in counted for pod in tally.pods]
-    return all(one.is_kueues for one in obstacles) and all(keys.ADMISSION_GATE in pod.gates for pod in pods)
+    return all(one.is_kueues for one in obstacles) and all(kueue_module.ADMISSION_GATE in pod.gates for pod in pods)
 
 
-def _wait(seen: Observed, counted: Sequence[Tally]) -> Wait | None:
+def _wait(seen: Observed, counted: Sequence[MemberTally]) -> Wait | None:
     """The anchor that the gang waits for: Grove's gate is on its pods until the anchor has started."""
     pods = [pod for tally in counted for pod in tally.pods]
     if not any(grove.GATE in pod.gates for pod in pods):
@@ -337,30 +576,30 @@ def _wait(seen: Observed, counted: Sequence[Tally]) -> Wait | None:
     return wait_of(seen.podgang, anchors_of(seen.podgang, pods, seen.facts), seen.anchors)
 
 
-def _state(seen: Observed, counted: Sequence[Tally]) -> State:
+def _state(seen: Observed, counted: Sequence[MemberTally]) -> GangState:
     podgang = seen.podgang
     if seen.empty and decided(podgang, seen.facts, seen.settings, empty=True) is SkipReason.EMPTY:
-        return State.EMPTY
+        return GangState.EMPTY
     if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
-        return State.LEAVING
+        return GangState.LEAVING
     if isinstance(podgang, OptedInGang) and (other := _of_its_workload(podgang, counted)) is not None:
         return other
     if all(tally.started for tally in counted):
-        return State.STARTED
-    return State.IN_PART if any(tally.bound for tally in counted) else State.HELD
+        return GangState.STARTED
+    return GangState.IN_PART if any(tally.bound for tally in counted) else GangState.HELD
 
 
-def _of_its_workload(gang: OptedInGang, counted: Sequence[Tally]) -> State | None:
+def _of_its_workload(gang: OptedInGang, counted: Sequence[MemberTally]) -> GangState | None:
     """The state that the workload alone determines, regardless of its pods; None if it determines none."""
     workload = gang.workload
     if workload.finished:
-        return State.ENDED
+        return GangState.ENDED
     if workload.managed_elsewhere is not None:
-        return State.ELSEWHERE
+        return GangState.ELSEWHERE
     if workload.suspended:
-        return State.SUSPENDED
+        return GangState.SUSPENDED
     waits = (part.after for part in workload.parts if gang.name == f"{workload.name}-{part.name}")
-    return State.LATER if any(waits) and not any(tally.pods for tally in counted) else None
+    return GangState.LATER if any(waits) and not any(tally.pods for tally in counted) else None
 
 
 def _is_hindered(podgang: PodGang) -> bool:
@@ -387,12 +626,12 @@ def _scheduler_of(pods: Sequence[GangPod], profile: Profile | None) -> str:
     return next((str(name) for pod in pods if (name := pod.spec.get("schedulerName"))), "its scheduler")
 
 
-def _in_part(counted: Sequence[Tally]) -> HoldReason:
+def _in_part(counted: Sequence[MemberTally]) -> HoldReason:
     short = [tally for tally in counted if not tally.started]
     parts = ", ".join(f"{tally.member.name} has {tally.bound} of {tally.member.min_replicas}" for tally in short)
     why = f"a part of the gang is on nodes and the rest is not: {parts}"
     return HoldReason(
-        Reason.IN_PART, why, "see below what the rest waits for; until then the running part wastes its nodes"
+        GangReason.IN_PART, why, "see below what the rest waits for; until then the running part wastes its nodes"
     )
 
 
@@ -413,3 +652,68 @@ def _disruption_mode(seen: Observed, profile: Profile | None) -> Disruption | No
         return None if profile is None else profile.backend.disruption_mode(seen.own)
     except Malformed:
         return None
+
+
+# The health of a gang; its anchors are judged by the function, and not at all without one. None if it does not exist.
+Health = Callable[[GangKey, Anchors | None], GangHealth | None]
+
+_STATES = {GangState.HELD: "held", GangState.IN_PART: "on nodes only in part", GangState.LEAVING: "being deleted"}
+
+
+class AnchoredHealth:
+    """The health of gangs. Many gangs may wait for one anchor, so an anchor is judged once until `forget` is called."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+        self._anchors: dict[GangKey, Anchor | None] = {}
+        # Gangs by the anchor that they wait for, as last judged.
+        self._waiting: Grouping[GangKey, GangKey] = Grouping()
+        # Each anchor as all gangs that wait for it were judged with it, or will be.
+        self._as_known: dict[GangKey, Anchor | None] = {}
+
+    def health(self, key: GangKey) -> GangHealth | None:
+        """The health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`, and
+        `FactsUnavailable` if it is not known yet whether the gang exists.
+        """
+        self._waiting.move(key, None)
+        found = self._health(key, lambda name: self._anchor(GangKey(key.namespace, name)))
+        if found is None:
+            self._as_known.pop(key, None)
+        elif found.anchor is not None:
+            self._waiting.move(key, GangKey(key.namespace, found.anchor))
+        return found
+
+    def affected(self, changed: GangKey) -> Collection[GangKey]:
+        """The gangs that wait for a changed gang and must be judged again; none if it still is as they know it."""
+        waiting = self._waiting.members(changed) if changed.kind == POD_GANG else ()
+        if not waiting:
+            self._as_known.pop(changed, None)
+            return ()
+        self._anchors.pop(changed, None)
+        now = self._anchor(changed)
+        if changed in self._as_known and self._as_known[changed] == now:
+            return ()
+        self._as_known[changed] = now
+        return tuple(waiting)
+
+    def forget(self) -> None:
+        """Judge each anchor again from now on."""
+        self._anchors.clear()
+
+    def _anchor(self, key: GangKey) -> Anchor | None:
+        if key not in self._anchors:
+            now = self._anchors[key] = self._judged(key)
+            if self._as_known.get(key, now) != now:
+                # One of the gangs that wait knows more than the others.
+                del self._as_known[key]
+        return self._anchors[key]
+
+    def _judged(self, key: GangKey) -> Anchor | None:
+        try:
+            found = self._health(key, None)
+        except (Malformed, FactsUnavailable):
+            return None
+        if found is None:
+            return None
+        first = found.obstacles[0] if found.obstacles else None
+        return Anchor(key.name, found.state is GangState.STARTED, _STATES.get(found.state, found.state.value), first)

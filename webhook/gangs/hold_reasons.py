@@ -1,14 +1,22 @@
-"""The reasons why a gang does not start, with their texts. Also the reasons for problems of topology objects, of groups
-of pods, and of certificates, and for answers to Kueue.
+"""The reasons why a gang does not start, with their texts (no I/O).
+
+Also the reasons for problems of topology objects, of groups of pods, of certificates and of exceptions, and for
+answers to Kueue. `TopologyProblem` is what is wrong with a scheduler's topology objects for one binding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from webhook.backends.base import Backend
+from webhook.model.grove import ClusterTopologyBinding
+from webhook.model.reading import Manifest
+from webhook.model.topology_tree import DriftReason, LevelFault, NodeLabels, TopologyDrift, tree_of
 
 
-class Reason(StrEnum):
+class GangReason(StrEnum):
     """Why a gang does not start: the reason of an event, and a metric's label. The most urgent reason is first."""
 
     # It had started, and lost pods. If none is left on a node, this reason is last: the gang waits as a new one does.
@@ -91,11 +99,11 @@ class Reason(StrEnum):
 # The reasons with which a gang waits for its turn: they pass without a change of the gang or its queues.
 ITS_TURN = frozenset(
     {
-        Reason.KUEUE_BLOCKED,
-        Reason.KUEUE_CHECKS,
-        Reason.KUEUE_BACKOFF,
-        Reason.KUEUE_NO_TOPOLOGY,
-        Reason.KUEUE_WAITS_FOR_QUOTA,
+        GangReason.KUEUE_BLOCKED,
+        GangReason.KUEUE_CHECKS,
+        GangReason.KUEUE_BACKOFF,
+        GangReason.KUEUE_NO_TOPOLOGY,
+        GangReason.KUEUE_WAITS_FOR_QUOTA,
     }
 )
 
@@ -172,13 +180,13 @@ class RemedyReason(StrEnum):
     FAILED = "GangRemedyDidNotHelp"
 
 
-_ORDER = {reason: place for place, reason in enumerate(Reason)}
+_ORDER = {reason: place for place, reason in enumerate(GangReason)}
 
 
 class HoldReason(NamedTuple):
     """One hold reason with its text: why the gang does not start, and what to do about it."""
 
-    reason: Reason
+    reason: GangReason
     why: str
     remedy: str
 
@@ -194,3 +202,57 @@ class HoldReason(NamedTuple):
 def ordered(found: list[HoldReason]) -> tuple[HoldReason, ...]:
     """The hold reasons without duplicates, the most urgent first."""
     return tuple(sorted(dict.fromkeys(found), key=lambda one: _ORDER[one.reason]))
+
+
+_OF_DRIFT = {DriftReason.DRIFT: TopologyReason.DRIFT, DriftReason.NOT_FOUND: TopologyReason.NOT_FOUND}
+_OF_LEVELS = {
+    LevelFault.UNLABELLED: TopologyReason.UNLABELLED,
+    LevelFault.TWO_PARENTS: TopologyReason.TWO_PARENTS,
+    LevelFault.EMPTY: TopologyReason.EMPTY,
+    LevelFault.ORDER: TopologyReason.ORDER,
+}
+
+
+class TopologyProblem(NamedTuple):
+    """What is wrong with a scheduler's topology objects for one binding."""
+
+    reason: TopologyReason
+    note: str
+
+
+class Done(NamedTuple):
+    """The result for a scheduler's topology objects, and the seconds after which to check again."""
+
+    problems: tuple[TopologyProblem, ...] = ()
+    again: float | None = None
+
+
+def drift_problem(drift: TopologyDrift | None, why: str | None = None) -> tuple[TopologyProblem, ...]:
+    """The problem of an object that differs; `why` is the reason why Rollcall does not write it."""
+    if drift is None:
+        return ()
+    return (TopologyProblem(_OF_DRIFT[drift.reason], drift.message if why is None else f"{drift.message}; {why}"),)
+
+
+def label_problem(binding: ClusterTopologyBinding, nodes: NodeLabels | None) -> Iterator[TopologyProblem]:
+    """The problems of the nodes' labels; none if the nodes are not known."""
+    if nodes is not None:
+        for fault, message in tree_of(binding, nodes).problems:
+            yield TopologyProblem(_OF_LEVELS[fault], message)
+
+
+def second_binding_problem(
+    backend: Backend[Any], binding: ClusterTopologyBinding, feeding: Manifest | None
+) -> tuple[TopologyProblem, ...]:
+    """The problem of a binding that the configuration does not take the topology from: gangs cannot use its levels if
+    they differ. `feeding` is the binding that it names.
+    """
+    named = backend.topology_binding
+    said = f"{backend.name} has one topology, and the configuration takes it from ClusterTopologyBinding {named}"
+    if feeding is None:
+        return (TopologyProblem(TopologyReason.UNUSED, f"{said}, which is missing"),)
+    own, other = ([level.key or "" for level in one.levels] for one in (binding, ClusterTopologyBinding(feeding)))
+    if own == other:
+        return ()
+    levels = f"this one has the levels {', '.join(own)}, and {named} has {', '.join(other)}"
+    return (TopologyProblem(TopologyReason.UNUSED, f"{said}; {levels}"),)

@@ -1,4 +1,5 @@
-"""The key of a gang. The reconciler queues gangs by it, and finds pods and objects by it.
+"""The key of a gang, and an index of keys by group. The reconciler queues gangs by the key, and finds pods and objects
+by it.
 
 The key of a PodGang is its namespace and name. An opted-in workload can have several gangs, and a Job, a JobSet and a
 PodGang can have the same name. So their keys also hold the kind and name of the workload.
@@ -6,17 +7,18 @@ PodGang can have the same name. So their keys also hold the kind and name of the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection, Hashable, KeysView
+from typing import Generic, NamedTuple, TypeVar
 
 from webhook.model import grove
 from webhook.model.bounds import latest_equal
+from webhook.model.grove import PodGang, controller_in, is_pod_clique_set
 from webhook.model.keys import ObjectKey
+from webhook.model.place import label_value
 from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Manifest
-from webhook.model.workloads.gang import GANG_LABEL, OptedInGang
-from webhook.model.workloads.place import label_value
-from webhook.model.workloads.podgang import PodGang, controller_in, is_pod_clique_set
-from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
+from webhook.workloads.opted_in_gang import GANG_LABEL, OptedInGang
+from webhook.workloads.workload_kinds import PYTHON_KINDS, WorkloadKinds
 
 POD_GANG = POD_GANGS.resource.api.kind
 
@@ -80,3 +82,59 @@ def whose_object(live: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> GangKey
         return found
     first = (live["metadata"].get("labels") or {}).get(GANG_LABEL)
     return found._replace(name=first) if isinstance(first, str) else found
+
+
+K = TypeVar("K", bound=Hashable)
+G = TypeVar("G", bound=Hashable)
+
+# A group of so many keys is kept as a tuple, which takes a third of a set. Most groups have few, such as the pods of a
+# PodClique.
+_FEW = 8
+
+
+class Grouping(Generic[K, G]):
+    """Keys in groups; a key is in one group at most."""
+
+    def __init__(self) -> None:
+        self._members: dict[G, tuple[K, ...] | set[K]] = {}
+        self._group: dict[K, G] = {}
+
+    def move(self, key: K, group: G | None) -> None:
+        """Put `key` into `group`, or into none."""
+        before = self._group.get(key)
+        if before == group:
+            return
+        if before is not None:
+            del self._group[key]
+            self._remove(key, before)
+        if group is not None:
+            self._group[key] = group
+            self._add(key, group)
+
+    def members(self, group: G) -> Collection[K]:
+        """The keys of `group`."""
+        return self._members.get(group, ())
+
+    def group(self, key: K) -> G | None:
+        """The group that `key` is in."""
+        return self._group.get(key)
+
+    def groups(self) -> KeysView[G]:
+        """The groups that have at least one key."""
+        return self._members.keys()
+
+    def _add(self, key: K, group: G) -> None:
+        members = self._members.get(group, ())
+        if isinstance(members, set):
+            members.add(key)
+        else:
+            self._members[group] = (*members, key) if len(members) < _FEW else {*members, key}
+
+    def _remove(self, key: K, group: G) -> None:
+        members = self._members[group]
+        if isinstance(members, set):
+            members.discard(key)
+        else:
+            members = self._members[group] = tuple(one for one in members if one != key)
+        if not members:
+            del self._members[group]

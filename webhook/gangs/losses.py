@@ -1,18 +1,106 @@
-"""What is remembered of a gang that had started and lost pods, so that it has fewer on nodes than it needs (no I/O).
+"""Gangs that had started and lost pods, so that they have fewer on nodes than they need (no I/O).
 
 A record holds the lost pods, not those that are left: what these hold, and how much of it is idle, is counted again
-from the pods.
+from the pods. Records are ConfigMaps in Rollcall's own namespace, because tenants can write their PodGangs and
+ConfigMaps, and Grove's operator removes annotations that it did not make. Their number and size is bounded: the
+namespaces that need most room lose the names of pods first, and then records. Pods of a deleted node stay for a
+minute, as the garbage collector gives the node 40 seconds to come back. Source: Kubernetes 1.37,
+pkg/controller/podgc/gc_controller.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, NamedTuple
 
-from webhook.gangs.bound_members import BoundMembers
-from webhook.gangs.hold_reasons import HoldReason, Reason
-from webhook.gangs.loss_causes import LossCause
+from webhook.gangs.hold_reasons import GangReason, HoldReason
+from webhook.gangs.key import GangKey
+from webhook.gangs.members import GangPod, LossCause
+from webhook.gangs.pod_reasons import MemberTally, tallies
+from webhook.installation.names import LOSS_RECORDS
+from webhook.model.grove import PodGang
+from webhook.model.reading import Malformed, Manifest, integer, mapping, sequence, text
+
+
+class BoundMembers(NamedTuple):
+    """How many pods are on existing nodes (`bound`), the GPUs that they hold, and how many pods members lack to start
+    (`lacking`). `orphans` are on nodes that are gone, `ended` were on nodes and do not count any more. `missing` are
+    the names of pods that the PodGang names and that do not exist. `replaced` is true if a pod without a node was
+    created after another pod of its gang was bound: so the gang had started before.
+    """
+
+    bound: int
+    gpus: int
+    lacking: int
+    orphans: tuple[GangPod, ...]
+    ended: tuple[GangPod, ...]
+    missing: tuple[str, ...]
+    replaced: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every member has as many pods on existing nodes as it needs to start."""
+        return not self.lacking
+
+    def without(self, names: Container[str]) -> BoundMembers:
+        """The same without the pods of these names among those that ended or are missing."""
+        ended = tuple(pod for pod in self.ended if pod.name not in names)
+        return self._replace(ended=ended, missing=tuple(name for name in self.missing if name not in names))
+
+    @property
+    def had_started(self) -> bool:
+        """Whether a gang with too few pods on nodes must have started before: a scheduler binds no gang that lacks
+        pods, and none before all pods exist that it needs.
+        """
+        return self.bound > 0 and bool(self.orphans or self.ended or self.missing or self.replaced)
+
+
+def bound_members(podgang: PodGang, pods: Sequence[GangPod], exists: Callable[[str], bool]) -> BoundMembers:
+    """Count the pods of a gang; `exists` tells whether there is a node of that name. Raises `Malformed`."""
+    bound: list[GangPod] = []
+    orphans: list[GangPod] = []
+    waiting: list[GangPod] = []
+    lacking, missing = 0, list[str]()
+    known, named = {pod.name for pod in pods}, podgang.pod_names()
+    for tally in tallies(podgang, pods):
+        here = _on_nodes(tally, exists, bound, orphans, waiting)
+        if here < tally.member.min_replicas:
+            lacking += tally.member.min_replicas - here
+            missing += [name for name in named.get(tally.member.name, ()) if name and name not in known]
+    first = min((pod.placed for pod in bound if pod.placed), default="")
+    return BoundMembers(
+        len(bound),
+        sum(pod.gpus for pod in bound),
+        lacking,
+        tuple(orphans),
+        tuple(pod for pod in pods if not pod.counts and pod.node is not None),
+        tuple(missing),
+        bool(first) and any(pod.created > first for pod in waiting),
+    )
+
+
+def _on_nodes(
+    tally: MemberTally,
+    exists: Callable[[str], bool],
+    bound: list[GangPod],
+    orphans: list[GangPod],
+    waiting: list[GangPod],
+) -> int:
+    """Sort the pods of one member, and return how many are on existing nodes."""
+    before = len(bound)
+    for pod in tally.pods:
+        (waiting if pod.node is None else bound if exists(pod.node) else orphans).append(pod)
+    return len(bound) - before
+
+
+def latest(pods: Iterable[GangPod], most: int) -> list[GangPod]:
+    """At most so many of the pods, those that were bound last."""
+    return sorted(pods, key=lambda pod: (pod.placed, pod.name), reverse=True)[: max(most, 0)]
+
 
 # How many lost pods of one gang are remembered by name. Of the others only the number is.
 MOST_PODS = 32
@@ -106,7 +194,7 @@ class LostMembers(NamedTuple):
     @property
     def reason(self) -> HoldReason:
         """The loss as a hold reason."""
-        return HoldReason(Reason.LOST_MEMBERS, f"{self._lost}{self._idle}", _REMEDIES[self.loss.causes[0]])
+        return HoldReason(GangReason.LOST_MEMBERS, f"{self._lost}{self._idle}", _REMEDIES[self.loss.causes[0]])
 
     @property
     def _lost(self) -> str:
@@ -155,3 +243,133 @@ def hours_since(at: str, now: datetime) -> float:
     if begun.isoformat() != f"{at.removesuffix('Z')}+00:00":
         raise ValueError(at)
     return max((now - begun).total_seconds(), 0.0) / _SECONDS
+
+
+DATA = "losses"
+# The API server refuses a ConfigMap of more than 1 MiB.
+MOST_BYTES = 900 * 1024
+# No name of a namespace, gang, workload or node is longer.
+_MOST_CHARACTERS = 253
+
+# Any moment: only whether a time can be read matters.
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+class Line(NamedTuple):
+    """The record of one gang as it is stored: the name of its ConfigMap, and its text with and without pods."""
+
+    loss: Loss
+    name: str
+    text: str
+    short: str
+
+
+class RecordText(NamedTuple):
+    """The text of one ConfigMap, and the namespaces of which it does not have everything."""
+
+    text: str
+    cut: frozenset[str]
+
+
+def line_of(key: GangKey, loss: Loss) -> Line:
+    """The record of one gang as it is stored."""
+    digest = sha256("/".join(key).encode(errors="surrogatepass")).digest()
+    short = loss._replace(pods=(), more=loss.more + len(loss.pods))
+    return Line(loss, LOSS_RECORDS[digest[0] % len(LOSS_RECORDS)], _text(key, loss), _text(key, short))
+
+
+def content_with(lines: Mapping[GangKey, Line]) -> RecordText:
+    """The text of one ConfigMap with these records; empty without any. If they do not fit, each namespace has the same
+    room: of those that need more, records lose the names of pods, and then are left out.
+    """
+    texts = {key: lines[key].text for key in sorted(lines)}
+    sizes = _sizes(texts)
+    if sizes.total() <= MOST_BYTES:
+        return RecordText("\n".join(texts.values()), frozenset())
+    cut = set[str]()
+    room = _room(sizes.values())
+    for key, whole in list(texts.items()):
+        if sizes[key.namespace] > room:
+            texts[key] = lines[key].short
+            sizes[key.namespace] -= len(whole) - len(texts[key])
+            cut.add(key.namespace)
+    if sizes.total() > MOST_BYTES:
+        room = _room(sizes.values())
+        for key in list(texts):
+            if sizes[key.namespace] > room:
+                sizes[key.namespace] -= len(texts.pop(key)) + 1
+    return RecordText("\n".join(texts.values()), frozenset(cut))
+
+
+def _sizes(texts: Mapping[GangKey, str]) -> Counter[str]:
+    """The bytes that each namespace needs."""
+    sizes: Counter[str] = Counter()
+    for key, line in texts.items():
+        sizes[key.namespace] += len(line) + 1
+    return sizes
+
+
+def _room(sizes: Iterable[int]) -> int:
+    """The most that each namespace may have, so that all fit: those that need less leave the rest to the others."""
+    left, every = MOST_BYTES, sorted(sizes)
+    for place, size in enumerate(every):
+        share = left // (len(every) - place)
+        if size > share:
+            return share
+        left -= size
+    return left
+
+
+def shard(name: str, namespace: str, content: str) -> Manifest:
+    """One ConfigMap."""
+    metadata = {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/managed-by": "rollcall"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {DATA: content}}
+
+
+def content_of(raw: Manifest) -> str:
+    """The text in one of the ConfigMaps. Raises `Malformed`."""
+    return text(mapping(raw.get("data")).get(DATA)) or ""
+
+
+def losses_in(content: str) -> Iterator[tuple[GangKey, Loss]]:
+    """The records in such a text. A line that cannot be read is left out: the gang is then looked at as a new one."""
+    for line in content[:MOST_BYTES].splitlines():
+        try:
+            yield _read(json.loads(line))
+        except (ValueError, Malformed, RecursionError):
+            continue
+
+
+def _text(key: GangKey, loss: Loss) -> str:
+    pods = [[pod.name, pod.cause.value, pod.at, pod.node] for pod in loss.pods]
+    # ASCII only, so that a character is a byte.
+    return json.dumps([list(key), loss.uid, loss.since, pods, loss.more], separators=(",", ":"))
+
+
+def _read(found: Any) -> tuple[GangKey, Loss]:
+    """One record. Raises `ValueError`, `Malformed`."""
+    key, uid, since, pods, more = sequence(found)
+    namespace, name, kind, workload = map(_name_in, sequence(key))
+    read = tuple(_pod(sequence(one)) for one in sequence(pods)[:MOST_PODS])
+    return GangKey(namespace, name, kind, workload), Loss(
+        _name_in(uid), _time_in(since), read, max(integer(more) or 0, 0)
+    )
+
+
+def _pod(found: Any) -> LostPod:
+    name, cause, at, node = found
+    return LostPod(_name_in(name), LossCause(text(cause) or ""), _time_in(at), _name_in(node))
+
+
+def _name_in(value: object) -> str:
+    found = text(value) or ""
+    # All names in Kubernetes are ASCII. Another one could not be asked for.
+    if len(found) > _MOST_CHARACTERS or not found.isascii():
+        raise Malformed(value, "a name")
+    return found
+
+
+def _time_in(value: object) -> str:
+    found = text(value) or ""
+    hours_since(found, _NEVER)
+    return found

@@ -1,23 +1,189 @@
-"""What a gang's pods wait for, as far as the pods show (no I/O): missing pods, gates, the scheduler's message."""
+"""What a gang waits for, as far as its pods, its anchors and the rules show (no I/O).
+
+Pods show missing pods, gates and the scheduler's message. Anchors are the PodGangs that Grove starts first: its
+operator removes the gates of a PodGang's pods when its anchors have their minimum on nodes. The PodGangMap names them
+(`dependsOn`). Grove up to v0.1.0-alpha.11 has no PodGangMaps and one anchor, the base gang, which a label of the pods
+names. Each rule is checked again with the facts of today.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 
+from webhook.admission.decision import admission_of
+from webhook.admission.workload_admission import POD_CLIQUE_SETS, described, excepted
+from webhook.config.settings import Profile, Settings
 from webhook.gangs.escapes import Escaped
-from webhook.gangs.hold_reasons import HoldReason, Reason
-from webhook.gangs.pod import GangPod
-from webhook.gangs.roster import Roster
-from webhook.model import grove
-from webhook.model.gang_object import GroupCondition
-from webhook.model.kueue import keys
-from webhook.model.workloads.gang import OptedInGang
-from webhook.model.workloads.kinds import JOB_SETS, JOBS
-from webhook.model.workloads.place import label_value
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import Member, PodGang
+from webhook.gangs.hold_reasons import GangReason, HoldReason
+from webhook.gangs.members import GangPod, Roster
+from webhook.model import grove, kueue
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import LABELS
+from webhook.model.findings import Action, Finding, shown
+from webhook.model.gang_objects import GroupCondition
+from webhook.model.grove import Member, PodGang
+from webhook.model.known_kinds import JOB_SETS, JOBS
+from webhook.model.place import label_value
+from webhook.model.reading import Malformed
+from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.mutators.prepare_pod import GATE
+from webhook.validators.gang_scheduler import Choice
+from webhook.validators.registry import RuleOutcome
+from webhook.workloads.opted_in_gang import OptedInGang
+from webhook.workloads.pod_clique_set import PodCliqueSet
+
+# Grove gives a PodGang one anchor. Each is judged, and a client with the right to write PodGangMaps may list thousands.
+_MOST = 4
+
+
+class Anchor(NamedTuple):
+    """An anchor as it was judged: what its pods do (`held`), and its first hold reason."""
+
+    name: str
+    started: bool
+    state: str
+    first: HoldReason | None
+
+
+# Returns an anchor by name; None if it does not exist or cannot be read.
+Anchors = Callable[[str], Anchor | None]
+
+
+class Wait(NamedTuple):
+    """The anchor that a gang waits for, and the reason that says so."""
+
+    anchor: str
+    reason: HoldReason
+
+
+def anchors_of(podgang: PodGang, pods: Iterable[GangPod], facts: ClusterFacts) -> tuple[str, ...]:
+    """The names of the PodGangs that Grove starts before `podgang`."""
+    known = facts.pod_gang_map(podgang.namespace, podgang.labels)
+    if known is not None and known.entry_of(podgang.name) is not None:
+        names = known.anchors_of(podgang.name)
+    else:
+        names = [pod.base for pod in pods if pod.base is not None]
+    return tuple(islice((name for name in dict.fromkeys(names) if name != podgang.name), _MOST))
+
+
+def wait_of(podgang: PodGang, names: Iterable[str], anchors: Anchors | None) -> Wait | None:
+    """What a gang with Grove's gate waits for: the first of the anchors `names` that has not started.
+
+    Without `anchors`, the gang is itself judged as an anchor. Its own anchors are then named and not judged, so a
+    circle of anchors ends.
+    """
+    for name in names:
+        explain = f"rollcall explain podgang/{name} -n {podgang.namespace}"
+        if anchors is None:
+            return Wait(name, HoldReason(GangReason.ANCHOR, f"Grove starts it after {name}", explain))
+        found = anchors(name)
+        if found is None:
+            why = f"it waits for its anchor {name}, which does not exist or cannot be read"
+            return Wait(name, HoldReason(GangReason.ANCHOR, why, "Grove's operator creates it; read its log"))
+        if not found.started:
+            return Wait(name, _behind(found, explain))
+    return None
+
+
+def _behind(anchor: Anchor, explain: str) -> HoldReason:
+    why = f"it waits for its anchor {anchor.name}, which is {anchor.state}"
+    if anchor.first is None:
+        return HoldReason(GangReason.ANCHOR, why, explain)
+    first = anchor.first
+    return HoldReason(GangReason.ANCHOR, f"{why}: {first.reason}: {first.why}", f"{first.remedy} ({explain})")
+
+
+# By profile: what its rules say of a PodCliqueSet, with the facts of today.
+Outcomes = dict[str, RuleOutcome]
+
+
+def rule_reasons(  # noqa: PLR0913, PLR0917 - what is judged, and by what
+    podgang: PodGang,
+    workload: PodCliqueSet | None,
+    profile: Profile,
+    facts: ClusterFacts,
+    settings: Settings,
+    now: datetime,
+    outcomes: Outcomes | None = None,
+) -> Iterator[HoldReason]:
+    """What would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD. What an
+    exception covers is no reason. `outcomes` has what was worked out for other gangs of a PodCliqueSet.
+    """
+    choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, settings.available)
+    try:
+        outcome = None if outcomes is None else outcomes.get(profile.name)
+        if outcome is None:
+            outcome = _judged(podgang, workload, profile, choice, facts, settings)
+            if outcomes is not None and workload is not None:
+                outcomes[profile.name] = outcome
+        findings = _counted(outcome.findings, podgang, workload, settings, now)
+    except Malformed:
+        return
+    for finding in findings:
+        if finding.excepted is not None:
+            continue
+        if finding.action is Action.DENY or finding.absent is not None or finding.left_out:
+            why = f"{finding.rule} at {finding.at}: {shown(finding.found)}: {finding.why}"
+            yield HoldReason(_reason_of(finding), why, finding.remedy)
+
+
+def _counted(
+    findings: Sequence[Finding], podgang: PodGang, workload: PodCliqueSet | None, settings: Settings, now: datetime
+) -> Sequence[Finding]:
+    """The findings as the exceptions of the namespace change them."""
+    granted = settings.exceptions.in_force(podgang.namespace, now)
+    if not granted:
+        return findings
+    if isinstance(podgang, OptedInGang):
+        return excepted(findings, granted, described(podgang.workload.resource.api.kind, podgang.workload.raw))
+    return findings if workload is None else excepted(findings, granted, described("PodCliqueSet", workload.raw))
+
+
+def _judged(
+    podgang: PodGang,
+    workload: PodCliqueSet | None,
+    profile: Profile,
+    choice: Choice,
+    facts: ClusterFacts,
+    settings: Settings,
+) -> RuleOutcome:
+    """The outcome of the rules with mode deny: a problem that the namespace's mode lets through holds the gang as
+    well. The workload is judged as one that does not change, so nothing is said of room: for that its pods count.
+    """
+    if isinstance(podgang, OptedInGang):
+        opted_in = podgang.workload
+        api = opted_in.resource.api
+        admission = admission_of((api.group, api.kind), settings)
+        if admission is None:
+            return RuleOutcome([], [])
+        return admission.judged_by(profile, Action.DENY, opted_in, opted_in, choice, facts, settings)
+    if workload is None:
+        return RuleOutcome([], [])
+    return POD_CLIQUE_SETS.judged_by(profile, Action.DENY, workload, workload, choice, facts, settings)
+
+
+_BY_PART = {
+    "apis": GangReason.API_MISSING,
+    "spec_fields": GangReason.API_MISSING,
+    "elastic_quotas": GangReason.QUOTA_UNKNOWN,
+    "kai_queues": GangReason.QUEUE_UNKNOWN,
+    "kai_shards": GangReason.QUEUE_UNKNOWN,
+    "volcano_queues": GangReason.QUEUE_UNKNOWN,
+    "hyper_nodes": GangReason.TOPOLOGY_UNKNOWN,
+    "kai_topologies": GangReason.TOPOLOGY_UNKNOWN,
+    "network_topologies": GangReason.TOPOLOGY_UNKNOWN,
+    "topology_bindings": GangReason.TOPOLOGY_UNKNOWN,
+}
+
+
+def _reason_of(finding: Finding) -> GangReason:
+    if finding.left_out:
+        return GangReason.TOPOLOGY_LEFT_OUT
+    return GangReason.UNHONOURED if finding.absent is None else _BY_PART.get(finding.absent.part, GangReason.UNHONOURED)
+
 
 # How many names a text lists before "and N more".
 _NAMED = 3
@@ -32,7 +198,7 @@ _NOT_READY = "NotReadyForScheduling"
 _LONGEST_MESSAGE = 400
 
 
-class Tally(NamedTuple):
+class MemberTally(NamedTuple):
     """One member of a gang: the pods that count, and how many of them are on nodes."""
 
     member: Member
@@ -45,12 +211,12 @@ class Tally(NamedTuple):
         return self.bound >= self.member.min_replicas
 
 
-def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[Tally]:
+def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[MemberTally]:
     """The members of a gang, each with its pods."""
     by_member, found = _by_member(pods), []
     for member in podgang.members:
         own = tuple(by_member.get(label_value(member.name), ()))
-        found.append(Tally(member, own, sum(pod.node is not None for pod in own)))
+        found.append(MemberTally(member, own, sum(pod.node is not None for pod in own)))
     return found
 
 
@@ -63,7 +229,7 @@ def _by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
     return found
 
 
-def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPod]) -> Iterator[HoldReason]:
+def too_few(podgang: PodGang, counted: Sequence[MemberTally], unnamed: Sequence[GangPod]) -> Iterator[HoldReason]:
     """Members with fewer pods than they need to start. `unnamed` are pods that the PodGang does not name yet."""
     maker, kind, of = _maker(podgang)
     named, waiting = podgang.pod_names(), _by_member(unnamed)
@@ -79,19 +245,21 @@ def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPo
         if there + len(late) >= member.min_replicas:
             why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet{_since(late)}"
             yield HoldReason(
-                Reason.UNNAMED, why, f"Grove's operator adds the pods that it made to the PodGang; {_resync(podgang)}"
+                GangReason.UNNAMED,
+                why,
+                f"Grove's operator adds the pods that it made to the PodGang; {_resync(podgang)}",
             )
         elif gone:
             missing = "this pod no longer exists" if len(gone) == 1 else "these pods no longer exist"
             why = f"{has}: the PodGang names {_names(gone)}, and {missing}"
-            yield HoldReason(Reason.POD_MISSING, why, f"find out why {maker} does not replace it: {look}")
+            yield HoldReason(GangReason.POD_MISSING, why, f"find out why {maker} does not replace it: {look}")
         else:
             remedy = f"find out why {maker} does not create the others, for example a ResourceQuota: {look}"
-            yield HoldReason(Reason.TOO_FEW_PODS, has, remedy)
+            yield HoldReason(GangReason.TOO_FEW_PODS, has, remedy)
 
 
 def gated(
-    counted: Sequence[Tally], waits: HoldReason | None = None, queued: HoldReason | None = None
+    counted: Sequence[MemberTally], waits: HoldReason | None = None, queued: HoldReason | None = None
 ) -> Iterator[HoldReason]:
     """Gates that are still on: schedulers skip a gated pod, and a gang scheduler waits for it. `waits` says for which
     anchor Grove's gate is on, and `queued` why Kueue's is.
@@ -107,7 +275,7 @@ def gated(
             yield known
             continue
         since = _since(pods) if gate == grove.GATE else ""
-        yield HoldReason(Reason.GATED, f"{_have(pods)} the gate {gate}{since}", _who_lifts(gate, pods[0]))
+        yield HoldReason(GangReason.GATED, f"{_have(pods)} the gate {gate}{since}", _who_lifts(gate, pods[0]))
 
 
 def waiting_for_resync(podgang: PodGang, roster: Roster) -> Iterator[HoldReason]:
@@ -119,7 +287,7 @@ def waiting_for_resync(podgang: PodGang, roster: Roster) -> Iterator[HoldReason]
         if held:
             why = f"{_have(held)} the gate {grove.GATE}{_since(held)}, and the gang has started without"
             waits = f"Grove's operator adds the pods to the PodGang, and then removes it; {_resync(podgang)}"
-            yield HoldReason(Reason.GATED, why, _who_lifts(grove.GATE, held[0]) if names_them else waits)
+            yield HoldReason(GangReason.GATED, why, _who_lifts(grove.GATE, held[0]) if names_them else waits)
 
 
 def _since(pods: Iterable[GangPod]) -> str:
@@ -147,15 +315,15 @@ def _have(pods: Sequence[GangPod]) -> str:
 
 
 # Kueue's gates on pods that it has not admitted.
-_OF_ADMISSION = frozenset({keys.ADMISSION_GATE, keys.ELASTIC_JOB_GATE})
+_OF_ADMISSION = frozenset({kueue.ADMISSION_GATE, kueue.ELASTIC_JOB_GATE})
 
 
 def _telling(pod: GangPod) -> Iterator[str]:
     """The gates of a pod without those that come off by themselves, once Kueue has admitted the pod."""
     admitted = _OF_ADMISSION.isdisjoint(pod.gates)
-    placed = admitted and keys.TOPOLOGY_GATE not in pod.gates
+    placed = admitted and kueue.TOPOLOGY_GATE not in pod.gates
     for gate in pod.gates:
-        if not ((gate == GATE and not placed) or (gate == keys.TOPOLOGY_GATE and not admitted)):
+        if not ((gate == GATE and not placed) or (gate == kueue.TOPOLOGY_GATE and not admitted)):
             yield gate
 
 
@@ -168,7 +336,7 @@ def _who_lifts(gate: str, pod: GangPod) -> str:
     if gate in _OF_ADMISSION:
         look = f"kubectl describe workloads.kueue.x-k8s.io -n {pod.namespace}"
         return f"Kueue removes it when it admits the pod's Workload: {look}"
-    if gate == keys.TOPOLOGY_GATE:
+    if gate == kueue.TOPOLOGY_GATE:
         return (
             "Kueue has admitted the pod, and removes it when it has chosen the pod's node; if it stays, read the log "
             "of Kueue's controller (topology ungater)"
@@ -188,7 +356,7 @@ def migration(workload: PodCliqueSet) -> Iterator[HoldReason]:
             "Grove migrates its PodCliqueSet to PodGangMaps; while the set has the condition "
             f"{grove.MIGRATING}, Grove creates none of its pods and removes no gates"
         )
-        yield HoldReason(Reason.MIGRATING, why, "wait; if the condition stays, read the log of Grove's operator")
+        yield HoldReason(GangReason.MIGRATING, why, "wait; if the condition stays, read the log of Grove's operator")
 
 
 # Reasons of the conditions of groups in Kubernetes 1.38: kube-scheduler refuses a tree whose groups or pods disagree.
@@ -196,14 +364,14 @@ _GROUP_ERRORS = frozenset({"PodGroupError", "CompositePodGroupError"})
 
 
 def unscheduled(
-    counted: Sequence[Tally], scheduler: str, advice: str, groups: Sequence[GroupCondition] = ()
+    counted: Sequence[MemberTally], scheduler: str, advice: str, groups: Sequence[GroupCondition] = ()
 ) -> Iterator[HoldReason]:
     """The scheduler's message about the pods it has not placed, if there is no other reason. `groups` are the
     conditions in which it says why it has not placed the gang's groups.
     """
     if (refused := next((one for one in groups if one.reason in _GROUP_ERRORS), None)) is not None:
         says = f"{scheduler} reports for {refused.group} ({refused.reason}): {_cut(refused.message)}"
-        yield HoldReason(Reason.GROUP_ERROR, says, "correct what the message names; the pods wait until then")
+        yield HoldReason(GangReason.GROUP_ERROR, says, "correct what the message names; the pods wait until then")
         return
     waiting = [pod for tally in counted if not tally.started for pod in tally.pods if pod.node is None]
     told = [(pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message]
@@ -213,20 +381,22 @@ def unscheduled(
         error = group.reason == "SchedulerError"
         says = f"{scheduler} reports for {group.group} ({group.reason}): {_cut(group.message)}"
         room = f"free resources for the whole gang, or request less{advice}"
-        yield HoldReason(*((Reason.SCHEDULER_ERROR, says, "read its log") if error else (Reason.NO_ROOM, says, room)))
+        yield HoldReason(
+            *((GangReason.SCHEDULER_ERROR, says, "read its log") if error else (GangReason.NO_ROOM, says, room))
+        )
         return
     if not told:
         why = f"all pods exist and have no gate, but {scheduler} has not reported on them"
-        yield HoldReason(Reason.SILENT, why, f"check that {scheduler} is running, and read its log{advice}")
+        yield HoldReason(GangReason.SILENT, why, f"check that {scheduler} is running, and read its log{advice}")
         return
     name, said = min(told, key=lambda one: (*_tells_less(one[1].message), one[0]))
     says = f"{scheduler} reports for pod {name}: {_cut(said.message)}"
     if said.reason == "SchedulerError":
-        yield HoldReason(Reason.SCHEDULER_ERROR, says, "read its log")
+        yield HoldReason(GangReason.SCHEDULER_ERROR, says, "read its log")
     elif said.reason == _NOT_READY:
-        yield HoldReason(Reason.NOT_READY, says, "remove what the message names; until then the pod is not tried")
+        yield HoldReason(GangReason.NOT_READY, says, "remove what the message names; until then the pod is not tried")
     else:
-        yield HoldReason(Reason.NO_ROOM, says, f"free resources for the whole gang, or request less{advice}")
+        yield HoldReason(GangReason.NO_ROOM, says, f"free resources for the whole gang, or request less{advice}")
 
 
 def _tells_less(message: str) -> tuple[bool, bool]:
@@ -241,7 +411,7 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
         if one.dropped:
             field = one.dropped[0].replace("/", ".").lstrip(".")
             why = f"the API server dropped {field} of pod {one.pod.name}, which its scheduler needs to find the gang"
-            yield HoldReason(Reason.API_MISSING, why, "enable the API server's feature gate for that field")
+            yield HoldReason(GangReason.API_MISSING, why, "enable the API server's feature gate for that field")
         else:
             by_kind.setdefault(one.escape.value, []).append(one.pod)
     for kind, pods in by_kind.items():
@@ -252,7 +422,7 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
         if podgang.workload_kind in _COUNT_DELETIONS:
             recreated = f"{recreated}, which its Job counts as a failure"
         remedy = f"delete each pod that is not on a node yet, and {recreated}: kubectl delete pod {names} -n "
-        yield HoldReason(Reason.ESCAPED, why, f"{remedy}{podgang.namespace}")
+        yield HoldReason(GangReason.ESCAPED, why, f"{remedy}{podgang.namespace}")
 
 
 def unowned(roster: Roster, podgang: PodGang) -> Iterator[HoldReason]:
@@ -272,7 +442,7 @@ def unowned(roster: Roster, podgang: PodGang) -> Iterator[HoldReason]:
         listed = _names(names, further)
         why = f"{_pods(number)} ({listed}) {what} to this {podgang.workload_kind} by uid, so not counted"
         remedy = f"find out who created them and delete them: the scheduler counts pods by {counts}"
-        yield HoldReason(Reason.UNOWNED, why, remedy)
+        yield HoldReason(GangReason.UNOWNED, why, remedy)
 
 
 # Deleting a pod of these workloads counts against backoffLimit.

@@ -1,5 +1,5 @@
-"""The PodGangs of a cluster: each with the name of its gang, whether the objects of a missing one are still needed, and
-whether one is empty, so that it needs no objects yet.
+"""The PodGangs of a cluster: each with the name of its gang, whether the objects of a missing one are still needed,
+and whether one is empty, so that it needs no objects yet.
 
 Grove deletes a PodGang to give it another name while its pods run, and also when it was scaled in. It creates
 PodCliques before their pods. A PodGang for which nobody has created any is not Grove's, or not complete.
@@ -13,28 +13,24 @@ from itertools import islice
 from typing import NamedTuple
 
 from webhook.backends.base import PodChanges
-from webhook.cluster.facts import LiveFacts
+from webhook.cluster.cluster_facts import LiveFacts
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
-from webhook.gangs.controllers import ControllerKey
-from webhook.gangs.identity import Known, gang_of
 from webhook.gangs.key import GangKey, key_of_gang, objects_of, shared_key
-from webhook.gangs.plan import recorded
-from webhook.gangs.pod import GangPod
-from webhook.gangs.pods import GangPods
-from webhook.gangs.stored_pod_gangs import StoredPodGangs
-from webhook.gangs.stored_workloads import StoredWorkloads
-from webhook.gangs.stores import Stores
+from webhook.gangs.members import GangPod
+from webhook.gangs.object_plan import NameEvidence, gang_of, recorded
+from webhook.gangs.pod_watches import ControllerKey, GangPods
+from webhook.gangs.stores import StoredPodGangs, StoredWorkloads, Stores
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
-from webhook.model.indexed import Indexed
+from webhook.model.gang_objects import MOST_MEMBERS, living_gang, of_set
+from webhook.model.grove import OwnerReference, PodGang, controller_in
 from webhook.model.keys import ObjectKey, Record
-from webhook.model.living_gang import MOST_MEMBERS, living_gang, of_set
+from webhook.model.known_objects import Indexed
+from webhook.model.place import OF_GROVE, POD_CLIQUES
 from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Manifest, mapping
-from webhook.model.workloads.pod_controllers import OF_GROVE, POD_CLIQUES
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import OwnerReference, PodGang, controller_in
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 # After an interruption of so many seconds, pods and PodCliques may be there that are not known. A watch that works gets
 # a bookmark about once a minute, and a restart of the API server takes less.
@@ -59,7 +55,7 @@ class _EmptyPodGangs(Indexed[GangKey, _Empty]):
         return ((key.namespace, name) for name in value.pod_cliques)
 
 
-class PodGangs:
+class FollowedPodGangs:
     """The PodGangs among the objects of `stores`."""
 
     def __init__(
@@ -182,7 +178,7 @@ class PodGangs:
         facts, record = self._live.facts, recorded(podgang, self._live.facts)
         profile = None if record is None else self._settings.profiles.get(record.scheduler or "")
         key = (podgang.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or ""))
-        known = Known(
+        known = NameEvidence(
             of_set(
                 self._stores.holding(podgang.namespace, (member.name for member in podgang.members)),
                 None if podgang.pod_clique_set is None else podgang.pod_clique_set.uid,

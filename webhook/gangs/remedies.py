@@ -14,21 +14,17 @@ from typing import NamedTuple
 from webhook.backends.base import Wake
 from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable, Inexpressible
-from webhook.gangs.differences import left_behind, other_owner
 from webhook.gangs.escapes import Escape
-from webhook.gangs.health import GangHealth, State
-from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.health import GangHealth, GangState, Observed
+from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.key import POD_GANG
-from webhook.gangs.leaving_objects import PROTECTION
-from webhook.gangs.observed import Observed
-from webhook.gangs.plan import SkipReason
-from webhook.gangs.pod import GangPod
+from webhook.gangs.members import GangPod
+from webhook.gangs.object_plan import PROTECTION, SkipReason, left_behind, other_owner
 from webhook.gangs.pod_reasons import tallies
 from webhook.model import grove
 from webhook.model.keys import Api
+from webhook.model.place import POD_CLIQUES, label_value
 from webhook.model.reading import Manifest, integer, mapping
-from webhook.model.workloads.place import label_value
-from webhook.model.workloads.pod_controllers import POD_CLIQUES
 
 # A gang is woken so often before one of its pods is replaced.
 WAKES_BEFORE_REPLACING = 2
@@ -39,7 +35,9 @@ _NAMED = 3
 # What schedulers say of a pod that found no node.
 _OF_NODES = "nodes are available"
 # The reasons of a gang that lacks nothing but its scheduler's attention, as far as it is known.
-_LACKS_NOTHING = frozenset({Reason.LOST_MEMBERS, Reason.IN_PART, Reason.NO_ROOM, Reason.SILENT, Reason.UNOWNED})
+_LACKS_NOTHING = frozenset(
+    {GangReason.LOST_MEMBERS, GangReason.IN_PART, GangReason.NO_ROOM, GangReason.SILENT, GangReason.UNOWNED}
+)
 
 
 class RemedyCause(StrEnum):
@@ -116,14 +114,14 @@ def nothing_excepted(_: GangPod) -> bool:
 def may_need_remedy(health: GangHealth) -> bool:
     """Whether `needed_remedy` may find a remedy; cheap, for each judgement."""
     reasons = {one.reason for one in health.obstacles}
-    if Reason.OBJECT_LEAVING in reasons or any(one.escape is Escape.FOREIGN for one in health.escaped):
+    if GangReason.OBJECT_LEAVING in reasons or any(one.escape is Escape.FOREIGN for one in health.escaped):
         return True
     return health.unnamed > 0 or _lacks_nothing(health)
 
 
 def _lacks_nothing(health: GangHealth) -> bool:
     """Whether a gang lacks nothing but its scheduler's attention, as far as it is known."""
-    held = health.state in {State.HELD, State.IN_PART} and bool(health.obstacles)
+    held = health.state in {GangState.HELD, GangState.IN_PART} and bool(health.obstacles)
     return held and all(one.reason in _LACKS_NOTHING for one in health.obstacles) and _has_room(health)
 
 
@@ -240,16 +238,16 @@ def _has_room(health: GangHealth) -> bool:
     """Whether there is room as far as it is known: by the estimate, or else as its scheduler says nothing of nodes."""
     if health.has_room is not None:
         return health.has_room
-    return all(_OF_NODES not in one.why for one in health.obstacles if one.reason is Reason.NO_ROOM)
+    return all(_OF_NODES not in one.why for one in health.obstacles if one.reason is GangReason.NO_ROOM)
 
 
 def _may_replace(health: GangHealth) -> bool:
     """Whether its scheduler is known to work, and there to be room: else a new pod would not help."""
-    return health.has_room is True or (health.state is State.IN_PART and _silent(health.obstacles))
+    return health.has_room is True or (health.state is GangState.IN_PART and _silent(health.obstacles))
 
 
 def _silent(obstacles: Sequence[HoldReason]) -> bool:
-    return any(one.reason is Reason.SILENT for one in obstacles)
+    return any(one.reason is GangReason.SILENT for one in obstacles)
 
 
 def _is_replaceable(pod: GangPod, excepted: Excepted) -> bool:

@@ -1,4 +1,8 @@
-"""The PodGangs and gang objects of a cluster: one watch per kind, and the owner of each object."""
+"""The stores of PodGangs, gang objects and whole workloads of a cluster: one watch per kind, and the owner of each
+object.
+
+Workloads are kept whole, because rules read all of their spec, and packed to save memory.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,41 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
-from webhook.cluster.watch import Watch, unread, version_number
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.watch import ServedWatch, Watch, unread, version_number
 from webhook.errors import FactsUnavailable
-from webhook.gangs.differences import owner_of_ours
-from webhook.gangs.grouping import Grouping
-from webhook.gangs.member_gangs import MemberGangs
+from webhook.gangs.key import Grouping
+from webhook.gangs.object_plan import MemberGangs, owner_of_ours
+from webhook.model import grove
 from webhook.model.bounds import (
     POD_GANG_BYTES,
     STORED_BYTES,
+    FairMemory,
     Packed,
     fits,
     labels_kept,
     latest_equal,
     weight,
 )
-from webhook.model.gang_object import STARTED, is_restored, not_placed, raised_at, says_started
+from webhook.model.gang_objects import (
+    STARTED,
+    LivingGang,
+    is_restored,
+    living_gang,
+    not_placed,
+    raised_at,
+    says_started,
+)
 from webhook.model.grove import LABEL_PART_OF
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.living_gang import LivingGang, living_gang
+from webhook.model.known_objects import PodGangFacts, PodGangIndex
 from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
-from webhook.model.record import OWN_LABELS
+from webhook.model.workload_record import OWN_LABELS
+from webhook.workloads.opted_in_workload import TERMINAL
 
 # The metadata that affects decisions. Status and resourceVersion do not.
 METADATA = (
@@ -422,3 +436,121 @@ class Stores:
 
     def _of(self, api: Api) -> Changed:
         return lambda key, owners: self._changed(api, key, owners)
+
+
+class StoredPodGangs(Mapping[ObjectKey, PodGangFacts], PodGangIndex):
+    """The PodGangs of a store as rules know them. Each is read when it is asked for, because no rule asks for many."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def __getitem__(self, key: ObjectKey) -> PodGangFacts:
+        try:
+            found = POD_GANGS.read(self.store.objects[key])
+        except Malformed:
+            found = None
+        if found is None:
+            raise KeyError(key)
+        facts: PodGangFacts = found[1]
+        return facts
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return (key for key in self.store.objects if key in self)
+
+    def __contains__(self, key: object) -> bool:
+        return self.get(key) is not None  # type: ignore[call-overload]
+
+    def __len__(self) -> int:
+        """How many are stored, with those that cannot be read: rules ask whether there are any."""
+        return len(self.store.objects)
+
+    def of_set(self, key: ObjectKey) -> Iterator[ObjectKey]:
+        """The namespaces and names of the PodGangs of a PodCliqueSet, each read when the iterator reaches it."""
+        return (podgang for podgang in self.store.of_set(key) if podgang in self)
+
+
+# The JSON of the workloads that are kept unpacked, which is that of four of the largest that an API server stores, and
+# how many they may be. Of both a namespace has its share.
+LATEST_BYTES, LATEST = 6 * 1024 * 1024, 32
+V = TypeVar("V")
+# kubectl's copy of the whole manifest.
+_COPY = "kubectl.kubernetes.io/last-applied-configuration"
+_CONDITIONS = TERMINAL | {grove.MIGRATING}
+
+
+class StoredWorkloads(ServedWatch):
+    """The workloads of one kind that match `selector`. `changed` gets the key of each that changes; `filled` is called
+    when all were read once.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        changed: Callable[[ObjectKey], None],
+        selector: Mapping[str, str] | None = None,
+        filled: Callable[[], None] = lambda: None,
+        *,
+        clock: Clock = MACHINE_CLOCK,
+    ) -> None:
+        projection = Projection("", resource, self._packed, most=STORED_BYTES, own_key=True)
+        super().__init__(client, projection, changed, selector, filled, clock=clock)
+        self._latest: FairMemory[ObjectKey, tuple[Packed, Any]] = FairMemory(LATEST_BYTES)
+        # Workloads that the watch does not select any more, and that are still judged.
+        self._unrecorded: dict[ObjectKey, Packed] = {}
+
+    def get(self, key: ObjectKey) -> Manifest | None:
+        """One workload; None if it does not exist."""
+        kept = self._kept(key)
+        return None if kept is None else Packed.manifest(kept)
+
+    def latest(self, key: ObjectKey, make: Callable[[Manifest], V]) -> V | None:
+        """What `make` makes of one workload; None if it does not exist. Of the workloads that were asked for last it is
+        made once: one may have thousands of gangs, which are judged one after the other.
+        """
+        kept = self._kept(key)
+        if kept is None:
+            return None
+        if (remembered := self._latest.get(key)) is not None and remembered[0] is kept:
+            return remembered[1]  # type: ignore[no-any-return]
+        made = make(Packed.manifest(kept))
+        self._latest.put(key[0], key, (kept, made), max(kept.size(), LATEST_BYTES // LATEST))
+        return made
+
+    def put_unrecorded(self, raw: Manifest) -> bool:
+        """Keep a workload that the watch does not select. Return whether that changed anything. Raises `Malformed`."""
+        key, packed = self._packed(raw)
+        if packed == self._unrecorded.get(key) or weight(packed, STORED_BYTES) > STORED_BYTES:
+            return False
+        self._unrecorded[key] = packed
+        return True
+
+    def drop_unrecorded(self, key: ObjectKey) -> None:
+        """Forget a workload that the watch does not select."""
+        self._unrecorded.pop(key, None)
+
+    def _kept(self, key: ObjectKey) -> Packed | None:
+        kept: Packed | None = self.entries.get(key)
+        return self._unrecorded.get(key) if kept is None else kept
+
+    def _packed(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
+        api, metadata = self.resource.api, mapping(raw.get("metadata"))
+        kept: dict[str, Any] = {field: metadata[field] for field in METADATA if field in metadata}
+        if (annotations := mapping(metadata.get("annotations"))).get(_COPY) is not None:
+            kept["annotations"] = {key: value for key, value in annotations.items() if key != _COPY}
+        found = {
+            "apiVersion": f"{api.group}/{api.version}",
+            "kind": api.kind,
+            "metadata": kept,
+            "spec": raw.get("spec"),
+        }
+        # Only these conditions of the status are kept, and that there is one: a workload without it was not processed
+        # yet. The rest does not affect decisions and changes all the time.
+        if mapping(raw.get("status")):
+            told = [one for one in map(mapping, _conditions(raw)) if one.get("type") in _CONDITIONS]
+            found["status"] = {"conditions": [{"type": one["type"], "status": one.get("status")} for one in told]}
+        return key_of(raw), Packed.of(found)
+
+
+def _conditions(raw: Manifest) -> Any:
+    return sequence(mapping(raw.get("status")).get("conditions"))

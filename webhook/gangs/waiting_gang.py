@@ -1,34 +1,174 @@
-"""A gang that waits for room, and its shape: what the answer about it depends on, without the names in it.
+"""A gang that waits for room, its shape, and the answer whether it can ever start or has room now (no I/O).
 
-Gangs of one shape have one answer. Its names are put into the texts afterwards. A gang with missing pods has an answer
-of its own: it is judged by the templates of its workload.
+Only a gang none of whose pods has a node, and that was not started before, is judged: schedulers count pods on nodes
+in different ways. The shape is what the answer depends on, without names: gangs of one shape have one answer, and the
+names are put into the texts afterwards. A gang with missing pods is judged by the templates of its workload. An answer
+costs some milliseconds, so each shape is judged once, and again only after a change of the facts it depends on; a look
+judges few shapes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from webhook.config.settings import Profile
-from webhook.fit.shape import GangShape
-from webhook.fit.verdict import Witness
-from webhook.gangs.waiting_pods import PodShape, only_names, pairs
+from webhook.admission.workload_fit import fit_of, fits_of, packing_of, room_for
+from webhook.config.settings import Profile, Settings
+from webhook.fit.domains import ALL_NODES
+from webhook.fit.feasibility import Now, NowAnswer, Usage, counted_by, room_now
+from webhook.fit.gang_shapes import GangShape, shape_of_templates
+from webhook.fit.packing import GangFit
+from webhook.fit.verdict import FitFamily, FitScope, FitVerdict, Shortfall, Witness, amount_of, counted, sentence_list
+from webhook.gangs.hold_reasons import GangReason, HoldReason
+from webhook.gangs.members import BASE_PODGANG, GangPod, Roster, spec_in, spec_text
+from webhook.gangs.pod_reasons import MemberTally
+from webhook.model import grove, kueue
+from webhook.model.bounds import FairMemory
+from webhook.model.claims import CLAIMS
+from webhook.model.facts import ClusterFacts
+from webhook.model.gang_objects import says_started
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
-from webhook.model.reading import Malformed, mapping
-from webhook.model.workloads.gang import OptedInGang
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.topology_request import every_place
-from webhook.model.workloads.trainjob import MadeJobSet
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.model.kueue_objects import ADMISSION_CHECKS, LOCAL_QUEUES
+from webhook.model.kueue_objects import WORKLOADS as KUEUE_WORKLOADS
+from webhook.model.node_pods import NodePods
+from webhook.model.nodes import GROWTH, NODES
+from webhook.model.place import JOB_INDEX, LWS_REVISION, NAME_LABELS
+from webhook.model.pod_gang_map import POD_GANG_MAPS
+from webhook.model.pod_template import Pod, PodTemplate
+from webhook.model.projections import POD_CLIQUE_SETS
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.resources import (
+    LIMIT_RANGES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
+)
+from webhook.mutators.prepare_pod import STAMP_ANNOTATION
+from webhook.validators.registry import SEAL_ANNOTATION
+from webhook.workloads.known_workloads import TRAIN_JOB_FACTS
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import GANG_LABEL, MEMBER_LABEL, OptedInGang, every_place
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.workloads.trainjob import MadeJobSet
+
+# Keys that name a pod, its place in its gang, its gang or its workload. Such a key matters only if a selector of the
+# pods reads it.
+_NAMES = frozenset(
+    {
+        grove.LABEL_PART_OF,
+        grove.LABEL_PODGANG,
+        grove.LABEL_PODCLIQUE,
+        grove.LABEL_REPLICA,
+        grove.LABEL_SCALING_GROUP,
+        grove.LABEL_SCALING_GROUP_REPLICA,
+        grove.LABEL_EPOCH,
+        "grove.io/podclique-pod-index",
+        "grove.io/pod-index",
+        "grove.io/pod-template-hash",
+        "pod-template-hash",
+        "controller-revision-hash",
+        BASE_PODGANG,
+        GANG_LABEL,
+        MEMBER_LABEL,
+        STAMP_ANNOTATION,
+        SEAL_ANNOTATION,
+        *NAME_LABELS.values(),
+        "job-name",
+        "controller-uid",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-completion-index",
+        "apps.kubernetes.io/pod-index",
+        "statefulset.kubernetes.io/pod-name",
+        "jobset.sigs.k8s.io/group-name",
+        "jobset.sigs.k8s.io/job-global-index",
+        "jobset.sigs.k8s.io/job-group-index",
+        "jobset.sigs.k8s.io/job-key",
+        "jobset.sigs.k8s.io/jobset-uid",
+        "jobset.sigs.k8s.io/restart-attempt",
+        "trainer.kubeflow.org/trainjob-name",
+        JOB_INDEX,
+        LWS_REVISION,
+        "leaderworkerset.sigs.k8s.io/group-index",
+        "leaderworkerset.sigs.k8s.io/group-key",
+        "leaderworkerset.sigs.k8s.io/leader-name",
+        "leaderworkerset.sigs.k8s.io/worker-index",
+        kueue.WORKLOAD,
+        kueue.POD_GROUP_NAME,
+        *(mark.key for mark, _ in CLAIMS if mark.value is None),
+    }
+)
 
 
-class Waiting(NamedTuple):
+class WaitingPodShape(NamedTuple):
+    """What decides where the pods of a member can be: the spec as text, and labels and annotations as sorted pairs."""
+
+    spec: str
+    labels: tuple[tuple[str, str], ...]
+    annotations: tuple[tuple[str, str], ...]
+
+    def manifest(self, namespace: str) -> Manifest:
+        """A pod of that shape."""
+        metadata = {"namespace": namespace, "labels": dict(self.labels), "annotations": dict(self.annotations)}
+        return {"metadata": metadata, "spec": spec_in(self.spec)}
+
+
+def pod_shapes(counted: Sequence[MemberTally]) -> dict[str, WaitingPodShape]:
+    """The shape of the pods of each member. Members are left out that have no pods, or whose pods differ in more than
+    their names, or are not known whole.
+    """
+    left_out = only_names({pod.needs or "" for tally in counted for pod in tally.pods})
+    found: dict[str, WaitingPodShape] = {}
+    for tally in counted:
+        if any(pod.needs is None or pod.cut for pod in tally.pods):
+            continue
+        shapes = {_shape(pod, left_out) for pod in tally.pods}
+        if len(shapes) == 1:
+            found[tally.member.name] = shapes.pop()
+    return found
+
+
+def template_shape(podgang: PodGang, workload: PodCliqueSet | None, member: str) -> WaitingPodShape | None:
+    """The shape of the pods that will be made for a member; None if its template is unknown. Raises `Malformed`."""
+    template = _template_of(podgang, workload, member)
+    spec = None if template is None else spec_text(template.spec)
+    if template is None or spec is None:
+        return None
+    left_out = only_names((spec,))
+    return WaitingPodShape(spec, pairs(template.labels, left_out), pairs(template.annotations, left_out))
+
+
+def _template_of(podgang: PodGang, workload: PodCliqueSet | None, member: str) -> PodTemplate | None:
+    if isinstance(podgang, OptedInGang):
+        parts = podgang.parts.get(member, ())
+        return parts[0].template if len(parts) == 1 else None
+    # The name of a PodClique ends with that of its clique. If two names fit, the longer one does.
+    fitting = [] if workload is None else [one for one in workload.cliques if member.endswith(f"-{one.name}")]
+    return max(fitting, key=lambda one: len(one.name)).template if fitting else None
+
+
+def only_names(specs: Iterable[str] = ()) -> frozenset[str]:
+    """The keys that only name something, and that no selector in these specs reads."""
+    whole = "\n".join(specs)
+    return frozenset(key for key in _NAMES if json.dumps(key) not in whole)
+
+
+def pairs(entries: Mapping[str, Any], left_out: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """The labels or annotations as sorted pairs, without those that are left out."""
+    return tuple(sorted((key, str(value)) for key, value in entries.items() if key not in left_out))
+
+
+def _shape(pod: GangPod, left_out: frozenset[str]) -> WaitingPodShape:
+    return WaitingPodShape(pod.needs or "", pairs(pod.labels, left_out), pairs(pod.annotations, left_out))
+
+
+class WaitingGang(NamedTuple):
     """A gang none of whose pods was on a node. `pods` has the shape of the stored pods of each member that has pods,
     and `counts` their number. `workload` is its PodCliqueSet, if known.
     """
@@ -37,7 +177,7 @@ class Waiting(NamedTuple):
     workload: PodCliqueSet | None
     profile: Profile
     record: Record
-    pods: Mapping[str, PodShape]
+    pods: Mapping[str, WaitingPodShape]
     counts: Mapping[str, int]
 
     @property
@@ -60,7 +200,7 @@ class Waiting(NamedTuple):
         return all(self.counts.get(member.name, 0) >= member.min_replicas for member in self.podgang.members)
 
 
-def shape_key(gang: Waiting) -> Hashable:
+def shape_key(gang: WaitingGang) -> Hashable:
     """What the answer about a gang depends on, besides the cluster: equal for gangs that have all their pods and differ
     in names only.
     """
@@ -163,3 +303,254 @@ def with_names(text: str, names: Sequence[str]) -> str:
 def _place(index: int) -> str:
     """What stands for a member's name. No name has these characters."""
     return f"<{index}>"
+
+
+class RoomJudge(Protocol):
+    """Judges gangs that wait."""
+
+    def never(self, gang: WaitingGang) -> Witness | None:
+        """The proof that the gang can never start; None without one."""
+
+    def now(self, gang: WaitingGang) -> Now | None:
+        """An estimate of whether the gang has room now; None without one."""
+
+
+class RoomReasons(NamedTuple):
+    """The hold reasons of a gang that are about room. `never` is the proof that it can never start. `has_room` is the
+    estimate of whether there is room now; None without one.
+    """
+
+    reasons: tuple[HoldReason, ...] = ()
+    never: Witness | None = None
+    has_room: bool | None = None
+
+
+NOTHING_ABOUT_ROOM = RoomReasons()
+# What a proof by the templates relies on: pods are missing, so it is not known what they request.
+_OF_TEMPLATES = ", if no other webhook lowers the requests of its pods"
+
+
+def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
+    podgang: PodGang,
+    workload: PodCliqueSet | None,
+    roster: Roster,
+    tallies: Sequence[MemberTally],
+    profile: Profile,
+    record: Record,
+    own: Sequence[Manifest],
+) -> WaitingGang | None:
+    """The gang as it waits; None if it was started before."""
+    try:
+        if any(map(says_started, own)) or any(map(_has_run, roster.pods)) or profile.backend.may_be_started(own):
+            return None
+    except Malformed:
+        return None
+    counts = {one.member.name: len(one.pods) for one in tallies}
+    return WaitingGang(podgang, workload, profile, record, pod_shapes(tallies), counts)
+
+
+def has_room_for_rest(
+    podgang: PodGang,
+    workload: PodCliqueSet | None,
+    tallies: Sequence[MemberTally],
+    profile: Profile,
+    record: Record,
+    fits: RoomJudge,
+) -> bool | None:
+    """Whether a gang in part would have room now: as if it were placed again as a whole, where its own pods on nodes
+    count as free. What a pod on a node needs is not kept, so a member whose pods are all on nodes is judged by its
+    template. None without an estimate. Raises `Malformed`.
+    """
+    waiting = [one._replace(pods=tuple(pod for pod in one.pods if pod.node is None)) for one in tallies]
+    shapes = pod_shapes(waiting)
+    for one in waiting:
+        if not one.pods and (shape := template_shape(podgang, workload, one.member.name)) is not None:
+            shapes[one.member.name] = shape
+    counts = {one.member.name: len(one.pods) for one in tallies}
+    now = fits.now(WaitingGang(podgang, workload, profile, record, shapes, counts))
+    return None if now is None or now.answer is NowAnswer.UNKNOWN else now.answer is NowAnswer.ROOM
+
+
+def room_reasons(gang: WaitingGang, fits: RoomJudge, *, has_no_room: bool) -> RoomReasons:
+    """Why a gang can never start, or if `has_no_room`, what it lacks now. If pods are missing, only a quota counts:
+    nothing else about room keeps pods from being made.
+    """
+    if (witness := fits.never(gang)) is not None:
+        if not gang.is_whole and witness.family is not FitFamily.QUOTA:
+            return NOTHING_ABOUT_ROOM
+        why = f"{_never(witness)}{'' if gang.is_whole else _OF_TEMPLATES}"
+        return RoomReasons((HoldReason(GangReason.NEVER_FITS, why, witness.remedy),), witness)
+    now = fits.now(gang) if has_no_room else None
+    if now is None or now.answer is NowAnswer.UNKNOWN:
+        return NOTHING_ABOUT_ROOM
+    if now.answer is NowAnswer.ROOM:
+        return RoomReasons(has_room=True)
+    return RoomReasons((HoldReason(GangReason.NO_ROOM, _short(now), _advice(gang, now)),), has_room=False)
+
+
+def _never(witness: Witness) -> str:
+    if witness.scope is FitScope.EVER:
+        return f"it can never start: {witness.why}"
+    return f"it can never start on these nodes, even if nothing else runs there: {witness.why}"
+
+
+def _short(now: Now) -> str:
+    lacks = sentence_list([_lacking(one) for one in now.short])
+    said = f"by an estimate it has no room now: {now.why}"
+    if now.nearest in {None, ALL_NODES}:
+        return f"{said}; it lacks {lacks}" if lacks else said
+    return f"{said}; {now.nearest} comes nearest{f', and lacks {lacks}' if lacks else ''}"
+
+
+def _lacking(short: Shortfall) -> str:
+    missing = short.needed - short.there
+    return f"room for {counted(missing, 'pod')}" if short.resource == "pods" else amount_of(short.resource, missing)
+
+
+def _advice(gang: WaitingGang, now: Now) -> str:
+    where = "" if now.nearest in {None, ALL_NODES} else f" in {now.nearest}"
+    advice = f"wait until gangs{where} have ended, or request less"
+    if (name := gang.workload_name) is None:
+        return advice
+    return f"{advice}: rollcall fit {name} -n {gang.podgang.namespace} shows which ones hold the room"
+
+
+def _has_run(pod: GangPod) -> bool:
+    return pod.node is not None or pod.failed
+
+
+# Answers that are kept: of the shapes that were asked for last.
+MEMORY = 2048
+
+A = TypeVar("A")
+
+
+class Answers(Generic[A]):
+    """Answers by shape. `shapes_a_look` is how many shapes are judged between two calls of `look`."""
+
+    def __init__(self, shapes_a_look: int) -> None:
+        self._revision = 0
+        self._most = self._left = shapes_a_look
+        self._known: FairMemory[Hashable, tuple[int, A]] = FairMemory(MEMORY)
+        self._behind = False
+
+    def changed(self) -> None:
+        """Judge every shape again when it is asked for."""
+        self._revision += 1
+
+    def look(self, times: int = 1) -> None:
+        """Begin a look: as many shapes as `times` looks allow may be judged again."""
+        self._left = self._most * times
+
+    @property
+    def has_left(self) -> bool:
+        """Whether this look may judge another shape."""
+        return self._left > 0
+
+    def take_behind(self) -> bool:
+        """Whether a shape was not judged since the last call, because this look had judged enough."""
+        behind, self._behind = self._behind, False
+        return behind
+
+    def of(self, namespace: str, key: Hashable, judged: Callable[[], A]) -> A | None:
+        """The answer for a shape in a namespace; an old one, or None, if this look has judged enough shapes."""
+        known = self._known.get(key)
+        if known is not None and known[0] == self._revision:
+            return known[1]
+        if not self._left:
+            self._behind = True
+            return None if known is None else known[1]
+        self._left -= 1
+        found = judged()
+        self._known.put(namespace, key, (self._revision, found))
+        return found
+
+
+class FitJudgement(Protocol):
+    """Judges one gang, whatever it costs."""
+
+    def verdict(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
+        """Whether the gang can ever start; None if it is not judged."""
+
+    def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> Now | None:
+        """An estimate of whether the gang has room now; None if there is none."""
+
+
+class StoredFits:
+    """Judges gangs by the facts of a cluster."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def verdict(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
+        """Whether the gang can ever start; None if it is not judged."""
+        try:
+            if not gang.is_whole:
+                return self._of_templates(gang, facts)
+            return fit_of(_fit_judgement_shape(gang), gang.profile.backend, facts, self._settings.fit)
+        except Malformed:
+            return None
+
+    def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> Now | None:
+        """An estimate of whether the gang has room now; None if there is none. Who holds the room is not worked out."""
+        backend, settings = gang.profile.backend, self._settings.fit
+        try:
+            packing = packing_of(_fit_judgement_shape(gang), backend, facts, settings)
+            room = room_for(packing, backend, facts, settings)
+        except Malformed:
+            return None
+        if packing.unknown or room is None:
+            return None
+        usage = Usage.of(replace(facts, node_pods=pods), counted_by(backend.pod_reading(settings)))
+        return room_now(packing, room, usage, (gang.podgang.namespace, gang.podgang.name))
+
+    def _of_templates(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
+        if (workload := gang.templates_of) is None:
+            return None
+        found = _named(gang.podgang.name, fits_of(workload, gang.profile, facts, self._settings))
+        return None if found is None else found.verdict
+
+
+def _fit_judgement_shape(gang: WaitingGang) -> GangShape:
+    """The gang with places for names. Raises `Malformed`."""
+    podgang = gang.podgang
+    templates = {name: [Pod(one.manifest(podgang.namespace)).template] for name, one in gang.pods.items()}
+    shape = shape_of_templates(podgang, templates, gang.record)
+    whole = tuple(member._replace(pods=gang.counts[member.name]) for member in shape.members)
+    return unnamed(shape._replace(members=whole), [member.name for member in podgang.members])
+
+
+def _named(name: str, fits: Iterable[GangFit]) -> GangFit | None:
+    """The gang of that name; the only one if none is named so, as the replicas of a set are equal."""
+    known = list(fits)
+    return next((one for one in known if one.shape.name == name), known[0] if len(known) == 1 else None)
+
+
+# The parts of the facts that the translation of a gang reads, besides the gang and its workload.
+GANG_FACT_PARTS = frozenset(
+    {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
+)
+# The parts that change often and that no answer about room depends on.
+FACT_PARTS_WITHOUT_ROOM = frozenset(
+    {
+        POD_CLIQUE_SETS.part,
+        POD_GANG_MAPS.part,
+        TRAIN_JOB_FACTS.part,
+        KUEUE_WORKLOADS.part,
+        ADMISSION_CHECKS.part,
+    }
+)
+# The parts with objects that only gangs of the same namespace depend on.
+NAMESPACE_FACT_PARTS = frozenset(
+    projection.part
+    for projection in (
+        LIMIT_RANGES,
+        LOCAL_QUEUES,
+        POD_GANG_MAPS,
+        RESOURCE_CLAIM_TEMPLATES,
+        RESOURCE_CLAIMS,
+        RESOURCE_QUOTAS,
+    )
+)
+# The parts about nodes. In a large cluster one of them changes all the time, so gangs are not judged again at once.
+NODE_FACT_PARTS = frozenset({NODES.part, RESOURCE_SLICES.part, *(projection.part for projection in GROWTH)})

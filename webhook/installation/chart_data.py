@@ -2,8 +2,8 @@
 
 The templates of the folder `chart` are written by hand and read these data. A feature is a part of a configuration on
 which they depend: a profile with its settings that matter here, each of these with the audit and as a shadow, the pod
-gate, deleted escapes, a remedy, answers to Kueue, or self-managed certificates. Features only add objects and rules, so
-a configuration needs what its features need together.
+gate, deleted escapes, a remedy, answers to Kueue, or self-managed certificates. Features only add objects and rules,
+so a configuration needs what its features need together.
 """
 
 from __future__ import annotations
@@ -15,19 +15,26 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.registry import BackendClass, installed_backends
-from webhook.config.reconciler_settings import Auditing, Certificates, RemedySettings
-from webhook.config.settings import Enforcement, Profile, Registration, Settings, Shadow
-from webhook.installation.access import access_rules, reconciler_access_rules
-from webhook.installation.net import net_policy
-from webhook.installation.sealed_pods import sealed_by
-from webhook.installation.webhooks import Address, names_a_group, refuses_pods, webhook_configurations
+from webhook.config.settings import (
+    Auditing,
+    Certificates,
+    Enforcement,
+    Profile,
+    Registration,
+    RemedySettings,
+    Settings,
+    Shadow,
+)
+from webhook.installation.net_policy import net_policy
+from webhook.installation.rbac import access_rules, reconciler_access_rules
+from webhook.installation.webhooks import Address, names_a_group, refuses_pods, sealed_by, webhook_configurations
+from webhook.model.gang_objects import JUDGED_PODS
 from webhook.model.known_kinds import NO_GANGS
-from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import PODS
-from webhook.model.workloads.shapes.kinds import WorkloadKinds
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
+from webhook.workloads.kueue_integration import CheckMode
+from webhook.workloads.workload_kinds import WorkloadKinds
 
 # The templates replace it.
 _NAMESPACE = "{{ .Release.Namespace }}"
@@ -113,7 +120,7 @@ def _webhooks(features: list[_Feature]) -> Manifest:
             continue
         profile = feature.settings.profiles[feature.scheduler]
         for kind in profile.judged:
-            if kind != PODS:
+            if kind != JUDGED_PODS:
                 objects.setdefault(kind.group, {}).setdefault(feature.name, []).append(kind.plural)
         if profile.backend.judged_marks:
             (pods if refuses_pods(profile) else warned)[feature.name] = [names_a_group(profile)]

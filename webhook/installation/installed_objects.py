@@ -1,22 +1,223 @@
-"""All objects of an installation, by topic and in the order in which they are applied: an object comes after those it
-needs, and the objects that make the API server call Rollcall come last.
+"""All objects of an installation, by topic and in the order in which they are applied, and the kustomizations with the
+same objects.
+
+An object comes after those it needs, and the objects that make the API server call Rollcall come last. Of the
+kustomizations, `base` expects certificates from elsewhere, `cert-manager` adds them to it, and `self-managed` is
+complete on its own. cert-manager's authority keeps its key when its certificate is renewed, so the API server and the
+servers never disagree during a renewal.
+
+An API server is not a Pod, and its address is not known in advance. So the ports that it calls are open to all unless
+the installation names the callers; no other port is. The Services do not set IP families: with two of them each server
+would be in two EndpointSlices, with two addresses.
+
+Source: cert-manager documentation, "Certificate resource" and "CA Injector".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 from webhook.config.settings import Settings
-from webhook.installation.access import access_rules, reconciler_access_rules
-from webhook.installation.cert_manager import injection, issuers
-from webhook.installation.containers import CONFIGURATION_FILE
-from webhook.installation.deployment import critical_pods, workloads
-from webhook.installation.names import LABELS, RECONCILER, SERVER, SERVICE_PORT
-from webhook.installation.net import net_policy
-from webhook.installation.network import network_policies, services
-from webhook.installation.options import Options
+from webhook.installation.deployment import (
+    CONFIGURATION_FILE,
+    RECONCILER_COMPONENT,
+    SERVER_COMPONENT,
+    critical_pods,
+    labels_of,
+    workloads,
+)
+from webhook.installation.names import (
+    CA_SECRET,
+    HEALTH_PORT,
+    LABELS,
+    MUTATING,
+    NEXT_PORT,
+    RECONCILER,
+    RECONCILER_PORT,
+    SERVER,
+    SERVICE_PORT,
+    SERVING_PORT_NAME,
+    TLS_SECRET,
+    VALIDATING,
+)
+from webhook.installation.net_policy import net_policy
+from webhook.installation.parameters import Configuration, Options
+from webhook.installation.rbac import access_rules, reconciler_access_rules
 from webhook.installation.webhooks import Address, webhook_configurations
-from webhook.model.reading import Manifest
+from webhook.model.reading import EMPTY, Manifest
+
+API_VERSION = "cert-manager.io/v1"
+INJECTED = "cert-manager.io/inject-ca-from"
+_SELF_SIGNED = "rollcall-selfsigned"
+# In hours, as cert-manager requires. The authority lasts ten years, because no other system trusts it; serving
+# certificates last three months.
+_YEARS_10, _YEAR, _DAYS_90, _DAYS_30 = "87600h", "8760h", "2160h", "720h"
+
+
+def issuers(options: Options) -> list[Manifest]:
+    """The self-signed authority, its issuer, and the serving certificate."""
+    issuer = {"name": CA_SECRET, "kind": "Issuer", "group": "cert-manager.io"}
+    names = [f"{SERVER}.{options.namespace}.svc", f"{SERVER}.{options.namespace}.svc.cluster.local"]
+    return [
+        _object(options, "Issuer", _SELF_SIGNED, {"selfSigned": {}}),
+        _object(
+            options,
+            "Certificate",
+            CA_SECRET,
+            {
+                "isCA": True,
+                "commonName": "rollcall",
+                "secretName": CA_SECRET,
+                "duration": _YEARS_10,
+                "renewBefore": _YEAR,
+                "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Never"},
+                "issuerRef": {**issuer, "name": _SELF_SIGNED},
+            },
+        ),
+        _object(options, "Issuer", CA_SECRET, {"ca": {"secretName": CA_SECRET}}),
+        _object(
+            options,
+            "Certificate",
+            SERVER,
+            {
+                "secretName": TLS_SECRET,
+                "duration": _DAYS_90,
+                "renewBefore": _DAYS_30,
+                "dnsNames": names,
+                "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+                "usages": ["digital signature", "server auth"],
+                "issuerRef": issuer,
+            },
+        ),
+    ]
+
+
+def injection(options: Options) -> dict[str, str]:
+    """The annotation that makes cert-manager fill in the caBundle of a webhook configuration."""
+    return {INJECTED: f"{options.namespace}/{SERVER}"}
+
+
+def _object(options: Options, kind: str, name: str, spec: Manifest) -> Manifest:
+    metadata = {"name": name, "namespace": options.namespace, "labels": dict(LABELS)}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+# The ports of API servers: that of their Service, and the usual real one.
+API_SERVER_PORTS = (443, 6443)
+_DNS_PORT = 53
+_PORT_IN_URL = re.compile(r"https?://(?:[^/?#@]*@)?(?:\[[^\]]*\]|[^/?#:]*)(?::(\d+))?", re.ASCII)
+
+
+def services(settings: Settings, options: Options) -> list[Manifest]:
+    """The Service that the API server calls, the one for metrics, and the one of a reconciler with its own Pods."""
+    ports = [_service_port(SERVING_PORT_NAME, SERVICE_PORT), _service_port("health", HEALTH_PORT)]
+    if settings.certificates.self_managed:
+        ports.append(_service_port("next", NEXT_PORT))
+    of_reconciler = _service_port("reconciler", RECONCILER_PORT)
+    if options.beside:
+        return [_service(options, SERVER, SERVER_COMPONENT, [*ports, of_reconciler])]
+    return [
+        _service(options, SERVER, SERVER_COMPONENT, ports),
+        _service(options, RECONCILER, RECONCILER_COMPONENT, [of_reconciler]),
+    ]
+
+
+def network_policies(settings: Settings, options: Options) -> list[Manifest]:
+    """A policy for each Deployment whose Pods have a network of their own. Both processes call the API server, and DNS
+    if its address is a name.
+    """
+    out: list[Manifest] = [
+        {"ports": [{"protocol": protocol, "port": _DNS_PORT} for protocol in ("UDP", "TCP")]},
+        {"ports": _tcp(*API_SERVER_PORTS)},
+    ]
+    found = []
+    if not options.network.host_network:
+        found.append(_policy(options, SERVER, SERVER_COMPONENT, _to_server(settings, options), out))
+    if not options.beside:
+        asked = [*out, *_to_servers(options)] if settings.certificates.self_managed else out
+        listened = [{"ports": _tcp(options.network.ports.reconciler)}]
+        found.append(_policy(options, RECONCILER, RECONCILER_COMPONENT, listened, asked))
+    if settings.tracing.endpoint:
+        found.append(_tracing_policy(settings.tracing.endpoint, options))
+    return found
+
+
+def _to_server(settings: Settings, options: Options) -> list[Manifest]:
+    """Incoming traffic of the server: calls from the configured callers, and requests for health and metrics."""
+    network, own = options.network, settings.certificates.self_managed
+    ports = network.ports
+    called = _tcp(ports.serving, ports.next) if own else _tcp(ports.serving)
+    found: list[Manifest] = [{"ports": called, **({"from": list(network.callers)} if network.callers else {})}]
+    if own:
+        # The reconciler checks which certificate each server presents.
+        found.append({"from": _pods_of(RECONCILER_COMPONENT), "ports": called})
+    asked = (ports.health, ports.reconciler) if options.beside else (ports.health,)
+    return [*found, {"ports": _tcp(*asked)}]
+
+
+def _to_servers(options: Options) -> list[Manifest]:
+    """The reconciler's traffic to the servers, to see when all present the new certificate. Pods on the host network
+    cannot be selected.
+    """
+    network = options.network
+    ports = _tcp(network.ports.serving, network.ports.next)
+    return [{"ports": ports} if network.host_network else {"ports": ports, "to": _pods_of(SERVER_COMPONENT)}]
+
+
+def _pods_of(component: str) -> list[Manifest]:
+    return [{"podSelector": {"matchLabels": labels_of(component)}}]
+
+
+def port_of(url: str) -> int:
+    """The explicit or default port of a URL."""
+    found = _PORT_IN_URL.match(url)
+    assert found is not None, "the configuration allows no other URLs"  # noqa: S101 - said once, in config.py
+    return int(found[1]) if found[1] else 443 if url.startswith("https:") else 80
+
+
+def _tracing_policy(endpoint: str, options: Options) -> Manifest:
+    """Policies are additive: this one allows all of Rollcall's Pods to send traces."""
+    metadata = {"name": "rollcall-tracing", "namespace": options.namespace, "labels": dict(LABELS)}
+    spec = {
+        "podSelector": {"matchLabels": dict(LABELS)},
+        "policyTypes": ["Egress"],
+        "egress": [{"ports": _tcp(port_of(endpoint))}],
+    }
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
+
+
+def _policy(options: Options, name: str, component: str, ingress: list[Manifest], egress: list[Manifest]) -> Manifest:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": name, "namespace": options.namespace, "labels": labels_of(component)},
+        "spec": {
+            "podSelector": {"matchLabels": labels_of(component)},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": ingress,
+            "egress": egress,
+        },
+    }
+
+
+def _tcp(*ports: int) -> list[Manifest]:
+    return [{"protocol": "TCP", "port": port} for port in ports]
+
+
+def _service(options: Options, name: str, component: str, ports: list[Manifest]) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": options.namespace, "labels": labels_of(component)},
+        "spec": {"type": "ClusterIP", "selector": labels_of(component), "ports": ports},
+    }
+
+
+def _service_port(name: str, port: int) -> Manifest:
+    return {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
 
 
 def everything(settings: Settings, options: Options) -> list[Manifest]:
@@ -101,3 +302,99 @@ TOPICS: Mapping[str, Callable[[Settings, Options], list[Manifest]]] = {
     "net": _net,
     "webhooks": _webhooks,
 }
+
+
+# kustomize adds a hash of the content to this name and to all references.
+CONFIGURATION = "rollcall-configuration"
+GENERATED = "# Made by `rollcall manifests write`: running it again overwrites changes here.\n"
+_KIND = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+# The objects that are applied first are deleted first. So the webhooks come before the servers: an apply ends long
+# before a server is ready, in any order, but a deletion must not leave an API server that calls missing servers.
+_FIRST = ("net.yaml", "webhooks.yaml")
+# Their folder: a shadow may have the name of another file.
+_SHADOWS = "shadows"
+_IN_ORDER = {"sortOptions": {"order": "fifo"}}
+
+Dump = Callable[[Manifest], str]
+
+
+class Configured(NamedTuple):
+    """A configuration file: its text, the settings made from it, and the text of each shadow's file."""
+
+    text: str
+    settings: Settings
+    shadows: Mapping[str, str] = EMPTY
+
+
+def kustomizations(files: Configured, own: Configured, namespace: str, image: str, dump: Dump) -> Mapping[str, str]:
+    """The text of each file by its path. `dump` writes an object as YAML.
+
+    `files` is the configuration for certificates from elsewhere, `own` the one for self-managed certificates.
+    """
+    kept, made = (Options(image, namespace, Configuration(CONFIGURATION, one.text)) for one in (files, own))
+    issued = replace(kept, cert_manager=True)
+    certificates = TOPICS["certificates"](files.settings, issued)
+    return {
+        **_complete("base", files, kept, dump),
+        "cert-manager/certificates.yaml": _documents(certificates, dump),
+        "cert-manager/kustomization.yaml": GENERATED + dump(_issued(issued, dump)),
+        **_complete("self-managed", own, made, dump),
+    }
+
+
+def _complete(folder: str, configured: Configured, options: Options, dump: Dump) -> dict[str, str]:
+    found = {
+        f"{topic}.yaml": _documents(manifests, dump)
+        for topic, make in TOPICS.items()
+        if topic != "configuration" and (manifests := make(configured.settings, options))
+    }
+    kustomization = {
+        **_KIND,
+        "resources": sorted(found, key=lambda path: path not in _FIRST),
+        "configMapGenerator": [
+            {
+                "name": CONFIGURATION,
+                "namespace": options.namespace,
+                "files": [CONFIGURATION_FILE, *(f"{name}={_SHADOWS}/{name}" for name in configured.shadows)],
+                "options": {"immutable": True, "labels": dict(LABELS)},
+            }
+        ],
+        "images": [_image(options.image)],
+        **_IN_ORDER,
+    }
+    found["kustomization.yaml"] = GENERATED + dump(kustomization)
+    found[CONFIGURATION_FILE] = configured.text
+    found |= {f"{_SHADOWS}/{name}": text for name, text in configured.shadows.items()}
+    return {f"{folder}/{path}": text for path, text in found.items()}
+
+
+def _image(written: str) -> Manifest:
+    """The image that containers name, split into the fields that kustomize replaces."""
+    whole, _, digest = written.partition("@")
+    name, _, tag = whole.rpartition(":")
+    if not name or "/" in tag:
+        # No tag: the colon belongs to a registry's port.
+        name, tag = whole, ""
+    version = {"digest": digest} if digest else {"newTag": tag} if tag else {}
+    return {"name": name, "newName": name, **version}
+
+
+def _issued(options: Options, dump: Dump) -> Manifest:
+    """The base with cert-manager's certificates, and its annotation for the caBundles."""
+    # A patch is a list, and kustomize requires it as text.
+    added = dump({"op": "add", "path": "/metadata/annotations", "value": injection(options)})
+    return {
+        **_KIND,
+        "resources": ["../base", "certificates.yaml"],
+        "patches": [
+            {
+                "target": {"group": "admissionregistration.k8s.io", "name": f"{MUTATING}|{VALIDATING}"},
+                "patch": "- " + added.replace("\n", "\n  ").rstrip(" "),
+            }
+        ],
+        **_IN_ORDER,
+    }
+
+
+def _documents(manifests: Iterable[Manifest], dump: Dump) -> str:
+    return GENERATED + "".join(f"---\n{dump(manifest)}" for manifest in manifests)

@@ -1,7 +1,9 @@
-"""The two webhook configurations that make the API server call Rollcall.
+"""The two webhook configurations that make the API server call Rollcall, with their match conditions.
 
 They are made from the same tables as the code that serves them, so the API server calls Rollcall only for objects that
-it judges.
+it judges. It does not call `/validate` for a pod that `/mutate` has sealed (`webhook.validators.seal`), if nothing has
+changed the labels that the seal names and the pod has no trait that a rule looks for. Users that the settings name,
+and Rollcall's own service accounts, are exempt from the rules about gang objects.
 
 Source: Kubernetes documentation, "Dynamic Admission Control"; the names and policies are those of the design's section
 on the server's own life.
@@ -10,21 +12,111 @@ on the server's own life.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from webhook.config.settings import Profile, Settings
-from webhook.installation.exempt import installed_in, not_exempt
-from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PATH, NEXT_PORT, VALIDATING
-from webhook.installation.sealed_pods import unsealed
+from webhook.installation.names import (
+    EXEMPT_LABEL,
+    LABELS,
+    MUTATING,
+    NEXT_LABEL,
+    NEXT_PATH,
+    NEXT_PORT,
+    RECONCILER,
+    SERVER,
+    VALIDATING,
+)
 from webhook.model import grove
+from webhook.model.admission_request import ANY_NAMESPACE, service_account
 from webhook.model.findings import Action
+from webhook.model.gang_objects import JUDGED_PODS
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
-from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.scale import POD_CLIQUE, SCALING_GROUP
-from webhook.model.stored_object import PODS
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.model.workload_record import POD_CLIQUE, SCALING_GROUP, SCHEDULER_LABEL
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
+from webhook.validators.registry import SEAL_ANNOTATION
+
+# The name of the condition.
+NOT_EXEMPT = "not-exempt"
+
+
+def own_users(namespace: str) -> tuple[str, ...]:
+    """The users that the reconciler may have: the server's service account in the server's Pods, another one in its own
+    Pods.
+
+    During an upgrade from one to the other both write, so both are always included.
+    """
+    return service_account(namespace, SERVER), service_account(namespace, RECONCILER)
+
+
+def installed_in(settings: Settings, namespace: str) -> Settings:
+    """The settings for an installation in that namespace: its service accounts are the reconcilers, unless the
+    configuration names others.
+    """
+    reconcilers = settings.tenancy.reconcilers or own_users(namespace)
+    return replace(settings, tenancy=replace(settings.tenancy, reconcilers=reconcilers))
+
+
+def not_exempt(users: Iterable[str]) -> Manifest:
+    """The matchCondition with which the API server does not call the webhook for writes by one of `users`."""
+    named = json.dumps(sorted(users), separators=(",", ":"))
+    return {"name": NOT_EXEMPT, "expression": f"!(request.userInfo.username in {named})"}
+
+
+_USER = "request.userInfo.username"
+_ACCOUNT = f"system:serviceaccount:{ANY_NAMESPACE}:"
+# The labels and annotations of a pod with a controller were judged in its template.
+_CONTROLLED = "object.metadata.?ownerReferences[?0].?controller.orValue(false)"
+
+
+def unsealed(settings: Settings) -> Manifest | None:
+    """The matchCondition of the webhook that judges Grove's pods; None if it judges all of them.
+
+    If a webhook may stay without an answer, `/mutate` may not have seen the pod, and its seal says nothing.
+    """
+    sealed = sorted(f"({found})" for profile in settings.profiles.values() if (found := sealed_by(profile)) is not None)
+    if not sealed or not settings.registration.must_answer:
+        return None
+    users = _operators(settings.tenancy.grove_operators)
+    return {"name": "unsealed", "expression": f"!({users} && {_CONTROLLED} && ({' || '.join(sealed)}))"}
+
+
+def sealed_by(profile: Profile) -> str | None:
+    """A CEL expression: whether a pod has the seal of that profile and no trait that its rules look for. None if the
+    profile seals no pods.
+
+    It does not depend on the settings of the profile: under settings that let no pod be sealed, `/mutate` seals none.
+    """
+    seal = profile.seal
+    if seal is None:
+        return None
+    podgang, podclique = (_value("labels", key) for key in (grove.LABEL_PODGANG, grove.LABEL_PODCLIQUE))
+    named = f'{podgang} + "/" + {podclique} + "/{seal.digest}"'
+    scheduled = f"object.spec.schedulerName == {json.dumps(profile.name)}"
+    found = f"{scheduled} && {_value('annotations', SEAL_ANNOTATION)} == {named}"
+    return f"{found} && !({seal.traits})" if seal.traits else found
+
+
+def _operators(users: tuple[str, ...]) -> str:
+    """A CEL expression: whether the user is one of `users`, of which service accounts may be in any namespace."""
+    named = sorted(user for user in users if not user.startswith(_ACCOUNT))
+    anywhere = sorted(user.removeprefix(_ACCOUNT) for user in users if user.startswith(_ACCOUNT))
+    parts = f'{_USER}.split(":")'
+    account = f'({_USER}.startsWith("system:serviceaccount:") && {parts}.size() == 4 && {parts}[3] in '
+    found = [f"{_USER} in {_compact(named)}"] if named else []
+    found += [f"{account}{_compact(anywhere)})"] if anywhere else []
+    return f"({' || '.join(found)})" if found else "false"
+
+
+def _value(part: str, key: str) -> str:
+    return f'object.metadata.?{part}[?{json.dumps(key)}].orValue("")'
+
+
+def _compact(values: list[str]) -> str:
+    return json.dumps(values, separators=(",", ":"))
+
 
 # Without these namespaces a cluster cannot recover; a broken webhook must not block its own repair.
 NEVER_HERE = ("kube-system", "kube-node-lease")
@@ -170,7 +262,7 @@ def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str,
     """The hooks for gang objects that other users write, and for pods that name one: one for each API group."""
     judged_users = not_exempt(installed_in(settings, own_namespace).exempt_users)
     kinds = dict.fromkeys(judged for profile in settings.profiles.values() for judged in profile.judged)
-    groups = dict.fromkeys(judged.group for judged in kinds if judged != PODS)
+    groups = dict.fromkeys(judged.group for judged in kinds if judged != JUDGED_PODS)
     for group in groups:
         plurals = sorted(judged.plural for judged in kinds if judged.group == group)
         rule = {
@@ -213,7 +305,7 @@ def names_a_group(profile: Profile) -> str:
 
 def refuses_pods(profile: Profile) -> bool:
     """Whether a rule of its scheduler refuses pods that name a group, unless it is configured otherwise."""
-    return any(PODS in rule.kinds and rule.default is Action.DENY for rule in profile.backend.rules)
+    return any(JUDGED_PODS in rule.kinds and rule.default is Action.DENY for rule in profile.backend.rules)
 
 
 def _unknown_kind_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:

@@ -1,9 +1,8 @@
-"""Limits on what is kept of one object stored by another author. Annotations may have 256 KiB and an object 1.5 MiB,
-and a tenant may store thousands of them.
+"""Limits on what is kept in memory of objects that other authors store.
 
-There are three limits, the mildest first. A text that is too long for a name is kept as its start and a digest, which
-equals no name and no other text. A list that is too long is kept as a digest, or as unknown. An object that still takes
-more than `KEPT_BYTES` is not kept (`webhook.cluster.watch.Index`), so a decision that names it reads it live.
+Annotations may have 256 KiB and an object 1.5 MiB, and a tenant may store thousands of them. A `Row` shares its keys
+with others like it: thousands of nodes have the same hundred label keys, and a node takes one kilobyte instead of ten.
+In a `FairMemory` a tenant cannot push out what is remembered of other namespaces.
 """
 
 from __future__ import annotations
@@ -11,17 +10,81 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
 from webhook.model.reading import Manifest, text
-from webhook.model.rows import Row
+
+V = TypeVar("V")
+
+# Different sets of keys that are shared. A set that is not among these is only not shared.
+_SHARED_KEYS = 1024
+
+
+class Row(Mapping[str, V]):
+    """A hashable mapping. Two rows are equal if their keys and values are."""
+
+    __slots__ = ("_values", "places")
+
+    def __init__(self, places: Mapping[str, int], values: tuple[V, ...]) -> None:
+        """`places` has the keys in their order, with the index of each value."""
+        self.places = places
+        self._values = values
+
+    @classmethod
+    def of(cls, found: Mapping[str, V]) -> Row[V]:
+        """A row with the entries of `found`. Texts in it are interned."""
+        keys = tuple(sorted(found))
+        return cls(_places(keys), tuple(_interned(found[key]) for key in keys))
+
+    def __getitem__(self, key: str) -> V:
+        return self._values[self.places[key]]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or the default."""
+        place = self.places.get(key)
+        return default if place is None else self._values[place]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Row):
+            return NotImplemented if not isinstance(other, Mapping) else dict(self) == other
+        if self is other:
+            return True
+        same_keys = self.places is other.places or tuple(self.places) == tuple(other.places)
+        return same_keys and self._values == other._values
+
+    def __sizeof__(self) -> int:
+        """The bytes of the row with its keys and values: plain values, of which `weight` need not look at each."""
+        return sum(map(sys.getsizeof, (self.places, *self.places, self._values, *self._values)))
+
+    def __repr__(self) -> str:
+        return f"Row({dict(self)!r})"
+
+
+def _interned(value: Any) -> Any:
+    return sys.intern(value) if type(value) is str else value
+
+
+@lru_cache(maxsize=_SHARED_KEYS)
+def _places(keys: tuple[str, ...]) -> Mapping[str, int]:
+    return {sys.intern(key): place for place, key in enumerate(keys)}
+
 
 # What one object may take in the facts, as Python counts it. The indexes that find it by its names need a little more.
 KEPT_BYTES = 16 * 1024
@@ -252,3 +315,70 @@ def values_in(value: Any, most: int) -> int:
         elif isinstance(one, list):
             waiting.extend(one)
     return found
+
+
+RememberedKey = TypeVar("RememberedKey", bound=Hashable)
+Remembered = TypeVar("Remembered")
+
+
+def share_of(most: int) -> int:
+    """What one namespace may have of something that is shared: three quarters, and at least one."""
+    return max(most * 3 // 4, 1)
+
+
+class _Entry(NamedTuple, Generic[Remembered]):
+    """What is remembered of a namespace, and how much it counts."""
+
+    namespace: str
+    value: Remembered
+    weight: int
+
+
+class FairMemory(Generic[RememberedKey, Remembered]):
+    """The entries that were put or asked for last, at most so many, or of so much weight. Of these one namespace has
+    its share at most, and then loses its own oldest entries for a new one. The last entry is kept whatever it weighs.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: OrderedDict[RememberedKey, _Entry[Remembered]] = OrderedDict()
+        # The keys of each namespace, the oldest first, and what they weigh.
+        self._of: dict[str, OrderedDict[RememberedKey, None]] = {}
+        self._weights: Counter[str] = Counter()
+        self._weight = 0
+
+    def __len__(self) -> int:
+        """The number of entries."""
+        return len(self._entries)
+
+    def get(self, key: RememberedKey) -> Remembered | None:
+        """The entry of a key, which counts as the latest then; None without one."""
+        if (entry := self._entries.get(key)) is None:
+            return None
+        self._entries.move_to_end(key)
+        self._of[entry.namespace].move_to_end(key)
+        return entry.value
+
+    def put(self, namespace: str, key: RememberedKey, value: Remembered, weight: int = 1) -> None:
+        """Remember an entry as the latest."""
+        self.drop(key)
+        self._entries[key] = _Entry(namespace, value, weight)
+        own = self._of.setdefault(namespace, OrderedDict())
+        own[key] = None
+        self._weights[namespace] += weight
+        self._weight += weight
+        while self._weights[namespace] > share_of(self._most) and len(own) > 1:
+            self.drop(next(iter(own)))
+        while self._weight > self._most and len(self._entries) > 1:
+            self.drop(next(iter(self._entries)))
+
+    def drop(self, key: RememberedKey) -> None:
+        """Forget an entry, if there is one."""
+        if (entry := self._entries.pop(key, None)) is None:
+            return
+        own = self._of[entry.namespace]
+        del own[key]
+        self._weight -= entry.weight
+        self._weights[entry.namespace] -= entry.weight
+        if not own:
+            del self._of[entry.namespace], self._weights[entry.namespace]

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from webhook.model.fields import FieldPath
-from webhook.model.go_values import int32
-from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
-from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.known_kinds import DEFAULT_SCHEDULER
+from webhook.model.pod_template import PodTemplate
+from webhook.model.quantity import int32
 
 
 class Mark(NamedTuple):

@@ -11,11 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
-from webhook.model.devices import Claim, DeviceClass, Slice
-from webhook.model.field_names import KindFields
-from webhook.model.gang_groups import KoordinatorPodGroups
-from webhook.model.group_pods import GroupPods
-from webhook.model.group_tree import Groups, Workload
+from webhook.model.fields import KindFields
+from webhook.model.gang_objects import GangObjects, map_key
 from webhook.model.keys import Api, Needed, ObjectKey, Record
 from webhook.model.known_objects import (
     HyperNode,
@@ -30,22 +27,14 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
-from webhook.model.kueue.objects import (
-    AdmissionCheck,
-    ClusterQueue,
-    Cohort,
-    KueueWorkloads,
-    LocalQueue,
-    ResourceFlavor,
-)
-from webhook.model.living_gang import GangObjects, map_key
-from webhook.model.namespace_limits import NamespaceQuota, ResourceRange
-from webhook.model.node_growth import NodeGrower
+from webhook.model.kueue_objects import AdmissionCheck, ClusterQueue, Cohort, KueueWorkloads, LocalQueue, ResourceFlavor
 from webhook.model.node_pods import NodePods, Reservation
-from webhook.model.nodes import Nodes
+from webhook.model.nodes import NodeGrower, Nodes
 from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
-from webhook.model.workloads.facts import KnownWorkload
-from webhook.model.workloads.shapes.gang_size import GangSize, WorkloadKey
+from webhook.model.pod_groups import GroupPods, Groups, KoordinatorPodGroups, WorkloadTemplates
+from webhook.model.resources import Claim, DeviceClass, NamespaceQuota, ResourceRange, Slice
+from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.shaped_workload import GangSize, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +83,7 @@ class ClusterFacts:
     kai_pod_groups: QueuedGroups | None = None
     volcano_pod_groups: QueuedGroups | None = None
     # Of the Workload API, by namespace and name.
-    workloads: Mapping[ObjectKey, Workload] | None = None
+    workloads: Mapping[ObjectKey, WorkloadTemplates] | None = None
     pod_groups: Groups | None = None
     composite_pod_groups: Groups | None = None
     # The opted-in workloads, which are those that Rollcall has recorded.

@@ -1,23 +1,181 @@
 """Finding: one rule's verdict at one field. Unjudged: a rule that lacked the facts for a verdict. Omission: an object
 that no rule judged.
 
-A rule yields `Finding(at=..., found=..., why=..., remedy=...)`; the caller that runs the rule adds its id and the
-configured action. The texts are lower-case sentences without a full stop: "why" says what goes wrong, "remedy" says
-what to do about it.
+Exceptions are kept here too: for some time, rules do not refuse certain workloads of named namespaces. Text for people
+has no control characters. Names, labels and values come from tenants: a control character can move the cursor, and a
+bidirectional control can make a denied name look like an allowed one (Unicode Technical Report 36).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.model.bounds import name_text
-from webhook.model.exceptions import RuleException
 from webhook.model.fields import FieldPath
 from webhook.model.keys import Needed
-from webhook.model.plain_text import plain
+from webhook.model.reading import EMPTY
+
+# C0 and C1 controls, soft hyphen, Arabic letter mark, zero-width characters and direction marks, line and paragraph
+# separators, bidirectional embeddings, overrides and isolates, invisible operators, the byte order mark and the
+# interlinear marks.
+_INVISIBLE = (
+    *range(0x20),
+    *range(0x7F, 0xA0),
+    0xAD,
+    0x61C,
+    *range(0x200B, 0x2010),
+    *range(0x2028, 0x202F),
+    *range(0x2060, 0x2070),
+    0xFEFF,
+    *range(0xFFF9, 0xFFFC),
+)
+_REPLACED = dict.fromkeys(_INVISIBLE, "\ufffd")
+# json.dumps escapes the C0 controls in strings. Those left in its output are its own line ends.
+_ESCAPED = {point: f"\\u{point:04x}" for point in _INVISIBLE if point >= 0x7F}  # noqa: PLR2004 - the first above ASCII
+
+
+def plain(text: str) -> str:
+    """`text` with each such control character replaced by U+FFFD."""
+    return text.translate(_REPLACED)
+
+
+def escaped(json_text: str) -> str:
+    """JSON with the same characters written as escapes, which does not change its meaning."""
+    return json_text.translate(_ESCAPED)
+
+
+def printable(text: str) -> str:
+    """Return `text` with each character that is not printable written as an escape of Python."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
+def cut(text: str, limit: int) -> str:
+    """Return `text` in at most `limit` bytes of UTF-8, ending with "..." if it was cut."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= limit:
+        return text
+    return encoded[: limit - 3].decode("utf-8", "ignore") + "..."
+
+
+# An end is announced this long before.
+ANNOUNCED = timedelta(days=7)
+
+
+class Excepted(NamedTuple):
+    """An object as exceptions select it. `names` are its kind and name, for a pod also those of its workload."""
+
+    names: tuple[tuple[str, str], ...]
+    labels: Mapping[str, object] = EMPTY
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSelector:
+    """Which workloads an exception covers: those that have one of the kinds, one of the names, and all labels. What is
+    empty selects every workload.
+    """
+
+    kinds: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def takes(self, found: Excepted) -> bool:
+        """Return whether it selects an object."""
+        named = not (self.kinds or self.names) or any(self._takes_name(*one) for one in found.names)
+        return named and all(found.labels.get(key) == value for key, value in self.labels)
+
+    def _takes_name(self, kind: str, name: str) -> bool:
+        return (not self.kinds or kind in self.kinds) and (not self.names or name in self.names)
+
+    def __str__(self) -> str:
+        parts = [*sorted(self.kinds), *sorted(self.names), *(f"{key}={value}" for key, value in self.labels)]
+        return " ".join(parts) or "every workload"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleException:
+    """One exception. It ends at `until`, in UTC: at that moment it no longer applies."""
+
+    name: str
+    rules: frozenset[str]
+    namespaces: frozenset[str]
+    reason: str
+    granted_by: str
+    until: datetime
+    workloads: WorkloadSelector = WorkloadSelector()
+
+    def has_ended(self, now: datetime) -> bool:
+        """Return whether it no longer applies."""
+        return now >= self.until
+
+    def ends_soon(self, now: datetime) -> bool:
+        """Return whether it still applies, and its end is to be announced."""
+        return not self.has_ended(now) and self.until - now <= ANNOUNCED
+
+    @property
+    def ends(self) -> str:
+        """The end as text, in UTC."""
+        return self.until.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
+    def terms(self) -> str:
+        """Who granted it, until when, and why."""
+        return f"excepted by {self.granted_by} until {self.ends}: {self.reason}"
+
+    def time_left(self, now: datetime) -> str:
+        """Return how long it still applies, or since when it does not, in words."""
+        if self.has_ended(now):
+            return f"ended {_long(now - self.until)} ago"
+        return f"ends in {_long(self.until - now)}"
+
+    def as_json(self) -> dict[str, str]:
+        """Return it as plain JSON values, as a report quotes it."""
+        return {"name": self.name, "grantedBy": self.granted_by, "until": self.ends, "reason": self.reason}
+
+
+def _long(span: timedelta) -> str:
+    if span.days:
+        return f"{span.days} day{'s' if span.days > 1 else ''}"
+    hours, minutes = divmod(span.seconds // 60, 60)
+    return f"{hours} h" if hours else f"{minutes} min"
+
+
+class Exceptions:
+    """All exceptions of a configuration, in its order."""
+
+    __slots__ = ("_by_namespace", "every")
+
+    def __init__(self, every: Iterable[RuleException] = ()) -> None:
+        self.every = tuple(every)
+        by_namespace: dict[str, list[RuleException]] = {}
+        for one in self.every:
+            for namespace in one.namespaces:
+                by_namespace.setdefault(namespace, []).append(one)
+        self._by_namespace = {namespace: tuple(found) for namespace, found in by_namespace.items()}
+
+    def in_force(self, namespace: str, now: datetime | None) -> tuple[RuleException, ...]:
+        """Return the exceptions that apply in a namespace at that time; none without a time."""
+        found = self._by_namespace.get(namespace, ())
+        return () if now is None else tuple(one for one in found if not one.has_ended(now))
+
+    def may_except_pods(self, namespace: str, workload: str, now: datetime) -> bool:
+        """Return whether an exception may cover the pods of a workload, whatever its rules. Only the name of the
+        workload decides: its labels are not known, and another workload may have made it. An empty name is unknown.
+        """
+        granted = self.in_force(namespace, now)
+        return any(not (workload and one.workloads.names) or workload in one.workloads.names for one in granted)
+
+
+NO_EXCEPTIONS = Exceptions()
+
 
 # A longer found value is cut: a message must never contain a whole spec.
 MAX_FOUND_CHARACTERS = 80
@@ -124,7 +282,7 @@ class Unjudged:
         return f"{self.needs} unknown" + (f"; {self.remedy}" if self.remedy else "")
 
 
-class Reason(StrEnum):
+class OmissionReason(StrEnum):
     """Why no rule judged an object."""
 
     NOT_OPTED_IN = "not-opted-in"
@@ -148,12 +306,12 @@ class Reason(StrEnum):
     @property
     def is_ordinary(self) -> bool:
         """Whether such objects stand beside gangs everywhere, so that they matter only if nothing else was judged."""
-        return self.is_ignored or self is Reason.GANG_ELSEWHERE
+        return self.is_ignored or self is OmissionReason.GANG_ELSEWHERE
 
     @property
     def is_ignored(self) -> bool:
         """Whether nothing about gangs is in such objects."""
-        return self in {Reason.NO_GANG, Reason.NO_OBJECT, Reason.NO_RULES}
+        return self in {OmissionReason.NO_GANG, OmissionReason.NO_OBJECT, OmissionReason.NO_RULES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +319,7 @@ class Omission:
     """Why no rule judged an object, the field that shows it, and the edit that changes it."""
 
     at: FieldPath
-    reason: Reason
+    reason: OmissionReason
     why: str
     remedy: str
 

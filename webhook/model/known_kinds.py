@@ -1,14 +1,62 @@
-"""Kinds that Rollcall does not judge: real ones that resemble a judged kind, and workloads of which it makes no gangs.
-The versions that releases serve of the kinds that it knows, and kinds that no release has any more.
+"""Kinds by name: Kubernetes' own, the opted-in workloads, those that Rollcall does not judge, and those that a cluster
+serves.
 
-Source: the kinds of Kubernetes 1.36 to 1.38 and the CRDs of Grove, KAI-Scheduler v0.17, Koordinator v1.8, Volcano
-v1.15, scheduler-plugins v0.34, Kueue v0.20, JobSet v0.12, LeaderWorkerSet v0.10, Trainer v2.3, KubeRay v1.7,
+Kubernetes' own kinds have no projections, because no rule needs facts of them. Source: the kinds of Kubernetes 1.36 to
+1.38, aggregated discovery (KEP-3352), and the CRDs of Grove, KAI-Scheduler v0.17, Koordinator v1.8, Volcano v1.15,
+scheduler-plugins v0.34, Kueue v0.20, JobSet v0.12, LeaderWorkerSet v0.10, Trainer v2.3, KubeRay v1.7,
 training-operator v1.9, mpi-operator v0.8 and spark-operator v2.5 (2026-11).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+from webhook.model.grove import OwnerReference
+from webhook.model.keys import Api
+from webhook.model.projections import Resource
+from webhook.model.reading import Manifest, mapping, sequence, text
+
+# Group and kind of a pod.
+POD = ("", "Pod")
+PODS = Resource(Api("", "v1", "Pod"), "pods")
+SERVICES = Resource(Api("", "v1", "Service"), "services")
+SERVICE_ACCOUNTS = Resource(Api("", "v1", "ServiceAccount"), "serviceaccounts")
+SECRETS = Resource(Api("", "v1", "Secret"), "secrets")
+CONFIG_MAPS = Resource(Api("", "v1", "ConfigMap"), "configmaps")
+ENDPOINT_SLICES = Resource(Api("discovery.k8s.io", "v1", "EndpointSlice"), "endpointslices")
+LEASES = Resource(Api("coordination.k8s.io", "v1", "Lease"), "leases")
+
+ADMISSION_REGISTRATION = "admissionregistration.k8s.io"
+MUTATING_WEBHOOKS = Resource(
+    Api(ADMISSION_REGISTRATION, "v1", "MutatingWebhookConfiguration"), "mutatingwebhookconfigurations", namespaced=False
+)
+VALIDATING_WEBHOOKS = Resource(
+    Api(ADMISSION_REGISTRATION, "v1", "ValidatingWebhookConfiguration"),
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
+# The scheduler of a pod that names none.
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+JOBS = Resource(Api("batch", "v1", "Job"), "jobs")
+# LeaderWorkerSet makes its pods through StatefulSets.
+STATEFUL_SETS = Resource(Api("apps", "v1", "StatefulSet"), "statefulsets")
+JOB_SETS = Resource(Api("jobset.x-k8s.io", "v1alpha2", "JobSet"), "jobsets")
+LEADER_WORKER_SETS = Resource(Api("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"), "leaderworkersets")
+TRAIN_JOBS = Resource(Api("trainer.kubeflow.org", "v1alpha1", "TrainJob"), "trainjobs")
+TRAINING_RUNTIMES = Resource(Api("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime"), "trainingruntimes")
+CLUSTER_TRAINING_RUNTIMES = Resource(
+    Api("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime"), "clustertrainingruntimes", namespaced=False
+)
+# The kinds that own their gangs' objects. A TrainJob's gangs belong to its JobSet.
+GANG_KINDS = (JOBS, JOB_SETS, LEADER_WORKER_SETS)
+
+
+def is_a(reference: OwnerReference, resource: Resource) -> bool:
+    """Whether a reference is to an object of that kind, in any version."""
+    return (reference.group, reference.kind) == (resource.api.group, resource.api.kind)
+
 
 # Real kinds with names like those of judged kinds.
 REAL_KINDS = frozenset(
@@ -188,3 +236,38 @@ RETIRED_KINDS: Mapping[tuple[str, str], tuple[str, str]] = {
     },
     **{("extensions", kind): ("apps/v1", kind) for kind in ("DaemonSet", "Deployment", "ReplicaSet")},
 }
+
+
+# The group and kind of one entry of the document, and the version that is written.
+GROUP, VERSION, KIND = "apidiscovery.k8s.io", "v2", "APIGroupDiscovery"
+
+
+def kinds_of(group: Manifest) -> Iterator[Resource]:
+    """The kinds of one group. Raises `Malformed`."""
+    name = text(mapping(group.get("metadata")).get("name")) or ""
+    for version in map(mapping, sequence(group.get("versions"))):
+        for resource in map(mapping, sequence(version.get("resources"))):
+            kind = text(mapping(resource.get("responseKind")).get("kind"))
+            api = Api(name, text(version.get("version")) or "", kind or "")
+            yield Resource(api, text(resource.get("resource")) or "", resource.get("scope") != "Cluster")
+
+
+def document_of(served: Iterable[Resource]) -> Manifest:
+    """A discovery document that lists these kinds, and nothing else about them."""
+    groups: dict[str, dict[str, list[Manifest]]] = {}
+    for resource in sorted(served):
+        api = resource.api
+        entry = {
+            "resource": resource.plural,
+            "responseKind": {"group": api.group, "version": api.version, "kind": api.kind},
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+        }
+        groups.setdefault(api.group, {}).setdefault(api.version, []).append(entry)
+    items = [
+        {
+            "metadata": {"name": group},
+            "versions": [{"version": version, "resources": found} for version, found in versions.items()],
+        }
+        for group, versions in groups.items()
+    ]
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": f"{KIND}List", "items": items}

@@ -14,16 +14,14 @@ from typing import NamedTuple
 from webhook.model import grove
 from webhook.model.bounds import name_text
 from webhook.model.claims import claims_on
-from webhook.model.indexed import Indexed
-from webhook.model.kept_fields import pod_fields
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.kubernetes_kinds import PODS
-from webhook.model.projections import Projection, Resource, key_of, name_of
+from webhook.model.known_kinds import PODS
+from webhook.model.known_objects import Indexed
+from webhook.model.pod_template import Pod, PodTemplate
+from webhook.model.projections import Projection, Resource, key_of, name_of, pod_fields
 from webhook.model.quantity import parse_quantity
 from webhook.model.reading import Manifest, mapping, text
-from webhook.model.workloads.gang import GANG_LABEL
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.workloads.opted_in_gang import GANG_LABEL
 
 # Pods that hold room. A terminating pod holds it until it is gone.
 HOLDING = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -31,7 +29,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 # Labels that name the gang of a pod. Other marks of a gang are the claims of `webhook.model.claims`.
 _GANG_LABELS = (GANG_LABEL, grove.LABEL_PODGANG)
 
-Amounts = tuple[tuple[str, int], ...]
+PodAmounts = tuple[tuple[str, int], ...]
 
 
 class NodePod(NamedTuple):
@@ -40,7 +38,7 @@ class NodePod(NamedTuple):
     """
 
     node: str
-    amounts: Amounts
+    amounts: PodAmounts
     gang: str | None = None
 
     @property
@@ -144,7 +142,7 @@ def _claimed(value: object) -> str | None:
     return name_text(value) if isinstance(value, str) and value != "true" else None
 
 
-def _amounts(pod: PodTemplate) -> Amounts:
+def _amounts(pod: PodTemplate) -> PodAmounts:
     """What a pod uses. An amount that cannot be read counts as nothing."""
     own = mapping(pod.spec.get("resources"))
     named = pod.resources.union(*map(mapping, (own.get("requests"), own.get("limits"), pod.spec.get("overhead"))))
@@ -154,7 +152,7 @@ def _amounts(pod: PodTemplate) -> Amounts:
 
 # Many pods are equal in what they use, and name one of few nodes and gangs: one object stands for equal ones.
 @lru_cache(maxsize=4096)
-def _shared(amounts: Amounts) -> Amounts:
+def _shared(amounts: PodAmounts) -> PodAmounts:
     return amounts
 
 
@@ -167,7 +165,7 @@ class Reservation(NamedTuple):
     """What a Koordinator Reservation still keeps free on its node for pods to come."""
 
     node: str
-    amounts: Amounts
+    amounts: PodAmounts
 
 
 def _reservation(raw: Manifest) -> tuple[str, Reservation] | None:

@@ -1,25 +1,216 @@
-"""Nodes: the nodes of a cluster by name, and the groups of those that a gang cannot tell apart.
+"""Nodes: what a scheduler can use of each node, the groups of nodes that a gang cannot tell apart, and what may add
+nodes.
 
-Groups are kept and changed node by node, so a node that changes costs as much in a large cluster as in a small one.
-Nothing here depends on what passes, such as readiness: a heartbeat changes no group.
+Groups are changed node by node, so a changed node costs as much in a large cluster as in a small one. Nothing here
+depends on what passes, such as readiness: a heartbeat changes no group. A node keeps the most devices that it ever
+had, because the kubelet states none while a device plugin restarts. Of the Cluster Autoscaler, Cluster API and
+Karpenter only their existence and Karpenter's startup taints are used. Source: Kubernetes 1.37,
+pkg/kubelet/cm/devicemanager/manager.go (GetCapacity).
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from webhook.model.keys import Api
-from webhook.model.node import NODE_BYTES, Node, Taint, node_of
-from webhook.model.projections import Projection, Resource
-from webhook.model.reading import Manifest
-from webhook.model.rows import Row
+from webhook.model.bounds import Row, name_text
+from webhook.model.keys import Api, ObjectKey
+from webhook.model.projections import Projection, Resource, key_of, name_of
+from webhook.model.quantity import LARGEST_AMOUNT, parse_quantity
+from webhook.model.reading import Malformed, Manifest, flag, mapping, sequence, text
+
+# Labels of node feature discovery are a hundred and more. A node with more than these is not known well enough.
+_MOST_LABELS, _MOST_LABEL_CHARACTERS = 512, 32 * 1024
+_MOST_RESOURCES, _MOST_TAINTS = 128, 64
+# What one node may take in the facts. A node is never left out, as others would then look like all nodes.
+NODE_BYTES = 256 * 1024
+# Volcano adds these to allocatable: CPU in milli, memory in bytes.
+OVERSUBSCRIPTION = {"cpu": "volcano.sh/oversubscription-cpu", "memory": "volcano.sh/oversubscription-memory"}
+# More than any node has.
+LIMITLESS = 2**62
+
+
+class Taint(NamedTuple):
+    """A taint of a node."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class Node(NamedTuple):
+    """A node. `allocatable` is in the units of schedulers: cpu in milli, everything else in units, rounded up.
+
+    `highest` is the most that it can have without pods: for devices and storage the highest of allocatable, capacity
+    and all earlier values. `oversubscribed` is what Volcano adds. `problem` says why the rest is not known, if so.
+    """
+
+    name: str
+    allocatable: Row[int]
+    highest: Row[int]
+    labels: Row[str]
+    taints: tuple[Taint, ...] = ()
+    ready: bool = False
+    unschedulable: bool = False
+    oversubscribed: Row[int] | None = None
+    problem: str | None = None
+
+    def after(self, before: Node) -> Node:
+        """This node with the devices that it had before."""
+        more = {
+            resource: amount
+            for resource, amount in before.highest.items()
+            if _may_vanish(resource) and amount > self.highest.get(resource, 0)
+        }
+        return self._replace(highest=_row_of(self.highest, more)) if more else self
+
+    def looks_like(self, other: Node) -> bool:
+        """Whether both give the same room: they differ at most in what passes, as readiness."""
+        return (
+            self.highest == other.highest
+            and self.labels == other.labels
+            and self.taints == other.taints
+            and self.oversubscribed == other.oversubscribed
+            and self.problem == other.problem
+        )
+
+
+_NOTHING: Row[int] = Row.of({})
+_NO_LABELS: Row[str] = Row.of({})
+
+
+def _may_vanish(resource: str) -> bool:
+    """Whether a node states less of a resource for a while: devices, and storage before it was measured."""
+    return "/" in resource or resource == "ephemeral-storage"
+
+
+def is_device(resource: str) -> bool:
+    """Return whether a resource is an extended one, as device plugins have."""
+    return "/" in resource and "kubernetes.io/" not in resource
+
+
+def node_of(raw: Manifest) -> Node:
+    """Return the projection of a Node. A node that cannot be read has a `problem`. Raises `Missing`."""
+    name = name_of(raw)
+    try:
+        return _read(name, raw)
+    except Malformed as error:
+        return Node(name, _NOTHING, _NOTHING, _NO_LABELS, problem=str(error))
+
+
+def _read(name: str, raw: Manifest) -> Node:
+    metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
+    labels = mapping(metadata.get("labels"))
+    capacity = mapping(status.get("capacity"))
+    # The API server sets a missing allocatable to the capacity.
+    allocatable = capacity if status.get("allocatable") is None else mapping(status["allocatable"])
+    taints = sequence(spec.get("taints"))
+    problem = _too_large(labels, allocatable, capacity, taints)
+    if problem is not None:
+        return Node(name, _NOTHING, _NOTHING, _NO_LABELS, problem=problem)
+    amounts = _amounts(allocatable)
+    devices = {resource: amount for resource, amount in _amounts(capacity).items() if _may_vanish(resource)}
+    return Node(
+        name,
+        amounts,
+        _row_of(amounts, devices),
+        Row.of({key: text(value) or "" for key, value in labels.items()}),
+        tuple(taint_of(one) for one in taints),
+        any(mapping(one).get("type") == "Ready" and one.get("status") == "True" for one in _conditions(status)),
+        flag(spec.get("unschedulable")),
+        _oversubscribed(mapping(metadata.get("annotations"))),
+    )
+
+
+def _conditions(status: Mapping[str, Any]) -> Any:
+    return sequence(status.get("conditions"))
+
+
+def _too_large(labels: Any, allocatable: Any, capacity: Any, taints: Any) -> str | None:
+    """Why a node is not known, if it has more of something than is kept."""
+    characters = sum(len(key) + len(str(value)) for key, value in labels.items())
+    if len(labels) > _MOST_LABELS or characters > _MOST_LABEL_CHARACTERS:
+        return "it has more labels than are kept"
+    if max(len(allocatable), len(capacity)) > _MOST_RESOURCES:
+        return "it has more resources than are kept"
+    return "it has more taints than are kept" if len(taints) > _MOST_TAINTS else None
+
+
+def taint_of(raw: object) -> Taint:
+    """Return a taint as a node, or a NodePool, states it. Raises `Malformed`."""
+    one = mapping(raw)
+    return _known_taint(*(name_text(one.get(field)) or "" for field in ("key", "value", "effect")))
+
+
+@lru_cache(maxsize=4096)
+def _known_taint(key: str, value: str, effect: str) -> Taint:
+    return Taint(key, value, effect)
+
+
+def _amounts(found: Mapping[str, Any]) -> Row[int]:
+    return _shared_row(tuple(sorted((resource, amount_of(resource, said)) for resource, said in found.items())))
+
+
+def amount_of(resource: str, said: object) -> int:
+    """Return a quantity of a resource in the units of schedulers, rounded up. Raises `Malformed`."""
+    amount = _amount_of_text(resource, said) if isinstance(said, str) else _amount(resource, said)
+    if amount is None:
+        raise Malformed(said, f"a quantity of {resource[:80]}")
+    return amount
+
+
+@lru_cache(maxsize=16384)
+def _amount_of_text(resource: str, said: str) -> int | None:
+    return _amount(resource, said)
+
+
+def _amount(resource: str, said: object) -> int | None:
+    """An amount in the units of schedulers; None for one that the API server does not keep."""
+    number = parse_quantity(said)
+    amount = None if number is None else math.ceil(number * 1000 if resource == "cpu" else number)
+    return amount if amount is not None and 0 <= amount <= LARGEST_AMOUNT else None
+
+
+def _row_of(known: Mapping[str, int], more: Mapping[str, int]) -> Row[int]:
+    """Return the amounts `known`, raised to those of `more`."""
+    both = {**known, **{resource: max(amount, known.get(resource, 0)) for resource, amount in more.items()}}
+    return _shared_row(tuple(sorted(both.items())))
+
+
+@lru_cache(maxsize=8192)
+def _shared_row(items: tuple[tuple[str, int], ...]) -> Row[int]:
+    return Row.of(dict(items))
+
+
+def _oversubscribed(annotations: Mapping[str, Any]) -> Row[int] | None:
+    found = {
+        resource: amount
+        for resource, key in OVERSUBSCRIPTION.items()
+        if key in annotations and (amount := _whole(name_text(annotations[key]) or "")) > 0
+    }
+    return _shared_row(tuple(sorted(found.items()))) if found else None
+
+
+def _whole(written: str) -> int:
+    """Return a number as Volcano reads it (Go's ParseFloat), rounded up; 0 if it is not a number."""
+    try:
+        number = float.fromhex(written) if "0x" in written.lower() else float("" if "_" in written else written)
+    except OverflowError:
+        return LIMITLESS
+    except ValueError:
+        return 0
+    if math.isnan(number):
+        return 0
+    return LIMITLESS if number > LIMITLESS else math.ceil(max(number, 0.0))
+
 
 __all__ = ["NODES", "Node", "NodeGroup", "Nodes", "Taint"]
 
 T = TypeVar("T")
-V = TypeVar("V", bound="View")
+V = TypeVar("V", bound="NodesView")
 _Keys = tuple[tuple[str, ...], tuple[str, ...]]
 
 # How many sets of label keys, and label keys, are followed at once. A gang names a handful.
@@ -73,7 +264,7 @@ class NodeNames(dict[str, None]):
         self._ordered = None
 
 
-class View(Protocol):
+class NodesView(Protocol):
     """What is known of the nodes for one question. `weight` is how many classes of nodes it keeps."""
 
     @property
@@ -275,7 +466,7 @@ def _kept(known: OrderedDict[Any, T], key: Hashable, made: Callable[[], T], most
     return found
 
 
-def _weight(view: View) -> int:
+def _weight(view: NodesView) -> int:
     return view.weight
 
 
@@ -309,4 +500,83 @@ NODES = Projection(
         "status.conditions.type",
         "status.conditions.status",
     ),
+)
+
+
+_CLUSTER_API = "cluster.x-k8s.io"
+# Without it, the autoscaler leaves a group of machines alone.
+_MOST_MACHINES = f"{_CLUSTER_API}/cluster-api-autoscaler-node-group-max-size"
+# The Cluster Autoscaler can be told to write it elsewhere. Then it is only seen in files, by its annotation.
+_STATUS = ("kube-system", "cluster-autoscaler-status")
+_UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
+_MOST_STARTUP_TAINTS = 64
+_OF_EVERY_NODE = ("cpu", "memory")
+# The label of nodes that Karpenter made.
+NODE_POOL_LABEL = "karpenter.sh/nodepool"
+
+
+class NodeGrower(NamedTuple):
+    """Something that may add nodes. `startup_taints` are on its nodes until they are set up, and pass."""
+
+    startup_taints: tuple[Taint, ...] = ()
+
+
+def _status(raw: Manifest) -> tuple[ObjectKey, NodeGrower] | None:
+    key, annotations = key_of(raw), mapping(mapping(raw.get("metadata")).get("annotations"))
+    return (key, NodeGrower()) if key == _STATUS or _UPDATED in annotations else None
+
+
+def _machines(raw: Manifest) -> tuple[ObjectKey, NodeGrower] | None:
+    """Machines that are scaled. Even at their highest number some may have no node yet."""
+    scaled = _MOST_MACHINES in mapping(mapping(raw.get("metadata")).get("annotations"))
+    return (key_of(raw), NodeGrower()) if scaled else None
+
+
+def _node_pool(raw: Manifest) -> tuple[str, NodeGrower] | None:
+    """A NodePool. A limit of 0 on what every node has switches it off; one on GPUs allows nodes without any."""
+    spec = mapping(raw.get("spec"))
+    limits = mapping(spec.get("limits"))
+    if any(parse_quantity(limits.get(resource)) == 0 for resource in _OF_EVERY_NODE):
+        return None
+    template = mapping(mapping(spec.get("template")).get("spec"))
+    taints = sequence(template.get("startupTaints"))[:_MOST_STARTUP_TAINTS]
+    return name_of(raw), NodeGrower(tuple(taint_of(one) for one in taints))
+
+
+def _of_cluster_api(
+    part: str, kind: str, read: Callable[[Manifest], tuple[Any, Any] | None] = _machines
+) -> tuple[Projection, ...]:
+    return tuple(
+        Projection(
+            part,
+            Resource(Api(_CLUSTER_API, version, kind), f"{kind.lower()}s"),
+            read,
+            awaited=False,
+            fields=("metadata.annotations",),
+        )
+        for version in ("v1beta1", "v1beta2")
+    )
+
+
+CLUSTER_AUTOSCALER = Projection(
+    "cluster_autoscaler",
+    Resource(Api("", "v1", "ConfigMap"), "configmaps"),
+    _status,
+    field_selector="metadata.namespace={},metadata.name={}".format(*_STATUS),
+    awaited=False,
+    fields=("metadata.annotations",),
+)
+NODE_POOLS = Projection(
+    "node_pools",
+    Resource(Api("karpenter.sh", "v1", "NodePool"), "nodepools", namespaced=False),
+    _node_pool,
+    awaited=False,
+    fields=("spec.limits", "spec.template.spec.startupTaints"),
+)
+GROWTH = (
+    CLUSTER_AUTOSCALER,
+    *_of_cluster_api("machine_deployments", "MachineDeployment"),
+    *_of_cluster_api("machine_sets", "MachineSet"),
+    *_of_cluster_api("machine_pools", "MachinePool"),
+    NODE_POOLS,
 )

@@ -1,7 +1,7 @@
 """PodGangMap: which PodGangs a replica of a PodCliqueSet has, what is in each, and which of them starts first.
 
-Grove v0.1.0-alpha.12 and later write one for each replica, with the replica's name (`demo-0`). Source: ai-dynamo/grove,
-pull request 778, and its operator as recorded.
+Grove v0.1.0-alpha.12 and later write one for each replica, with the replica's name (`demo-0`). Source:
+ai-dynamo/grove, pull request 778, and its operator as recorded.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 from webhook.model import grove
 from webhook.model.bounds import KEPT_BYTES, POD_GANG_BYTES, Packed, name_text, weight
 from webhook.model.keys import Api, ObjectKey
+from webhook.model.place import kept_controller
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, integer, mapping, sequence
-from webhook.model.workloads.pod_controllers import kept_controller
 
 # A PodGang's name is a label value. Grove cuts a longer one to its start and a digest.
 _MOST, _START, _DIGITS = 63, 29, 32
 _INT32_DIGITS = 10
 
 
-class Role(StrEnum):
+class EntryRole(StrEnum):
     """What an entry is. The replicas of scaling groups above their minimum are in the tail; those added later are
     scaled out.
     """
@@ -33,7 +33,7 @@ class Role(StrEnum):
     SCALE_OUT = "ScaleOut"
 
 
-class Entry(NamedTuple):
+class PodGangEntry(NamedTuple):
     """An entry. An anchor is one PodGang; any other entry is one PodGang for each replica of each scaling group."""
 
     role: str
@@ -51,16 +51,16 @@ class PodGangMap(NamedTuple):
 
     name: str
     # The entries; packed if they are many, as each step of a scale-out adds one.
-    kept: tuple[Entry, ...] | Packed
+    kept: tuple[PodGangEntry, ...] | Packed
     # The uid of its PodCliqueSet.
     owner: str = ""
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[PodGangEntry, ...]:
         """The entries, in Grove's order."""
         return _entries(self.kept.manifest()) if isinstance(self.kept, Packed) else self.kept
 
-    def entry_of(self, podgang: str) -> Entry | None:
+    def entry_of(self, podgang: str) -> PodGangEntry | None:
         """The entry that a PodGang belongs to, by the PodGang's name; None if this map has no such PodGang."""
         return next((entry for entry in self.entries if self._names(entry, podgang)), None)
 
@@ -69,7 +69,7 @@ class PodGangMap(NamedTuple):
         entry = self.entry_of(podgang)
         return [] if entry is None else [short_name(f"{self.name}-{epoch}") for epoch in entry.depends_on]
 
-    def entries_with(self, podclique: str) -> Iterator[Entry]:
+    def entries_with(self, podclique: str) -> Iterator[PodGangEntry]:
         """The entries that contain pods of a PodClique (`demo-0-router`), in the map's order. More than one divide its
         pods.
         """
@@ -78,9 +78,9 @@ class PodGangMap(NamedTuple):
             rest = podclique[len(start) :]
             yield from (entry for entry in self.entries if rest in entry.cliques or _in_groups(rest, entry.groups))
 
-    def _names(self, entry: Entry, podgang: str) -> bool:
+    def _names(self, entry: PodGangEntry, podgang: str) -> bool:
         start = f"{self.name}-{entry.epoch}"
-        if entry.role == Role.ANCHOR:
+        if entry.role == EntryRole.ANCHOR:
             return podgang in {start, short_name(start)}
         if podgang.startswith(f"{start}-"):
             group, _, index = podgang[len(start) + 1 :].rpartition("-")
@@ -95,7 +95,7 @@ def short_name(full: str) -> str:
     return f"{full[:_START].rstrip('-.')}-h{hashlib.sha256(full.encode()).hexdigest()[:_DIGITS]}"
 
 
-def _full_names(start: str, entry: Entry) -> Iterator[str]:
+def _full_names(start: str, entry: PodGangEntry) -> Iterator[str]:
     for group, indices in entry.groups.items():
         yield from (f"{start}-{group}-{index}" for index in sorted(indices))
 
@@ -125,14 +125,14 @@ def _pod_gang_map(raw: Manifest) -> tuple[ObjectKey, PodGangMap]:
     return key, PodGangMap(key[1], Packed.of(_spec(entries)) if packs else entries, owner)
 
 
-def _entries(spec: Mapping[str, Any]) -> tuple[Entry, ...]:
+def _entries(spec: Mapping[str, Any]) -> tuple[PodGangEntry, ...]:
     return tuple(_entry(mapping(entry)) for entry in sequence(spec.get("entries")))
 
 
-def _entry(raw: Mapping[str, Any]) -> Entry:
+def _entry(raw: Mapping[str, Any]) -> PodGangEntry:
     groups = mapping(raw.get("pcsgReplicaIndices"))
     indices = {group: frozenset(integer(index) or 0 for index in sequence(found)) for group, found in groups.items()}
-    return Entry(
+    return PodGangEntry(
         name_text(raw.get("role")) or "",
         name_text(raw.get("epoch")) or "",
         frozenset(name for name, pods in mapping(raw.get("podCliques")).items() if integer(pods)),
@@ -141,7 +141,7 @@ def _entry(raw: Mapping[str, Any]) -> Entry:
     )
 
 
-def _spec(entries: tuple[Entry, ...]) -> Manifest:
+def _spec(entries: tuple[PodGangEntry, ...]) -> Manifest:
     """A spec that `_entries` reads as `entries`."""
     return {
         "entries": [

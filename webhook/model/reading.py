@@ -1,16 +1,16 @@
-"""Reading plain Kubernetes dicts: absent and null are empty, and a value of the wrong type is an error.
+"""Typed reading of plain Kubernetes dicts, their conditions, label selectors and EndpointSlices.
 
-An object from an API server has passed its schema, or will pass it before it is stored. An object from a file or from
-`curl` has not. A wrong type raises `Malformed`. The caller that judges the object reports it, so nothing passes
-silently.
+Absent and null are empty. A value of the wrong type raises `Malformed`: an object from a file or from `curl` has
+passed no schema. The caller that judges the object reports it, so nothing passes silently. Label selectors are
+evaluated as the API server does. Source: Kubernetes API reference, meta/v1 LabelSelector.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 # A Kubernetes object as received: never converted, so that fields of newer API versions survive.
 Manifest = dict[str, Any]
@@ -96,3 +96,68 @@ def integer(value: object) -> int | None:
     if value is None or (type(value) is int and _LEAST <= value <= _MOST):
         return value
     raise Malformed(value, "a whole number of 64 bits" if isinstance(value, int) else "a whole number")
+
+
+def any_true(raw: Manifest, types: Container[str]) -> bool:
+    """Whether a condition of one of these types is True. Raises `Malformed`."""
+    conditions = map(mapping, sequence(mapping(raw.get("status")).get("conditions")))
+    return any(one.get("type") in types and one.get("status") == "True" for one in conditions)
+
+
+# The API server sets this label on each namespace; a namespaceSelector selects a namespace's name by it.
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+def selects(selector: object, labels: Mapping[str, Any]) -> bool:
+    """Whether a selector matches these labels; a missing or empty selector matches everything."""
+    found = mapping(selector)
+    if any(labels.get(key) != value for key, value in mapping(found.get("matchLabels")).items()):
+        return False
+    return all(_holds(mapping(one), labels) for one in sequence(found.get("matchExpressions")))
+
+
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    key, operator = str(expression.get("key")), expression.get("operator")
+    if operator in {"Exists", "DoesNotExist"}:
+        return (key in labels) is (operator == "Exists")
+    # NotIn also matches an object without the label.
+    return (labels.get(key) in sequence(expression.get("values"))) is (operator == "In")
+
+
+class ServiceEndpoint(NamedTuple):
+    """One endpoint of a Service: its addresses, which all reach it; its ports, by the names that the Service gives them
+    (one may be empty); and whether it is ready for traffic.
+    """
+
+    addresses: tuple[str, ...]
+    ports: Mapping[str, int]
+    ready: bool
+    node: str | None
+
+
+def port_name(service: object, number: int) -> str | None:
+    """The name of a Service's port in its slices, where the port has another number. A single port may have no name; it
+    is then the empty string. None if the Service has no such port. Raises `Malformed`.
+    """
+    ports = map(mapping, sequence(mapping(mapping(service).get("spec")).get("ports")))
+    return next((text(one.get("name")) or "" for one in ports if one.get("port") == number), None)
+
+
+def slices_of(service: str) -> str:
+    """The label selector for the slices of that Service, in its namespace."""
+    return f"kubernetes.io/service-name={service}"
+
+
+def endpoints_in(endpoint_slice: object) -> Iterator[ServiceEndpoint]:
+    """The endpoints in one slice. An endpoint may be in two slices, one for each address family. Raises `Malformed`."""
+    holder = mapping(endpoint_slice)
+    ports = {}
+    for one in map(mapping, sequence(holder.get("ports"))):
+        # A port without a number means every port; a Service never routes to it.
+        if (number := integer(one.get("port"))) is not None:
+            ports[text(one.get("name")) or ""] = number
+    for one in map(mapping, sequence(holder.get("endpoints"))):
+        addresses = tuple(address for raw in sequence(one.get("addresses")) if (address := text(raw)) is not None)
+        # An endpoint without the condition is ready.
+        ready = mapping(one.get("conditions")).get("ready") is not False
+        yield ServiceEndpoint(addresses, ports, ready, text(one.get("nodeName")))

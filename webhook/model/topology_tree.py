@@ -1,8 +1,9 @@
-"""The domains of a topology: the nodes that share the label values of a ClusterTopologyBinding's levels, as a tree.
+"""The domains of a topology: the nodes that share the label values of a ClusterTopologyBinding's levels, as a tree;
+and the difference between a scheduler's topology objects and Grove's binding.
 
-A domain is identified by the values from the broadest level down to its own, so that equal values below two parents are
-two domains. A level that no node is labelled for is left out. So is a node that lacks the label of another level.
-Each of these is reported.
+A domain is identified by the values from the broadest level down to its own, so that equal values below two parents
+are two domains. A level that no node is labelled for is left out, and so is a node that lacks the label of another
+level; each is reported. The reconciler writes the topology objects that a backend returns, or reports the difference.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from webhook.model.grove import BindingLevel, ClusterTopologyBinding
 from webhook.model.reading import Manifest, mapping, sequence, text
-from webhook.model.topology_binding import ClusterTopologyBinding, Level
 
 # The labels of each node, by its name.
 NodeLabels = Mapping[str, Mapping[str, str]]
@@ -50,7 +51,7 @@ class TopologyLevel(NamedTuple):
     the narrowest level of the binding.
     """
 
-    level: Level
+    level: BindingLevel
     tier: int
     domains: tuple[Domain, ...]
 
@@ -81,7 +82,7 @@ def tree_of(binding: ClusterTopologyBinding, nodes: NodeLabels) -> TopologyTree:
 
 
 def _level(
-    binding: ClusterTopologyBinding, used: Sequence[Level], depth: int, complete: Mapping[str, tuple[str, ...]]
+    binding: ClusterTopologyBinding, used: Sequence[BindingLevel], depth: int, complete: Mapping[str, tuple[str, ...]]
 ) -> TopologyLevel:
     members: dict[tuple[str, ...], list[str]] = {}
     for name, values in complete.items():
@@ -90,12 +91,12 @@ def _level(
     return TopologyLevel(used[depth], len(binding.levels) - binding.levels.index(used[depth]), domains)
 
 
-def _empty(levels: Sequence[Level]) -> Iterator[LevelProblem]:
+def _empty(levels: Sequence[BindingLevel]) -> Iterator[LevelProblem]:
     for level in levels:
         yield LevelProblem(LevelFault.EMPTY, f"no node has the label {level.key}, so the level {level.domain} is empty")
 
 
-def _unlabelled(lacking: Mapping[str, Sequence[str]], levels: Sequence[Level]) -> Iterator[LevelProblem]:
+def _unlabelled(lacking: Mapping[str, Sequence[str]], levels: Sequence[BindingLevel]) -> Iterator[LevelProblem]:
     for level in levels:
         if names := lacking.get(level.key or ""):
             each = "node lacks" if len(names) == 1 else "nodes lack"
@@ -105,7 +106,7 @@ def _unlabelled(lacking: Mapping[str, Sequence[str]], levels: Sequence[Level]) -
             )
 
 
-def _misplaced(levels: Sequence[Level], paths: Sequence[tuple[str, ...]]) -> Iterator[LevelProblem]:
+def _misplaced(levels: Sequence[BindingLevel], paths: Sequence[tuple[str, ...]]) -> Iterator[LevelProblem]:
     """The values that are below two parents, level by level; or that the levels have another order."""
     for depth in range(1, len(levels)):
         above, level = levels[depth - 1], levels[depth]
@@ -145,3 +146,27 @@ def members_of(live: Manifest, kind: str) -> Iterator[str]:
         name = text(mapping(mapping(member.get("selector")).get("exactMatch")).get("name"))
         if text(member.get("type")) == kind and name:
             yield name
+
+
+class DriftReason(StrEnum):
+    """What is wrong with a topology object, in the terms of Grove's condition SchedulerTopologyDrift."""
+
+    DRIFT = "Drift"
+    NOT_FOUND = "TopologyNotFound"
+
+
+class TopologyDrift(NamedTuple):
+    """How the scheduler's topology object with that name differs from Grove's ClusterTopologyBinding."""
+
+    name: str
+    reason: DriftReason
+    message: str
+
+
+class NodeTopology(NamedTuple):
+    """The objects of a topology that is made from nodes, in the order of writing: each can be used as soon as it and
+    those before it are written. `left_out` are the names that objects of others stand in the way of.
+    """
+
+    objects: tuple[Manifest, ...]
+    left_out: tuple[str, ...]

@@ -1,8 +1,8 @@
 """JSON Patch (RFC 6902), as far as admission needs it: single keys are added or replaced, and missing parents are
 created.
 
-A builder applies each operation to the received object when it records it. So a patch that cannot be applied fails here
-(`Malformed`) and not in the API server, and later steps see the changes of earlier steps.
+A builder applies each operation to the received object when it records it. So a patch that cannot be applied fails
+here (`Malformed`) and not in the API server, and later steps see the changes of earlier steps.
 """
 
 from __future__ import annotations

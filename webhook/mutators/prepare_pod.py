@@ -1,4 +1,9 @@
-"""PreparePod: a backend's changes on a pod, plus the stamp and the gate, as the smallest patch.
+"""The record on a workload, and PreparePod: a backend's changes on a pod, plus the stamp and the gate, as the smallest
+patch.
+
+The record is the label `rollcall.dev/scheduler`, with the scheduler that the workload was admitted for. It is written
+to the workload's own metadata and never to its pod templates, because Grove compares their hashes. Grove copies a
+PodCliqueSet's labels to its PodGangs, where the reconciler reads the record.
 
 Ten thousand sibling pods cost one call of the backend; the other pods use the cached answer.
 """
@@ -15,12 +20,22 @@ from webhook.config.settings import Profile
 from webhook.model.admission_request import Operation
 from webhook.model.claims import Claim, claims_on
 from webhook.model.fields import SPEC
+from webhook.model.place import label_value
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Manifest, mapping, sequence, text
-from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
-from webhook.model.workloads.place import label_value
-from webhook.model.workloads.pod import Pod
+from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.mutators.json_patch import PatchBuilder
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
+from webhook.workloads.opted_in_gang import GANG_LABEL, MEMBER_LABEL
+from webhook.workloads.pod_clique_set import PodCliqueSet
+
+
+def record_scheduler(workload: PodCliqueSet, scheduler: str) -> tuple[Operation, ...]:
+    """The patch that records `scheduler`; empty if it is already recorded. The workload's dict is changed in place."""
+    patch = PatchBuilder(workload.raw)
+    patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
+    return tuple(patch.operations)
+
 
 # On a prepared pod: the backend, and a digest of what the preparation depended on. It shows whether a pod is stale.
 STAMP_ANNOTATION = "rollcall.dev/stamp"

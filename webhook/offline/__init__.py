@@ -1,1 +1,1 @@
-"""Manifests without a cluster and without I/O: judge them, report the findings, and translate them to gang objects."""
+"""Files in, reports out: manifests are read, judged, explained, fixed, drawn and reported without a cluster."""

@@ -1,19 +1,63 @@
-"""What `rollcall fit` reports of one gang: the verdict, the estimate of *now*, and the domains that it may be in."""
+"""The fit of the gangs in a document: the verdict, the estimate of *now*, and the domains that a gang may be in, for
+the scheduler that each workload would get, or a given one.
+
+`rollcall fit`, `explain` and the web page share this code. The judgement is that of admission.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
-from webhook.fit.amounts import amount, amount_of, counted, sentence_list
-from webhook.fit.domain_rooms import DomainRoom, in_order
-from webhook.fit.now import Now, NowAnswer
-from webhook.fit.verdict import Answer, Scope, Shortfall, Verdict, Witness
+from webhook.admission import decision
+from webhook.admission.opted_in_admission import IS_NO_GANG, OptedInWorkloads, is_part, omission_of
+from webhook.admission.workload_admission import POD_CLIQUE_SETS
+from webhook.admission.workload_fit import fits_of, gang_fit_of, has_run, pods_together
+from webhook.config.settings import Profile, Settings
+from webhook.fit.domains import DomainRoom, domain_rooms_of, in_order, partitions_of
+from webhook.fit.feasibility import Now, NowAnswer, Usage, counted_by, free_room, judge, now_of
+from webhook.fit.gang_shapes import changes_pods, shape_of_gang
+from webhook.fit.packing import GangFit, GroupNeed, Need, Packing, Room
+from webhook.fit.placement import added_tolerations
+from webhook.fit.verdict import (
+    STEPS,
+    FitAnswer,
+    FitScope,
+    FitVerdict,
+    Shortfall,
+    Witness,
+    amount,
+    amount_of,
+    counted,
+    sentence_list,
+)
+from webhook.model import grove
+from webhook.model.admission_request import Kind, Request
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import METADATA, FieldPath
+from webhook.model.findings import OmissionReason, shown
+from webhook.model.grove import PodGang
+from webhook.model.pod_template import Pod
+from webhook.model.reading import Malformed, Manifest, text
+from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL
+from webhook.offline.judgement import requests_in, workload_kinds
+from webhook.offline.translation import shown_record
+from webhook.validators.gang_scheduler import Choice
+from webhook.workloads.kueue_integration import with_pods
+from webhook.workloads.opted_in_gang import no_gang
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.workloads.shaped_workload import ShapedWorkload
+from webhook.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.workloads.volcano_job import is_volcano_job
 
 # The worst first.
-_ORDER = (Answer.NEVER, Answer.UNKNOWN, Answer.FITS)
-WORDS = {Answer.NEVER: "never fits", Answer.FITS: "fits an empty cluster", Answer.UNKNOWN: "not known"}
+_ORDER = (FitAnswer.NEVER, FitAnswer.UNKNOWN, FitAnswer.FITS)
+WORDS = {FitAnswer.NEVER: "never fits", FitAnswer.FITS: "fits an empty cluster", FitAnswer.UNKNOWN: "not known"}
 
 
 class Surplus(NamedTuple):
@@ -40,7 +84,7 @@ class FitEntry:
     workload: tuple[str, str, str]
     gang: str
     scheduler: str
-    verdict: Verdict
+    verdict: FitVerdict
     more: int = 0
     # The pods that it starts with, by role.
     pods: Mapping[str, int] | None = None
@@ -54,7 +98,7 @@ class FitEntry:
     @property
     def never(self) -> bool:
         """Whether it never fits."""
-        return self.verdict.answer is Answer.NEVER
+        return self.verdict.answer is FitAnswer.NEVER
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry as plain JSON values."""
@@ -88,10 +132,12 @@ def _domain(domain: DomainRoom) -> dict[str, Any]:
     }
 
 
-def verdict_words(verdict: Verdict) -> str:
+def verdict_words(verdict: FitVerdict) -> str:
     """Return the verdict in a few words, with how far *never* reaches."""
     scope = verdict.scope
-    return WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".removesuffix(f" {Scope.EVER}")
+    return (
+        WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".removesuffix(f" {FitScope.EVER}")
+    )
 
 
 def worst_of(entries: Iterable[FitEntry]) -> FitEntry | None:
@@ -103,7 +149,7 @@ def fit_sentence(entry: FitEntry) -> str:
     """Return what is known of a gang in one line: the verdict, why, and how it is now."""
     verdict, witness = entry.verdict, entry.verdict.witness
     why = "; ".join(verdict.causes) if witness is None else witness.why
-    if why and verdict.answer is Answer.FITS:
+    if why and verdict.answer is FitAnswer.FITS:
         why = f"not judged: {why}"
     why += f"; if {'; if '.join(entry.relies_on)}" if entry.relies_on else ""
     now = f"; now {now_words(entry.now)} (an estimate)" if entry.now is not None and witness is None else ""
@@ -201,3 +247,331 @@ def by_room(domains: tuple[DomainRoom, ...]) -> list[DomainRoom]:
         domains,
         key=lambda one: ([-(one.total if one.free is None else one.free).get(name, 0) for name in resources], one.name),
     )
+
+
+_WITHOUT_NODES = "no node is known, so only quotas and queues were judged: give --facts a list of nodes, or use --live"
+_NO_PODS = "none of its pods is given, so nothing is known of what they request"
+_BEGUN = "it has begun: a pod of it is on a node, has ended or is being deleted"
+_WORK_BEGUN = (
+    "it has begun: its status counts pods that are ready or have ended, and each scheduler counts these in its own way"
+)
+_NOT_JUDGED = "no gang is judged: "
+_NO_REPLICAS = "it has no pods, or is being deleted"
+_OF_TRAIN_JOB = "it is judged with the TrainJob that makes it"
+_UNKNOWN_RUNTIME = "is not known: give it to --facts, as the pods of a TrainJob are made from it"
+_GROUPED_ALONE = "it is not known how many of its pods start together:"
+_CHANGED_RUNTIME = "it may change what the pods of its runtime request, or where they may be"
+_NO_TEMPLATES = "it has no pod templates, so what its pods request is not known"
+_NOT_REACHED = "its minimum is never reached, or depends on partitions, or another scheduler places its pods"
+_MADE_ELSEWHERE = "what starts together, and what it requests, is not read"
+_NO_GANG = (
+    "it is over, or its pods are made elsewhere, as MultiKueue may do: give --facts the LocalQueues and ClusterQueues "
+    "of Kueue"
+)
+
+
+# Stored pods by the namespace and name of their PodGang.
+PodsOfGangs: TypeAlias = Mapping[tuple[str, str], Sequence[Pod]]
+_NO_PODS_KNOWN: PodsOfGangs = MappingProxyType({})
+
+
+class DocumentFit(NamedTuple):
+    """What is known of one gang, or said of a workload, and the place of the workload in its document."""
+
+    at: FieldPath
+    # Kind, namespace and name.
+    workload: tuple[str, str, str]
+    entry: FitEntry | None = None
+    note: str = ""
+    # A field that cannot be read, and why.
+    broken: tuple[FieldPath, str] | None = None
+    # Whether the note says why no gang of it is judged, although it may have one that still waits.
+    left_out: bool = False
+
+
+def pods_of_gangs(pods: Iterable[Manifest]) -> PodsOfGangs:
+    """Return pods by the namespace and name of their PodGang. One whose labels cannot be read belongs to none."""
+    found: dict[tuple[str, str], list[Pod]] = {}
+    for raw in pods:
+        with suppress(Malformed):
+            pod = Pod(raw)
+            if pod.podgang is not None:
+                found.setdefault((pod.namespace, pod.podgang), []).append(pod)
+    return found
+
+
+def fits_in(
+    manifest: Manifest, facts: ClusterFacts, settings: Settings, effort: int = 1, pods: PodsOfGangs = _NO_PODS_KNOWN
+) -> Iterator[DocumentFit]:
+    """Yield the gangs of each workload in a document, and of each PodGang with its stored `pods`. Raises `ReviewError`.
+    `effort` multiplies the steps that each gang may take.
+    """
+    for request, at in requests_in(manifest, workload_kinds(settings)):
+        if request.kind[::2] == (grove.SCHEDULER_GROUP, "PodGang"):
+            yield _stored(request, at, facts, settings, STEPS * effort, pods)
+        if request.kind[::2] == (grove.GROUP, "PodCliqueSet") or request.kind[::2] in settings.kinds:
+            yield from _fits(request, at, facts, settings, effort)
+
+
+def _fits(
+    request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings, effort: int
+) -> Iterator[DocumentFit]:
+    named = (request.kind.kind, request.namespace, request.name)
+    try:
+        workload, choice = _chosen(request, facts, settings)
+        if isinstance(workload, OptedInWorkload):
+            if is_part(workload, settings.kinds):
+                return
+            if choice is None:
+                omission = omission_of(workload, facts, settings)
+                if omission.reason is not OmissionReason.NO_GANG:
+                    yield DocumentFit(at, named, note=f"{_NOT_JUDGED}{omission}", left_out=True)
+                return
+        if choice is None:
+            return
+        if (note := _why_not(choice, settings)) is not None:
+            yield DocumentFit(at, named, note=note, left_out=choice.scheduler != OPTED_OUT)
+            return
+        if has_run(workload):
+            yield DocumentFit(at, named, note=_WORK_BEGUN)
+            return
+        entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
+        yield from (DocumentFit(at, named, one) for one in entries)
+        if not entries:
+            why = _why_no_gang(workload, settings.profiles[choice.scheduler], facts)
+            yield DocumentFit(at, named, note=f"{_NOT_JUDGED}{why}", left_out=why not in {_NO_REPLICAS, _OF_TRAIN_JOB})
+        elif facts.nodes is None:
+            yield DocumentFit(at, named, note=_WITHOUT_NODES)
+    except Malformed:
+        finding = decision.malformed(request, settings).findings[0]
+        yield DocumentFit(at, named, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
+
+
+def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts) -> str:
+    """Return why a workload has no gang that could be judged."""
+    if isinstance(workload, PodCliqueSet):
+        return _NO_REPLICAS
+    made = with_pods(workload, facts)
+    if made is None:
+        if not isinstance(workload, TrainJob):
+            return _OF_TRAIN_JOB
+        return f"{workload.runtime_kind} {shown(workload.runtime.name)} {_UNKNOWN_RUNTIME}"
+    barred = no_gang(made)
+    if is_volcano_job(made) and "Volcano" in profile.backend.reads_claims_of and not made.finished:
+        why = _NOT_REACHED
+    elif barred is not None and barred.hindrance is not None and profile.backend.groups(made.resource.api.group_kind):
+        # What hinders a gang of Rollcall does not hinder a group that counts the pods that exist.
+        why = f"{_GROUPED_ALONE} {profile.name} groups the pods itself, and some are created only after others"
+    elif barred is not None and not barred.is_made:
+        why = barred.why
+    elif not any(part.pods > 0 for part in made.parts):
+        why = _NO_REPLICAS
+    elif isinstance(made, MadeJobSet) and changes_pods(made):
+        why = _CHANGED_RUNTIME
+    elif isinstance(made, ShapedWorkload) and any(part.flat for part in made.shape.parts) and not made.finished:
+        why = _NO_TEMPLATES
+    else:
+        why = _NO_GANG
+    return why
+
+
+def _stored(
+    request: Request,
+    at: FieldPath,
+    facts: ClusterFacts,
+    settings: Settings,
+    steps: int,
+    pods: PodsOfGangs,
+) -> DocumentFit:
+    """Return what is known of a PodGang with its pods: a verdict on what the scheduler sees."""
+    named = (request.kind.kind, request.namespace, request.name)
+    own: Sequence[Pod] = ()
+    try:
+        podgang = PodGang(request.object or {}, request.namespace)
+        own = pods.get((podgang.namespace, podgang.name), ())
+        if not own:
+            return DocumentFit(at, named, note=_NO_PODS, left_out=True)
+        scheduler = _scheduler_of(podgang, own, settings)
+        profile = settings.profiles.get(scheduler)
+        if profile is None:
+            return DocumentFit(at, named, note=_no_profile(scheduler), left_out=True)
+        members: dict[str, list[Pod]] = {}
+        for pod in own:
+            members.setdefault(pod.podclique or "", []).append(pod)
+        shape = shape_of_gang(podgang, members, shown_record(podgang, profile, facts))
+        if shape is None:
+            return DocumentFit(at, named, note=_BEGUN)
+        found = gang_fit_of(shape, profile.backend, facts, settings.fit, steps)
+        return DocumentFit(at, named, _entry(named, found, profile, facts, settings, steps))
+    except Malformed as error:
+        if own:
+            return DocumentFit(at, named, broken=(METADATA / "name", _unreadable_pod(own, error, settings)))
+        finding = decision.malformed(request, settings).findings[0]
+        return DocumentFit(at, named, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
+
+
+def _unreadable_pod(own: Iterable[Pod], error: Malformed, settings: Settings) -> str:
+    """Return which pod of a gang cannot be read, with its field, if that is found."""
+    for pod in own:
+        request = Request("", "CREATE", Kind("", "v1", Pod.kind), pod.namespace, pod.name, pod.raw)
+        finding = decision.malformed(request, settings).findings[0]
+        if finding.at.parts:
+            return f"the pod {shown(pod.name)} cannot be read: {finding.at}: {finding.why}; {finding.remedy}"
+    return f"a pod of the gang cannot be read: {error}"
+
+
+def _scheduler_of(podgang: PodGang, own: Iterable[Pod], settings: Settings) -> str:
+    """Return the scheduler of stored pods: the one that they name, unless the caller asks for another. If they do not
+    all name one, it is the one that the PodGang records. Raises `Malformed`.
+    """
+    named = {pod.scheduler_name for pod in own}
+    if settings.forced is None and len(named) == 1 and (found := named.pop()):
+        return found
+    return settings.forced or text(podgang.labels.get(SCHEDULER_LABEL)) or settings.default
+
+
+def _chosen(
+    request: Request, facts: ClusterFacts, settings: Settings
+) -> tuple[PodCliqueSet | OptedInWorkload, Choice | None]:
+    if request.kind.kind == "PodCliqueSet":
+        found = POD_CLIQUE_SETS.view(request.object or {}, request.namespace)
+        return found, POD_CLIQUE_SETS.choice_of(found, None, facts, settings)
+    admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])
+    workload = admission.view(request.object or {}, request.namespace)
+    return workload, admission.choice_of(workload, None, facts, settings)
+
+
+def _why_not(choice: Choice, settings: Settings) -> str | None:
+    """Return why a workload is not judged, if so."""
+    if choice.scheduler == OPTED_OUT:
+        return IS_NO_GANG
+    return None if choice.scheduler in settings.profiles else _no_profile(choice.scheduler)
+
+
+def _no_profile(scheduler: str) -> str:
+    said = "has no profile here: name another with --scheduler, or add the profile to the configuration"
+    return f"its scheduler {shown(scheduler)} {said}"
+
+
+def entries_of(
+    workload: PodCliqueSet | OptedInWorkload,
+    profile: Profile,
+    facts: ClusterFacts,
+    settings: Settings,
+    effort: int = 1,
+) -> Iterator[FitEntry]:
+    """Yield what is reported of each different gang of a workload under one scheduler. A gang that the operator of the
+    workload makes is not known. Raises `Malformed`.
+    """
+    named = (workload.kind, workload.namespace, workload.name)
+    fits = fits_of(workload, profile, facts, settings, STEPS * effort)
+    for found in fits:
+        settings.proceed()
+        yield _entry(named, found, profile, facts, settings, STEPS * effort)
+    if not fits and (why := _why_not_known(workload)) is not None:
+        yield FitEntry(named, workload.name, profile.name, FitVerdict(FitAnswer.UNKNOWN, causes=(why,)))
+
+
+def _why_not_known(workload: PodCliqueSet | OptedInWorkload) -> str | None:
+    """Return why nothing is known of the gang of a workload whose operator makes it, or of one that has no pod
+    templates; None for any other workload.
+    """
+    if (
+        not isinstance(workload, ShapedWorkload)
+        or workload.finished
+        or not any(part.pods > 0 for part in workload.parts)
+    ):
+        return None
+    if (left := next((left for left in workload.leaves() if not left.is_made), None)) is not None:
+        return None if is_volcano_job(workload) else f"{left.why}: {_MADE_ELSEWHERE}"
+    hindered = next(iter(workload.hindrances), None) is not None
+    return _NO_TEMPLATES if any(part.flat for part in workload.shape.parts) and not hindered else None
+
+
+def _entry(
+    named: tuple[str, str, str],
+    found: GangFit,
+    profile: Profile,
+    facts: ClusterFacts,
+    settings: Settings,
+    steps: int,
+) -> FitEntry:
+    entry = FitEntry(
+        named,
+        found.shape.name,
+        profile.name,
+        found.verdict,
+        found.shape.more,
+        started := _started(found),
+        surplus=None if started is None else _surplus(found, sum(started.values()), profile),
+    )
+    if found.packing is None or found.room is None:
+        return entry
+    entry = replace(entry, relies_on=added_tolerations(found.verdict, found.shape, found.packing, facts))
+    return _with_nodes(entry, found, found.packing, found.room, profile, facts, settings, steps)
+
+
+def _started(found: GangFit) -> dict[str, int] | None:
+    """Return the pods that a gang starts with, by role: as its scheduler packs it, if that is known. Return None if
+    some of its parts are enough, and any of them.
+    """
+    minimum: Counter[str] = Counter()
+    for member in found.shape.needed:
+        minimum[member.called] += member.minimum
+    packed = {} if found.packing is None else pods_together(found.packing)
+    if (
+        found.packing is not None
+        and any(not packed.get(role) for role in minimum)
+        and any(map(_chooses, found.packing.sets))
+    ):
+        return None
+    return {role: packed.get(role) or pods for role, pods in minimum.items()}
+
+
+def _chooses(need: Need) -> bool:
+    """Return whether some of its needs are enough."""
+    return isinstance(need, GroupNeed) and (need.count < len(need.needs) or any(map(_chooses, need.needs)))
+
+
+def _surplus(found: GangFit, started: int, profile: Profile) -> Surplus | None:
+    """Return the pods above those that a gang starts with, if there are any."""
+    pods = sum(member.pods for member in found.shape.members) - started
+    if pods <= 0:
+        return None
+    required = () if found.packing is None else partitions_of(found.packing)
+    return Surplus(pods, required[0].named if required and profile.backend.gathers_surplus else "")
+
+
+def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
+    entry: FitEntry,
+    found: GangFit,
+    packing: Packing,
+    room: Room,
+    profile: Profile,
+    facts: ClusterFacts,
+    settings: Settings,
+    steps: int,
+) -> FitEntry:
+    """Return the entry with its domains, the estimate of now, and why it does not fit without growth."""
+    witness = _without_growth(packing, room, steps) if found.verdict.answer is not FitAnswer.NEVER else None
+    if facts.node_pods is None:
+        return replace(entry, domains=domain_rooms_of(packing, room), without_growth=witness)
+    usage = usage_of(facts, profile, settings)
+    domains = domain_rooms_of(packing, room, free_room(room, usage))
+    now: Now | None = None
+    if found.verdict.answer is not FitAnswer.NEVER and witness is None:
+        now = now_of(packing, room, usage, (found.shape.namespace, found.shape.name), steps)
+    return replace(entry, domains=domains, now=now, without_growth=witness)
+
+
+def usage_of(facts: ClusterFacts, profile: Profile, settings: Settings) -> Usage:
+    """Return what is used on the nodes, as the scheduler of a profile counts it."""
+    reading = profile.backend.pod_reading(settings.fit)
+    return Usage.of(facts, counted_by(reading))
+
+
+def _without_growth(packing: Packing, room: Room, steps: int) -> Witness | None:
+    """Return why a gang does not fit the nodes that there are, in a cluster that may grow."""
+    if not room.grows:
+        return None
+    return judge(replace(packing, ceilings=(), witnesses=()), replace(room, grows=False, memo={}), steps).witness

@@ -1,4 +1,5 @@
-"""How many pods name each group in some files, without I/O: pods, and objects that make pods from a template.
+"""The number of pods that name each group in some files, from pods and from objects that make pods from a template;
+and the PodGroups of other authors with the sizes of the workloads that own them.
 
 A group's number is unknown if an object names it whose number of pods the files do not say: a DaemonSet, a controller
 with an autoscaler, or a kind that is not known here.
@@ -7,7 +8,7 @@ with an autoscaler, or a kind that is not known here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -22,15 +23,66 @@ from webhook.model.claims import (
     pods_gang,
     scheduler_of,
 )
-from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.gang_objects import MANAGED_BY_ROLLCALL
 from webhook.model.keys import ObjectKey
-from webhook.model.kubernetes_kinds import DEFAULT_SCHEDULER
+from webhook.model.known_kinds import DEFAULT_SCHEDULER
 from webhook.model.projections import key_of
 from webhook.model.reading import Malformed, Manifest, mapping, text
-from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.operator_group import KIND as POD_GROUP
-from webhook.model.workloads.shapes.kinds import REPLICATED, WorkloadKinds
+from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.offline.judgement import kind_of
+from webhook.workloads.shaped_workload import (
+    KIND,
+    MINIMUMS,
+    GangSize,
+    OperatorGroup,
+    ShapedWorkload,
+    WorkloadKey,
+    gang_sizes,
+    key_of_workload,
+)
+from webhook.workloads.shaped_workload import KIND as POD_GROUP
+from webhook.workloads.workload_kinds import REPLICATED, WorkloadKinds
+
+
+def operator_groups(manifests: Iterable[Manifest]) -> tuple[OperatorGroup, ...]:
+    """Return the PodGroups that Rollcall did not write and that can be read. Of two versions of one the last counts."""
+    found: dict[WorkloadKey, OperatorGroup] = {}
+    for manifest in manifests:
+        group, _, kind = kind_of(manifest)
+        if kind == KIND and group in MINIMUMS:
+            try:
+                one = OperatorGroup(manifest, group)
+            except Malformed:
+                continue
+            if one.is_foreign:
+                found[one.key] = one
+    return tuple(found.values())
+
+
+def sizes_of_owners(
+    groups: Collection[OperatorGroup], manifests: Iterable[Manifest], kinds: WorkloadKinds
+) -> dict[WorkloadKey, GangSize]:
+    """Return the size of each workload of a declared kind that owns one of the PodGroups. A workload that cannot be
+    read is left out: rules about its own kind report it.
+    """
+    # Groups that are no gangs count, too: they have a part of the pods.
+    owned = Counter(key for group in groups for key in dict(group.owners))
+    workloads: dict[WorkloadKey, ShapedWorkload] = {}
+    differing: set[WorkloadKey] = set()
+    for manifest in manifests if owned else ():
+        view = kinds.views.get(kind_of(manifest)[::2])
+        if view is not None and issubclass(view, ShapedWorkload):
+            try:
+                found = view(manifest)
+                found.read()
+            except Malformed:
+                continue
+            key = key_of_workload(found)
+            if workloads.setdefault(key, found).raw != manifest:
+                differing.add(key)
+    sizes = gang_sizes(workloads.values(), owned)
+    return {key: size for key, size in sizes.items() if key not in differing}
+
 
 # The system of a group as `webhook.model.claims` names it, the group's namespace, and its name.
 Group = tuple[str, str, str]

@@ -1,25 +1,30 @@
-"""Judge manifests from a file, without I/O: the code that `rollcall check` and `POST /check` share.
+"""The judgement of manifests from a file: the code that `rollcall check` and `POST /check` share.
 
 An object goes through the whole admission as if it were being created: mutated, then validated. An AdmissionReview is
 judged with its own operation and old object. A PodGang is judged by whether its scheduler can express it.
+
+Without a cluster most TrainJobs name a ClusterTrainingRuntime that Kubeflow Trainer installs, and without its runtime
+the gang of a TrainJob is unknown. These runtimes are used only if nothing else tells them, and every verdict that
+rests on one says so. Source: kubeflow/trainer, manifests/base/runtimes, v2.3.0 (the data-cache runtime is an optional
+overlay of the same).
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from webhook import admission
 from webhook.admission import decision
-from webhook.admission.exceptions import with_exceptions
-from webhook.admission.names import with_names
-from webhook.admission.review import KIND as REVIEW
-from webhook.admission.review import request_from
+from webhook.admission.decision import KIND as REVIEW
+from webhook.admission.decision import request_from, with_names
+from webhook.admission.workload_admission import with_exceptions
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Profile, Settings
 from webhook.errors import Inexpressible
@@ -28,24 +33,98 @@ from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, ROOT, SPEC, FieldPath, Item
-from webhook.model.findings import Finding, Omission, Reason, shown
-from webhook.model.general import EVERY_GENERAL
+from webhook.model.findings import Finding, Omission, OmissionReason, shown
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api
-from webhook.model.known_kinds import is_cluster_scoped
-from webhook.model.kubernetes_kinds import POD, PODS
-from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
+from webhook.model.known_kinds import POD, PODS, TRAIN_JOBS, is_cluster_scoped
+from webhook.model.kueue_objects import KUEUE_PROJECTIONS, WORKLOADS
+from webhook.model.pod_template import Pod, PodTemplate
 from webhook.model.reading import Malformed, Manifest, text
-from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.offline.fact_supply import supplied
-from webhook.offline.omissions import omission_of_object, rendered
-from webhook.offline.overridden import name_scheduler_in_member, overridden
-from webhook.offline.stock_runtimes import assumed
-from webhook.offline.translation import gang_objects, shown_record
+from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL
+from webhook.offline.omissions import omission_of_object, rendered, supplied
+from webhook.offline.translation import gang_objects, name_scheduler_in_member, overridden, shown_record
 from webhook.validators import GENERAL_RULES
 from webhook.validators.registry import Subject
+from webhook.workloads.known_workloads import EVERY_GENERAL
+from webhook.workloads.trainjob import ANCESTOR, TrainJob
+
+VERSION = "v2.3.0"
+_PART = "cluster_training_runtimes"
+
+
+def _replicated(name: str, step: str | None = None, after: Mapping[str, str] | None = None) -> Manifest:
+    """A replicated Job with one pod, for a step of the TrainJob, which starts after others reach a status."""
+    metadata = {} if step is None else {"metadata": {"labels": {ANCESTOR: step}}}
+    pod = {"spec": {"containers": [{"name": "node" if step in {None, "trainer"} else step}]}}
+    waits = {} if not after else {"dependsOn": [{"name": one, "status": status} for one, status in after.items()]}
+    return {"name": name, **waits, "template": {**metadata, "spec": {"template": pod}}}
+
+
+def _runtime(name: str, policy: Manifest, *jobs: Manifest) -> Manifest:
+    spec = {"mlPolicy": {"numNodes": 1, **policy}, "template": {"spec": {"replicatedJobs": list(jobs)}}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _plain(name: str, policy: Manifest) -> Manifest:
+    return _runtime(name, policy, _replicated("node", "trainer"))
+
+
+def _mpi(name: str) -> Manifest:
+    launcher = _replicated("launcher", "trainer", {"node": "Ready"})
+    return _runtime(name, {"mpi": {"runLauncherAsNode": True}}, _replicated("node"), launcher)
+
+
+def _initialized(name: str, *initializers: str) -> Manifest:
+    """A runtime whose trainer starts when the initializers are complete."""
+    first = [_replicated(one, one) for one in initializers]
+    return _runtime(
+        name, {"torch": {}}, *first, _replicated("node", "trainer", dict.fromkeys(initializers, "Complete"))
+    )
+
+
+_DATA, _MODEL = "dataset-initializer", "model-initializer"
+STOCK_RUNTIMES: Mapping[str, Any] = MappingProxyType(
+    {
+        str(runtime["metadata"]["name"]): runtime
+        for runtime in (
+            _plain("torch-distributed", {"torch": {}}),
+            _plain("jax-distributed", {"jax": {}}),
+            _plain("xgboost-distributed", {"xgboost": {}}),
+            _mpi("deepspeed-distributed"),
+            _mpi("mlx-distributed"),
+            _initialized("torch-distributed-with-cache", _DATA),
+            _initialized("torchtune-llama3.2-1b", _DATA, _MODEL),
+            _initialized("torchtune-llama3.2-3b", _DATA, _MODEL),
+            _initialized("torchtune-qwen2.5-1.5b", _DATA, _MODEL),
+        )
+    }
+)
+
+
+def with_stock_runtimes(facts: ClusterFacts) -> ClusterFacts:
+    """Return the facts with Trainer's own runtimes, if the cluster-wide runtimes are unknown or only known in part."""
+    known, partial = facts.cluster_training_runtimes, facts.partial or frozenset()
+    unread = facts.unread or {}
+    if (known is not None and _PART not in partial) or _PART in unread:
+        return facts
+    return replace(facts, cluster_training_runtimes={**STOCK_RUNTIMES, **(known or {})}, partial=partial | {_PART})
+
+
+def assumed(request: Request, facts: ClusterFacts) -> tuple[str, ...]:
+    """Return a note if a TrainJob is judged with one of Trainer's own runtimes, else nothing."""
+    if request.kind[::2] != (TRAIN_JOBS.api.group, TRAIN_JOBS.api.kind):
+        return ()
+    try:
+        needed = TrainJob(request.object or {}, request.namespace).runtime
+    except Malformed:
+        # The rules report what is wrong with the object.
+        return ()
+    stock = STOCK_RUNTIMES.get(needed.name)
+    if stock is None or needed.part != _PART or (facts.cluster_training_runtimes or {}).get(needed.name) is not stock:
+        return ()
+    told = f"the {needed} is taken as Trainer {VERSION} installs it"
+    return (f"{told}; add the cluster's own to the files, or use --facts or --live",)
+
 
 _CRON_JOB = ("batch", "CronJob")
 _JOB_TEMPLATE = SPEC / "jobTemplate"
@@ -81,7 +160,7 @@ class Judgement:
         if omission is None or not self.has_rules:
             return self.has_rules
         by_rules = any(finding.rule not in _ABOUT_NAMES for finding in self.verdict.findings)
-        return by_rules and omission.reason is not Reason.GANG_ELSEWHERE
+        return by_rules and omission.reason is not OmissionReason.GANG_ELSEWHERE
 
 
 class _Kinds(NamedTuple):
@@ -125,7 +204,7 @@ def judge(
             yield _with_exceptions(raw, named, facts, settings, now)
         else:
             omission = Omission(
-                ROOT, Reason.NO_RULES, "no rule is about its request", "record one that creates a workload"
+                ROOT, OmissionReason.NO_RULES, "no rule is about its request", "record one that creates a workload"
             )
             yield Judgement(REVIEW, "", "", place, Verdict(omission=omission), has_rules=False)
 
@@ -294,7 +373,7 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     told = (*notes, *assumed(request, facts), *mutated.notes, *judged.notes)
     if mutated.scheduler is None and mutated.notes and _is_opted_in_pod(request, settings):
         remedy = "give the workload that made it too, and the label or the profile that it lacks"
-        judged = replace(judged, omission=Omission(LABELS, Reason.POD_LEFT, mutated.notes[0], remedy))
+        judged = replace(judged, omission=Omission(LABELS, OmissionReason.POD_LEFT, mutated.notes[0], remedy))
     if judged.scheduler not in {*settings.profiles, OPTED_OUT}:
         # A name that is no scheduler's judges nothing.
         judged = replace(judged, scheduler=None)
@@ -315,7 +394,7 @@ def _no_profile(podgang: PodGang) -> Omission:
     name = text(podgang.labels.get(SCHEDULER_LABEL)) or ""
     why = f"its scheduler {shown(name)} has no profile here, so it is not changed"
     remedy = f"add the profile {shown(name)} to the configuration, or judge it for another with --scheduler"
-    return Omission(LABELS / SCHEDULER_LABEL, Reason.NO_PROFILE, why, remedy)
+    return Omission(LABELS / SCHEDULER_LABEL, OmissionReason.NO_PROFILE, why, remedy)
 
 
 def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:

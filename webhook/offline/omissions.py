@@ -1,27 +1,97 @@
-"""Objects in files that no rule judges: of an unknown kind, of a scheduler without a profile, or not rendered. Without
-I/O.
+"""What no rule judges in files: objects of an unknown kind, of a scheduler without a profile, or not rendered; and how
+the facts that a rule lacks are supplied, by a command or by a right in a cluster.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
-from webhook.model.admission_request import Kind, Verdict
-from webhook.model.changes import value_at
+from webhook.model.admission_request import Kind, Verdict, value_at
+from webhook.model.any_object import KNOWN_KEYS
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, ROOT, FieldPath, Item
-from webhook.model.findings import Action, Finding, Omission, Reason, shown
-from webhook.model.known_keys import KNOWN_KEYS
-from webhook.model.known_kinds import NO_GANGS, OTHER_WORKLOADS
+from webhook.model.findings import Action, Finding, Omission, OmissionReason, Unjudged, shown
+from webhook.model.known_kinds import NO_GANGS, OTHER_WORKLOADS, PODS
+from webhook.model.node_pods import NODE_PODS, RESERVATIONS
+from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest, is_unrendered
-from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
-from webhook.model.workloads.operator_group import KIND as GROUP
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
+from webhook.workloads.known_workloads import EVERY_GENERAL
+from webhook.workloads.shaped_workload import KIND as GROUP
+
+FOLDER = "a folder that `rollcall facts -o DIR` wrote"
+
+
+@cache
+def projections_by_part() -> dict[str, tuple[Projection, ...]]:
+    """Return the kinds that each part of the facts is read from."""
+    found: dict[str, tuple[Projection, ...]] = {}
+    backends = installed_backends().values()
+    for one in (NODE_PODS, RESERVATIONS, *EVERY_GENERAL, *(one for backend in backends for one in backend.projections)):
+        found[one.part] = (*found.get(one.part, ()), one)
+    return found
+
+
+def resources_of(part: str) -> tuple[Resource, ...]:
+    """Return the kinds that a part of the facts is read from, in each version; none for what discovery tells."""
+    if part == "bound_gangs":
+        return (PODS,)
+    return tuple(dict.fromkeys(one.resource for one in projections_by_part().get(part, ())))
+
+
+def supplied(missing: Iterable[Unjudged], facts: ClusterFacts) -> tuple[Unjudged, ...]:
+    """Return these with a remedy: how to supply the facts that are missing."""
+    return tuple(_supplied(one, facts) for one in missing)
+
+
+def _supplied(missing: Unjudged, facts: ClusterFacts) -> Unjudged:
+    if not missing.part:
+        return missing
+    if (unread := (facts.unread or {}).get(missing.part)) is not None:
+        return replace(missing, remedy=unread)
+    return missing if missing.remedy else replace(missing, remedy=supply_of(missing.part))
+
+
+def supply_of(part: str) -> str:
+    """Return what to do if a part of the facts is unknown."""
+    by_hand = kubectl_of(part)
+    return f"give --facts {FOLDER}{f', or the output of `{by_hand}`' if by_hand else ''}; or use --live"
+
+
+def kubectl_of(part: str) -> str | None:
+    """Return the command whose output supplies a part of the facts, if there is one."""
+    resources = resources_of(part)
+    if part == "spec_fields":
+        return "kubectl get customresourcedefinitions -o yaml"
+    if not resources:
+        return None
+    # Of ConfigMaps only one is a fact, and others may have what does not belong into a folder.
+    selectors = [one.field_selector for one in projections_by_part().get(part, ())]
+    where = "".join(f" --field-selector {one}" for one in selectors if "metadata.name=" in one)
+    return f"kubectl get {resources[0].qualified}{' -A' if resources[0].namespaced else ''}{where} -o yaml"
+
+
+def may_not_read(resource: Resource) -> str:
+    """Return what to do if the caller may not list a kind."""
+    return f"ask for the right to list {resource.qualified}, or for {FOLDER}, and give it with --facts"
+
+
+def not_served(resource: Resource) -> str:
+    """Return why the objects of a kind are unknown in a cluster that does not serve it."""
+    return f"the cluster does not serve {resource.qualified}: install it, or disable the scheduler that needs it"
+
+
+def not_read(what: str, why: str) -> str:
+    """Return what to do if a request failed."""
+    return f"try again: {what} could not be read ({why})"
+
 
 # Fields of texts that a shell or another program fills at run time.
 _TEXTS = frozenset(
@@ -120,18 +190,18 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
     if not kind.kind:
         if len(raw) <= _MOST_KEYS and any(str(key).lower() in _FAILURES and isinstance(raw[key], str) for key in raw):
             why = "it has neither apiVersion nor kind, but an error: the command that wrote it has probably failed"
-            return Omission(ROOT, Reason.NO_MANIFEST, why, "correct the command")
+            return Omission(ROOT, OmissionReason.NO_MANIFEST, why, "correct the command")
         why = "it has no kind, so it is no object"
-        return Omission(ROOT, Reason.NO_OBJECT, why, "give the file of a manifest with apiVersion and kind")
+        return Omission(ROOT, OmissionReason.NO_OBJECT, why, "give the file of a manifest with apiVersion and kind")
     if (scheduler := _scheduler_of_groups().get(kind[::2])) is not None and kind.kind == GROUP:
         why = f"only {scheduler} reads it, which has no profile here"
         return Omission(
-            ROOT / "apiVersion", Reason.NO_PROFILE, why, f"add the profile {scheduler} to the configuration"
+            ROOT / "apiVersion", OmissionReason.NO_PROFILE, why, f"add the profile {scheduler} to the configuration"
         )
     if kind[::2] in _kinds_of_kubernetes() - settings.judging.keys():
         why = f"the profile of {DEFAULT_SCHEDULER} has no gangScheduling here, so its gangs are not judged"
         remedy = f"turn on gangScheduling in the profile of {DEFAULT_SCHEDULER}"
-        return Omission(ROOT / "apiVersion", Reason.NO_PROFILE, why, remedy)
+        return Omission(ROOT / "apiVersion", OmissionReason.NO_PROFILE, why, remedy)
     marks = () if kind.kind in _FACTS else _marks(raw, settings)
     # Tools add a label to every object.
     mark = next((mark for mark in marks if mark[0] != LABELS / SCHEDULER_LABEL or _may_have_pods(kind)), None)
@@ -140,7 +210,7 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
         mark = LABELS / SCHEDULER_LABEL, settings.forced
     if mark is None:
         remedy = "give the manifests of a workload, or of a gang object"
-        return Omission(ROOT / "kind", Reason.NO_RULES, f"no rule is about the kind {shown(kind.kind)}", remedy)
+        return Omission(ROOT / "kind", OmissionReason.NO_RULES, f"no rule is about the kind {shown(kind.kind)}", remedy)
     at, name = mark
     why = f"it asks for {shown(name)}, and no rule is about the kind {shown(kind.kind)}, so its pods are no gang"
     remedy = "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one)"
@@ -152,7 +222,7 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
         remedy = (
             f"add the label {SCHEDULER_LABEL}: {name} to spec.jobTemplate.metadata.labels, which makes each Job a gang"
         )
-    return Omission(at, Reason.UNKNOWN_KIND, why, remedy)
+    return Omission(at, OmissionReason.UNKNOWN_KIND, why, remedy)
 
 
 def _may_have_pods(kind: Kind) -> bool:
@@ -209,7 +279,7 @@ def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
     are = "are placeholders that nothing has" if len(named) > 1 else "is a placeholder that nothing has"
     why = f"{_listed(named)} {are} replaced"
     allowed = not any(finding.action is Action.DENY for finding in kept)
-    omission = Omission(first[0], Reason.NOT_RENDERED, why, _RENDER)
+    omission = Omission(first[0], OmissionReason.NOT_RENDERED, why, _RENDER)
     return replace(verdict, allowed=allowed, findings=tuple(kept), omission=omission)
 
 

@@ -1,11 +1,13 @@
-"""The findings in files, as data: what `rollcall check` and `POST /check` report.
+"""The report of the findings in files, as data: what `rollcall check` and `POST /check` report.
 
-`webhook.reports` has the formats. A report has every finding, also those that are suppressed: these only do not fail
-the check.
+A report has every finding, also those that are suppressed or in a baseline: these only do not fail the check. A
+finding of a baseline is recognised by object, rule, field and value, but not by file and line: a file may be moved and
+edited.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -13,17 +15,70 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from webhook.errors import InputError
-from webhook.model.admission_request import Verdict
-from webhook.model.changes import value_at
-from webhook.model.fields import ANNOTATIONS, ROOT, FieldPath
-from webhook.model.findings import Action, Finding, Omission, Reason, Unjudged, shown
-from webhook.model.near_names import meant
+from webhook.model.admission_request import Verdict, value_at
+from webhook.model.fields import ANNOTATIONS, ROOT, FieldPath, meant
+from webhook.model.findings import Action, Finding, Omission, OmissionReason, Unjudged, shown
 from webhook.model.reading import Manifest
-from webhook.offline.baseline import Baseline
-from webhook.offline.fix import Fix
+from webhook.offline.finding_details import (
+    ANNOTATION,
+    COMMENT,
+    Directive,
+    FailOn,
+    Level,
+    Origin,
+    Suppression,
+    annotated,
+)
 from webhook.offline.judgement import Judgement, kind_of
-from webhook.offline.levels import FailOn, Level
-from webhook.offline.suppression import ANNOTATION, COMMENT, Directive, Origin, Suppression, annotated
+from webhook.offline.positions import Fix
+
+VERSION = 1
+_Key = tuple[str, str, str, str, str, str]
+_FIELDS = ("kind", "namespace", "name", "rule", "field", "found")
+
+
+class Baseline:
+    """The findings of a baseline. Each is taken as often as it is listed."""
+
+    def __init__(self, keys: Iterable[_Key]) -> None:
+        self._left = Counter(keys)
+
+    def takes(self, judgement: Judgement, found: Finding) -> bool:
+        """Return whether the finding is in the baseline, and count it."""
+        key = key_of(judgement, found)
+        if not self._left[key]:
+            return False
+        self._left[key] -= 1
+        return True
+
+
+def key_of(judgement: Judgement, found: Finding) -> _Key:
+    """Return what identifies a finding in other versions of the files."""
+    return (judgement.kind, judgement.namespace, judgement.name, *found.identity)
+
+
+def baseline_as_json(found: Iterable[tuple[Judgement, Finding]]) -> dict[str, Any]:
+    """Return a baseline of these findings as plain JSON values, in an order that does not depend on the files."""
+    keys = sorted(key_of(judgement, finding) for judgement, finding in found if not finding.fails_closed)
+    return {"version": VERSION, "findings": [dict(zip(_FIELDS, key, strict=True)) for key in keys]}
+
+
+def baseline_from(written: Any) -> Baseline:
+    """Return the baseline in plain JSON values. Raises `ValueError` with the reason if it is none."""
+    if not isinstance(written, dict) or written.get("version") != VERSION:
+        raise ValueError(f"is not a baseline of version {VERSION}; write one with --write-baseline")
+    entries = written.get("findings")
+    if not isinstance(entries, list):
+        raise ValueError("has no list of findings")
+    return Baseline(_key(entry, index) for index, entry in enumerate(entries))
+
+
+def _key(entry: Any, index: int) -> _Key:
+    values = [entry.get(name) for name in _FIELDS] if isinstance(entry, dict) else []
+    match values:
+        case [str(kind), str(namespace), str(name), str(rule), str(field), str(found)]:
+            return (kind, namespace, name, rule, field, found)
+    raise ValueError(f"findings[{index}] must have these texts: {', '.join(_FIELDS)}")
 
 
 class Source(Protocol):
@@ -72,13 +127,13 @@ class Remark(Protocol):
         """Kind, namespace and name."""
 
 
-_REASONS = list(Reason)
-_EMPTY = Omission(ROOT, Reason.NO_OBJECT, "it has no object", "give the manifests of a workload")
+_REASONS = list(OmissionReason)
+_EMPTY = Omission(ROOT, OmissionReason.NO_OBJECT, "it has no object", "give the manifests of a workload")
 _LEVELS = {Action.DENY: Level.ERROR, Action.WARN: Level.WARNING, Action.AUDIT: Level.AUDIT}
 
 
 @dataclass(frozen=True)
-class Place:
+class FindingPlace:
     """The place of a finding, in the file and in the object. Line and column are found when they are asked for."""
 
     document: Source
@@ -127,7 +182,7 @@ class ReportedFinding(NamedTuple):
     """A finding at its place, with the reason why it is accepted, and the edit that removes it."""
 
     finding: Finding
-    place: Place
+    place: FindingPlace
     suppression: Suppression | None = None
     fix: Fix | None = None
 
@@ -184,17 +239,17 @@ class Report:
     # The ids that a suppression may name. A suppression of another rule has no effect, and a note says so.
     rules: Collection[str] = ()
     findings: list[ReportedFinding] = field(default_factory=list)
-    unjudged: list[tuple[Unjudged, Place]] = field(default_factory=list)
+    unjudged: list[tuple[Unjudged, FindingPlace]] = field(default_factory=list)
     # Objects that no rule judged, and those that matter only if nothing was.
-    _omitted: list[tuple[Omission, Place]] = field(default_factory=list)
-    _ordinary: list[tuple[Omission, Place]] = field(default_factory=list)
-    notes: list[tuple[str, Place]] = field(default_factory=list)
+    _omitted: list[tuple[Omission, FindingPlace]] = field(default_factory=list)
+    _ordinary: list[tuple[Omission, FindingPlace]] = field(default_factory=list)
+    notes: list[tuple[str, FindingPlace]] = field(default_factory=list)
     # Refused objects that other schedulers could run.
-    movable: list[Place] = field(default_factory=list)
+    movable: list[FindingPlace] = field(default_factory=list)
     # Every judged object.
-    judged: list[Place] = field(default_factory=list)
+    judged: list[FindingPlace] = field(default_factory=list)
     # Those of them of which a part was not judged, with the reason.
-    partial: list[tuple[Omission, Place]] = field(default_factory=list)
+    partial: list[tuple[Omission, FindingPlace]] = field(default_factory=list)
     # Documents of kinds that have no rules.
     ignored: list[Source] = field(default_factory=list)
     unreadable: list[InputError] = field(default_factory=list)
@@ -208,12 +263,12 @@ class Report:
         is_ignored = is_empty = True
         for judgement in judgements:
             is_empty = False
-            whole = Place(document, judgement)
+            whole = FindingPlace(document, judgement)
             verdict = judgement.verdict
             if judgement.judged:
                 self.judged.append(whole)
             if (omission := verdict.omission) is not None:
-                entry = (omission, Place(document, judgement, omission.at))
+                entry = (omission, FindingPlace(document, judgement, omission.at))
                 if not judgement.judged:
                     (self._ordinary if omission.reason.is_ordinary else self._omitted).append(entry)
                 elif not omission.reason.is_ordinary:
@@ -225,7 +280,7 @@ class Report:
             if verdict.findings:
                 self._add_findings(whole, verdict.findings)
             self.unjudged += [
-                (missing, Place(document, judgement, missing.at))
+                (missing, FindingPlace(document, judgement, missing.at))
                 for missing in verdict.unjudged
                 if self.selection.takes(missing.rule)
             ]
@@ -234,7 +289,7 @@ class Report:
             self.notes += [(note, whole) for note in verdict.notes]
         if is_empty:
             nothing = Judgement(kind_of(document.manifest).kind, "", "", ROOT, Verdict(), has_rules=False)
-            self._ordinary.append((_EMPTY, Place(document, nothing)))
+            self._ordinary.append((_EMPTY, FindingPlace(document, nothing)))
         if is_ignored:
             self.ignored.append(document)
 
@@ -243,17 +298,17 @@ class Report:
         for one in remarks:
             kind, namespace, name = one.subject
             judgement = Judgement(kind, namespace, name, one.at, Verdict(), has_rules=False)
-            self.notes.append((one.message, Place(one.document, judgement)))
+            self.notes.append((one.message, FindingPlace(one.document, judgement)))
 
-    def _add_findings(self, whole: Place, findings: Iterable[Finding]) -> None:
+    def _add_findings(self, whole: FindingPlace, findings: Iterable[Finding]) -> None:
         document, judgement = whole.document, whole.judgement
         written = tuple(_directives(document, judgement)) if self.suppress else ()
         for found in findings:
             if self.selection.takes(found.rule, fails_closed=found.fails_closed):
-                place = Place(document, judgement, found.at)
+                place = FindingPlace(document, judgement, found.at)
                 self.findings.append(ReportedFinding(found, place, self._suppression(found, place, written)))
 
-    def _note_unknown_rules(self, whole: Place) -> None:
+    def _note_unknown_rules(self, whole: FindingPlace) -> None:
         document = whole.document
         comments = () if document.source in self._compared else document.comments
         self._compared.add(document.source)
@@ -263,7 +318,7 @@ class Report:
                     told = f"{COMMENT} {shown(name)}: no rule has that id, so it suppresses nothing"
                     self.notes.append((f"{told}{meant(name, self.rules)}", whole))
 
-    def _suppression(self, found: Finding, place: Place, written: Sequence[Directive]) -> Suppression | None:
+    def _suppression(self, found: Finding, place: FindingPlace, written: Sequence[Directive]) -> Suppression | None:
         if found.excepted is not None:
             return Suppression(found.excepted.terms, Origin.EXCEPTION)
         for one in written:
@@ -295,7 +350,7 @@ class Report:
         return not (counted or self.unjudged or self.left_out or self.unreadable)
 
     @property
-    def omitted(self) -> list[tuple[Omission, Place]]:
+    def omitted(self) -> list[tuple[Omission, FindingPlace]]:
         """The objects that no rule judged, with the reason. If nothing at all was judged, one stands for all."""
         if self._omitted or self.judged or not self._ordinary:
             return self._omitted
@@ -306,14 +361,14 @@ class Report:
         return [(replace(first, why=f"nothing was judged{self.in_part}: {first.why}{more}"), place)]
 
     @property
-    def left_out(self) -> list[tuple[Omission, Place]]:
+    def left_out(self) -> list[tuple[Omission, FindingPlace]]:
         """What was not judged, with the reason: objects, and parts of objects that were."""
         return [*self.omitted, *self.partial]
 
     @property
     def grouped(self) -> int:
         """How many workloads are judged with the group that their pods name."""
-        return sum(omission.reason is Reason.GANG_ELSEWHERE for omission, _ in self._ordinary)
+        return sum(omission.reason is OmissionReason.GANG_ELSEWHERE for omission, _ in self._ordinary)
 
     @property
     def in_part(self) -> str:
@@ -365,3 +420,23 @@ def unjudged_as_json(missing: Unjudged) -> dict[str, Any]:
         "needs": missing.needs,
         "remedy": missing.remedy,
     }
+
+
+class Position(NamedTuple):
+    """File, line and column."""
+
+    file: str
+    line: int
+    column: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the position as plain JSON values."""
+        return self._asdict()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+def position_in(document: Source, at: FieldPath) -> Position:
+    """Return the position of the field at `at` of a document."""
+    return Position(document.source, *document.position(at))

@@ -1,48 +1,350 @@
-"""Translate workloads to gang objects and prepared pods, without I/O: what a PodCliqueSet or an opted-in workload gets,
-and the objects of a PodGang.
+"""Gang objects and prepared pods of workloads: what a PodCliqueSet or an opted-in workload gets, and the objects of a
+PodGang.
+
+The names and the topology of PodGangs follow the generation of Grove. PodGroups have the names of PodCliques, which
+are the same in all versions. Source: ai-dynamo/grove,
+operator/internal/controller/podcliqueset/components/podgang/syncflow.go; pull request 778. Where only Grove's operator
+will choose a name, the object is made twice, for two epochs of the length of a real one. What differs between the two
+depends on the epoch: the epoch itself, or a digest of it.
+
+`--scheduler NAME` asks what would happen if each workload had the label. A sentence says which label that is, and what
+the object would choose, so that the answer is not mistaken for the object's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from webhook.admission.opted_in import made_of, record_choice
-from webhook.admission.pod import completed, mutate_pod
+from webhook.admission import decision
+from webhook.admission.opted_in_admission import OptedInWorkloads, made_of, record_choice
+from webhook.admission.pod_admission import completed, mutate_pod
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.model import grove
-from webhook.model.capabilities import Capability
-from webhook.model.disruption import Disruption
+from webhook.model.admission_request import Request
+from webhook.model.capabilities import Capability, Disruption
 from webhook.model.facts import ClusterFacts
-from webhook.model.grove_generation import (
+from webhook.model.fields import SPEC
+from webhook.model.findings import shown
+from webhook.model.grove import (
     EPOCH,
+    EPOCH_DIGITS,
     NEWEST,
     SHORTENED,
     GroveGeneration,
+    PodGang,
     PodGangNames,
     generation_of,
     is_shortened,
 )
 from webhook.model.keys import GroupKind, Record
-from webhook.model.reading import Manifest, mapping, text
-from webhook.model.record import record_in, record_of
-from webhook.model.workloads.facts import known_workload
-from webhook.model.workloads.gang import gangs_of, gangs_of_roles, group_gang, is_claimed, no_gang, starts_alone
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.shapes.kinds import fact_of
-from webhook.model.workloads.trainjob import Runtime, TrainJob
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.offline.opted_in_pods import REVISION, expected_pods
-from webhook.offline.overridden import name_scheduler
-from webhook.offline.placeholders import DIGEST, STAND_INS, hidden, stand_ins
-from webhook.offline.pod_clique_set_gangs import ExpectedGang, pod_gangs_of, prepared
+from webhook.model.known_kinds import POD
+from webhook.model.pod_template import Pod
+from webhook.model.reading import Malformed, Manifest, mapping, text
+from webhook.model.workload_record import SCHEDULER_LABEL, record_in, record_of
+from webhook.mutators.prepare_pod import prepare_pod
+from webhook.offline.expected_pods import REVISION, expected_pods
+from webhook.validators.gang_scheduler import DEFAULT_PROFILE, DEFAULT_SCHEDULER, template_names
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.known_workloads import known_workload
+from webhook.workloads.kueue_integration import with_pods
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import gangs_of, gangs_of_roles, group_gang, is_claimed, no_gang, starts_alone
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import Clique, GroupCliques, PodCliqueSet, ScalingGroup, Topology
+from webhook.workloads.trainjob import Runtime, TrainJob
+from webhook.workloads.workload_kinds import WorkloadKinds, fact_of
+
+# What chooses a scheduler, in words, and the scheduler.
+_Chosen = tuple[str, str]
+
+
+def overridden(request: Request, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
+    """Return a note that says which label the caller's scheduler stands for and what it overrides; nothing if the
+    object chooses the same.
+    """
+    if settings.forced is None:
+        return ()
+    try:
+        said = dict(_said(request, facts, settings))
+        label = _label(request, facts, settings)
+    except Malformed:
+        # The rules report what is wrong with the object.
+        return ()
+    notes = () if label is None else (f"stands for {label}",)
+    if others := [(by, name) for by, name in said.items() if name != settings.forced]:
+        by, name = others[0]
+        more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
+        notes = (*notes, f"overrides {by}, which says {shown(name)}{more}")
+    return (f"{settings.forced_by} {settings.forced} {', and '.join(notes)}",) if notes else ()
+
+
+def name_scheduler(pod: Manifest, scheduler: str | None) -> None:
+    """Let a pod name `scheduler`, the caller's, instead of another one. A pod without a schedulerName keeps that."""
+    spec = pod.get("spec")
+    named = spec.get("schedulerName") if isinstance(spec, dict) else None
+    if scheduler is not None and isinstance(named, str) and named != DEFAULT_SCHEDULER:
+        pod["spec"]["schedulerName"] = scheduler
+
+
+def name_scheduler_in_member(pod: Manifest, scheduler: str | None, kinds: WorkloadKinds) -> None:
+    """Do the same with a pod that may be in no gang: such a pod is left as it is."""
+    if scheduler is not None and _is_member(Pod(pod), kinds):
+        name_scheduler(pod, scheduler)
+
+
+def _is_member(pod: Pod, kinds: WorkloadKinds) -> bool:
+    return pod.podgang is not None or kinds.place_of(pod) is not None
+
+
+def _label(request: Request, facts: ClusterFacts, settings: Settings) -> str | None:
+    """Return the label by which a cluster would choose the caller's scheduler for an opted-in workload; None if it does
+    so already.
+    """
+    admission = decision.admission_of(request.kind[::2], settings)
+    if not isinstance(admission, OptedInWorkloads):
+        return None
+    workload = admission.view(request.object or {}, request.namespace)
+    own = admission.choice_of(workload, None, facts, replace(settings, forced=None))
+    forced = admission.choice_of(workload, None, facts, settings)
+    if forced is None or (own is not None and own.scheduler == settings.forced):
+        return None
+    # Trainer copies no label of a TrainJob to its JobSet.
+    holder = f"Namespace {workload.namespace}" if isinstance(workload, TrainJob) else f"the {request.kind.kind}"
+    return f"the label {SCHEDULER_LABEL}: {settings.forced} of {holder}"
+
+
+def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator[_Chosen]:
+    """Yield what the object says about its scheduler, the strongest first."""
+    manifest, namespace = request.object or {}, request.namespace
+    if request.kind[::2] == POD:
+        pod = Pod(manifest, namespace)
+        if _is_member(pod, settings.kinds) and pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
+            yield str(SPEC / "schedulerName"), pod.scheduler_name or ""
+        return
+    if (admission := decision.admission_of(request.kind[::2], settings)) is None:
+        return
+    workload = admission.view(manifest, namespace)
+    if admission.choice_of(workload, None, facts, settings) is None:
+        return
+    own = admission.choice_of(workload, None, facts, replace(settings, forced=None))
+    if own is not None and own.source != DEFAULT_PROFILE:
+        yield own.by, own.scheduler
+    if isinstance(workload, PodCliqueSet):
+        yield from ((str(named.path), named.scheduler) for named in template_names(workload))
+    else:
+        yield from _in_templates(workload, facts)
+
+
+def _in_templates(workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[_Chosen]:
+    """Yield the schedulers that the pod templates name; for a TrainJob those of its runtime, with its patches."""
+    made = with_pods(workload, facts) or workload
+    for part in made.distinct_parts:
+        named = text(part.template.spec.get("schedulerName"))
+        if named not in {None, DEFAULT_SCHEDULER}:
+            where = str(part.template.spec_path / "schedulerName")
+            yield where if made is workload else f"{where} of its JobSet", named or ""
+
+
+class ExpectedGang(NamedTuple):
+    """A PodGang that a PodCliqueSet will have, and one of its pods as Grove's operator will create it."""
+
+    podgang: PodGang
+    pod: Manifest
+
+
+def pod_gangs_of(workload: PodCliqueSet, facts: ClusterFacts, names: PodGangNames) -> Iterator[ExpectedGang]:
+    """Yield the PodGangs of `workload`: for each replica the one that starts first, then one for each scaling-group
+    replica above minAvailable.
+
+    Raises `FactsUnavailable` if a topology constraint needs an unknown ClusterTopologyBinding.
+    """
+    groups = workload.groups_with_cliques()
+    for replica in range(workload.replicas):
+        base = f"{workload.name}-{replica}"
+        members = [(f"{base}-{clique.name}", clique) for clique in workload.cliques if clique.group is None]
+        configs: list[Manifest] = []
+        for one in groups:
+            for index in range(one.group.first_replicas):
+                own = _group_members(one, base, index)
+                members += own
+                configs += _group_configs(workload, one.group, f"{base}-{one.group.name}-{index}", own, facts)
+        if members or names.generation is GroveGeneration.LEGACY:
+            yield _gang(workload, names.first(base), members, workload.topology, facts, configs)
+        for one in groups:
+            for index in range(one.group.min_available, one.group.replicas):
+                yield _further_gang(workload, one, base, index, facts, names)
+
+
+def pods_of_set(workload: PodCliqueSet) -> int:
+    """Return how many pods `workload` will have, without listing them."""
+    alone = sum(clique.replicas for clique in workload.cliques if clique.group is None)
+    # By group and not by clique: a faulty set may name a clique in two groups.
+    grouped = sum(
+        max(one.group.replicas, 0) * sum(clique.replicas for clique in one.cliques)
+        for one in workload.groups_with_cliques()
+    )
+    return max(workload.replicas, 0) * (alone + grouped)
+
+
+def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Manifest:
+    """Return the pod of `gang` as PreparePod changes it; unchanged if another system has claimed it."""
+    raw = deepcopy(gang.pod)
+    name_scheduler(raw, profile.name)
+    pod = Pod(raw)
+    member = profile.member(
+        pod.namespace, pod.podgang or "", pod.podclique or "", record_of(workload, profile.name), facts
+    )
+    prepare_pod(pod, profile, member)
+    return pod.raw
+
+
+def pod_of_clique(workload: PodCliqueSet, podgang: str, name: str, clique: Clique) -> Manifest:
+    """Return a pod of the PodClique `name` in `podgang` as Grove's operator creates it."""
+    labels = {
+        **mapping(clique.raw.get("labels")),
+        grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
+        grove.LABEL_PART_OF: workload.name,
+        grove.LABEL_PODCLIQUE: name,
+        grove.LABEL_PODGANG: podgang,
+    }
+    metadata: Manifest = {"generateName": f"{name}-", "namespace": workload.namespace, "labels": labels}
+    if clique.annotations:
+        metadata["annotations"] = dict(clique.annotations)
+    spec = deepcopy(dict(clique.pod_spec))
+    spec.setdefault("schedulerName", "default-scheduler")
+    spec["schedulingGates"] = [{"name": grove.GATE}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _group_members(one: GroupCliques, base: str, index: int) -> list[tuple[str, Clique]]:
+    return [(f"{base}-{one.group.name}-{index}-{clique.name}", clique) for clique in one.cliques]
+
+
+def _further_gang(
+    workload: PodCliqueSet, one: GroupCliques, base: str, index: int, facts: ClusterFacts, names: PodGangNames
+) -> ExpectedGang:
+    """Return the gang of a scaling-group replica above the minimum. The constraint of its group is that of the whole
+    gang up to v0.1.0-alpha.11, and one on a subset of it since.
+    """
+    group = one.group
+    name, members = names.further(base, group, index), _group_members(one, base, index)
+    if names.generation is GroveGeneration.LEGACY:
+        return _gang(workload, name, members, group.topology or workload.topology, facts)
+    configs = _group_configs(workload, group, f"{base}-{group.name}-{index}", members, facts)
+    return _gang(workload, name, members, workload.topology, facts, list(configs))
+
+
+def _group_configs(
+    workload: PodCliqueSet, group: ScalingGroup, name: str, members: list[tuple[str, Clique]], facts: ClusterFacts
+) -> Iterator[Manifest]:
+    """Yield the constraint on one replica of a scaling group, if the group has one."""
+    if (constraint := _constraint(workload, group.topology, facts)) is not None:
+        yield {"name": name, "podGroupNames": [full for full, _ in members], "topologyConstraint": constraint}
+
+
+def _gang(
+    workload: PodCliqueSet,
+    name: str,
+    members: list[tuple[str, Clique]],
+    topology: Topology | None,
+    facts: ClusterFacts,
+    configs: Sequence[Manifest] = (),
+) -> ExpectedGang:
+    spec: Manifest = {"podgroups": [_pod_group(workload, full, clique, facts) for full, clique in members]}
+    if configs:
+        spec["topologyConstraintGroupConfigs"] = list(configs)
+    if (constraint := _constraint(workload, topology, facts)) is not None:
+        spec["topologyConstraint"] = constraint
+    labels = {
+        **_mirrored(workload.labels),
+        grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
+        grove.LABEL_PART_OF: workload.name,
+    }
+    annotations = _mirrored(workload.annotations)
+    constrained = [spec, *spec["podgroups"], *configs]
+    if (topology_name := workload.topology_name()) and any("topologyConstraint" in holder for holder in constrained):
+        annotations[grove.TOPOLOGY_NAME] = topology_name
+    metadata: Manifest = {"name": name, "namespace": workload.namespace, "labels": labels}
+    if annotations:
+        metadata["annotations"] = annotations
+    raw = {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "metadata": metadata, "spec": spec}
+    return ExpectedGang(PodGang(raw), pod_of_clique(workload, name, *members[0]) if members else {})
+
+
+def _mirrored(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels or annotations of a set that Grove's operator copies onto its PodGangs: all except Grove's own
+    keys. A scheduler may read them there, as KAI reads its node pool.
+    """
+    return {key: value for key, value in own.items() if not key.startswith(f"{grove.GROUP}/")}
+
+
+def _pod_group(workload: PodCliqueSet, name: str, clique: Clique, facts: ClusterFacts) -> Manifest:
+    # The pods have no names yet; only their number matters.
+    references = [{"namespace": workload.namespace, "name": f"{name}-{index}"} for index in range(clique.replicas)]
+    group: Manifest = {"name": name, "podReferences": references, "minReplicas": clique.min_available}
+    if (constraint := _constraint(workload, clique.topology, facts)) is not None:
+        group["topologyConstraint"] = constraint
+    return group
+
+
+def _constraint(workload: PodCliqueSet, topology: Topology | None, facts: ClusterFacts) -> Manifest | None:
+    """Return the constraint with node label keys. A domain that the binding lacks is dropped, as by Grove's
+    operator.
+    """
+    if topology is None or not (topology.required or topology.preferred):
+        return None
+    binding = (facts.topology_bindings or {}).get(workload.topology_name() or "")
+    if binding is None and not facts.is_whole("topology_bindings"):
+        name = workload.topology_name()
+        raise FactsUnavailable(f"{topology.path} needs the ClusterTopologyBinding {name or 'that it names'}")
+    keys = binding.keys if binding is not None else {}
+    wanted = {"required": keys.get(topology.required or ""), "preferred": keys.get(topology.preferred or "")}
+    pack = {field: key for field, key in wanted.items() if key is not None}
+    return {"packConstraint": pack} if pack else None
+
+
+_FIRST, _SECOND = "1", "2"
+STAND_INS = (_FIRST * EPOCH_DIGITS, _SECOND * EPOCH_DIGITS)
+# For a digest of a name with an epoch.
+DIGEST = "<digest>"
+_WORDS = re.compile(r"([0-9A-Za-z]+)")
+
+
+def stand_ins(generation: GroveGeneration) -> tuple[str, ...]:
+    """Return the epochs for which objects are made: none that matters where names are known."""
+    return STAND_INS[:1] if generation is GroveGeneration.LEGACY else STAND_INS
+
+
+def hidden(first: Any, second: Any) -> Any:
+    """Return what was made for the first of `STAND_INS`, with placeholders where the other one was made differently."""
+    if isinstance(first, str) and isinstance(second, str):
+        return first if first == second else _hidden_text(first, second)
+    if isinstance(first, dict) and isinstance(second, dict):
+        return {hidden(key, other): hidden(first[key], second[other]) for key, other in zip(first, second, strict=True)}
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return [hidden(one, other) for one, other in zip(first, second, strict=True)]
+    return first
+
+
+def _hidden_text(first: str, second: str) -> str:
+    ones, others = _WORDS.split(first), _WORDS.split(second)
+    if len(ones) != len(others):
+        return DIGEST
+    return "".join(map(_hidden_word, ones, others))
+
+
+def _hidden_word(one: str, other: str) -> str:
+    if one == other:
+        return one
+    # A name that is cut may end within the epoch.
+    return EPOCH if (set(one), set(other)) == ({_FIRST}, {_SECOND}) else DIGEST
+
 
 # The replicas of a set are alike, and there may be ten thousand.
 FIRST_GANGS = 64

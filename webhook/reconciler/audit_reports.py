@@ -1,9 +1,9 @@
 """Audits what is stored, from time to time, and keeps a Report of openreports.io in each namespace with findings.
 
-The leader does it, in a task of its own. It reads and judges in a thread with pauses, so gangs do not wait for it. Only
-the differences are written: a report that has changed, and the deletion of one whose namespace has no finding any more.
-A namespace may refuse its report, such as by a quota. It is counted, and the audit has not failed unless reports cannot
-be written at all: a tenant must not be able to keep an alert firing.
+The leader does it, in a task of its own. It reads and judges in a thread with pauses, so gangs do not wait for it.
+Only the differences are written: a report that has changed, and the deletion of one whose namespace has no finding any
+more. A namespace may refuse its report, such as by a quota. It is counted, and the audit has not failed unless reports
+cannot be written at all: a tenant must not be able to keep an alert firing.
 """
 
 from __future__ import annotations
@@ -14,27 +14,22 @@ from contextlib import aclosing
 
 import httpx
 
-from webhook.audit.apart import apart
-from webhook.audit.auditor import Auditor
-from webhook.audit.clients import PacedClient, Retries
-from webhook.audit.facts import read_facts
-from webhook.audit.open_reports import report_of, reports, tally_for_reports
-from webhook.audit.results import Audit
-from webhook.audit.tally import Kept, Tally
-from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.access import Access
-from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
+from webhook.cluster.clock import MACHINE_CLOCK, Clock, doubled
+from webhook.cluster.logs import log, outline
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, NotFound, NotLeading, RequestFailed
-from webhook.gangs.differences import holds, to_apply
+from webhook.gangs.object_plan import holds, to_apply
+from webhook.model.gang_objects import REPORT_NAME, REPORTS, is_own_report
 from webhook.model.keys import Api
-from webhook.model.open_reports import REPORT_NAME, REPORTS, is_own_report
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest
-from webhook.reconciler.audit_metrics import ACTIONS, AuditMetrics
+from webhook.operations.audit import Audit, KeptFinding, Tally
+from webhook.operations.audit_forms import report_of, reports, tally_for_reports
+from webhook.operations.auditor import Auditor, PacedClient, Retries, apart, read_facts
+from webhook.reconciler.metrics import ACTIONS, AuditMetrics
 from webhook.reconciler.writer import Writer
-from webhook.telemetry.logs import log, outline
 
 # How soon a change of the leader is noticed.
 LOOK_SECONDS = 1.0
@@ -139,7 +134,7 @@ class AuditReports:
         else:
             self._show(found.today, self._clock.monotonic() - begun, unwritten)
 
-    async def _audited(self) -> tuple[Audit, Mapping[str, list[Kept]]]:
+    async def _audited(self) -> tuple[Audit, Mapping[str, list[KeptFinding]]]:
         """The audit and, by namespace, what its report lists. A thread does it: there may be ten thousand findings."""
         client = PacedClient(self._access, self._transport, clock=self._clock)
         try:
@@ -159,7 +154,7 @@ class AuditReports:
         if not self._leads():
             raise NotLeading
 
-    async def _write(self, found: Tally, wanted: Mapping[str, list[Kept]]) -> _Unwritten:
+    async def _write(self, found: Tally, wanted: Mapping[str, list[KeptFinding]]) -> _Unwritten:
         """Make the stored reports those that are `wanted`. Raises `RequestFailed` if they cannot be listed."""
         seen, foreign, unwritten = set[str](), set[str](), _Unwritten()
         async with aclosing(self._stored()) as stored:
@@ -181,7 +176,12 @@ class AuditReports:
         return unwritten
 
     async def _put(
-        self, namespace: str, kept: Sequence[Kept] | None, found: Tally, live: Manifest | None, unwritten: _Unwritten
+        self,
+        namespace: str,
+        kept: Sequence[KeptFinding] | None,
+        found: Tally,
+        live: Manifest | None,
+        unwritten: _Unwritten,
     ) -> None:
         """Write the report of one namespace if it differs, or delete it."""
         # Let other tasks run.

@@ -1,47 +1,215 @@
 """Self-managed certificates: reads what is stored, carries out the next step of the plan, and waits where it must.
 
-Only the leader does this. In a steady state it writes nothing, and reads only every `LOOK_SECONDS`; watches wake it up.
+Only the leader does this. In a steady state it writes nothing, and reads only every `LOOK_SECONDS`; watches wake it
+up. Each write names the version it is based on. So if two reconcilers both believe they lead, the API server refuses
+one of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import secrets
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import httpx
 
-from webhook.certificates.observation import StableSince, unproven, unserved
-from webhook.certificates.plan import (
+from webhook.certificates.observation import CA, LEAF, CertificateMetrics, StableSince, unproven, unserved
+from webhook.certificates.renewal import (
+    FIELD_MANAGER,
+    ROTATE_ANNOTATION,
+    SERVED,
     CheckServers,
     Idle,
+    Issue,
+    NewAuthority,
     ProbeTrust,
     Promote,
     Publish,
-    Seen,
-    Step,
+    ReleaseFields,
+    RotationStep,
+    SeenCertificates,
+    Switch,
+    authority_data,
+    leaf_end,
     plan,
+    serving_data,
 )
-from webhook.certificates.snapshot import CONFIGURATIONS, Snapshot, StoredCertificate, read_snapshot
-from webhook.certificates.x509 import fingerprint
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.certificates.status import CONFIGURATIONS, CertificateSnapshot, StoredCertificate, read_snapshot
+from webhook.certificates.x509 import fingerprint, new_authority, new_leaf
+from webhook.cluster import requests
 from webhook.cluster.access import Access
-from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
+from webhook.cluster.clock import MACHINE_CLOCK, Clock, doubled
+from webhook.cluster.logs import log, outline
 from webhook.cluster.watch import Watch
-from webhook.config.reconciler_settings import Certificates
+from webhook.config.settings import Certificates
 from webhook.errors import CertificateError, NotLeading, RequestFailed
 from webhook.gangs.hold_reasons import CertificateReason
-from webhook.installation.names import CA_SECRET, TLS_SECRET
+from webhook.installation.names import CA_SECRET, LABELS, TLS_SECRET
 from webhook.model.keys import Api
-from webhook.model.kubernetes_kinds import SECRETS
-from webhook.model.projections import Projection, Resource, key_of
+from webhook.model.known_kinds import ADMISSION_REGISTRATION, SECRETS
+from webhook.model.projections import NAMESPACES, Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
-from webhook.reconciler.certificate_writer import CertificateWriting
 from webhook.reconciler.events import Events
-from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.metrics import ReconcilerMetrics
 from webhook.reconciler.writer import REFUSALS, Writer
-from webhook.telemetry.logs import log, outline
+
+# A Secret of this type must have both keys, even if empty. An earlier cert-manager setup may have left rollcall-ca with
+# it.
+_TLS_TYPE = "kubernetes.io/tls"
+_BOTH = {"tls.crt": "", "tls.key": ""}
+
+Written = NewAuthority | Publish | ReleaseFields | Issue | Switch | Promote
+
+
+class CertificateWriting:
+    """Carries out the steps. Each method raises `RequestFailed` and `NotLeading`."""
+
+    def __init__(
+        self,
+        settings: Certificates,
+        namespace: str,
+        client: Client,
+        writer: Writer,
+        events: Events,
+        metrics: CertificateMetrics,
+    ) -> None:
+        self._settings = settings
+        self._namespace = namespace
+        self._client = client
+        self._writer = writer
+        self._events = events
+        self._metrics = metrics
+
+    async def do(self, action: Written, found: CertificateSnapshot) -> None:
+        """Carry out the write of a step."""
+        if isinstance(action, NewAuthority | Promote):
+            await self._write_authority(action, found)
+        elif isinstance(action, Issue | Switch):
+            await self._write_leaf(action, found)
+        elif isinstance(action, Publish):
+            await self._publish(action)
+        else:
+            await self._disown(action)
+
+    async def _write_authority(self, action: NewAuthority | Promote, found: CertificateSnapshot) -> None:
+        made = None
+        if isinstance(action, NewAuthority):
+            # Each authority needs its own name: verifiers find an issuer by its name.
+            name = f"rollcall authority {found.now:%Y-%m-%d} {secrets.token_hex(4)}"
+            made = new_authority(name, found.now, self._settings.ca_validity)
+        await self._store(CA_SECRET, authority_data(action, found.stored, made), found, obeyed=made is not None)
+        if isinstance(action, Promote):
+            self._metrics.rotations.labels(CA).inc()
+            log.info("authority rotated", authority=fingerprint(action.authority.certificate))
+        elif made is not None:
+            log.info("authority made", why=action.why, place=action.place, authority=fingerprint(made.certificate))
+            if action.repair:
+                await self._repaired(CA_SECRET, CA, f"the authority could not be used: {action.why}", found)
+
+    async def _write_leaf(self, action: Issue | Switch, found: CertificateSnapshot) -> None:
+        made = None
+        if isinstance(action, Issue):
+            until = leaf_end(action.signer, found.now, self._settings)
+            made = new_leaf(action.signer, found.stored.hosts, found.now, until)
+        served = isinstance(action, Switch) or action.place == SERVED
+        await self._store(TLS_SECRET, serving_data(action, found.stored, made), found, obeyed=served)
+        if served and found.stored.serving.pair is not None:
+            self._metrics.rotations.labels(LEAF).inc()
+        if isinstance(action, Switch):
+            log.info("certificate switched", certificate=fingerprint(action.pair.certificate))
+        elif made is not None:
+            log.info(
+                "certificate signed", why=action.why, place=action.place, certificate=fingerprint(made.certificate)
+            )
+            if action.repair:
+                await self._repaired(TLS_SECRET, LEAF, f"the certificate could not be used: {action.why}", found)
+
+    async def _store(self, name: str, data: Mapping[str, bytes], found: CertificateSnapshot, *, obeyed: bool) -> None:
+        """Create the Secret, or replace the version that was read.
+
+        `obeyed` removes the annotation that asked for a rotation, because the rotation begins with this write.
+        """
+        live = found.secrets[name]
+        encoded = {key: b64encode(value).decode() for key, value in sorted(data.items())}
+        key = (self._namespace, name)
+        if live is None:
+            metadata = {"name": name, "namespace": self._namespace, "labels": dict(LABELS)}
+            kind = _TLS_TYPE if name == TLS_SECRET else "Opaque"
+            if kind == _TLS_TYPE:
+                encoded = {**_BOTH, **encoded}
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": encoded}
+            await self._writer.send("create", SECRETS, key, requests.create(SECRETS, secret))
+            return
+        metadata = dict(live["metadata"])
+        metadata.pop("managedFields", None)
+        if obeyed:
+            annotations = dict(mapping(metadata.get("annotations")))
+            annotations.pop(ROTATE_ANNOTATION, None)
+            metadata["annotations"] = annotations
+        if live.get("type") == _TLS_TYPE:
+            encoded = {**_BOTH, **encoded}
+        replaced = {**live, "metadata": metadata, "data": encoded}
+        await self._writer.send("replace", SECRETS, key, requests.replace(SECRETS, replaced))
+
+    async def _publish(self, action: Publish) -> None:
+        configuration = action.configuration
+        resource = CONFIGURATIONS[configuration.name]
+        owner = (await self._client.get(requests.read(NAMESPACES.resource, self._namespace))).content
+        encoded = b64encode(action.bundle).decode()
+        wanted = {
+            "apiVersion": f"{ADMISSION_REGISTRATION}/v1",
+            "kind": configuration.kind,
+            "metadata": {
+                "name": configuration.name,
+                # The version that was read: a deleted configuration is not recreated, and a changed one is read again
+                # first.
+                "uid": configuration.uid,
+                "resourceVersion": configuration.version,
+                # The configuration is deleted with the namespace, because no server is left then.
+                "ownerReferences": [
+                    {
+                        "apiVersion": "v1",
+                        "kind": "Namespace",
+                        "name": self._namespace,
+                        "uid": owner["metadata"]["uid"],
+                    }
+                ],
+            },
+            "webhooks": [{"name": hook.name, "clientConfig": {"caBundle": encoded}} for hook in configuration.hooks],
+        }
+        await self._writer.send(
+            "apply", resource, ("", configuration.name), requests.apply(resource, wanted, FIELD_MANAGER)
+        )
+        self._metrics.bundles.inc()
+
+    async def _disown(self, action: ReleaseFields) -> None:
+        configuration = action.configuration
+        resource = CONFIGURATIONS[configuration.name]
+        others = [one for one in configuration.managers if one.get("manager") != FIELD_MANAGER]
+        operations: list[Manifest] = [
+            {"op": "test", "path": "/metadata/uid", "value": configuration.uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": configuration.version},
+            # An empty list would leave managedFields unchanged.
+            {"op": "replace", "path": "/metadata/managedFields", "value": others or [{}]},
+        ]
+        await self._writer.send(
+            "disown",
+            resource,
+            ("", configuration.name),
+            requests.json_patch(resource, None, configuration.name, operations),
+        )
+
+    async def _repaired(self, name: str, what: str, why: str, found: CertificateSnapshot) -> None:
+        self._metrics.repairs.labels(what).inc()
+        note = (
+            f"{why}; a new one was made; certificates that servers present now stay trusted until the "
+            f"servers present new ones"
+        )
+        await self._events.warn(found.regarded(name), CertificateReason.REPLACED, note)
+
 
 # Interval of a full check, independent of the watches.
 LOOK_SECONDS = 600.0
@@ -95,7 +263,7 @@ class CertificateController:
         client: Client,
         writer: Writer,
         events: Events,
-        metrics: Metrics,
+        metrics: ReconcilerMetrics,
         leads: Callable[[], bool],
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
@@ -112,7 +280,7 @@ class CertificateController:
         self._woken = asyncio.Event()
         self._proof, self._service = StableSince(clock=clock), StableSince(clock=clock)
         self._insistence = RewriteBackoff(clock=clock)
-        self._seen = Seen()
+        self._seen = SeenCertificates()
         self._failures = 0
         # The step being waited for and since when; and the last text logged about it.
         self._waiting = StableSince(clock=clock)
@@ -188,7 +356,7 @@ class CertificateController:
 
     def _forget(self) -> None:
         """Forget observations: they may not stay true while another process leads."""
-        self._seen = Seen()
+        self._seen = SeenCertificates()
         self._proof.broken()
         self._service.broken()
 
@@ -218,7 +386,7 @@ class CertificateController:
 
     # Steps that wait.
 
-    async def _wait(self, action: ProbeTrust | CheckServers, found: Snapshot) -> float:
+    async def _wait(self, action: ProbeTrust | CheckServers, found: CertificateSnapshot) -> float:
         if isinstance(action, ProbeTrust):
             what, streak = fingerprint(action.leaf), self._proof
             why = await unproven(self._access, self._transport, found.stored, action.leaf, self._check)
@@ -244,14 +412,14 @@ class CertificateController:
         if not self._leads():
             raise NotLeading
 
-    async def _tell(self, step: Step, why: str, found: Snapshot) -> None:
+    async def _tell(self, step: RotationStep, why: str, found: CertificateSnapshot) -> None:
         """Report what the step waits for: in the log when the reason changes, and by an event if it lasts."""
         self._say(step, why)
         if self._waiting.seen(step.value) >= PATIENCE_SECONDS:
             note = f"the rotation of the authority waits, and the present certificates keep working: {why}"
             await self._events.warn(found.regarded(TLS_SECRET), CertificateReason.WAITING, note)
 
-    def _say(self, step: Step, why: str) -> None:
+    def _say(self, step: RotationStep, why: str) -> None:
         if why != self._why:
             self._why = why
             log.info("certificates wait", step=step.value, why=why)

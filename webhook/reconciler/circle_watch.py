@@ -11,18 +11,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
+from webhook.cluster.clock import MACHINE_CLOCK, Clock, LoopTurn
+from webhook.cluster.logs import log
 from webhook.config.settings import Settings
 from webhook.gangs.hold_reasons import GroupReason
 from webhook.gangs.stores import Stores
-from webhook.model.circles import circles
-from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, ObjectKey
+from webhook.model.pod_groups import Trees, circles
 from webhook.model.reading import Malformed, mapping, text
 from webhook.reconciler.events import REPEAT_SECONDS, CircledGroup, Events
-from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.turns import Turns
-from webhook.telemetry.logs import log
+from webhook.reconciler.held_gangs import Turns
+from webhook.reconciler.metrics import ReconcilerMetrics
 
 # Groups are created in bursts: all changes within this many seconds are checked together.
 LOOK_SECONDS = 1.0
@@ -51,7 +50,7 @@ class CircleWatch:
         settings: Settings,
         stores: Stores,
         events: Events,
-        metrics: Metrics,
+        metrics: ReconcilerMetrics,
         leads: Callable[[], bool],
         *,
         clock: Clock = MACHINE_CLOCK,

@@ -1,45 +1,50 @@
-"""Events on PodGangs, opted-in workloads, ClusterTopologyBindings, groups, Secrets and Workloads of Kueue: what keeps
-them from working, and which remedies were tried. Events on namespaces: which exceptions end, and why many gangs wait.
+"""Events on PodGangs, workloads, bindings, groups, Secrets and namespaces: what keeps them from working, and which
+remedies were tried.
 
 A problem is reported once, not at every attempt. Many gangs of a namespace that are held for the same cause share one
-event, which is about the namespace. Source: events.k8s.io/v1; the API server keeps an event for an hour.
+event, which is about the namespace. A namespace is also told when an exception of its rules ends, a week before and
+once it has ended, and when it uses all of its share of what all namespaces share.
+
+Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import date, datetime
 from http import HTTPStatus
+from itertools import islice
 from typing import NamedTuple
 
-from webhook.certificates.snapshot import StoredCertificate
-from webhook.clock import MACHINE_CLOCK, Clock
-from webhook.cluster import requests
+from webhook.certificates.status import StoredCertificate
+from webhook.cluster import requests, spans
 from webhook.cluster.client import Client
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.logs import log, outline
 from webhook.errors import RequestFailed
 from webhook.gangs.hold_reasons import (
     CertificateReason,
     CheckReason,
     ExceptionReason,
+    GangReason,
     GroupReason,
-    Reason,
     RemedyReason,
     ShareReason,
     TopologyReason,
 )
-from webhook.model.fair_memory import FairMemory
+from webhook.model.bounds import FairMemory
+from webhook.model.findings import Exceptions, RuleException, plain
+from webhook.model.grove import ClusterTopologyBinding, PodGang
 from webhook.model.keys import Api
-from webhook.model.kueue.projections import WORKLOAD_KIND
-from webhook.model.plain_text import plain
+from webhook.model.kueue_objects import WORKLOAD_KIND
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.reading import Manifest
-from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.workloads.podgang import PodGang
-from webhook.reconciler.held_gangs import HeldCause, OwnEvents
-from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.turns import HeldBack, not_noted
-from webhook.telemetry import spans
-from webhook.telemetry.logs import log, outline
+from webhook.reconciler.held_gangs import HeldBackNote, HeldCause, OwnEvents, not_noted
+from webhook.reconciler.metrics import Bound, ReconcilerMetrics
 
 EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
 # The API server's limit for a note.
@@ -85,7 +90,7 @@ class RegardedNamespace(NamedTuple):
 # What an event may be about, and its reason.
 Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload | RegardedNamespace
 Why = (
-    Reason
+    GangReason
     | TopologyReason
     | GroupReason
     | CertificateReason
@@ -111,11 +116,11 @@ class Events:
     def __init__(  # noqa: PLR0913 - what it works with
         self,
         client: Client,
-        metrics: Metrics,
+        metrics: ReconcilerMetrics,
         instance: str,
         leads: Callable[[], bool],
         *,
-        held_back: HeldBack = not_noted,
+        held_back: HeldBackNote = not_noted,
         dry_run: bool = False,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
@@ -145,7 +150,7 @@ class Events:
 
     def _has_own(self, regarded: Regarded, reason: Why, now: float) -> bool:
         """Whether an object gets an event of its own: too many gangs of a namespace share one."""
-        if self._dry_run or not (isinstance(regarded, PodGang) and isinstance(reason, Reason)):
+        if self._dry_run or not (isinstance(regarded, PodGang) and isinstance(reason, GangReason)):
             return True
         return self.own.take(HeldCause(regarded.namespace, reason), now, REPEAT_SECONDS)
 
@@ -164,7 +169,9 @@ class Events:
         if self._leads():
             await self._written(requests.create(EVENTS, self._event(regarded, reason, note, apart)), reason, said)
 
-    async def say_of_many(self, namespace: str, reason: Reason, note: str, count: int, event: str | None) -> str | None:
+    async def say_of_many(
+        self, namespace: str, reason: GangReason, note: str, count: int, event: str | None
+    ) -> str | None:
         """Write a Warning about so many gangs of a namespace, or continue `event`, of which the API server lets only
         the series change. Return the event's name; None if there is none.
         """
@@ -208,7 +215,7 @@ class Events:
         self._metrics.events.labels(reason.value).inc()
         return None
 
-    def well(self, regarded: Regarded, reasons: Iterable[Why] = Reason) -> None:
+    def well(self, regarded: Regarded, reasons: Iterable[Why] = GangReason) -> None:
         """Forget the reports for these reasons, because the problem is solved: the next one is reported at once."""
         for reason in reasons:
             self._said.drop(_about(regarded, reason))
@@ -300,3 +307,163 @@ def _named(regarded: Regarded, note: str) -> str:
     if isinstance(regarded, PodGang) and regarded.name != regarded.reference.name:
         return f"gang {regarded.name}: {note}"
     return note
+
+
+# How often the ends are compared with the time.
+EXCEPTION_LOOK_SECONDS = 30.0
+# The configuration may have hundreds of exceptions for dozens of namespaces each.
+EXCEPTION_EVENTS_A_LOOK = 20
+
+
+class ExceptionWatch:
+    """Announces each end to each namespace. `only` is the only namespace that is written to."""
+
+    def __init__(
+        self,
+        exceptions: Exceptions,
+        events: Events,
+        leads: Callable[[], bool],
+        changed: Callable[[], None],
+        *,
+        only: str | None = None,
+        clock: Clock = MACHINE_CLOCK,
+    ) -> None:
+        """`changed` is called when one has ended."""
+        self._exceptions = exceptions
+        self._events = events
+        self._leads = leads
+        self._changed = changed
+        self._only = only
+        self._clock = clock
+        self._in_force: set[str] | None = None
+        # On which day each end was last announced, by exception, namespace and reason.
+        self._told: dict[tuple[str, str, ExceptionReason], date] = {}
+
+    async def run(self) -> None:
+        """Compare the ends with the time until cancelled."""
+        while self._exceptions.every:
+            await self.look(self._clock.now())
+            await asyncio.sleep(EXCEPTION_LOOK_SECONDS)
+
+    async def look(self, now: datetime) -> None:
+        """Announce what is due at `now`."""
+        in_force = {one.name for one in self._exceptions.every if not one.has_ended(now)}
+        if self._in_force is not None and self._in_force != in_force:
+            # Also if one is in force again: the date was wrong, and has been set back.
+            self._changed()
+        self._in_force = in_force
+        for ended in [key for key in self._told if key[0] in in_force and key[2] is ExceptionReason.ENDED]:
+            del self._told[ended]
+        if not self._leads():
+            return
+        due = [(one, reason) for one in self._exceptions.every if (reason := _due(one, now)) is not None]
+        about = [(one, namespace, reason) for one, reason in due for namespace in sorted(one.namespaces)]
+        untold = (one for one in about if self._is_untold(*one, now))
+        for one, namespace, reason in islice(untold, EXCEPTION_EVENTS_A_LOOK):
+            self._told[one.name, namespace, reason] = now.date()
+            regarded = RegardedNamespace(namespace, APPLY_EXCEPTION)
+            await self._events.say(regarded, reason, _note(one, now), apart=one.name)
+
+    def _is_untold(self, one: RuleException, namespace: str, reason: ExceptionReason, now: datetime) -> bool:
+        """Whether an end is to be announced: once a day before, and once afterwards."""
+        if self._only not in {None, namespace}:
+            return False
+        told = self._told.get((one.name, namespace, reason))
+        return told is None or (reason is ExceptionReason.ENDS_SOON and told != now.date())
+
+
+def _due(one: RuleException, now: datetime) -> ExceptionReason | None:
+    if one.has_ended(now):
+        return ExceptionReason.ENDED
+    return ExceptionReason.ENDS_SOON if one.ends_soon(now) else None
+
+
+def _note(one: RuleException, now: datetime) -> str:
+    rules = ", ".join(sorted(one.rules))
+    what = f"Exception {one.name} of the rules {rules} for {one.workloads} {one.time_left(now)}, at {one.ends}"
+    do = (
+        "new workloads are refused again: change the workloads, or delete the exception from the configuration"
+        if one.has_ended(now)
+        else f"change the workloads before, or ask {one.granted_by} for another end"
+    )
+    return f"{what}; {do}. It was granted by {one.granted_by}: {one.reason}"
+
+
+# How often the namespaces are counted.
+SHARE_LOOK_SECONDS = 5.0
+# What wants more than it gets says so every second or so. After this time it does not want more any longer.
+RECENT_SECONDS = 10.0
+# A namespace that is held back for so long is told. Thousands of gangs that come at once are written within this time.
+LASTING_SECONDS = 60.0
+# The limit protects the API server from an event in each of thousands of namespaces at once.
+SHARE_EVENTS_A_LOOK = 10
+
+
+_SAYS = {
+    Bound.WORKERS: "so many of its gangs changed that their objects are written late",
+    Bound.WRITES: "so many of its gangs lost pods or have escaped pods that conditions or deletions come late",
+    Bound.HEALTH: "so many of its gangs changed that their health is judged late",
+    Bound.LOSSES: "so many of its gangs lost pods that some of the lost pods are not remembered",
+    Bound.REMEDIES: "so many of its gangs need a remedy that some wait for it",
+}
+
+
+@dataclass(slots=True)
+class _Noted:
+    """Since when a namespace wants more than it gets without a break, and when it last did."""
+
+    since: float
+    last: float
+
+
+class HeldBack:
+    """Counts and tells which namespaces are held back. Call `note` each time that one is."""
+
+    def __init__(self, metrics: ReconcilerMetrics, leads: Callable[[], bool], *, clock: Clock = MACHINE_CLOCK) -> None:
+        self._metrics = metrics
+        self._leads = leads
+        self._clock = clock
+        self._noted: dict[tuple[str, Bound], _Noted] = {}
+        # When each namespace was last told.
+        self._told: dict[str, float] = {}
+
+    def note(self, bound: Bound, namespace: str) -> None:
+        """A namespace wants more than its share. Keys without a namespace have none to tell."""
+        if not namespace:
+            return
+        now = self._clock.monotonic()
+        noted = self._noted.setdefault((namespace, bound), _Noted(now, now))
+        noted.last = now
+
+    async def run(self, events: Events) -> None:
+        """Count and tell from time to time, until cancelled. Only the leader tells."""
+        while True:
+            await asyncio.sleep(SHARE_LOOK_SECONDS)
+            await self.look(events)
+
+    async def look(self, events: Events) -> None:
+        """Count the namespaces that are held back, and tell those that have been for long."""
+        now = self._clock.monotonic()
+        self._noted = {about: noted for about, noted in self._noted.items() if now - noted.last < RECENT_SECONDS}
+        counts = Counter(bound for _, bound in self._noted)
+        for bound in Bound:
+            self._metrics.held_back.labels(bound.value).set(counts[bound])
+        if not self._leads():
+            return
+        self._told = {namespace: at for namespace, at in self._told.items() if now - at < REPEAT_SECONDS}
+        lasting: dict[str, list[Bound]] = {}
+        for (namespace, bound), noted in self._noted.items():
+            if bound in _SAYS and now - noted.since >= LASTING_SECONDS and namespace not in self._told:
+                lasting.setdefault(namespace, []).append(bound)
+        for namespace, bounds in islice(lasting.items(), SHARE_EVENTS_A_LOOK):
+            self._told[namespace] = now
+            regarded = RegardedNamespace(namespace, WRITE_GANG_OBJECTS)
+            await events.say(regarded, ShareReason.HELD_BACK, _held_back_note(namespace, bounds))
+
+
+def _held_back_note(namespace: str, bounds: list[Bound]) -> str:
+    uses = "; ".join(words for bound, words in _SAYS.items() if bound in bounds)
+    return (
+        f"All namespaces share Rollcall, and this one uses all of its share: {uses}. Create and change fewer gangs at "
+        f"a time, and delete those that are not needed: rollcall gangs -n {namespace} shows all"
+    )

@@ -10,29 +10,45 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from webhook.clock import MACHINE_CLOCK, Clock
-from webhook.cluster.facts import LiveFacts
+from webhook.cluster import spans
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.cluster_facts import LiveFacts
+from webhook.cluster.logs import log, outline
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
-from webhook.gangs.differences import holds, in_step, left_behind, other_owner, to_apply, with_replaced
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey, objects_of
-from webhook.gangs.plan import UNWANTED, Plan, SkipReason, plan
-from webhook.gangs.pod import GangPod
+from webhook.gangs.members import GangPod
+from webhook.gangs.object_plan import (
+    UNWANTED,
+    GangPlan,
+    SkipReason,
+    holds,
+    in_step,
+    left_behind,
+    other_owner,
+    plan,
+    to_apply,
+    with_replaced,
+)
 from webhook.gangs.stores import Store, Stores
-from webhook.model.frozen_changes import Frozen, Stage
-from webhook.model.gang_object import RAISED_ANNOTATION, is_raised, is_restored, raised_at, unrestored
+from webhook.model.gang_objects import (
+    RAISED_ANNOTATION,
+    Frozen,
+    Stage,
+    is_raised,
+    is_restored,
+    living_gang,
+    raised_at,
+    unrestored,
+)
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.living_gang import living_gang
 from webhook.model.projections import POD_GANGS, key_of
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.events import Events
-from webhook.reconciler.gates import releasable, unseen_seconds
-from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.writer import REFUSALS, Writer
-from webhook.telemetry import spans
-from webhook.telemetry.logs import log, outline
+from webhook.reconciler.metrics import ReconcilerMetrics
+from webhook.reconciler.writer import REFUSALS, Writer, releasable, unseen_seconds
 
 # Pause while another owner's object blocks the name. No watch may report when it goes. The check sends no request.
 LOOK_AGAIN_SECONDS = 5.0
@@ -60,7 +76,7 @@ class _Wanted(NamedTuple):
         return self.live is not None and not holds(self.manifest["spec"], self.live.get("spec"))
 
 
-class Known(Protocol):
+class ClusterGangs(Protocol):
     """Access to the cluster's gangs."""
 
     def gang(self, key: GangKey) -> PodGang | None:
@@ -91,9 +107,9 @@ class GangReconciler:
         stores: Stores,
         writer: Writer,
         events: Events,
-        metrics: Metrics,
+        metrics: ReconcilerMetrics,
         stage: Callable[[PodGang], Awaitable[Stage]],
-        known: Known,
+        known: ClusterGangs,
         look_later: Callable[[GangKey, float], None],
         *,
         opens: bool,
@@ -153,10 +169,10 @@ class GangReconciler:
         except Inexpressible as refusal:
             if refusal.unjudged and not refusal.findings:
                 raise FactsUnavailable(str(refusal), refusal.outline) from None
-            await self._events.warn(podgang, Reason.INEXPRESSIBLE, str(refusal))
+            await self._events.warn(podgang, GangReason.INEXPRESSIBLE, str(refusal))
             return "inexpressible", None
         except Malformed as error:
-            await self._events.warn(podgang, Reason.INEXPRESSIBLE, f"it cannot be read: {error}")
+            await self._events.warn(podgang, GangReason.INEXPRESSIBLE, f"it cannot be read: {error}")
             return "inexpressible", None
         if isinstance(planned, SkipReason):
             self._metrics.asides.labels(planned.value).inc()
@@ -225,7 +241,7 @@ class GangReconciler:
             longest = max(longest, unseen_seconds(live, now, shows=shows, shown=shown))
         return longest
 
-    async def _make(self, key: GangKey, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
+    async def _make(self, key: GangKey, podgang: PodGang, planned: GangPlan) -> tuple[str, float | None]:
         wanted = await self._wanted(planned, podgang)
         for one in wanted:
             if one.live is None:
@@ -235,7 +251,7 @@ class GangReconciler:
             if (owner := other_owner(one.live, podgang)) is not None:
                 kind, name = one.live["kind"], one.live["metadata"]["name"]
                 note = f"{kind} {name} belongs to {owner}, so no object of this gang is written; delete or rename it"
-                await self._events.warn(podgang, Reason.CONFLICT, note)
+                await self._events.warn(podgang, GangReason.CONFLICT, note)
                 return "conflict", LOOK_AGAIN_SECONDS
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
         own = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
@@ -249,13 +265,13 @@ class GangReconciler:
             pruned = await self._prune(podgang, wanted, kinds)
         except RequestFailed as error:
             if error.code in REFUSALS:
-                await self._events.warn(podgang, Reason.REFUSED, f"the API server refuses its objects: {error}")
+                await self._events.warn(podgang, GangReason.REFUSED, f"the API server refuses its objects: {error}")
             raise
         self._events.well(podgang)
         await self._open(key, podgang, wanted, shows=planned.profile.backend.shows_raises)
         return ("written" if written or pruned else "inStep"), None
 
-    async def _wanted(self, planned: Plan, podgang: PodGang) -> list[_Wanted]:
+    async def _wanted(self, planned: GangPlan, podgang: PodGang) -> list[_Wanted]:
         backend = planned.profile.backend
         stores = [self._stores.of(desired) for desired in planned.objects]
         found = [store.objects.get(key_of(desired)) for store, desired in zip(stores, planned.objects, strict=True)]
@@ -283,7 +299,7 @@ class GangReconciler:
                 f"{frozen.what}: {frozen.why}, so no object of this gang is written while any of its pods {some}; "
                 f"undo the change, or delete and recreate the {podgang.workload_kind}"
             )
-            await self._events.warn(podgang, Reason.FROZEN, note)
+            await self._events.warn(podgang, GangReason.FROZEN, note)
             return "frozen", FROZEN_SECONDS
         if not frozen.recreated:
             return None

@@ -1,35 +1,235 @@
-"""Keeps the health of all gangs: judges a gang again after a change, counts gangs by state, and reports a gang that is
-held for the same reason for a while.
+"""The health of all gangs, kept up to date: judges a gang again after a change, counts gangs by state, and reports
+held gangs.
+
+A gang that runs in part or is held may have strangers: other pods that name one of its groups. A watch on every pod of
+a cluster would cost more than that is worth. So the leader lists the pods of those namespaces in which a gang waits, a
+few pages a second, and the namespaces take turns page by page. Those come first in which a gang runs in part. No pages
+are kept.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
-from webhook.errors import FactsUnavailable
-from webhook.fit.amounts import sentence_list
-from webhook.gangs.anchored_health import AnchoredHealth, Health
-from webhook.gangs.grouping import Grouping
-from webhook.gangs.health import GangHealth, State
-from webhook.gangs.hold_reasons import HoldReason, Reason
-from webhook.gangs.key import GangKey
+from webhook.cluster.client import Page
+from webhook.cluster.clock import MACHINE_CLOCK, Clock, LoopTurn, doubled
+from webhook.cluster.logs import log, outline
+from webhook.errors import FactsUnavailable, RequestFailed
+from webhook.fit.verdict import sentence_list
+from webhook.gangs.cluster_view import ClusterView
+from webhook.gangs.escapes import NO_STRANGERS, StrangerSearch
+from webhook.gangs.health import AnchoredHealth, GangHealth, GangState, Health
+from webhook.gangs.hold_reasons import GangReason, HoldReason
+from webhook.gangs.key import GangKey, Grouping
+from webhook.model.grove import PodGang
 from webhook.model.reading import Malformed
-from webhook.model.workloads.podgang import PodGang
-from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import REPEAT_SECONDS, Events
-from webhook.reconciler.held_gangs import HeldGangs, Pace, Series
-from webhook.reconciler.judgements import Judgement, judgement_of
-from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.remedies import Remedies
-from webhook.reconciler.stranger_watch import StrangerWatch
-from webhook.reconciler.turns import HeldBack, Turns, not_noted
-from webhook.telemetry.logs import log, outline
+from webhook.reconciler.held_gangs import (
+    EventPace,
+    HealthJudgement,
+    HeldBackNote,
+    HeldGangs,
+    Series,
+    Turns,
+    judgement_of,
+    not_noted,
+)
+from webhook.reconciler.metrics import ReconcilerMetrics
+from webhook.reconciler.remedies import EscapeDeletion, Remedies
+
+# How often pages are read.
+SEARCH_LOOK_SECONDS = 1.0
+# The shortest pause between two lists of a namespace, after a further gang came.
+PAUSE_SECONDS = 10.0
+# The first and the longest pause after a list that failed: doubled each time.
+SEARCH_RETRY_SECONDS = (10.0, 600.0)
+# A list ends after so many pages, which are a hundred thousand pods: what it has found until then counts.
+MOST_PAGES = 1000
+
+
+class SearchPace(NamedTuple):
+    """How the gangs of a state are searched for: so long after one came, so often, and so many pages at a look."""
+
+    settle: float
+    period: float
+    pages: int
+
+
+# A gang that starts is in part for some seconds, while its scheduler binds its pods. It is told of after ten seconds,
+# and should then be told of with its strangers. 400 pods a second take some hundredths of a processor. A full cluster
+# has thousands of gangs that are held.
+PACES = {GangState.IN_PART: SearchPace(4.0, 60.0, 4), GangState.HELD: SearchPace(60.0, 600.0, 1)}
+
+
+@dataclass(slots=True)
+class _List:
+    """A list of the pods of a namespace that is being read, and how many pages were."""
+
+    pages: AsyncGenerator[Page, None]
+    search: StrangerSearch
+    gangs: frozenset[GangKey]
+    read: int = 0
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """The gangs of a namespace in one state, when it is listed next, and since when it may be listed again."""
+
+    due: float
+    earliest: float = 0.0
+    failures: int = 0
+    gangs: set[GangKey] = field(default_factory=set)
+    list: _List | None = None
+
+
+class StrangerWatch:
+    """The strangers of gangs that wait, as the leader last found them. `view` keeps them."""
+
+    def __init__(self, view: ClusterView, leads: Callable[[], bool], *, clock: Clock = MACHINE_CLOCK) -> None:
+        self._view = view
+        self._leads = leads
+        self._clock = clock
+        # By state; the namespace whose turn is next comes first.
+        self._namespaces: dict[GangState, OrderedDict[str, _Namespace]] = {state: OrderedDict() for state in PACES}
+        self._states: dict[GangKey, GangState] = {}
+        # Lists that are not needed any more.
+        self._left: list[_List] = []
+        # Whether there may be lists and strangers that only a leader has.
+        self._looked = False
+
+    def judged(self, key: GangKey, health: GangHealth | None) -> None:
+        """Note how a gang was judged; None for a gang that does not exist."""
+        before = self._states.get(key)
+        now = health.state if health is not None and health.may_have_strangers else None
+        if before is now:
+            return
+        if before is not None:
+            self._drop(key, before)
+        if now is None:
+            self._view.put_strangers(key, NO_STRANGERS)
+            return
+        self._states[key] = now
+        namespace = self._namespaces[now].setdefault(key.namespace, _Namespace(inf))
+        namespace.gangs.add(key)
+        due = max(self._clock.monotonic() + PACES[now].settle, namespace.earliest)
+        namespace.due = min(namespace.due, due)
+
+    def _drop(self, key: GangKey, state: GangState) -> None:
+        del self._states[key]
+        namespace = self._namespaces[state][key.namespace]
+        namespace.gangs.remove(key)
+        if not namespace.gangs:
+            del self._namespaces[state][key.namespace]
+            self._leave(namespace)
+
+    def _every(self) -> Iterator[_Namespace]:
+        return (namespace for namespaces in self._namespaces.values() for namespace in namespaces.values())
+
+    async def run(self) -> None:
+        """Read pages while this process leads, until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(SEARCH_LOOK_SECONDS)
+                if self._leads():
+                    await self.look()
+                elif self._looked:
+                    await self._forget()
+        finally:
+            for namespace in self._every():
+                self._leave(namespace)
+            await self._close()
+
+    async def look(self) -> None:
+        """Read the next pages, each of the namespace whose turn it is. Another leader ends that."""
+        self._looked = True
+        for state, pace in PACES.items():
+            namespaces, read = self._namespaces[state], 0
+            while read < pace.pages and self._leads() and (name := self._next(namespaces)) is not None:
+                namespace = namespaces[name]
+                read += await self._read(name, namespace, pace)
+                if namespaces.get(name) is not namespace:
+                    # None of its gangs is in that state any more.
+                    self._leave(namespace)
+        await self._close()
+
+    def _next(self, namespaces: OrderedDict[str, _Namespace]) -> str | None:
+        """The namespace whose turn it is, which is then the last; None if none is due."""
+        now = self._clock.monotonic()
+        for name, namespace in namespaces.items():
+            if namespace.list is not None or now >= namespace.due:
+                namespaces.move_to_end(name)
+                return name
+        return None
+
+    async def _read(self, name: str, namespace: _Namespace, pace: SearchPace) -> bool:
+        """Read the next page of a namespace. Return whether there was one; if not, the namespace is not due."""
+        try:
+            listed = namespace.list
+            if listed is None:
+                gangs = frozenset(namespace.gangs)
+                search = await self._view.stranger_search(gangs)
+                listed = namespace.list = _List(self._view.living_pods(name), search, gangs)
+            page = await anext(listed.pages, None) if listed.search.is_needed else None
+            if page is not None:
+                listed.search.see(page.items)
+                listed.read += 1
+            if page is None or listed.read == MOST_PAGES:
+                self._finish(namespace, listed, pace)
+        except RequestFailed as error:
+            self._fail(name, namespace, outline(error), error.wait or 0.0)
+        except Exception:  # noqa: BLE001 - a fault of ours with a list must keep no gang from its objects
+            log.exception("strangers not read", namespace=name)
+            self._fail(name, namespace, "an internal error")
+        else:
+            return page is not None
+        return True
+
+    def _finish(self, namespace: _Namespace, listed: _List, pace: SearchPace) -> None:
+        self._leave(namespace)
+        namespace.failures = 0
+        namespace.earliest = self._clock.monotonic() + PAUSE_SECONDS
+        is_behind = bool(namespace.gangs - listed.gangs)
+        namespace.due = namespace.earliest if is_behind else self._clock.monotonic() + pace.period
+        for key, strangers in listed.search.found().items():
+            if key in namespace.gangs:
+                self._view.put_strangers(key, strangers)
+
+    def _fail(self, name: str, namespace: _Namespace, why: str, wait: float = 0.0) -> None:
+        """Keep what the last list has found, and try again later."""
+        self._leave(namespace)
+        namespace.failures += 1
+        pause = max(doubled(SEARCH_RETRY_SECONDS, namespace.failures), wait)
+        namespace.due = namespace.earliest = self._clock.monotonic() + pause
+        if namespace.failures.bit_count() == 1:
+            # At 1, 2, 4, 8 and so on.
+            log.warning("strangers not read", namespace=name, why=why, failures=namespace.failures)
+
+    async def _forget(self) -> None:
+        """Forget what only a leader knows."""
+        self._looked = False
+        for namespace in self._every():
+            self._leave(namespace)
+            namespace.due, namespace.earliest, namespace.failures = self._clock.monotonic(), 0.0, 0
+            for key in namespace.gangs:
+                self._view.put_strangers(key, NO_STRANGERS)
+        await self._close()
+
+    def _leave(self, namespace: _Namespace) -> None:
+        """End the list of a namespace, if one is being read."""
+        if namespace.list is not None:
+            self._left.append(namespace.list)
+            namespace.list = None
+
+    async def _close(self) -> None:
+        while self._left:
+            await self._left.pop().pages.aclose()
+
 
 # Changes come in bursts: a gang is judged once for all changes within this many seconds.
 LOOK_SECONDS = 1.0
@@ -46,9 +246,9 @@ AGAIN_AT_LEAST = 20
 # of losses and remedies wait for the end of a look.
 JUDGING_SECONDS = 1.0
 # The reasons of gangs that wait for room, or may do so.
-_FOR_ROOM = frozenset({Reason.NEVER_FITS, Reason.NO_ROOM, Reason.SILENT, Reason.SCHEDULER_ERROR})
+_FOR_ROOM = frozenset({GangReason.NEVER_FITS, GangReason.NO_ROOM, GangReason.SILENT, GangReason.SCHEDULER_ERROR})
 # The writer of the objects has reported these already.
-_SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.FROZEN, Reason.INEXPRESSIBLE, Reason.REFUSED})
+_SAID_BY_WRITER = frozenset({GangReason.CONFLICT, GangReason.FROZEN, GangReason.INEXPRESSIBLE, GangReason.REFUSED})
 
 T = TypeVar("T")
 
@@ -92,7 +292,7 @@ class HealthWatch:
         health: Health,
         podgang: Callable[[GangKey], PodGang | None],
         events: Events,
-        metrics: Metrics,
+        metrics: ReconcilerMetrics,
         leads: Callable[[], bool],
         *,
         deletion: EscapeDeletion | None = None,
@@ -101,7 +301,7 @@ class HealthWatch:
         losses: Losses | None = None,
         strangers: StrangerWatch | None = None,
         has_turn: Callable[[GangKey], bool] = lambda _: False,
-        held_back: HeldBack = not_noted,
+        held_back: HeldBackNote = not_noted,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`fits` judges whether gangs have room, as far as `health` asks it. `losses` adds to the health of a gang what
@@ -125,7 +325,7 @@ class HealthWatch:
         self._again: Turns[GangKey] = Turns()
         # Where the gangs that have not started are to be judged again; None is everywhere.
         self._held_in: set[str | None] = set()
-        self._known: dict[GangKey, Judgement] = {}
+        self._known: dict[GangKey, HealthJudgement] = {}
         # Those that have not started, by namespace; and those of them that wait for room, or may do so.
         self._waiting: Grouping[GangKey, str] = Grouping()
         self._for_room: set[GangKey] = set()
@@ -144,7 +344,7 @@ class HealthWatch:
         """
         self._held_in.add(namespace)
 
-    def known(self, key: GangKey) -> Judgement | None:
+    def known(self, key: GangKey) -> HealthJudgement | None:
         """The last judgement of a gang."""
         return self._known.get(key)
 
@@ -291,7 +491,7 @@ class HealthWatch:
         held = _last_held(health, None if before is None else before.held)
         now = self._known[key] = judgement_of(_with_both_halves(health, held), held)
         self._count(now, 1)
-        waits = bool(now.obstacles) and now.state is not State.EMPTY
+        waits = bool(now.obstacles) and now.state is not GangState.EMPTY
         self._waiting.move(key, key.namespace if waits else None)
         if waits and now.word in _FOR_ROOM:
             self._for_room.add(key)
@@ -311,7 +511,7 @@ class HealthWatch:
         self._for_room.discard(key)
         self._held.drop(key, self._clock.monotonic())
 
-    def _count(self, judgement: Judgement, by: int) -> None:
+    def _count(self, judgement: HealthJudgement, by: int) -> None:
         scheduler = self._metrics.scheduler(judgement.scheduler)
         self._metrics.gangs.labels(scheduler, judgement.word).inc(by)
         if judgement.never is not None:
@@ -321,7 +521,7 @@ class HealthWatch:
 
     async def _tell(self) -> None:
         now = self._clock.monotonic()
-        for one in self._held.due(now, Pace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
+        for one in self._held.due(now, EventPace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
             if isinstance(one, Series):
                 note = _note_of_many(one, [(key.name, self._known[key]) for key in one.examples])
                 event = await self._events.say_of_many(*one.cause, note, one.number, one.event)
@@ -334,31 +534,31 @@ class HealthWatch:
                     await self._events.say(podgang, judgement.obstacles[0].reason, _note(judgement))
 
 
-def _names_unowned(judgement: Judgement) -> bool:
-    return any(one.reason is Reason.UNOWNED for one in judgement.obstacles)
+def _names_unowned(judgement: HealthJudgement) -> bool:
+    return any(one.reason is GangReason.UNOWNED for one in judgement.obstacles)
 
 
 def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | None:
     """Why the scheduler of a gang holds it, or last held it; None once the gang has started."""
-    if health.state is State.STARTED:
+    if health.state is GangState.STARTED:
         return None
     own = (one for one in health.obstacles if not one.is_kueues)
-    return next(own, before) if health.state in {State.HELD, State.IN_PART} else before
+    return next(own, before) if health.state in {GangState.HELD, GangState.IN_PART} else before
 
 
 def _with_both_halves(health: GangHealth, held: HoldReason | None) -> GangHealth:
     """The health of a gang that Kueue took back, with the reason why its scheduler held it before."""
-    if held is None or health.state is not State.QUEUED:
+    if held is None or health.state is not GangState.QUEUED:
         return health
     said = f"; it was last held by {held.reason}: {held.why}"
-    loop = Reason.KUEUE_TOOK_BACK
+    loop = GangReason.KUEUE_TOOK_BACK
     whole = (one._replace(why=one.why + said) if one.reason is loop else one for one in health.obstacles)
     return replace(health, obstacles=tuple(whole))
 
 
-def _note(judgement: Judgement) -> str:
+def _note(judgement: HealthJudgement) -> str:
     first, *others = judgement.obstacles
-    if first.reason is Reason.LOST_MEMBERS:
+    if first.reason is GangReason.LOST_MEMBERS:
         more = f" (also: {', '.join(dict.fromkeys(one.reason.value for one in others))})" if others else ""
         return f"The gang has lost members: {first.why}; {first.remedy}{more}"
     words = [f"{one.reason}{_IN_WORDS.get(one.reason, '').format(one=one)}" for one in others]
@@ -368,17 +568,20 @@ def _note(judgement: Judgement) -> str:
 
 
 # Other reasons that are told in words: no other output names pods of other owners, and a record does not come back.
-_IN_WORDS = {Reason.UNOWNED: ": {one.why}", Reason.UNRECORDED: ": {one.why}; {one.remedy}"}
-_IN_STATE = {State.IN_PART: "The gang has started in part", State.STARTED: "The gang runs, but its next pods may not"}
+_IN_WORDS = {GangReason.UNOWNED: ": {one.why}", GangReason.UNRECORDED: ": {one.why}; {one.remedy}"}
+_IN_STATE = {
+    GangState.IN_PART: "The gang has started in part",
+    GangState.STARTED: "The gang runs, but its next pods may not",
+}
 # What many gangs have in common that had started, at least in part.
 _OF_MANY = {
-    Reason.LOST_MEMBERS: "have lost members",
-    Reason.IN_PART: "have started in part",
-    Reason.UNRECORDED: "have no record",
+    GangReason.LOST_MEMBERS: "have lost members",
+    GangReason.IN_PART: "have started in part",
+    GangReason.UNRECORDED: "have no record",
 }
 
 
-def _note_of_many(series: Series, examples: Sequence[tuple[str, Judgement]]) -> str:
+def _note_of_many(series: Series, examples: Sequence[tuple[str, HealthJudgement]]) -> str:
     """The note of a series, which stays while its number changes, with the names and judgements of its examples."""
     name, first = examples[0]
     names = sentence_list([name for name, _ in examples])
@@ -386,7 +589,7 @@ def _note_of_many(series: Series, examples: Sequence[tuple[str, Judgement]]) -> 
         f"; {name}: {reason.reason}: {reason.why}"
         for name, judgement in examples
         for reason in judgement.obstacles[1:]
-        if reason.reason is Reason.UNOWNED
+        if reason.reason is GangReason.UNOWNED
     )
     what = _OF_MANY.get(series.cause.reason, "do not start for the same cause")
     return (

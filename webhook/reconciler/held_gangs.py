@@ -1,21 +1,85 @@
-"""Which held gangs get an event of their own, and which share one (no I/O).
+"""The gangs that are held: what the reconciler keeps of their health, and which get an event of their own (no I/O).
 
 A namespace may have thousands of gangs that are held for the same cause. The first get an event each. All of them
-together get one event whose series says how many they are. The namespaces take turns, so none delays the events of
-another.
+together get one event whose series says how many they are. Namespaces take turns wherever there is little of
+something: a tenant can make any number of gangs, and must not delay those of the others. Of a health only what is
+counted and told is kept, and equal judgements are one object.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, KeysView
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from webhook.gangs.hold_reasons import Reason
+from webhook.fit.verdict import FitFamily, FitScope
+from webhook.gangs.escapes import Escape
+from webhook.gangs.health import GangHealth, GangState
+from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.key import GangKey
-from webhook.reconciler.turns import HeldBack, not_noted
+from webhook.model.bounds import latest_equal
+
+# What takes turns: the first of its parts is its namespace.
+K = TypeVar("K", bound=tuple[Any, ...])
+
+
+def _any(_: str) -> bool:
+    return True
+
+
+# Gets a namespace each time that it wants more than its share.
+HeldBackNote = Callable[[str], None]
+
+
+def not_noted(_: str) -> None:
+    """Leave it unsaid that a namespace wants more than its share."""
+
+
+class Turns(Generic[K]):
+    """Waiting keys, each once. Each namespace hands out its first key, and then waits until the others had their
+    turn.
+    """
+
+    def __init__(self) -> None:
+        # The namespace whose turn is next comes first.
+        self._waiting: OrderedDict[str, deque[K]] = OrderedDict()
+        self._keys: set[K] = set()
+
+    def __len__(self) -> int:
+        """The number of waiting keys."""
+        return len(self._keys)
+
+    def __contains__(self, key: K) -> bool:
+        """Whether `key` waits."""
+        return key in self._keys
+
+    @property
+    def namespaces(self) -> KeysView[str]:
+        """The namespaces that have waiting keys."""
+        return self._waiting.keys()
+
+    def put(self, key: K) -> None:
+        """Let `key` wait as the last of its namespace; a key that waits keeps its place."""
+        if key not in self._keys:
+            self._keys.add(key)
+            self._waiting.setdefault(key[0], deque()).append(key)
+
+    def take(self, may: Callable[[str], bool] = _any) -> K | None:
+        """The next key of a namespace that `may` have a turn; None if no key of such a namespace waits."""
+        namespace = next(filter(may, self._waiting), None)
+        if namespace is None:
+            return None
+        keys = self._waiting[namespace]
+        key = keys.popleft()
+        self._keys.remove(key)
+        if keys:
+            self._waiting.move_to_end(namespace)
+        else:
+            del self._waiting[namespace]
+        return key
+
 
 # How many gangs of one namespace get an event of their own for one reason before the events are repeated.
 OWN_EVENTS = 10
@@ -32,10 +96,10 @@ class HeldCause(NamedTuple):
     """Why gangs of a namespace are held."""
 
     namespace: str
-    reason: Reason
+    reason: GangReason
 
 
-class Pace(NamedTuple):
+class EventPace(NamedTuple):
     """When events are due, in seconds: a gang is reported once its reason has lasted for `settle`, and again after
     `repeat`.
     """
@@ -60,7 +124,7 @@ class OwnEvents:
     repeated. `held_back` gets the namespace of each further gang.
     """
 
-    def __init__(self, held_back: HeldBack = not_noted) -> None:
+    def __init__(self, held_back: HeldBackNote = not_noted) -> None:
         self.held_back = held_back
         self._times: OrderedDict[HeldCause, deque[float]] = OrderedDict()
 
@@ -119,7 +183,7 @@ class HeldGangs:
         # The namespace that had the last turn.
         self._last = ""
 
-    def put(self, key: GangKey, reason: Reason, now: float, *, told: bool) -> None:
+    def put(self, key: GangKey, reason: GangReason, now: float, *, told: bool) -> None:
         """Note that a gang is held. With `told` another part of the process writes the gang's own event."""
         cause = HeldCause(key.namespace, reason)
         if self._of.get(key) == cause:
@@ -155,7 +219,7 @@ class HeldGangs:
         held.told.pop(key, None)
         held.changed, held.counted = now, False
 
-    def due(self, now: float, pace: Pace, most: int) -> list[GangKey | Series]:
+    def due(self, now: float, pace: EventPace, most: int) -> list[GangKey | Series]:
         """What to tell of now, at most so much; a gang is then told of. Each namespace has one turn after the other."""
         causes: dict[str, list[HeldCause]] = {}
         for cause, held in list(self._causes.items()):
@@ -180,14 +244,14 @@ class HeldGangs:
             begun = now if series.event is None or held.series is None else held.series.begun
             held.series = _Written(event, begun, now, series.number)
 
-    def _due_of(self, causes: Iterable[HeldCause], now: float, pace: Pace) -> Iterator[GangKey | Series]:
+    def _due_of(self, causes: Iterable[HeldCause], now: float, pace: EventPace) -> Iterator[GangKey | Series]:
         for cause in causes:
             held = self._causes[cause]
             yield from self._gangs(cause, held, now, pace)
             if (series := self._series(cause, held, now, pace)) is not None:
                 yield series
 
-    def _gangs(self, cause: HeldCause, held: _Held, now: float, pace: Pace) -> Iterator[GangKey]:
+    def _gangs(self, cause: HeldCause, held: _Held, now: float, pace: EventPace) -> Iterator[GangKey]:
         """The gangs that get an event of their own, first those that had one before."""
         while (key := _next(held, now, pace)) is not None and self._own.take(cause, now, pace.repeat):
             held.untold.pop(key, None)
@@ -195,7 +259,7 @@ class HeldGangs:
             held.told.move_to_end(key)
             yield key
 
-    def _series(self, cause: HeldCause, held: _Held, now: float, pace: Pace) -> Series | None:
+    def _series(self, cause: HeldCause, held: _Held, now: float, pace: EventPace) -> Series | None:
         before = held.series
         expired = before is None or now - before.begun >= pace.repeat
         if held.counted and not expired:
@@ -218,10 +282,58 @@ class HeldGangs:
         return Series(cause, settled, examples, None) if needed else None
 
 
-def _next(held: _Held, now: float, pace: Pace) -> GangKey | None:
+def _next(held: _Held, now: float, pace: EventPace) -> GangKey | None:
     """The next gang that an event of its own is due for, None if there is none."""
     told = next(iter(held.told), None)
     if told is not None and now - held.told[told] >= pace.repeat:
         return told
     untold = next(iter(held.untold), None)
     return untold if untold is not None and now - held.since[untold] >= pace.settle else None
+
+
+_latest = latest_equal(256)
+
+
+class NeverFits(NamedTuple):
+    """That a gang can never start, as it is counted."""
+
+    scope: FitScope
+    family: FitFamily
+
+
+@dataclass(frozen=True, slots=True)
+class HealthJudgement:
+    """The last judgement of a gang. `escapes` are the numbers of its escaped pods. `why` is the first of `obstacles` in
+    words, and `held` is why its scheduler last held it, until it starts. The other fields are those of `GangHealth`.
+    """
+
+    scheduler: str | None
+    state: GangState
+    word: str
+    in_trouble: bool
+    never: NeverFits | None
+    escapes: tuple[tuple[str, int], ...]
+    obstacles: tuple[HoldReason, ...]
+    why: str
+    held: HoldReason | None
+
+
+def judgement_of(health: GangHealth, held: HoldReason | None) -> HealthJudgement:
+    """What is kept of a health."""
+    escapes = Counter(one.escape.value for one in health.escaped)
+    if health.further:
+        escapes[Escape.UNOWNED.value] += health.further
+    judgement = HealthJudgement(
+        health.scheduler,
+        health.state,
+        health.word,
+        health.in_trouble,
+        None if health.never is None else NeverFits(health.never.scope, health.never.family),
+        tuple(escapes.items()),
+        health.obstacles,
+        health.why,
+        held,
+    )
+    # Of empty PodGangs all that is kept is the same, and a tenant may create thousands.
+    is_own = judgement.state is not GangState.EMPTY and (judgement.obstacles or judgement.held is not None)
+    return judgement if is_own else _latest(judgement)

@@ -1,9 +1,9 @@
 """Leader election by Lease: only the leader writes. If it stops, another process takes over.
 
 The protocol is that of client-go's leaderelection. The holder renews the Lease. The others wait until they have seen
-the same record for its whole duration, measured by their own clock, because clocks of machines differ. The process that
-then replaces the record in the version it read becomes the leader. The holder stops writing well before the others may
-begin.
+the same record for its whole duration, measured by their own clock, because clocks of machines differ. The process
+that then replaces the record in the version it read becomes the leader. The holder stops writing well before the
+others may begin.
 
 `Clock.monotonic` does not count the time in which a machine sleeps, or a virtual one is stopped, but the date goes on.
 So a holder stops by whichever of the two has gone further, and the others wait by `Clock.monotonic` alone: a date that
@@ -17,14 +17,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.client import Client
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.logs import log, outline
 from webhook.errors import NotFound, RequestFailed
-from webhook.model.kubernetes_kinds import LEASES
+from webhook.model.known_kinds import LEASES
 from webhook.model.reading import Manifest, mapping
-from webhook.reconciler.metrics import Metrics
-from webhook.telemetry.logs import log, outline
+from webhook.reconciler.metrics import ReconcilerMetrics
 
 # How long the others wait for a silent holder. The value of kube-controller-manager.
 LEASE_SECONDS = 15.0
@@ -54,7 +54,7 @@ class Lease:
         namespace: str,
         name: str,
         identity: str,
-        metrics: Metrics,
+        metrics: ReconcilerMetrics,
         changed: Callable[[bool], None],
         *,
         clock: Clock = MACHINE_CLOCK,

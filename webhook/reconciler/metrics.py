@@ -1,4 +1,9 @@
-"""Metrics of the reconciler. Labels have few values: kinds and fixed words."""
+"""Metrics of the reconciler, its remedies, its audits and its answers to Kueue. Labels have few values: kinds and
+fixed words.
+
+Only the leader audits, so all other replicas show 0. An AdmissionCheck that waits holds quota, so every replica counts
+those that wait.
+"""
 
 from __future__ import annotations
 
@@ -7,39 +12,134 @@ from enum import StrEnum
 from itertools import product
 from types import MappingProxyType
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from webhook.certificates.metrics import CERTIFICATE_WRITES, CertificateMetrics
-from webhook.cluster.facts import LiveFacts
-from webhook.cluster.metrics import CacheCollector
+from webhook.admission.admission_check import CheckOutcome
+from webhook.certificates.observation import CERTIFICATE_WRITES, CertificateMetrics
+from webhook.cluster.cluster_facts import LiveFacts
+from webhook.cluster.process_metrics import CacheCollector, Exposition
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable, RequestFailed
-from webhook.fit.verdict import Family, Scope
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.gangs.escapes import DELETABLE, Escape
-from webhook.gangs.health import State
+from webhook.gangs.health import GangState
 from webhook.gangs.hold_reasons import (
     CertificateReason,
     CheckReason,
     ExceptionReason,
+    GangReason,
     GroupReason,
-    Reason,
     RemedyReason,
     ShareReason,
     TopologyReason,
 )
 from webhook.gangs.key import POD_GANG
-from webhook.gangs.loss_causes import LossCause
-from webhook.gangs.plan import SkipReason
+from webhook.gangs.members import LossCause
+from webhook.gangs.object_plan import SkipReason
+from webhook.gangs.remedies import RemedyCause
+from webhook.model.gang_objects import REPORTS
 from webhook.model.keys import Api
-from webhook.model.kubernetes_kinds import CONFIG_MAPS
-from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
-from webhook.model.open_reports import REPORTS
+from webhook.model.known_kinds import CONFIG_MAPS
+from webhook.model.kueue_objects import ADMISSION_CHECK_KIND, WORKLOAD_KIND
 from webhook.model.projections import POD_CLIQUE_SETS
-from webhook.reconciler.audit_metrics import AuditMetrics
-from webhook.reconciler.check_metrics import CheckMetrics
-from webhook.reconciler.remedy_metrics import RemedyMetrics
-from webhook.telemetry.metrics import Exposition
+from webhook.operations.audit import NOT_JUDGED
+
+
+class RemedyOutcome(StrEnum):
+    """What came of a remedy; a metric's label."""
+
+    HELPED = "helped"
+    # The scheduler tries the gang again, and says what it lacks.
+    EXPLAINED = "explained"
+    NOT_HELPED = "notHelped"
+    # The API server refused it, or did not answer.
+    FAILED = "failed"
+
+
+class RemedyMetrics:
+    """The metrics in `registry`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.done = Counter(
+            "rollcall_remedies",
+            "Remedies for gangs, by cause and by what came of them.",
+            ["cause", "outcome"],
+            registry=registry,
+        )
+        self.waiting = Gauge(
+            "rollcall_remedies_waiting",
+            "Gangs whose remedy is due and waits, because there were enough in this minute; at most 50 are counted.",
+            registry=registry,
+        )
+        for cause, outcome in product(RemedyCause, RemedyOutcome):
+            self.done.labels(cause.value, outcome.value)
+
+
+ACTIONS = ("deny", "warn", "audit", NOT_JUDGED)
+
+
+class AuditMetrics:
+    """The metrics in `registry`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.finished = Gauge(
+            "rollcall_audit_finished_timestamp_seconds",
+            "When the last audit of stored objects ended, in seconds since 1970; 0 before the first.",
+            registry=registry,
+        )
+        self.seconds = Gauge(
+            "rollcall_audit_seconds", "Seconds that the last audit of stored objects took.", registry=registry
+        )
+        self.failing = Gauge(
+            "rollcall_audit_failing",
+            "1 while the last audit did not finish, or no report can be written. Then the last reports stay.",
+            registry=registry,
+        )
+        self.unwritten = Gauge(
+            "rollcall_audit_unwritten_reports",
+            "Namespaces whose report the last audit that finished could not write or delete. Their last reports stay.",
+            registry=registry,
+        )
+        self.findings = Gauge(
+            "rollcall_audit_findings",
+            "Findings of the last audit of stored objects, by action: deny means that the object would be refused now.",
+            ["action"],
+            registry=registry,
+        )
+        self.clear()
+
+    def clear(self) -> None:
+        """Show what a replica shows that does not lead."""
+        for gauge in (self.finished, self.seconds, self.failing, self.unwritten):
+            gauge.set(0)
+        for action in ACTIONS:
+            self.findings.labels(action).set(0)
+
+
+class CheckMetrics:
+    """The metrics in `registry`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.pending = Gauge(
+            "rollcall_admission_checks_pending",
+            "Workloads of Kueue that have quota and wait for Rollcall's answer.",
+            registry=registry,
+        )
+        self.oldest = Gauge(
+            "rollcall_admission_check_oldest_seconds",
+            "Seconds for which the Workload that waits longest for Rollcall's answer has held quota; 0 if none waits.",
+            registry=registry,
+        )
+        self.answered = Counter(
+            "rollcall_admission_checks_answered",
+            "Workloads of Kueue whose admission check was answered, by what was decided.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in CheckOutcome:
+            self.answered.labels(outcome.value)
+
 
 _SERVER_ERROR = 500
 
@@ -68,7 +168,7 @@ class Bound(StrEnum):
     REMEDIES = "remedies"
 
 
-class Metrics(Exposition):
+class ReconcilerMetrics(Exposition):
     """The metrics in a registry of their own: a process may have several reconcilers, as in tests."""
 
     def __init__(self, profiles: Mapping[str, Profile] = MappingProxyType({})) -> None:
@@ -197,9 +297,9 @@ class Metrics(Exposition):
     def _begin(self, profiles: Mapping[str, Profile]) -> None:
         """Expose every label from the start, so that a first increase is seen."""
         for scheduler in self.schedulers:
-            for health in (*State, *Reason):
+            for health in (*GangState, *GangReason):
                 self.gangs.labels(scheduler, health.value)
-            for scope, family in product(Scope, Family):
+            for scope, family in product(FitScope, FitFamily):
                 self.never.labels(scheduler, scope.label, family.value)
             for cause in LossCause:
                 self.lost.labels(scheduler, cause.value)
@@ -208,7 +308,7 @@ class Metrics(Exposition):
             for escape in Escape:
                 self.escaped.labels(scheduler, escape.value)
         reasons = (
-            *Reason,
+            *GangReason,
             *TopologyReason,
             *GroupReason,
             *CertificateReason,

@@ -1,38 +1,159 @@
-"""Does for gangs what would otherwise need a person, as far as the configuration asks for it.
+"""Remedies: does for gangs what would otherwise need a person, as far as the configuration asks for it.
 
 A cause must last for a while before anything is done. Then there are growing pauses in each gang, and a limit on the
-remedies of the whole cluster a minute, in which each deleted pod counts: a scheduler that is down, or a cause that is
-judged wrongly, must not turn into a storm of writes. A remedy that would delete more pods than are left in a minute
-goes on in the next one. The namespaces take turns, so a namespace with thousands of such gangs does not use up the
-limit. What was found and done, and whether it helped, is told by events on the gang.
+remedies of the whole cluster a minute, in which each deleted pod counts. The namespaces take turns. Every write is
+refused if its object is another one by now, or has changed in what matters. What was found and done, and whether it
+helped, is told by events on the gang.
+
+A wake of koord-scheduler takes two writes; if the process ends between them, the next one writes the gang object as it
+writes any other that differs.
+
+Escaped pods are deleted if the configuration asks for it: Grove recreates them, and the webhook prepares the new ones.
+Pods of opted-in workloads, pods that are or were on a node, and pods that an exception may cover are never deleted.
+Deletions in one gang are spaced by growing pauses: if the new pods escape too, the API server does not call the
+webhook.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from http import HTTPStatus
 from math import inf
 from typing import Any
 
-from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
-from webhook.cluster.backoff import doubled
-from webhook.config.reconciler_settings import RemedySettings
+from webhook.backends.base import Wake
+from webhook.cluster import requests
+from webhook.cluster.clock import MACHINE_CLOCK, Clock, LoopTurn, doubled
+from webhook.cluster.logs import log, outline
+from webhook.config.settings import RemedySettings
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
-from webhook.gangs.health import GangHealth, State
+from webhook.gangs.escapes import Escaped
+from webhook.gangs.health import GangHealth, GangState, Observed
 from webhook.gangs.hold_reasons import RemedyReason
-from webhook.gangs.key import GangKey
-from webhook.gangs.observed import Observed
+from webhook.gangs.key import POD_GANG, GangKey
+from webhook.gangs.members import GangPod
+from webhook.gangs.object_plan import FIELD_MANAGER
 from webhook.gangs.remedies import Act, Excepted, Remedy, RemedyCause, may_need_remedy, needed_remedy, nothing_excepted
-from webhook.model.reading import Malformed
-from webhook.model.workloads.podgang import PodGang
+from webhook.model import grove
+from webhook.model.grove import PodGang
+from webhook.model.known_kinds import PODS
+from webhook.model.projections import Resource, key_of
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.mutators.prepare_pod import STAMP_ANNOTATION
 from webhook.reconciler.events import Events
-from webhook.reconciler.remedy_metrics import Outcome, RemedyMetrics
-from webhook.reconciler.remedy_writes import carry_out
-from webhook.reconciler.turns import HeldBack, not_noted
+from webhook.reconciler.held_gangs import HeldBackNote, Turns, not_noted
+from webhook.reconciler.metrics import ReconcilerMetrics, RemedyMetrics, RemedyOutcome
 from webhook.reconciler.writer import Writer
-from webhook.telemetry.logs import log, outline
+
+# The field manager of the annotation that makes Grove reconcile a PodCliqueSet.
+TRIGGER_MANAGER = f"{FIELD_MANAGER}-trigger"
+# On what a wake changes: when it did.
+WOKEN_ANNOTATION = "rollcall.dev/woken"
+_WOKEN = f"/metadata/annotations/{WOKEN_ANNOTATION.replace('/', '~1')}"
+
+
+async def carry_out(remedy: Remedy, writer: Writer, now: str) -> bool:
+    """Carry out a remedy; return whether anything was done: not if its objects have changed. `now` is the time as
+    text. Raises `RequestFailed`, `NotLeading`.
+    """
+    if remedy.act is Act.REPLACE:
+        return any([await writer.delete_unbound(pod) for pod in remedy.pods])
+    target, api = remedy.target, remedy.api
+    if target is None or api is None:
+        return False
+    resource = Resource(api, f"{api.kind.lower()}s")
+    if remedy.act is Act.TRIGGER:
+        return await _trigger(writer, resource, target, now)
+    if remedy.act is Act.DELETE:
+        return await writer.delete_unchanged(resource, target)
+    if remedy.act is Act.RELEASE:
+        finalizers = target["metadata"]["finalizers"]
+        return await _patch(
+            writer,
+            "release",
+            resource,
+            target,
+            {"op": "test", "path": "/metadata/finalizers", "value": finalizers},
+            {"op": "remove", "path": "/metadata/finalizers"},
+        )
+    return await _wake(remedy, writer, resource, target, now)
+
+
+async def _trigger(writer: Writer, resource: Resource, target: Manifest, now: str) -> bool:
+    """Have Grove reconcile a PodCliqueSet. With its uid, none is created, and none of the same name is changed."""
+    annotated = {**target, "metadata": {**target["metadata"], "annotations": {grove.RECONCILE_TRIGGER: now}}}
+    request = requests.apply(resource, annotated, TRIGGER_MANAGER, dry_run=writer.dry_run)
+    try:
+        await writer.send("trigger", resource, key_of(target), request)
+    except RequestFailed as error:
+        if error.code == HTTPStatus.CONFLICT:
+            return False
+        raise
+    return True
+
+
+async def _wake(remedy: Remedy, writer: Writer, resource: Resource, target: Manifest, now: str) -> bool:
+    if remedy.wake is Wake.ANNOTATE:
+        return await _patch(writer, "wake", resource, target, {"op": "add", "path": _WOKEN, "value": now})
+    path, before = "/spec/minMember", mapping(target.get("spec")).get("minMember")
+    if before is None:
+        # A user has removed it: the reconciler writes the object again, and the scheduler hears of that.
+        return False
+    # koord-scheduler forgets the pods of a PodGroup that was deleted, and hears of each again when it changes.
+    for pod in remedy.pods:
+        await _annotate(writer, pod, now)
+    raised = await _patch(
+        writer,
+        "wake",
+        resource,
+        target,
+        {"op": "test", "path": path, "value": before},
+        {"op": "replace", "path": path, "value": remedy.raised},
+    )
+    if not raised:
+        return False
+    await _patch(
+        writer,
+        "wake",
+        resource,
+        target,
+        {"op": "test", "path": path, "value": remedy.raised},
+        {"op": "replace", "path": path, "value": before},
+    )
+    # If that was refused, the reconciler itself has set it back meanwhile.
+    return True
+
+
+async def _annotate(writer: Writer, pod: GangPod, now: str) -> None:
+    """Annotate a pod that Rollcall prepared."""
+    if STAMP_ANNOTATION not in pod.annotations:
+        return
+    same = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+    change = {"op": "add", "path": _WOKEN, "value": now}
+    await _sent(writer, "annotate", PODS, pod.namespace, pod.name, [same, change])
+
+
+async def _patch(writer: Writer, action: str, resource: Resource, live: Manifest, *operations: Manifest) -> bool:
+    same = {"op": "test", "path": "/metadata/uid", "value": live["metadata"]["uid"]}
+    return await _sent(writer, action, resource, *key_of(live), [same, *operations])
+
+
+async def _sent(
+    writer: Writer, action: str, resource: Resource, namespace: str, name: str, operations: list[Manifest]
+) -> bool:
+    """Send a patch; return whether it applied."""
+    request = requests.json_patch(resource, namespace, name, operations, dry_run=writer.dry_run)
+    try:
+        await writer.send(action, resource, (namespace, name), request)
+    except RequestFailed as error:
+        if error.is_outdated_patch:
+            return False
+        raise
+    return True
+
 
 # The longest pause in one gang.
 MAX_PAUSE_SECONDS = 1800.0
@@ -80,7 +201,7 @@ class Remedies:
         metrics: RemedyMetrics,
         *,
         excepted: Excepted = nothing_excepted,
-        held_back: HeldBack = not_noted,
+        held_back: HeldBackNote = not_noted,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`observed` returns what is known of a gang. Pods that are `excepted` are never deleted."""
@@ -253,7 +374,7 @@ class Remedies:
             return await carry_out(remedy, self._writer, self._clock.now().isoformat(timespec="microseconds"))
         except (RequestFailed, NotLeading) as error:
             log.info("remedy failed", namespace=podgang.namespace, name=podgang.name, why=outline(error))
-            self._metrics.done.labels(remedy.cause.value, Outcome.FAILED.value).inc()
+            self._metrics.done.labels(remedy.cause.value, RemedyOutcome.FAILED.value).inc()
             await self._events.say(podgang, RemedyReason.FAILED, f"the remedy failed: {error}")
             return False
 
@@ -268,34 +389,169 @@ class Remedies:
         if outcome is None:
             return
         case.done = None
-        case.woken = case.woken + 1 if outcome is Outcome.NOT_HELPED and done.act is Act.WAKE else 0
+        case.woken = case.woken + 1 if outcome is RemedyOutcome.NOT_HELPED and done.act is Act.WAKE else 0
         self._metrics.done.labels(done.cause.value, outcome.value).inc()
-        if outcome is Outcome.NOT_HELPED and done.later:
+        if outcome is RemedyOutcome.NOT_HELPED and done.later:
             self._pause(case, now)
         if podgang is None:
             return
-        if outcome is Outcome.NOT_HELPED:
+        if outcome is RemedyOutcome.NOT_HELPED:
             note = f"Rollcall {done.done}. That did not help: {done.found}"
             await self._events.say(podgang, RemedyReason.FAILED, note)
             return
         why = (
-            "" if outcome is Outcome.HELPED or case.health is None else f" to find out what it lacks: {case.health.why}"
+            ""
+            if outcome is RemedyOutcome.HELPED or case.health is None
+            else f" to find out what it lacks: {case.health.why}"
         )
         await self._events.say(podgang, RemedyReason.HELPED, f"Rollcall {done.done}. That helped{why}")
 
-    def _outcome(self, case: _Case, done: Remedy, still: Remedy | None, now: float) -> Outcome | None:
+    def _outcome(self, case: _Case, done: Remedy, still: Remedy | None, now: float) -> RemedyOutcome | None:
         """What came of a remedy; None while that is not known."""
         if done.cause is not RemedyCause.FORGOTTEN:
             gone = still is None or _left_for_later(done, still)
         else:
-            gone = case.health is not None and case.health.state is State.STARTED
+            gone = case.health is not None and case.health.state is GangState.STARTED
         if gone:
-            return Outcome.HELPED
+            return RemedyOutcome.HELPED
         if now - case.done_at < HELPED_SECONDS:
             return None
-        return Outcome.EXPLAINED if still is None else Outcome.NOT_HELPED
+        return RemedyOutcome.EXPLAINED if still is None else RemedyOutcome.NOT_HELPED
 
 
 def _left_for_later(done: Remedy, still: Remedy) -> bool:
     """Whether a gang needs another remedy only for pods that `done` left for later."""
     return bool(done.later) and {pod.uid for pod in still.pods} <= {pod.uid for pod in done.later}
+
+
+# A pod may be seen before the record or configuration that it was prepared from. After this time it counts as escaped.
+SETTLE_SECONDS = 15.0
+# Pause between two deletions in one gang: doubled each time, up to the second value.
+PAUSE_SECONDS = (30.0, 1800.0)
+# Pods that are deleted at one look: gangs are judged between two looks, and each pod takes two requests.
+DELETIONS_A_LOOK = 20
+# Entries of the order that may be outdated.
+
+
+@dataclass(slots=True)
+class _EscapeDeletionCase:
+    """The pods of a gang that may be deleted, and since when each is known, by uid. `left` are those that are being
+    deleted. `times` counts the deletions, `until` is when the next may come, and `due` when the gang is looked at.
+    """
+
+    escaped: tuple[Escaped, ...] = ()
+    since: dict[str, float] = field(default_factory=dict)
+    left: deque[Escaped] = field(default_factory=deque)
+    times: int = 0
+    until: float = 0.0
+    due: float = inf
+
+
+class EscapeDeletion:
+    """Deletes pods whose kind of escape is in `deleted`, unless they are `excepted`. Call `judged` with each judgement
+    of a gang, and `see` regularly while this process leads. Namespaces take turns.
+    """
+
+    def __init__(
+        self,
+        deleted: frozenset[str],
+        writer: Writer,
+        metrics: ReconcilerMetrics,
+        excepted: Callable[[GangPod], bool] = lambda _: False,
+        *,
+        held_back: HeldBackNote = not_noted,
+        clock: Clock = MACHINE_CLOCK,
+    ) -> None:
+        self._deleted = deleted
+        self._writer = writer
+        self._metrics = metrics
+        self._excepted = excepted
+        self._held_back = held_back
+        self._clock = clock
+        # The gangs that have such pods, or had them: what is left of thousands that a tenant may have forged.
+        self._cases: dict[GangKey, _EscapeDeletionCase] = {}
+        # When gangs are due, the first first; an entry counts if its case says the same. And those that are due.
+        self._later: list[tuple[float, GangKey]] = []
+        self._turns: Turns[GangKey] = Turns()
+
+    def judged(self, key: GangKey, health: GangHealth | None) -> None:
+        """Take note of a gang's health; None if the gang is gone or cannot be judged."""
+        if health is None:
+            self._cases.pop(key, None)
+            return
+        every = health.escaped if key.kind == POD_GANG else ()
+        deletable = tuple(filter(self._may_delete, every))
+        case = self._cases.get(key)
+        if case is None:
+            if not deletable:
+                return
+            case = self._cases[key] = _EscapeDeletionCase()
+        now = self._clock.monotonic()
+        case.escaped = deletable
+        case.since = {one.pod.uid: case.since.get(one.pod.uid, now) for one in deletable}
+        self._put_off(key, case)
+
+    def _may_delete(self, escaped: Escaped) -> bool:
+        return escaped.escape.value in self._deleted and escaped.pod.node is None
+
+    def _put_off(self, key: GangKey, case: _EscapeDeletionCase, until: float = 0.0) -> None:
+        """Look at a gang when the first of its pods may be deleted, and not before `until`."""
+        due = max(min(case.since.values()) + SETTLE_SECONDS, case.until, until) if case.since else inf
+        if due == case.due:
+            return
+        case.due = due
+        if due < inf:
+            heappush(self._later, (due, key))
+        if len(self._later) > 2 * len(self._cases) + _OUTDATED:
+            self._later = [(other.due, name) for name, other in self._cases.items() if other.due < inf]
+            heapify(self._later)
+
+    async def see(self) -> None:
+        """Delete escaped pods that are due, some at a time."""
+        now = self._clock.monotonic()
+        while self._later and self._later[0][0] <= now:
+            due, key = heappop(self._later)
+            if (case := self._cases.get(key)) is not None and case.due == due:
+                case.due = inf
+                self._turns.put(key)
+        most, had = DELETIONS_A_LOOK, Counter[str]()
+        while most > 0 and (gang := self._turns.take()) is not None:
+            if (case := self._cases.get(gang)) is not None:
+                tried = await self._delete(gang, case, most, now)
+                most -= tried
+                had[gang.namespace] += tried
+        for namespace in self._turns.namespaces & had.keys():
+            self._held_back(namespace)
+
+    async def _delete(self, key: GangKey, case: _EscapeDeletionCase, most: int, now: float) -> int:
+        """Delete pods of a gang, so many at most. Return how many were tried, and at least one."""
+        if not case.left:
+            settled = (one for one in case.escaped if now - case.since[one.pod.uid] >= SETTLE_SECONDS)
+            case.left.extend(one for one in settled if not self._excepted(one.pod))
+            if not case.left or now < case.until:
+                case.left.clear()
+                self._put_off(key, case, now + SETTLE_SECONDS)
+                return 1
+            # After a long time the count starts again.
+            case.times = 1 if now - case.until > PAUSE_SECONDS[1] else case.times + 1
+            case.until = now + doubled(PAUSE_SECONDS, case.times)
+        tried = min(len(case.left), most)
+        for _ in range(tried):
+            # It may be correct by now, or on a node.
+            if (escaped := case.left.popleft()).pod.uid in case.since:
+                await self._try(escaped)
+        if case.left:
+            self._turns.put(key)
+        else:
+            self._put_off(key, case)
+        return tried
+
+    async def _try(self, escaped: Escaped) -> None:
+        pod = escaped.pod
+        try:
+            gone = await self._writer.delete_unbound(pod)
+        except (RequestFailed, NotLeading) as error:
+            log.info("escaped pod not deleted", namespace=pod.namespace, name=pod.name, why=outline(error))
+        else:
+            if gone:
+                self._metrics.deleted.labels(escaped.escape.value).inc()

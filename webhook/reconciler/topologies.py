@@ -1,40 +1,183 @@
-"""The schedulers' topology objects, one for each of Grove's ClusterTopologyBindings, and their problems.
+"""The schedulers' topology objects, for each of Grove's ClusterTopologyBindings, and their problems.
 
-Rollcall writes only an object that is missing or ours: it has our label and this binding controls it. Objects made by
-Grove's operator or others, and objects that the binding references, are compared and never changed. Problems are
-reported by events and a gauge; the binding's status belongs to its operator
-(docs/explanation/decisions/002-topology-drift.md).
+Rollcall writes only an object that is missing or ours: it has our label and a ClusterTopologyBinding controls it. All
+others are compared and never changed. Problems are reported by events and a gauge; the binding's status belongs to its
+operator (docs/explanation/decisions/002-topology-drift.md).
+
+`NodeTopologies` are the objects that one binding has many of, made from the labels of nodes: Volcano's HyperNodes.
+They are written members first, and removed last and broadest first. Each write leaves a state that the scheduler can
+use, so a crash in between needs no repair. The exception is a binding whose levels get other names or change places:
+until the old parents are removed some HyperNodes may have two, and Volcano waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from itertools import islice
 from typing import Any, NamedTuple
 
 from webhook.backends.base import Backend
-from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
-from webhook.gangs.differences import in_step, is_ours, stranger, to_apply
-from webhook.gangs.hold_reasons import TopologyReason
+from webhook.gangs.hold_reasons import (
+    Done,
+    TopologyProblem,
+    TopologyReason,
+    drift_problem,
+    label_problem,
+    second_binding_problem,
+)
+from webhook.gangs.object_plan import in_step, is_ours, stranger, to_apply
 from webhook.gangs.stores import Store, Stores
-from webhook.model.indexed import Indexed
+from webhook.model.gang_objects import MANAGED_BY_ROLLCALL
+from webhook.model.grove import LABEL_MANAGED_BY, ClusterTopologyBinding, controller_in
 from webhook.model.keys import Api, ObjectKey
+from webhook.model.known_objects import Indexed
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource, key_of
-from webhook.model.reading import Malformed, Manifest
-from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.topology_tree import NodeLabels
-from webhook.model.workloads.podgang import controller_in
+from webhook.model.reading import Malformed, Manifest, integer, mapping
+from webhook.model.topology_tree import NodeLabels, members_of
 from webhook.reconciler.events import Events
-from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.node_topologies import LOOK_AGAIN_SECONDS, NodeTopologies
-from webhook.reconciler.topology_problems import Done, Problem, of_drift, of_labels, of_second_binding
+from webhook.reconciler.metrics import ReconcilerMetrics
 from webhook.reconciler.writer import REFUSALS, Writer
+
+# After this many writes the binding is queued again, so that other keys get their turn and a shutdown waits for few.
+WRITES_AT_ONCE = 250
+# Pause while an object is being deleted. A watch reports the end; this covers a late watch.
+LOOK_AGAIN_SECONDS = 5.0
+_NAMED = 3
+
+
+class _Plan(NamedTuple):
+    """What is to be written, in that order, and then deleted; and all objects as they will be."""
+
+    written: tuple[Manifest, ...]
+    deleted: tuple[Manifest, ...]
+    after: Mapping[str, Manifest]
+    left_out: tuple[str, ...]
+    waits: bool
+
+
+class NodeTopologies:
+    """Compares or writes these objects. `add` is called with a binding's name if more writes are left."""
+
+    def __init__(self, writer: Writer, add: Callable[[str], None]) -> None:
+        self._writer = writer
+        self._add = add
+
+    async def reconcile(
+        self,
+        backend: Backend[Any],
+        binding: ClusterTopologyBinding,
+        store: Store,
+        nodes: NodeLabels,
+        bindings: Collection[str],
+    ) -> Done:
+        """Write the objects if the configuration says so, and report how the topology differs. `bindings` are the uids
+        of all bindings. Raises as `Topologies.reconcile`.
+        """
+        live = {name: found for (_, name), found in store.objects.items()}
+        if not backend.topology_written or backend.name in binding.references:
+            return Done(drift_problem(backend.node_topology_drift(binding, nodes, live)))
+        plan = _plan(backend, binding, nodes, live, bindings)
+        own = [found for found in live.values() if _controller(found) == binding.uid]
+        if (dropped := _dropped(own, plan, nodes)) is not None:
+            return Done((*drift_problem(backend.node_topology_drift(binding, nodes, live)), dropped))
+        left = len(plan.written) + len(plan.deleted) if self._writer.dry_run else WRITES_AT_ONCE
+        for wanted in plan.written[:left]:
+            store.put(await self._writer.apply(store.resource, wanted))
+        left -= len(plan.written)
+        for found in plan.deleted[: max(left, 0)]:
+            await self._writer.delete(store.resource, found)
+        if left < len(plan.deleted):
+            self._add(binding.name)
+        problems = [*drift_problem(backend.node_topology_drift(binding, nodes, plan.after))]
+        if plan.left_out:
+            names = ", ".join(islice(plan.left_out, _NAMED))
+            note = f"{names} and {len(plan.left_out) - _NAMED} more" if len(plan.left_out) > _NAMED else names
+            why = "objects of others have these names, or contain objects with these names"
+            problems.append(
+                TopologyProblem(TopologyReason.DRIFT, f"{note} of {store.resource.api.kind} left out: {why}")
+            )
+        return Done(tuple(problems), LOOK_AGAIN_SECONDS if plan.waits else None)
+
+
+def _plan(
+    backend: Backend[Any],
+    binding: ClusterTopologyBinding,
+    nodes: NodeLabels,
+    live: Mapping[str, Manifest],
+    bindings: Collection[str],
+) -> _Plan:
+    outlived = {name for name, found in live.items() if _outlived(found, bindings)}
+    others = {
+        name: found for name, found in live.items() if name not in outlived and stranger(found, bindings) is not None
+    }
+    made = backend.node_topology_objects(binding, nodes, others)
+    desired = {key_of(one)[1]: one for one in made.objects}
+    written, waits = [], False
+    for name, one in desired.items():
+        found = live.get(name)
+        if found is not None and (name in outlived or _leaving(found)):
+            waits = True
+            continue
+        wanted = to_apply(one)
+        if found is None or not in_step(wanted, found):
+            written.append(wanted)
+    # Without any object the scheduler ignores topology, so the last ones stay until nodes have labels again.
+    removable = live.values() if desired else ()
+    stale = [
+        found
+        for found in removable
+        if key_of(found)[1] not in desired and is_ours(found, bindings) and not _leaving(found)
+    ]
+    stale.sort(key=_tier, reverse=True)
+    # An object that lost its owner is nobody's: it is not deleted, and stays in the tree.
+    going = {*outlived, *(key_of(found)[1] for found in stale)}
+    staying = {name: found for name, found in live.items() if name not in going and not _leaving(found)}
+    return _Plan(tuple(written), tuple(stale), {**staying, **desired}, made.left_out, waits)
+
+
+def _dropped(live: Collection[Manifest], plan: _Plan, nodes: NodeLabels) -> TopologyProblem | None:
+    """Return why nothing may be written: most nodes of these objects would be in none, though they exist. So it is
+    while nodes get the label of a further level, and gangs that require a domain would find hardly any node.
+    """
+    before = {name for found in live for name in members_of(found, "Node")}.intersection(nodes)
+    lost = before.difference(name for found in plan.after.values() for name in members_of(found, "Node"))
+    if 2 * len(lost) <= len(before):
+        return None
+    why = f"{len(lost)} of the {len(before)} nodes in these objects lack a label now and would be in none of them"
+    return TopologyProblem(TopologyReason.DRIFT, f"nothing is written: {why}; label them, or delete the objects")
+
+
+def _outlived(live: Manifest, bindings: Collection[str]) -> bool:
+    """Whether the object is Rollcall's and its binding is gone: the garbage collector will delete it."""
+    controller = controller_in(live["metadata"])
+    return (
+        controller is not None
+        and controller.kind == TOPOLOGY_BINDINGS.resource.api.kind
+        and controller.uid not in bindings
+        and (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
+    )
+
+
+def _controller(live: Manifest) -> str | None:
+    controller = controller_in(live["metadata"])
+    return None if controller is None else controller.uid
+
+
+def _leaving(live: Manifest) -> bool:
+    return live["metadata"].get("deletionTimestamp") is not None
+
+
+def _tier(live: Manifest) -> int:
+    return integer(mapping(live.get("spec")).get("tier")) or 0
+
 
 # The namespace part of the key of an object without a namespace; a PodGang's is never empty.
 CLUSTER = ""
@@ -75,7 +218,7 @@ class Topologies:
         client: Client,
         writer: Writer,
         events: Events,
-        metrics: Metrics,
+        metrics: ReconcilerMetrics,
         leads: Callable[[], bool],
         add: Callable[[ObjectKey], None],
         nodes: Callable[[], NodeLabels | None] = lambda: None,
@@ -106,7 +249,7 @@ class Topologies:
         # Separate from the stores of gang objects, because gang objects are pruned by kind.
         self._stores = Stores(client, self._stored, _controller_name, filled=read, clock=clock)
         # Problems by binding and scheduler.
-        self._problems: dict[str, dict[str, tuple[Problem, ...]]] = {}
+        self._problems: dict[str, dict[str, tuple[TopologyProblem, ...]]] = {}
         # As they are counted: the schedulers and reasons of each binding, and how many bindings have each.
         self._counted: dict[str, frozenset[tuple[str, TopologyReason]]] = {}
         self._counts: Counter[tuple[str, TopologyReason]] = Counter()
@@ -186,7 +329,7 @@ class Topologies:
             # Another process may have become the leader since the binding was queued. It counts the problems.
             raise NotLeading
         raw = self._bindings.get(_key(name))
-        if raw is None or _leaving(raw):
+        if raw is None or _topologies_leaving(raw):
             # The objects are deleted with the binding, by their owner reference.
             self._problems.pop(name, None)
             self._count(name)
@@ -205,7 +348,7 @@ class Topologies:
                 if error.code not in REFUSALS:
                     continue
                 note = f"the API server refuses its topology object: {error}"
-                done = Done((Problem(TopologyReason.REFUSED, note),))
+                done = Done((TopologyProblem(TopologyReason.REFUSED, note),))
             known.pop(backend.name, None)
             if done.problems:
                 known[backend.name] = done.problems
@@ -256,14 +399,14 @@ class Topologies:
                 done = self._compared(backend, binding, store)
             else:
                 feeding = self._bindings.get(_key(backend.topology_binding or ""))
-                return Done(of_second_binding(backend, binding, feeding))
+                return Done(second_binding_problem(backend, binding, feeding))
         except Inexpressible as refusal:
-            return Done((Problem(TopologyReason.INEXPRESSIBLE, str(refusal)),))
+            return Done((TopologyProblem(TopologyReason.INEXPRESSIBLE, str(refusal)),))
         except Malformed as error:
-            return Done((Problem(TopologyReason.INEXPRESSIBLE, f"it cannot be read: {error}"),))
+            return Done((TopologyProblem(TopologyReason.INEXPRESSIBLE, f"it cannot be read: {error}"),))
         if backend.topology_binding is None:
             return done
-        return done._replace(problems=(*done.problems, *of_labels(binding, self._look_at_nodes())))
+        return done._replace(problems=(*done.problems, *label_problem(binding, self._look_at_nodes())))
 
     async def _objects(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
         """Compare or write the objects of the binding that they are made from."""
@@ -271,7 +414,7 @@ class Topologies:
             nodes = self._look_at_nodes()
             if nodes is None:
                 raise FactsUnavailable("the nodes are not read yet")
-            uids = {raw["metadata"].get("uid") for raw in self._bindings.values() if not _leaving(raw)}
+            uids = {raw["metadata"].get("uid") for raw in self._bindings.values() if not _topologies_leaving(raw)}
             return await self._of_nodes.reconcile(backend, binding, store, nodes, uids)
         if backend.name in binding.references:
             return self._compared(backend, binding, store)
@@ -280,23 +423,23 @@ class Topologies:
             return Done()
         live = store.objects.get(key_of(objects[0]))
         if not backend.topology_written:
-            return Done(of_drift(backend.topology_drift(binding, live)))
+            return Done(drift_problem(backend.topology_drift(binding, live)))
         return await self._keep(_Topology(backend, binding, store, objects[0], live))
 
     def _compared(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
         """Compare the object that the binding references."""
         return Done(
-            of_drift(backend.topology_drift(binding, store.objects.get(_key(binding.references[backend.name]))))
+            drift_problem(backend.topology_drift(binding, store.objects.get(_key(binding.references[backend.name]))))
         )
 
     async def _keep(self, one: _Topology) -> Done:
         live, owners = one.live, self._owners(one)
         if live is not None:
-            if _leaving(live) or _outlived(live, one.binding):
+            if _topologies_leaving(live) or _topologies_outlived(live, one.binding):
                 return Done(again=LOOK_AGAIN_SECONDS)
             if (owner := _owner(live, one.binding, owners)) is not None:
                 drift = one.backend.topology_drift(one.binding, live)
-                return Done(of_drift(drift, f"it belongs to {owner}, so it is not changed"))
+                return Done(drift_problem(drift, f"it belongs to {owner}, so it is not changed"))
             if one.backend.topology_must_be_remade(one.desired, live):
                 return await self._clear(one, live)
         wanted = to_apply(one.backend.adopt(one.desired, live))
@@ -318,7 +461,7 @@ class Topologies:
         """
         if not is_ours(live, {one.binding.uid or ""}):
             drift = one.backend.topology_drift(one.binding, live)
-            return Done(of_drift(drift, "no ClusterTopologyBinding controls it, so it is not changed"))
+            return Done(drift_problem(drift, "no ClusterTopologyBinding controls it, so it is not changed"))
         await self._writer.delete(one.store.resource, live)
         if self._writer.dry_run:
             return Done()
@@ -326,7 +469,7 @@ class Topologies:
             return await self._keep(one._replace(live=one.store.objects.get(key_of(live))))
         return Done(again=LOOK_AGAIN_SECONDS)
 
-    async def _say(self, binding: ClusterTopologyBinding, known: Mapping[str, tuple[Problem, ...]]) -> None:
+    async def _say(self, binding: ClusterTopologyBinding, known: Mapping[str, tuple[TopologyProblem, ...]]) -> None:
         for reason in TopologyReason:
             # Several schedulers may have the same problem with the labels of nodes.
             notes = dict.fromkeys(one.note for problems in known.values() for one in problems if one.reason is reason)
@@ -385,7 +528,7 @@ def _owner(live: Manifest, binding: ClusterTopologyBinding, owners: Container[st
     return stranger(live, {binding.uid or ""})
 
 
-def _outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:
+def _topologies_outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:
     """Whether the object belongs to an earlier binding of that name: the garbage collector will delete it."""
     controller = controller_in(live["metadata"])
     if controller is None or controller.uid == binding.uid:
@@ -393,7 +536,7 @@ def _outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:
     return (controller.kind, controller.name) == (TOPOLOGY_BINDINGS.resource.api.kind, binding.name)
 
 
-def _leaving(raw: Manifest) -> bool:
+def _topologies_leaving(raw: Manifest) -> bool:
     return raw["metadata"].get("deletionTimestamp") is not None
 
 

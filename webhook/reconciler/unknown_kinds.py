@@ -12,27 +12,26 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from typing import NamedTuple
 
-from webhook.admission.unknown_owner import rules_about, unknown_owner
-from webhook.clock import MACHINE_CLOCK, Clock
-from webhook.cluster.backoff import doubled
+from webhook.admission.pod_admission import rules_about, unknown_owner
 from webhook.cluster.client import Client
+from webhook.cluster.clock import MACHINE_CLOCK, Clock, doubled
+from webhook.cluster.logs import log, outline
 from webhook.cluster.requests import LIVING
 from webhook.config.settings import Settings
 from webhook.errors import NotLeading, RequestFailed
 from webhook.gangs.escapes import Escape
 from webhook.installation.webhooks import NEVER_HERE
 from webhook.model import grove
+from webhook.model.bounds import share_of
 from webhook.model.facts import ClusterFacts
-from webhook.model.fair_memory import share_of
-from webhook.model.kubernetes_kinds import PODS
+from webhook.model.known_kinds import PODS
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Malformed, Manifest, mapping
-from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
-from webhook.model.workloads.gang import GANG_LABEL
-from webhook.model.workloads.pod import Pod
-from webhook.reconciler.metrics import Metrics
-from webhook.telemetry.logs import log, outline
+from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL
+from webhook.reconciler.metrics import ReconcilerMetrics
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 from webhook.validators.registry import UnknownOwner
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.workloads.opted_in_gang import GANG_LABEL
 
 # How soon a change of the leader is noticed.
 LOOK_SECONDS = 1.0
@@ -65,7 +64,7 @@ class PodList(NamedTuple):
         return {"labelSelector": self.labels, "fieldSelector": self.fields}
 
 
-class Tally:
+class UnknownKindTally:
     """Numbers of pods, by scheduler and by kind."""
 
     def __init__(self) -> None:
@@ -105,7 +104,7 @@ class UnknownKinds:
         settings: Settings,
         client: Client,
         facts: Callable[[], ClusterFacts],
-        metrics: Metrics,
+        metrics: ReconcilerMetrics,
         leads: Callable[[], bool],
         *,
         only: str | None = None,
@@ -138,7 +137,7 @@ class UnknownKinds:
             elif self._counted:
                 self._counted, self._due, self._failures, self._said = False, 0.0, 0, ""
                 self._metrics.uncounted.set(0)
-                self._show(Tally())
+                self._show(UnknownKindTally())
 
     async def _look_if_due(self) -> None:
         self._counted = True
@@ -173,7 +172,7 @@ class UnknownKinds:
             # At 1, 2, 4, 8 and so on.
             log.warning("pods of unknown kinds not counted", why=why, failures=self._failures)
 
-    def _show(self, tally: Tally) -> None:
+    def _show(self, tally: UnknownKindTally) -> None:
         for scheduler in self._metrics.schedulers:
             self._metrics.escaped.labels(scheduler, Escape.UNKNOWN_KIND.value).set(tally.schedulers[scheduler])
 
@@ -188,8 +187,8 @@ class UnknownKinds:
 
     # No pod is in two of the lists, so none has to be remembered.
 
-    async def _count(self) -> Tally:
-        tally = Tally()
+    async def _count(self) -> UnknownKindTally:
+        tally = UnknownKindTally()
         whole = frozenset(self._opted_in())
         for one in self._lists(whole):
             elsewhere = frozenset() if one.namespace in whole else whole
@@ -222,7 +221,7 @@ class UnknownKinds:
         fields = (LIVING, *(f"spec.schedulerName!={name}" for name in self._named))
         yield PodList(self._only, ",".join(fields), f"{SCHEDULER_LABEL},{_WITHOUT_GANG}")
 
-    def _judge(self, pods: Iterable[Manifest], elsewhere: frozenset[str], tally: Tally) -> None:
+    def _judge(self, pods: Iterable[Manifest], elsewhere: frozenset[str], tally: UnknownKindTally) -> None:
         """Count those of `pods` that should be in a gang, except in the namespaces `elsewhere`: they have own lists."""
         facts = self._facts()
         for raw in pods:

@@ -1,8 +1,8 @@
 """POST /validate and /mutate: AdmissionReview in, AdmissionReview out.
 
 Plain ASGI, below the framework: the body is read here. After that nothing is looked up, copied or awaited, unless the
-caches lack facts for the decision. A large review is judged in a thread, so that other calls do not wait for it. Faults
-of the server are HTTP 500 and never a verdict, so that the webhook's failurePolicy keeps its meaning.
+caches lack facts for the decision. A large review is judged in a thread, so that other calls do not wait for it.
+Faults of the server are HTTP 500 and never a verdict, so that the webhook's failurePolicy keeps its meaning.
 """
 
 from __future__ import annotations
@@ -15,24 +15,30 @@ from http import HTTPStatus
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from webhook.cluster import spans
+from webhook.cluster.logs import decided, log, outline
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge, TooManyReads
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
-from webhook.model.plain_text import cut
-from webhook.model.record import OPTED_OUT
-from webhook.server.answers import JSON, ClientGone, answer, caller_of, plain, read_body, small_body
-from webhook.server.carriers import Carrier, carrier_of
-from webhook.server.deliberation import Decision, Deliberation, Question
-from webhook.server.intake import Upload
+from webhook.model.findings import cut
+from webhook.model.workload_record import OPTED_OUT
+from webhook.server.admission_review import MAX_WARNING_BYTES, Decision, Deliberation, Question, budget
+from webhook.server.intake import (
+    JSON,
+    Carrier,
+    ClientGone,
+    Upload,
+    answer,
+    caller_of,
+    carrier_of,
+    plain,
+    read_body,
+    small_body,
+)
 from webhook.server.lane import Turn
-from webhook.server.large_json import memory_of
-from webhook.server.large_review import LargeReview
-from webhook.server.review import MAX_WARNING_BYTES
+from webhook.server.large_review import LargeReview, memory_of
 from webhook.server.shadows import ENDPOINT, Moment
 from webhook.server.state import ServerState
-from webhook.server.timeouts import budget
-from webhook.telemetry import spans
-from webhook.telemetry.logs import decided, log, outline
 
 # A review up to this size, with up to this many commas, is judged on the event loop in at most ten milliseconds.
 # Reviews of pods and of most workloads are that small. Rules take time for each item of a list or map, which may have

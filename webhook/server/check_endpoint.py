@@ -3,13 +3,21 @@
 For `curl --data-binary @file.yaml` in CI. In a cluster both are off unless the configuration turns them on, because
 every client that can connect may use them. They then use no facts of the cluster: otherwise the answers would tell an
 unknown client which objects exist.
+
+Each page for a browser is one answer that needs no other address. The Content-Security-Policy forbids everything that
+a page does not have, such as other scripts. A manifest that a page shows can do nothing but be shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gzip
+from base64 import b64encode
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -20,32 +28,99 @@ from webhook.config.defaults import force_scheduler
 from webhook.config.file import choosing_settings
 from webhook.config.settings import Settings
 from webhook.errors import ConfigurationError, DeadlineExceeded, InputError, Overloaded, TooLarge
-from webhook.explain.found_trees import trees_in
-from webhook.explain.workload import Explanation, capability_tables, explain_document
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.grove_generation import generation_of
-from webhook.model.plain_text import escaped, plain
+from webhook.model.findings import escaped, plain
+from webhook.model.grove import generation_of
+from webhook.offline.explanation import Explanation, capability_tables, explain_document
+from webhook.offline.fact_files import with_field_names
+from webhook.offline.finding_details import FailOn
 from webhook.offline.fit_report import fit_sentence, remedy_of
+from webhook.offline.fixed_files import add_fixes
+from webhook.offline.group_forest import trees_in
 from webhook.offline.judgement import judge
-from webhook.offline.levels import FailOn
+from webhook.offline.manifests import NO_MANIFEST, Document, read_text
+from webhook.offline.pictures import fit_picture, gang_picture, group_picture, pictures_as_json
+from webhook.offline.positions import SERVER
 from webhook.offline.report import Report
-from webhook.pictures.fit import fit_picture
-from webhook.pictures.folding import gang_picture, group_picture
-from webhook.pictures.formats import pictures_as_json
-from webhook.reports.json_report import report_as_json
-from webhook.reports.options import ONLY_ERRORS, ReportOptions
-from webhook.server.answers import ClientGone, caller_of, read_body
-from webhook.server.carriers import carrier_of
-from webhook.server.intake import Upload
+from webhook.offline.report_json import report_as_json
+from webhook.offline.report_summary import ONLY_ERRORS, ReportOptions
+from webhook.offline.worlds import Worlds
+from webhook.server.intake import ClientGone, Upload, caller_of, carrier_of, read_body
 from webhook.server.lane import Turn
-from webhook.server.lane_metrics import MANIFESTS, Dropped
+from webhook.server.metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
-from webhook.server.web_page import check_page
-from webhook.sources.facts import with_field_names
-from webhook.sources.fixes import add_fixes
-from webhook.sources.limits import SERVER
-from webhook.sources.manifests import NO_MANIFEST, Document, read_text
-from webhook.sources.worlds import Worlds
+
+_FOLDER = Path(__file__).parent / "page"
+# Later scripts use the functions of earlier ones.
+_SCRIPTS = (
+    "libraries.js",
+    "text.js",
+    "editor.js",
+    "share.js",
+    "ask.js",
+    "picture.js",
+    "report.js",
+    "main.js",
+)
+
+
+class WebPage:
+    """One page: its text, compressed too, and the headers that it is sent with."""
+
+    def __init__(
+        self, html: str, styles: Iterable[str] = (), scripts: Iterable[str] = (), *, asks: bool = False
+    ) -> None:
+        """`styles` and `scripts` are those that `html` contains. A page that `asks` may call the server it is from."""
+        self._body = html.encode()
+        self._compressed = gzip.compress(self._body, mtime=0)
+        self._headers = {
+            "Content-Security-Policy": "; ".join(_policy(styles, scripts, asks=asks)),
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cache-Control": "no-cache",
+            "Vary": "Accept-Encoding",
+            "ETag": f'"{sha256(self._body).hexdigest()[:32]}"',
+        }
+
+    def answer(self, request: Request) -> Response:
+        """Return the page, or 304 if the browser has it."""
+        if request.headers.get("if-none-match") == self._headers["ETag"]:
+            return Response(status_code=304, headers=self._headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers = self._headers | {"Content-Encoding": "gzip"}
+            return Response(self._compressed, headers=headers, media_type="text/html")
+        return Response(self._body, headers=self._headers, media_type="text/html")
+
+
+@cache
+def check_page() -> WebPage:
+    """Return the page at /."""
+    style = _read("page.css")
+    # A module has names of its own, and is strict.
+    script = "\n".join(map(_read, _SCRIPTS))
+    html = _read("page.html")
+    html = html.replace("<!-- style -->", f"<style>{style}</style>")
+    html = html.replace("<!-- script -->", f'<script type="module">{script}</script>')
+    return WebPage(html, [style], [script], asks=True)
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+def _policy(styles: Iterable[str], scripts: Iterable[str], *, asks: bool) -> Iterable[str]:
+    yield "default-src 'none'"
+    for kind, texts in (("style", styles), ("script", scripts)):
+        if hashes := " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts):
+            yield f"{kind}-src {hashes}"
+    if asks:
+        yield "connect-src 'self'"
+        # The editor underlines with images of its own style sheet. An image runs no script.
+        yield "img-src data:"
+    yield from ("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'")
+
 
 # Enough for the manifests of a release. rollcall check reads more.
 MAX_MANIFEST_BYTES = 1024 * 1024

@@ -1,9 +1,9 @@
 """A lane: one thread for work that would block the event loop, one piece of work at a time.
 
 The caller waits for an answer, for its deadline, or until its client has gone, whichever is first. The work calls
-`Turn.proceed` often, which raises when the caller no longer waits, so the thread ends soon after. Callers take turns by
-address, so a caller that sends many requests delays another by one piece of work. Of one caller, the smaller request
-goes first unless the larger has waited long: behind kube-proxy all callers may have the same address.
+`Turn.proceed` often, which raises when the caller no longer waits, so the thread ends soon after. Callers take turns
+by address, so a caller that sends many requests delays another by one piece of work. Of one caller, the smaller
+request goes first unless the larger has waited long: behind kube-proxy all callers may have the same address.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from starlette.types import Receive
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.errors import DeadlineExceeded, Overloaded, Stopped
-from webhook.server.answers import ClientGone
-from webhook.server.lane_metrics import Dropped, LaneMetrics
+from webhook.server.intake import ClientGone
+from webhook.server.metrics import Dropped, LaneMetrics
 
 # Waiting bodies are held in memory, and requests behind so many would mostly not be answered in time.
 MAX_WAITING = 16

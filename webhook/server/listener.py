@@ -1,18 +1,135 @@
-"""One port: uvicorn without its signal handlers. It does not wait for clients that do not close."""
+"""The listener of one port: uvicorn without its signal handlers, which does not wait for clients that do not close.
+
+The event loop's own servers hand a connection over only after its TLS handshake, so a connection that never completes
+it is not counted. The acceptor takes connections from the socket itself: here each has its place among the port's
+`Connections` earlier, and may be closed like the others.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import ssl
+from collections.abc import Callable
 from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from webhook.network.sockets import LOOPBACKS, listening, reached_at
-from webhook.server.acceptor import Acceptor
-from webhook.server.connection import KEEP_ALIVE_SECONDS, Connection
-from webhook.server.connections import Connections
+from webhook.cluster.logs import log
+from webhook.cluster.sockets import LOOPBACKS, listening, reached_at
+from webhook.server.connections import KEEP_ALIVE_SECONDS, Connection, Connections
+from webhook.server.metrics import Ended
+
+# A handshake takes two round trips; a busy client needs a second or two.
+HANDSHAKE_SECONDS = 10.0
+# The last answer may be long, and the server waits for the client's TLS close.
+SHUTDOWN_SECONDS = 10.0
+# Taken in one turn of the event loop. Data that arrived before is read and answered between two turns.
+BATCH = 8
+# The most of a body that the kernel keeps until it is read. Data of a stalled client, and the data of one read, count
+# as memory of this process.
+RECEIVE_BYTES = 32 * 1024
+# How long the acceptor pauses if the system has no descriptor or memory.
+REST_SECONDS = 0.1
+# How long the acceptor pauses if every connection is too young to be replaced.
+YOUNG_REST_SECONDS = 0.005
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Acceptor:
+    """Takes connections from `listening`; `make` returns the protocol of a connection. uvicorn calls this a server."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        connections: Connections,
+        make: Callable[[], Connection],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._listening = listening
+        self._connections = connections
+        self._make = make
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._resting: asyncio.TimerHandle | None = None
+        listening.setblocking(False)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+
+    def open(self) -> None:
+        """Begin to take connections."""
+        self._resting = None
+        self._loop.add_reader(self._listening, self._take)
+
+    def close(self) -> None:
+        """Take no more connections, and cancel the handshakes in progress."""
+        if self._resting is not None:
+            self._resting.cancel()
+        self._loop.remove_reader(self._listening)
+        for task in self._tasks:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until the last handshake has ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _take(self) -> None:
+        for _ in range(BATCH):
+            room = self._connections.room()
+            if room is None:
+                self._rest(YOUNG_REST_SECONDS)
+                return
+            try:
+                accepted, _ = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                # Close one connection, and try again a little later.
+                log.warning("connection not accepted", why=error.strerror)
+                self._connections.replace()
+                self._rest(REST_SECONDS)
+                return
+            self._connections.take(room)
+            self._begin(accepted)
+
+    def _rest(self, seconds: float) -> None:
+        """Pause for `seconds`; the listening socket stays readable."""
+        self._loop.remove_reader(self._listening)
+        self._resting = self._loop.call_later(seconds, self.open)
+
+    def _begin(self, accepted: socket.socket) -> None:
+        connection = self._make()
+        task = self._loop.create_task(self._connect(connection, accepted))
+        connection.accepted(task)
+        self._connections.opened(connection)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
+        secured = None if self._tls is None else HANDSHAKE_SECONDS
+        leaving = None if self._tls is None else SHUTDOWN_SECONDS
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=secured,
+                ssl_shutdown_timeout=leaving,
+            )
+        except ConnectionAbortedError:
+            # The event loop raises this for a handshake that took too long.
+            self._connections.count(Ended.HANDSHAKE)
+        except OSError:
+            # The client did not use TLS, or went away.
+            pass
+        finally:
+            if not connection.made:
+                self._connections.closed(connection)
+
 
 # Answers take milliseconds. A connection that never ends must not delay the stop longer than this.
 FINISH_SECONDS = 10

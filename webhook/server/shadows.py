@@ -1,8 +1,9 @@
 """The shadows of a server: after the verdict on a workload, what each of them would have said.
 
 Whatever happens here, the verdict stays. A shadow is skipped if it would not be done well before the deadline, if
-shadows have used up their part of the processor, or if another large review waits for the thread. A fault of a shadow
-is logged and counted.
+shadows have used up their part of the processor, or if another large review waits for the thread. What they use is
+processor time of their threads: other programs on the machine do not use it up. A fault of a shadow is logged and
+counted.
 """
 
 from __future__ import annotations
@@ -10,20 +11,48 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import replace
 from math import inf
-from threading import local
+from threading import Lock, local
 from typing import Any, NamedTuple
 
-from webhook.admission.shadow import ShadowAnswer, Would, is_shadowed, shadow_answer
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.admission.decision import ShadowAnswer, Would, is_shadowed, shadow_answer
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.logs import log
 from webhook.config.settings import Settings, Shadow
 from webhook.errors import DeadlineExceeded, Stopped
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
-from webhook.model.plain_text import cut
-from webhook.server.shadow_metrics import ShadowMetrics
-from webhook.server.shadow_time import Allowance
-from webhook.telemetry.logs import log
+from webhook.model.findings import cut
+from webhook.server.metrics import ShadowMetrics
 from webhook.validators.registry import Proceed
+
+# All shadows together may take this part of the time of one processor, in the long run.
+SHARE = 0.25
+# As much is saved up while they do nothing, in seconds.
+MOST_SAVED = 1.0
+
+
+class Allowance:
+    """A budget in seconds of a processor that fills up as time passes. The event loop and the lane use it."""
+
+    def __init__(self, *, clock: Clock = MACHINE_CLOCK) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._left = MOST_SAVED
+        self._at = clock.monotonic()
+
+    def left(self) -> float:
+        """Return the seconds that may be used now; negative after more was used than there was."""
+        now = self._clock.monotonic()
+        with self._lock:
+            self._left = min(MOST_SAVED, self._left + SHARE * max(0.0, now - self._at))
+            self._at = max(self._at, now)
+            return self._left
+
+    def use(self, seconds: float) -> None:
+        """Take what was used."""
+        with self._lock:
+            self._left -= seconds
+
 
 # One shadow of a review that is judged on the event loop, where all other calls wait, in seconds of a processor. The
 # decision itself takes at most as long.

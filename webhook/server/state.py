@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from webhook.certificates.files import Pair, validity
-from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.cluster.facts import LiveFacts, live_facts
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.cluster_facts import LiveFacts, live_facts
+from webhook.cluster.logs import log
 from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
 from webhook.server.intake import SMALL_BYTES, Intake
 from webhook.server.lane import Lane
-from webhook.server.lane_metrics import MANIFESTS, REVIEWS
-from webhook.server.life_metrics import CLIENT_AUTHORITIES, SERVING
 from webhook.server.memory import memory_limit
-from webhook.server.metrics import Metrics
+from webhook.server.metrics import CLIENT_AUTHORITIES, MANIFESTS, REVIEWS, SERVING, ServerMetrics
 from webhook.server.shadows import Shadows
-from webhook.telemetry.logs import log
 
 # Each lane may fill this fraction (1/LANE_SHARE) of the intake with decoded values, and as much again with waiting
 # bodies.
@@ -51,7 +49,7 @@ class ServerState:
     # Whether the process was told to stop.
     stopping: bool = False
     clock: Clock = field(default=MACHINE_CLOCK, kw_only=True)
-    metrics: Metrics = field(init=False)
+    metrics: ServerMetrics = field(init=False)
     intake: Intake = field(init=False)
     # The lanes for large reviews, and for manifests without a cluster.
     reviews: Lane = field(init=False)
@@ -61,7 +59,7 @@ class ServerState:
 
     def __post_init__(self) -> None:
         rules = {rule.id for profile in self.settings.profiles.values() for rule in profile.every_rule}
-        self.metrics = Metrics(
+        self.metrics = ServerMetrics(
             rules,
             self.settings.profiles,
             self.settings.kinds.views,

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from webhook.certificates.files import Pair, authorities_of, hardened, load_into, pair_of, read_regular
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.cluster.logs import log
 from webhook.errors import CertificateError
-from webhook.server.life_metrics import CLIENT_AUTHORITIES, NEXT, SERVING, LifeMetrics
-from webhook.telemetry.logs import log
+from webhook.server.metrics import CLIENT_AUTHORITIES, NEXT, SERVING, LifeMetrics
 
 Value = TypeVar("Value")
 
@@ -28,7 +28,7 @@ class PairFiles(NamedTuple):
     key: Path
 
 
-class Kept(Generic[Value]):
+class FileContent(Generic[Value]):
     """The content of some files: `value` is the last valid one, `refused` says why the current content is not used."""
 
     def __init__(
@@ -122,10 +122,10 @@ class Tls:
         """With `client_ca` every client must have a certificate signed by it. With `optional` the files of the pair may
         be missing; then every handshake fails.
         """
-        self.pair = Kept(name, tuple(files), lambda contents: pair_of(*files, *contents, clock=clock), metrics)
-        self.authorities: Kept[bytes] | None = None
+        self.pair = FileContent(name, tuple(files), lambda contents: pair_of(*files, *contents, clock=clock), metrics)
+        self.authorities: FileContent[bytes] | None = None
         if client_ca is not None:
-            self.authorities = Kept(
+            self.authorities = FileContent(
                 CLIENT_AUTHORITIES, (client_ca,), lambda contents: authorities_of(client_ca, contents[0]), metrics
             )
         self._optional = optional
@@ -139,7 +139,7 @@ class Tls:
             self.listening.verify_mode = ssl.CERT_REQUIRED
 
     @property
-    def kept(self) -> tuple[Kept[Pair] | Kept[bytes], ...]:
+    def kept(self) -> tuple[FileContent[Pair] | FileContent[bytes], ...]:
         """Everything that is read from files."""
         return (self.pair,) if self.authorities is None else (self.pair, self.authorities)
 

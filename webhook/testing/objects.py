@@ -1,5 +1,9 @@
-"""Checks of a PodGang's translation: whole or not at all, the same every time, with unique names and owners, and in an
-order in which each object finds the objects that it refers to.
+"""Checks of a PodGang's translation, of `adopt`, the last step before a write, and of `frozen`, which may stop that
+write.
+
+A translation is whole or not at all, the same every time, with unique names and owners, and in an order in which each
+object finds the objects that it refers to. For any object in the cluster, the adopted object stays ours, does not
+change again, and never has a lower minimum than before.
 """
 
 from __future__ import annotations
@@ -14,24 +18,25 @@ from hypothesis import strategies as st
 
 from webhook.errors import Inexpressible
 from webhook.model import grove
-from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.gang_objects import MANAGED_BY_ROLLCALL, living_gang
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
-from webhook.model.living_gang import living_gang
-from webhook.model.reading import Manifest
-from webhook.model.workloads.gang import GANG_LABEL
-from webhook.model.workloads.podgang import PodGang
-from webhook.testing.requirement import require
+from webhook.model.reading import Malformed, Manifest
 from webhook.testing.strategies import (
     SHORT_NAMES,
+    Place,
+    damaged,
     demanding_gangs,
     gang_pairs,
+    leaves,
     long_gangs,
     member,
     plain_gangs,
     podgang,
+    shown,
 )
-from webhook.testing.suite import GENERATED, Configuration, Installed, Suite
-from webhook.testing.walking import Place, leaves, shown
+from webhook.testing.suite import GENERATED, Configuration, InstalledBackend, Suite, require
+from webhook.workloads.opted_in_gang import GANG_LABEL
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
@@ -112,14 +117,14 @@ class ObjectChecks(Suite):
             require(
                 metadata.get("labels", {}).get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL,
                 f"{title} does not have {grove.LABEL_MANAGED_BY}: {MANAGED_BY_ROLLCALL}, so nothing would apply it",
-                "make its metadata with webhook.model.gang_object.gang_metadata",
+                "make its metadata with webhook.model.gang_objects.gang_metadata",
             )
             owners = [one for one in metadata.get("ownerReferences", []) if one.get("controller") is True]
             owner = PodGang(gang).owner
             require(
                 [(one.get("kind"), one.get("name"), one.get("uid")) for one in owners] == [owner[1:]],
                 f"{title} is not controlled by the {owner.kind} of its PodGang, so nothing would remove it",
-                "make its metadata with webhook.model.gang_object.gang_metadata",
+                "make its metadata with webhook.model.gang_objects.gang_metadata",
             )
             written = [field for field in _NOT_OURS if field in metadata]
             written += ["status"] if "status" in found else []
@@ -165,7 +170,7 @@ class ObjectChecks(Suite):
             require(
                 (said.get(grove.LABEL_PODGANG), said.get(GANG_LABEL)) == (_RENAMED, first),
                 f"{_title(found)} does not name both the gang and its PodGang of today",
-                "make its metadata with webhook.model.gang_object.gang_metadata",
+                "make its metadata with webhook.model.gang_objects.gang_metadata",
             )
 
     @GENERATED
@@ -184,7 +189,7 @@ class ObjectChecks(Suite):
             f"no object of the kinds in gang_heads says that {', '.join(missing)} is in the gang, so after Grove "
             "renamed the PodGang a new pod would join another gang than its siblings",
             "list in gang_heads the kinds that together contain every member, and make their metadata with "
-            "webhook.model.gang_object.gang_metadata",
+            "webhook.model.gang_objects.gang_metadata",
         )
 
     @GENERATED
@@ -212,13 +217,13 @@ class ObjectChecks(Suite):
             require(
                 len(name) <= _MAX_NAME and _SUBDOMAIN.match(name) is not None,
                 f"a {found['kind']} is named {name!r} ({len(name)} characters)",
-                "cut names with webhook.model.naming.cut_name",
+                "cut names with webhook.model.keys.cut_name",
             )
             for key, value in metadata.get("labels", {}).items():
                 require(
                     isinstance(value, str) and _LABEL_VALUE.match(value) is not None,
                     f"{_title(found)} has the label {key}={value!r}",
-                    "cut the values of labels to 63 characters with webhook.model.naming.cut_name",
+                    "cut the values of labels to 63 characters with webhook.model.keys.cut_name",
                 )
             for key, value in metadata.get("annotations", {}).items():
                 require(isinstance(value, str), f"{_title(found)} has the annotation {key}={value!r}", "write a string")
@@ -250,7 +255,7 @@ class ObjectChecks(Suite):
         require(
             not shared,
             f"the PodGangs {first['metadata']['name']} and {second['metadata']['name']} both have {sorted(shared)}",
-            "make the PodGang's name, or a PodClique's, part of each name, and cut with webhook.model.naming.cut_name",
+            "make the PodGang's name, or a PodClique's, part of each name, and cut with webhook.model.keys.cut_name",
         )
         for gang in pair:
             made = installed.objects(gang) or []
@@ -278,7 +283,7 @@ def _identity(found: Manifest) -> tuple[str, str, str]:
     return found["apiVersion"].partition("/")[0], found["kind"], found["metadata"]["name"]
 
 
-def _identities(installed: Installed, gang: Manifest) -> set[tuple[str, str, str]]:
+def _identities(installed: InstalledBackend, gang: Manifest) -> set[tuple[str, str, str]]:
     return {_identity(found) for found in installed.objects(gang) or []}
 
 
@@ -300,3 +305,204 @@ def _referred(place: Place, value: object, objects: list[Manifest]) -> list[int]
     of_kind = [index for index in named if objects[index]["kind"].lower() == key.lower()]
     # Among several objects of one name, the first may be meant.
     return of_kind or named[:1]
+
+
+class AdoptionChecks(Suite):
+    """`adopt`."""
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_adoption_survives_any_live_object(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        for desired in installed.objects(gang) or []:
+            for live in (None, {}, {"spec": None}, {"metadata": None}, data.draw(damaged(desired))):
+                asked, found = deepcopy(desired), deepcopy(live)
+                try:
+                    installed.backend.adopt(asked, found)
+                except Malformed:
+                    # A field of the wrong type, reported as such: nothing is written.
+                    pass
+                except Exception as error:
+                    wrong = f"adopt raised {error!r} for the live object {live}"
+                    raise AssertionError(f"{wrong}; read it with webhook.model.reading") from error
+                require(
+                    asked == desired and found == live,
+                    "adopt changed one of its arguments",
+                    "return a copy with the changes",
+                )
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_adoption_keeps_whose_an_object_is_and_writes_no_status(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        for desired in installed.objects(gang) or []:
+            live = data.draw(st.none() | damaged(desired))
+            adopted = _adopted(installed.backend, desired, live)
+            if adopted is None:
+                continue
+            metadata, wanted = adopted["metadata"], desired["metadata"]
+            owners = metadata.get("ownerReferences") or []
+            require(
+                all(owner in owners for owner in wanted.get("ownerReferences", []))
+                and metadata.get("labels", {}).get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
+                and all(adopted[key] == desired[key] for key in ("apiVersion", "kind"))
+                and all(metadata.get(key) == wanted.get(key) for key in ("name", "namespace")),
+                "adopt lost the desired object's name, owner or app.kubernetes.io/managed-by",
+                "start from `desired`, and take single fields from `live`",
+            )
+            require(
+                "status" not in adopted and "resourceVersion" not in metadata,
+                "adopt copies fields that other writers own (status, resourceVersion)",
+                "start from `desired`, and take single fields from `live`",
+            )
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_adoption_has_settled_after_one_step(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        backend = self.installed(configuration).backend
+        for desired in self.installed(configuration).objects(gang) or []:
+            live = data.draw(st.none() | damaged(desired))
+            once = _adopted(backend, desired, live)
+            if once is None:
+                continue
+            require(
+                _adopted(backend, once, live) == once,
+                "adopting its own result gives a different object",
+                "make adopt idempotent: it must not change its own result",
+            )
+            require(
+                _adopted(backend, desired, once) == once,
+                "an object that was just written would be written again, in an endless loop",
+                "adopt only fields of `live` that stay the same after the write",
+            )
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_settling_keeps_the_kinds_of_a_gang_and_changes_nothing_of_a_new_one(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        backend, desired = installed.backend, installed.objects(gang) or []
+        require(
+            backend.settle(deepcopy(desired), []) == desired,
+            "settle changes a gang that has no objects yet",
+            "change only what existing objects have decided",
+        )
+        live = [
+            _seen(found, data.draw(damaged(found))) for found in installed.written(gang) if data.draw(st.booleans())
+        ]
+        asked = deepcopy(live)
+        try:
+            settled = backend.settle(deepcopy(desired), asked)
+        except Malformed:
+            return
+        except Exception as error:
+            wrong = f"settle raised {error!r} for the live objects {live}"
+            raise AssertionError(f"{wrong}; read them with webhook.model.reading") from error
+        require(live == asked, "settle changed the live objects", "do not change them")
+        require(
+            [_specless(one) for one in settled] == [_specless(one) for one in desired],
+            "settle changed which kinds of objects the gang has, or their metadata",
+            "return the desired objects in their order, with other values in their spec",
+        )
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_a_released_minimum_keeps_what_it_was(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        before = installed.written(gang)
+        released = deepcopy(gang)
+        members = released["spec"]["podgroups"]
+        # Grove releases the members that a rolling update is about: one of them, or all.
+        for one in data.draw(st.sampled_from([members, members[:1], members[-1:]])):
+            one["minReplicas"] = 0
+        desired = installed.objects(released)
+        require(
+            desired is not None or not before,
+            "a gang cannot be expressed any more after Grove has set its minimum to 0",
+            "translate a minReplicas of 0, and let adopt keep the minimum that is recorded",
+        )
+        after = [installed.backend.adopt(one, live) for one, live in zip(desired or [], before, strict=False)]
+        for old, new in zip(before, after, strict=False):
+            now = dict(leaves(new.get("spec", {})))
+            for place, value in leaves(old.get("spec", {})):
+                if isinstance(value, int) and not isinstance(value, bool):
+                    require(
+                        now.get(place, 0) >= value,
+                        f"spec.{shown(place)} of a {old['kind']} goes from {value} to {now.get(place)} when Grove "
+                        "releases a member's minReplicas to 0",
+                        "let adopt keep the last positive minimum",
+                    )
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_a_gang_that_does_not_change_is_never_frozen(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        desired = installed.written(gang)
+        # The last attempt may have stopped at any point.
+        live = [found for found in desired if data.draw(st.booleans())]
+        require(
+            installed.backend.frozen(desired, live) is None,
+            "a gang that was written in part could not be completed: frozen reports a change of it",
+            "compare only with the objects in `live`; a missing object is not yet written",
+        )
+
+    @GENERATED
+    @given(gang=plain_gangs(), other=plain_gangs(), data=st.data())
+    def test_what_is_frozen_can_be_recreated(
+        self, configuration: Configuration, gang: Manifest, other: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        live = [_seen(found, data.draw(damaged(found))) for found in installed.written(other)]
+        desired, asked = installed.written(gang), deepcopy(live)
+        try:
+            found = installed.backend.frozen(desired, live)
+        except Malformed:
+            return
+        except Exception as error:
+            wrong = f"frozen raised {error!r} for the live objects {live}"
+            raise AssertionError(f"{wrong}; read them with webhook.model.reading") from error
+        require(live == asked, "frozen changed one of its arguments", "do not change them")
+        if found is None or not found.recreated:
+            return
+        require(
+            all(going in live for going in found.recreated),
+            "frozen asks to recreate an object that is not one of the live objects",
+            "take `recreated` from `live`",
+        )
+        rest = [one for one in live if one not in found.recreated]
+        require(
+            installed.backend.frozen(desired, rest) is None,
+            "when the objects to recreate are gone, frozen still reports a change of the gang, in an endless loop",
+            "list in `recreated` every object that blocks the change",
+        )
+
+
+def _seen(sound: Manifest, harmed: Manifest) -> Manifest:
+    """Return `harmed` with the name and namespace by which a cluster still identifies the object."""
+    metadata = harmed["metadata"] if isinstance(harmed["metadata"], dict) else {}
+    return {**harmed, "metadata": metadata | {key: sound["metadata"][key] for key in ("name", "namespace")}}
+
+
+def _specless(manifest: Manifest) -> Manifest:
+    """Return what identifies an object."""
+    return {key: value for key, value in manifest.items() if key != "spec"}
+
+
+def _adopted(backend: Any, desired: Manifest, live: Manifest | None) -> Manifest | None:
+    """Return the adopted object; None if `adopt` reports that `live` is malformed."""
+    try:
+        found: Manifest = backend.adopt(deepcopy(desired), deepcopy(live))
+    except Malformed:
+        return None
+    return found

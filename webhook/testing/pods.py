@@ -1,9 +1,20 @@
-"""Checks of the preparation of pods: the same every time, in small steps, and never against another system."""
+"""Checks of the preparation of pods and of the net, and two answers to hold them against: what the API server makes of
+a patch, and whether a pod may start.
+
+A pod is prepared the same every time, in small steps, and never against another system. The patch is applied as the
+API server does, but more strictly: operations that a mutating webhook must not use are errors. This is independent of
+the builder in `webhook.mutators`, which it tests.
+
+The marks that a backend declares are the ones that it writes, so the API server alone accepts every pod that Rollcall
+prepared, and no other. It asks with CEL, which `webhook.installation.net` compiles from these marks; `may_start`
+answers the same question from the admission side, and tests compare the two. Both use only the pod: its workload may
+be gone, or may never have been seen. So values that admission would compute from a record do not count.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -12,14 +23,53 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.backends.base import PodChanges
+from webhook.model.admission_request import Kind, Operation, Request
 from webhook.model.keys import Record
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Manifest
 from webhook.mutators.prepare_pod import GATE, stamp
-from webhook.testing.json_patch import Unapplicable, applied, steps
-from webhook.testing.requirement import require
-from webhook.testing.samples import CLAIMS, claimed_pod
-from webhook.testing.strategies import dns_labels, gang_pods, records
-from webhook.testing.suite import GENERATED, Configuration, Suite
+from webhook.testing.start import may_start
+from webhook.testing.strategies import FOREIGN_CLAIMS, claimed_pod, dns_labels, gang_pods, records
+from webhook.testing.suite import GENERATED, Configuration, InstalledBackend, Suite, require
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
+
+
+class Unapplicable(AssertionError):
+    """An operation cannot be applied, or removes more than one value."""
+
+
+def applied(original: Manifest, operations: Iterable[Operation]) -> Manifest:
+    """Return `original` after the operations. Raises `Unapplicable`."""
+    result = deepcopy(original)
+    for operation in operations:
+        _apply(result, operation)
+    return result
+
+
+def steps(path: str) -> list[str]:
+    """Return the keys of a JSON pointer."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
+
+
+def _apply(target: Any, operation: Operation) -> None:
+    kind, path, value = operation["op"], operation["path"], deepcopy(operation["value"])
+    *parents, last = steps(path)
+    holder = target
+    for parent in parents:
+        if not isinstance(holder, dict) or not isinstance(holder.get(parent), dict | list):
+            raise Unapplicable(f"{path}: its parent {parent} does not exist; add the parent first")
+        holder = holder[parent]
+    if isinstance(holder, list):
+        if (kind, last) != ("add", "-"):
+            raise Unapplicable(f"{path}: {kind} at a place of a list; items may only be appended")
+        holder.append(value)
+        return
+    if kind not in {"add", "replace"} or (kind == "replace" and last not in holder):
+        raise Unapplicable(f"{path}: {kind} cannot be applied; single keys are added, and replaced where they are")
+    if isinstance(holder.get(last), dict | list):
+        raise Unapplicable(f"{path}: replaces a whole map or list; set single keys, and append")
+    holder[last] = value
+
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
 _KEY = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
@@ -86,7 +136,7 @@ class PodChecks(Suite):
             require(
                 _KEY.match(key) is not None and isinstance(value, str) and _LABEL_VALUE.match(value) is not None,
                 f"a pod is given the label {key}={value!r}, which no pod can have",
-                "cut names to 63 characters with webhook.model.naming.cut_name",
+                "cut names to 63 characters with webhook.model.keys.cut_name",
             )
         annotations: dict[str, object] = dict(changes.annotations)
         for key, value in annotations.items():
@@ -164,7 +214,7 @@ class PodChecks(Suite):
         installed = self.installed(configuration)
         record = Record(self.backend.name)
         kept = installed.backend.prepare_pod(installed.member("demo-0", "demo-0-worker", record)).default_fields
-        for holder, key, value in CLAIMS:
+        for holder, key, value in FOREIGN_CLAIMS:
             pod = claimed_pod(holder, key, value)
             verdict, prepared = installed.mutate(deepcopy(pod), record)
             # A field that the backend itself would set stays as it is. Its owner also makes the objects.
@@ -192,3 +242,53 @@ def _given(changes: PodChanges) -> dict[str, Any]:
 
 def _content(changes: PodChanges) -> Mapping[str, Any]:
     return {**_given(changes), "schedulerName": changes.scheduler_name, "inputs": changes.inputs}
+
+
+_POD = Kind("", "v1", "Pod")
+_REMEDY = "list in `membership` the labels, annotations and fields of PodChanges by which the scheduler finds the gang"
+
+
+class NetChecks(Suite):
+    """Checks of `membership`, from which the net is compiled, against `prepare_pod`."""
+
+    @GENERATED
+    @given(pod=gang_pods(), record=records(""))
+    def test_the_net_lets_a_prepared_pod_through(
+        self, configuration: Configuration, pod: Manifest, record: Record
+    ) -> None:
+        installed = self.installed(configuration)
+        _, prepared = installed.mutate(pod, replace(record, scheduler=self.backend.name))
+        prepared["spec"].pop("schedulingGates", None)
+        ways = installed.backend.membership
+        require(
+            _has_one(installed, prepared) and _may_start(installed, prepared),
+            f"a prepared pod has none of {ways} completely, so the net would refuse it",
+            _REMEDY,
+        )
+
+    @GENERATED
+    @given(pod=gang_pods())
+    def test_the_net_stops_a_pod_that_was_not_prepared(self, configuration: Configuration, pod: Manifest) -> None:
+        installed = self.installed(configuration)
+        pod["spec"] |= {"schedulerName": self.backend.name, "schedulingGates": None}
+        ways = installed.backend.membership
+        if () in ways and self.backend.name == DEFAULT_SCHEDULER:
+            # Every pod has that scheduler name, so the net uses the stamp.
+            return
+        passes, needs_nothing = _has_one(installed, pod), _may_start(installed, pod)
+        require(
+            passes == needs_nothing,
+            f"a pod that has only the schedulerName is {'admitted' if passes else 'refused'} by {ways}, and "
+            f"prepare_pod would {'write nothing' if needs_nothing else 'still write'} to identify its gang",
+            _REMEDY,
+        )
+
+
+def _has_one(installed: InstalledBackend, pod: Manifest) -> bool:
+    template = Pod(pod).template
+    return any(all(mark.is_on(template) for mark in marks) for marks in installed.backend.membership)
+
+
+def _may_start(installed: InstalledBackend, pod: Manifest) -> bool:
+    namespace = str(pod["metadata"]["namespace"])
+    return may_start(Request("uid", "CREATE", _POD, namespace, "", pod), installed.facts, installed.settings)

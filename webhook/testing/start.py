@@ -1,9 +1,9 @@
 """Say whether a pod may start: the net's question about each pod of a gang, answered by admission, from what it would
 still change.
 
-The API server answers the same question with CEL, which `webhook.installation.net` compiles from the marks that
-backends declare. Tests compare the two answers. Both use only the pod: its workload may be gone, or may never have been
-seen. So values that admission would compute from a record do not count.
+The API server answers the same question with CEL, which `webhook.installation.net_policy` compiles from the marks that
+backends declare. Tests compare the two answers. Both use only the pod: its workload may be gone, or may never have
+been seen. So values that admission would compute from a record do not count.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from webhook.model.admission_request import Request
 from webhook.model.claims import CLAIMS, claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.place import membership
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Manifest, mapping, sequence
-from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.place import membership
-from webhook.model.workloads.pod import Pod
+from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION, alone_stamp, prepare_pod
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 
 _KNOWN = frozenset(mark.key for mark, _ in CLAIMS)
 

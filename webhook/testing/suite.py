@@ -1,11 +1,15 @@
-"""The parameters of a suite and how its checks run: once for each configuration, in a cluster with the given facts.
+"""The parameters of a suite, how its checks run, and the form of a failed check: what is wrong with the backend, and
+what its author can do about it.
 
-The parts of the contract are in separate files; each is a class over `Suite`, and `conformance` joins them.
+Checks run once for each configuration, in a cluster with the given facts. The parts of the contract are in separate
+files; each is a class over `Suite`, and `BackendConformance` joins them. Messages of backends are lower-case sentences
+without a full stop, so that they can be joined to one line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -23,15 +27,45 @@ from webhook.errors import Inexpressible
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
+from webhook.model.quantity import Version
 from webhook.model.reading import Manifest
-from webhook.model.version import Version
-from webhook.model.workloads.podgang import PodGang
 from webhook.offline.judgement import kind_of
-from webhook.testing.requirement import require
-from webhook.testing.samples import NAMESPACE, PRIORITY_CLASSES, SERVED_EVERYWHERE, TOPOLOGY_BINDINGS
+from webhook.testing.strategies import NAMESPACE, PRIORITY_CLASSES, SERVED_EVERYWHERE, TOPOLOGY_BINDINGS
+from webhook.validators.gang_scheduler import Choice
 from webhook.validators.registry import Context
-from webhook.validators.selection import Choice
+
+_MARKS = re.compile(r"!|\bplease\b", re.IGNORECASE)
+_FIRST_WORD = re.compile(r"[A-Z][a-z]+(?![A-Za-z0-9])")
+# Names that may begin a sentence of any backend.
+_NAMES = frozenset({"grove", "kubernetes"})
+
+
+def require(holds: bool, wrong: str, remedy: str) -> None:
+    """Fail the test with both sentences unless `holds`. No `assert`: `python -O` would make every check pass."""
+    # The author needs to see what the backend did, not the code of the kit.
+    __tracebackhide__ = True
+    if not holds:
+        raise AssertionError(f"{wrong}; {remedy}")
+
+
+def faults(text: object, names: Iterable[str] = ()) -> Iterator[str]:
+    """Yield what is wrong with a part of a message. `names` are those of the backend, which may be capitalised."""
+    if not isinstance(text, str) or not text.strip():
+        yield "is empty"
+        return
+    if text != text.strip() or "\n" in text:
+        yield "is not a single line"
+    if text.endswith((".", ";", ",")):
+        yield f"ends in {text[-1]!r}"
+    if _MARKS.search(text):
+        yield "has an exclamation mark or the word please"
+    first = _FIRST_WORD.match(text)
+    known = _NAMES | {part for name in names for part in name.split("-")}
+    if first is not None and first.group().lower() not in known:
+        yield f"starts with the capitalised word {first.group()}"
+
 
 Configuration = Mapping[str, Any]
 
@@ -51,7 +85,7 @@ _POD = Kind("", "v1", "Pod")
 _WORKLOAD = Kind("grove.io", "v1alpha1", "PodCliqueSet")
 
 
-class Installed:
+class InstalledBackend:
     """A backend as a configuration enables it, in a cluster with the known `facts`."""
 
     def __init__(self, backend: Backend[Any], facts: ClusterFacts, *, gate: bool = False) -> None:
@@ -135,7 +169,9 @@ class Suite:
             wrong = f"{self.backend.__name__} does not take the configuration {dict(configuration)}: {first}"
             raise AssertionError(f"{wrong}; give the suite configurations that a profile may have") from None
 
-    def installed(self, configuration: Configuration, *, gate: bool = False, version: str | None = None) -> Installed:
+    def installed(
+        self, configuration: Configuration, *, gate: bool = False, version: str | None = None
+    ) -> InstalledBackend:
         """Return the backend as that configuration enables it, in the suite's cluster."""
         backend = self.configured(configuration, version)
         facts = ClusterFacts(apis=frozenset(backend.required_apis)) if self.facts is None else self.facts
@@ -143,7 +179,7 @@ class Suite:
             facts = replace(facts, priority_classes=PRIORITY_CLASSES)
         if facts.topology_bindings is None:
             facts = replace(facts, topology_bindings=TOPOLOGY_BINDINGS)
-        return Installed(backend, facts, gate=gate)
+        return InstalledBackend(backend, facts, gate=gate)
 
     def clusters(self, configuration: Configuration) -> Iterator[ClusterFacts]:
         """Yield three clusters: an unknown one, one that serves nothing, and one that serves everything."""

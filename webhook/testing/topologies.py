@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from webhook.backends.base import Backend
 from webhook.errors import Inexpressible
 from webhook.model import grove
-from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.gang_objects import MANAGED_BY_ROLLCALL
+from webhook.model.grove import ClusterTopologyBinding
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.topology_objects import DriftReason, TopologyDrift
-from webhook.testing.requirement import require
+from webhook.model.topology_tree import DriftReason, TopologyDrift
 from webhook.testing.strategies import damaged
-from webhook.testing.suite import GENERATED, Configuration, Suite
+from webhook.testing.suite import GENERATED, Configuration, Suite, require
 
 _UID = "uid-of-the-binding"
 _RACKS = ("example.com/rack", "kubernetes.io/hostname")

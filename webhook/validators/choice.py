@@ -1,23 +1,28 @@
-"""Rules about the choice of the scheduler and its record. They run before any backend's rules, and cannot be softened.
-Without exactly one scheduler the rules to run are unknown. A record that changes while a gang exists splits the gang.
+"""Rules about the choice of the scheduler and its record, for PodCliqueSets and for opted-in workloads.
+
+They run before any backend's rules, and cannot be softened. Without exactly one scheduler the rules to run are
+unknown. A record that changes while a gang exists splits the gang.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS
+from webhook.model.fields import LABELS, FieldPath, meant
 from webhook.model.findings import Finding
 from webhook.model.grove import WRITERS
 from webhook.model.known_objects import PodGangFacts
-from webhook.model.near_names import meant
-from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import gangs_of_set
-from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
-from webhook.validators.selection import Choice, Named, template_names
+from webhook.model.reading import text
+from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL
+from webhook.validators.examples import clique, job, job_set, pod_clique_set, pod_template
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER, Choice, NamedScheduler, template_names
+from webhook.validators.registry import Context, Example, OptedInChange, PodCliqueSetChange, Results, Subject, rule
+from webhook.validators.shared_checks import gangs_of_set
+from webhook.workloads.opted_in_gang import template_record
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def no_profile(choice: Choice) -> Finding:
@@ -112,7 +117,7 @@ _NO_GANG = ClusterFacts(pod_gangs={}, bound_gangs=frozenset())
         facts=_ONE_GANG,
     ),
 )
-def scheduler_change(change: Change, context: Context[Any]) -> Results:
+def scheduler_change(change: PodCliqueSetChange, context: Context[Any]) -> Results:
     """If the record changes while a gang exists, replacement pods go to another scheduler than the other pods, and
     neither scheduler ever sees a complete gang. The record says which scheduler the pods were prepared for. The same
     holds for a set without a record as soon as one of its pods is bound that was not prepared for that scheduler.
@@ -157,13 +162,13 @@ _KAI_TEMPLATES = clique("worker", pod={"schedulerName": "kai-scheduler"})
         facts=_ONE_GANG,
     ),
 )
-def writer_change(change: Change, context: Context[Any]) -> Results:
+def writer_change(change: PodCliqueSetChange, context: Context[Any]) -> Results:
     """If the pod templates of a set with living gangs start or stop to name volcano or kai-scheduler, Grove's own
     backend starts or stops writing the gangs, and Rollcall stops or starts, under the same scheduler. Replacement pods
     then name the PodGroup of one writer and the other pods that of the other, and no PodGroup ever has all pods.
 
     Source: ai-dynamo/grove, operator/internal/scheduler (backend by schedulerName), which makes the schedulerName of a
-    template immutable (operator/internal/webhook/admission/pcs); webhook/gangs/plan.py.
+    template immutable (operator/internal/webhook/admission/pcs); webhook/gangs/object_plan.py.
     """
     before, now = (_for_grove_s_backend(workload) for workload in (change.old, change.new))
     if (before is None) == (now is None):
@@ -183,6 +188,91 @@ def writer_change(change: Change, context: Context[Any]) -> Results:
     )
 
 
-def _for_grove_s_backend(workload: PodCliqueSet) -> Named | None:
+def _for_grove_s_backend(workload: PodCliqueSet) -> NamedScheduler | None:
     """The schedulerName of the templates for which Grove's own backend writes the gang objects, or None."""
     return next((named for named in template_names(workload) if named.scheduler in WRITERS), None)
+
+
+@rule(
+    "owner/scheduler-unknown",
+    subject=Subject.OPTED_IN,
+    fails_closed=True,
+    passes=Example(job_set(scheduler="koord-scheduler")),
+    fails=Example(job_set(scheduler="koordinator")),
+)
+def owner_scheduler_unknown(workload: OptedInWorkload, context: Context[Any]) -> Results:
+    """Rollcall would not prepare the pods of the workload, and they would start one by one under Kubernetes' own
+    scheduler.
+
+    Source: Rollcall prepares pods for the profiles of its configuration; kubernetes, pkg/scheduler/eventhandlers.go.
+    """
+    choice = context.choice
+    if choice.scheduler == OPTED_OUT and OPTED_OUT not in choice.available:
+        yield Finding(
+            at=choice.path,
+            found=choice.scheduler,
+            why="the configuration does not permit workloads of this namespace to opt out of gangs",
+            remedy=f"choose one of {', '.join(choice.available)}, or set optOut of the namespace in Rollcall's "
+            "configuration",
+        )
+    elif choice.scheduler not in choice.available:
+        yield no_profile(choice)
+
+
+@rule(
+    "owner/opted-out",
+    subject=Subject.OPTED_IN,
+    fails_closed=True,
+    passes=Example(job(scheduler=OPTED_OUT)),
+    fails=Example(job(scheduler=OPTED_OUT, template=pod_template({"schedulerName": "koord-scheduler"}))),
+)
+def opted_out(workload: OptedInWorkload, context: Context[Any]) -> Results:
+    """Rollcall leaves the pods of a workload that opted out as they are. If they name a gang scheduler or a gang, they
+    would be in a gang that Rollcall has not judged.
+
+    Source: Rollcall's own label; the names and marks by which each scheduler knows the pods of a gang.
+    """
+    choice = context.choice
+    if choice.scheduler != OPTED_OUT:
+        return
+    schedulers = {*choice.available} - {OPTED_OUT, DEFAULT_SCHEDULER}
+    for part in workload.distinct_parts:
+        template = part.template
+        named = [(template.spec_path / "schedulerName", text(template.spec.get("schedulerName")))]
+        named.append((template.labels_path / SCHEDULER_LABEL, text(template.labels.get(SCHEDULER_LABEL))))
+        wrong: list[tuple[FieldPath, object]] = [(path, name) for path, name in named if name in schedulers]
+        wrong += [(claim.path, claim.value) for claim in claims_on(template)]
+        for path, value in wrong:
+            yield Finding(
+                at=path,
+                found=value,
+                why=f"the workload says that it is no gang ({choice.path}), and its pods would be in one",
+                remedy=f"remove it from the template, or choose a scheduler in {SCHEDULER_LABEL}",
+            )
+
+
+@rule(
+    "owner/scheduler-change",
+    subject=Subject.OPTED_IN_CHANGE,
+    fails_closed=True,
+    passes=Example(job(suspend=True), old=job()),
+    fails=Example(job(scheduler="volcano"), old=job()),
+)
+def owner_scheduler_change(change: OptedInChange, context: Context[Any]) -> Results:
+    """If the record changed, or were added to a workload that predates Rollcall, it would split the gang: existing pods
+    were prepared for the recorded scheduler, and the pod templates give later pods the same record. A record that was
+    removed while Rollcall did not answer may be set again: the pod templates still say which it was.
+
+    Source: kubernetes, pkg/apis/batch/validation (a Job's pod template is immutable); jobset, pkg/webhooks (v0.12.0).
+    """
+    before, now = change.old.scheduler, change.new.scheduler
+    if before is None and now == template_record(change.old):
+        return
+    if before != now and now is not None:
+        yield Finding(
+            at=LABELS / SCHEDULER_LABEL,
+            found=now,
+            why=f"its pods were prepared for {before or 'no gang scheduler'}",
+            remedy=f"delete the {change.new.kind} and recreate it with the other scheduler",
+            forbidden=True,
+        )

@@ -1,11 +1,19 @@
-"""Builders of the small objects that rules show as passing and failing examples."""
+"""Builders of the small objects and facts that rules show as passing and failing examples: PodCliqueSets, opted-in
+workloads, and nodes with their devices.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import TopologyBinding, TopologyLayer
+from webhook.model.nodes import Nodes, node_of
 from webhook.model.reading import Manifest
+from webhook.model.resources import Alternative, DeviceClass, DeviceRequest, Slice
+from webhook.model.workload_record import SCHEDULER_LABEL
 
 # The uid of an owner that exists.
 OWNER_UID = "7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11"
@@ -67,3 +75,223 @@ def required(domain: str) -> Manifest:
 def preferred(domain: str) -> Manifest:
     """A topologyConstraint that prefers `domain` of the binding `dc`."""
     return {"topologyName": "dc", "pack": {"preferred": domain}}
+
+
+_NAMED = {"name": "demo", "namespace": "default"}
+
+
+def _metadata(
+    labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, scheduler: str | None
+) -> Manifest:
+    metadata: Manifest = dict(_NAMED)
+    recorded = {} if scheduler is None else {SCHEDULER_LABEL: scheduler}
+    if found := {**recorded, **(labels or {})}:
+        metadata["labels"] = found
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return metadata
+
+
+def pod_template(pod: Mapping[str, Any] | None = None, **metadata: Any) -> Manifest:
+    """A pod template of one container; `pod` goes into its spec."""
+    container = {"name": "node", "image": "example.com/node"}
+    found: Manifest = {"spec": {"containers": [container], **(pod or {})}}
+    return {"metadata": metadata, **found} if metadata else found
+
+
+def job(
+    *,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    template: Manifest | None = None,
+    **spec: Any,
+) -> Manifest:
+    """A Job `demo` of two pods."""
+    body = {"parallelism": 2, "completions": 2, "template": template or pod_template(), **spec}
+    # A Job whose pods always restart is refused.
+    body["template"] = {**body["template"], "spec": {"restartPolicy": "Never", **body["template"].get("spec", {})}}
+    metadata = _metadata(labels, annotations, scheduler)
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": body}
+
+
+def replicated(
+    name: str,
+    pods: int = 2,
+    *,
+    template: Manifest | None = None,
+    job: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> Manifest:
+    """A replicated Job of so many pods. `job` goes into the Job's spec and `metadata` beside that spec; other keywords
+    go beside its template.
+    """
+    spec = {"parallelism": pods, "completions": pods, "template": template or pod_template(), **(job or {})}
+    own = {} if metadata is None else {"metadata": dict(metadata)}
+    return {"name": name, "template": {**own, "spec": spec}, **fields}
+
+
+def job_set(
+    *jobs: Manifest,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Manifest:
+    """A JobSet `demo` of these replicated Jobs."""
+    body = {"replicatedJobs": list(jobs) or [replicated("node")], **spec}
+    metadata = _metadata(labels, annotations, scheduler)
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": body}
+
+
+def leader_worker_set(
+    *,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    size: int = 3,
+    leader: Manifest | None = None,
+    worker: Manifest | None = None,
+    **spec: Any,
+) -> Manifest:
+    """A LeaderWorkerSet `demo` of two groups."""
+    templates: Manifest = {"size": size, "workerTemplate": worker or pod_template()}
+    if leader is not None:
+        templates["leaderTemplate"] = leader
+    body = {"replicas": 2, "leaderWorkerTemplate": templates, **spec}
+    metadata = _metadata(labels, annotations, scheduler)
+    kind = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
+    return {**kind, "metadata": metadata, "spec": body}
+
+
+def stateful_set(*, scheduler: str | None = "koord-scheduler", **spec: Any) -> Manifest:
+    """A StatefulSet `demo` of three pods, whose kind is declared by a built-in WorkloadShape."""
+    body = {"replicas": 3, "selector": {"matchLabels": {"app": "demo"}}, "template": pod_template(), **spec}
+    metadata = _metadata(None, None, scheduler)
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": body}
+
+
+def ray_cluster(
+    *,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    minReplicas: int = 2,  # noqa: N803 - a field of its spec, as the keywords of all builders
+    **spec: Any,
+) -> Manifest:
+    """A RayCluster `demo` of a head and two workers, whose kind is declared by a built-in WorkloadShape."""
+    workers = {"groupName": "gpu", "replicas": 2, "minReplicas": minReplicas, "maxReplicas": 2}
+    body = {
+        "headGroupSpec": {"template": pod_template()},
+        "workerGroupSpecs": [{**workers, "template": pod_template()}],
+        **spec,
+    }
+    metadata = _metadata(labels, None, scheduler)
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": body}
+
+
+def volcano_task(name: str, replicas: int, **fields: Any) -> Manifest:
+    """A task of a Volcano Job."""
+    return {"name": name, "replicas": replicas, "template": pod_template(), **fields}
+
+
+def volcano_job(*tasks: Manifest, scheduler: str | None = "volcano", **spec: Any) -> Manifest:
+    """A Volcano Job `demo` with these tasks, or with one of two pods."""
+    body = {"schedulerName": "volcano", "tasks": list(tasks) or [volcano_task("worker", 2)], **spec}
+    metadata = _metadata(None, None, scheduler)
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": body}
+
+
+def disaggregated_set(
+    *,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Manifest:
+    """A DisaggregatedSet `demo` of two groups to prefill and two to decode, each of two pods."""
+    groups = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": pod_template()}}
+    roles = [{"name": name, "spec": groups} for name in ("prefill", "decode")]
+    metadata = _metadata(labels, annotations, scheduler)
+    kind = {"apiVersion": "disaggregatedset.x-k8s.io/v1", "kind": "DisaggregatedSet"}
+    return {**kind, "metadata": metadata, "spec": {"roles": roles}}
+
+
+def train_job(
+    *,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    runtime: str = "torch",
+    **spec: Any,
+) -> Manifest:
+    """A TrainJob `demo` of the ClusterTrainingRuntime `torch`."""
+    body = {"runtimeRef": {"name": runtime}, **spec}
+    metadata = _metadata(labels, annotations, scheduler)
+    return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata, "spec": body}
+
+
+def runtimes(
+    *jobs: Manifest,
+    name: str = "torch",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> ClusterFacts:
+    """Facts with a ClusterTrainingRuntime of these replicated Jobs. Its labels and annotations become the JobSet's;
+    keywords go beside its template.
+    """
+    template: Manifest = {"spec": {"replicatedJobs": list(jobs) or [replicated("node")]}}
+    metadata = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
+    template["metadata"] = {field: found for field, found in metadata.items() if found}
+    raw = {"metadata": {"name": name}, "spec": {"template": template, **spec}}
+    return ClusterFacts(cluster_training_runtimes={name: raw})
+
+
+GPU = "nvidia.com/gpu"
+_DRIVER = "gpu.example.com"
+_RACK, _HOST = "example.com/rack", "kubernetes.io/hostname"
+
+
+def node(name: str, gpus: int = 0, labels: Mapping[str, str] | None = None) -> Manifest:
+    """A node with so many GPUs."""
+    amounts: dict[str, Any] = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+    if gpus:
+        amounts[GPU] = str(gpus)
+    metadata = {"name": name, "labels": {_HOST: name, **(labels or {})}}
+    return {"metadata": metadata, "status": {"allocatable": amounts, "capacity": amounts}}
+
+
+def nodes(number: int, gpus: int = 0) -> ClusterFacts:
+    """So many equal nodes, and nothing that adds others."""
+    return _known(node(f"node-{index}", gpus) for index in range(1, number + 1))
+
+
+def racks(number: int, each: int, gpus: int = 0) -> ClusterFacts:
+    """So many racks of so many equal nodes, with the objects that Koordinator finds them by."""
+    found = _known(
+        node(f"node-{rack}-{index}", gpus, {_RACK: f"r{rack}"})
+        for rack in range(1, number + 1)
+        for index in range(1, each + 1)
+    )
+    layers = (TopologyLayer("rack", None, (_RACK,)), TopologyLayer("NodeTopologyLayer", "rack", ()))
+    bindings = {"dc": TopologyBinding({"rack": _RACK})}
+    return replace(found, topology_bindings=bindings, network_topologies={"default": layers})
+
+
+def devices(number: int, each: int, wanted: int) -> ClusterFacts:
+    """So many nodes of so many devices of one driver, and a ResourceClaimTemplate `gpus` that wants some of them."""
+    names = [f"node-{index}" for index in range(1, number + 1)]
+    return replace(
+        nodes(number),
+        resource_slices={name: Slice(_DRIVER, name, 1, 1, ((name, each),)) for name in names},
+        device_classes={_DRIVER: DeviceClass(_DRIVER)},
+        resource_claim_templates={("default", "gpus"): (DeviceRequest("gpu", (Alternative(_DRIVER, wanted),)),)},
+    )
+
+
+def _known(found: Iterator[Manifest]) -> ClusterFacts:
+    known = Nodes()
+    for one in found:
+        read = node_of(one)
+        known[read.name] = read
+    return ClusterFacts(nodes=known)

@@ -1,23 +1,110 @@
-"""GangScheduler: what the rules for every scheduler ask of the chosen one. A backend is one, and overrides what
-differs.
+"""The scheduler of a workload: how it is chosen, and what the rules for every scheduler ask of it.
+
+The choice is the workload's label, else the name in its pod templates, else its namespace's label, else the default.
+It is a label and not an annotation, because webhook selectors and `kubectl get -l` see only labels.
+`default-scheduler` in a pod template does not count as a choice: the API server writes it into every pod without a
+schedulerName, and stock Grove accepts only the schedulers of its own profiles.
+
+`GangScheduler` is the scheduler that was chosen. A backend is one, and overrides what differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
-from webhook.fit.packing import Ceilings, Packing, Role
-from webhook.fit.reading import PodReading
-from webhook.fit.roles import Roles, roles_of
-from webhook.fit.settings import FitSettings
-from webhook.fit.shape import GangShape
+from webhook.fit.gang_shapes import GangShape
+from webhook.fit.packing import Ceilings, FitSettings, Packing, PackingRole, PodReading, Roles, roles_of
+from webhook.model import known_kinds
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import FieldPath
+from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath
 from webhook.model.keys import GroupKind
-from webhook.model.workloads.facts import VIEWS
-from webhook.model.workloads.scheduler_group import SchedulerGroups
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.model.reading import text
+from webhook.model.workload_record import SCHEDULER_LABEL
+from webhook.workloads.known_workloads import VIEWS
+from webhook.workloads.opted_in_workload import OptedInWorkload, SchedulerGroups
+from webhook.workloads.pod_clique_set import PodCliqueSet
+
+DEFAULT_SCHEDULER = known_kinds.DEFAULT_SCHEDULER
+# What chooses the scheduler if nothing else does, in words.
+DEFAULT_PROFILE = "default"
+# The field of an object that is nearest to a choice of its namespace.
+NAMESPACE = METADATA / "namespace"
+
+
+class Choice(NamedTuple):
+    """The chosen scheduler and the field that chose it, with the possible profile names.
+
+    `source` says in words what chose it, if that is no field of the object. `forced`: the caller asks what would happen
+    if the workload had that label, or its namespace had it. `overrides`: what the pods name does not count either.
+    """
+
+    scheduler: str
+    path: FieldPath
+    available: tuple[str, ...] = ()
+    source: str = ""
+    forced: bool = False
+    overrides: bool = False
+
+    @property
+    def by(self) -> str:
+        """What chose the scheduler, in words."""
+        return self.source or str(self.path)
+
+
+class NamedScheduler(NamedTuple):
+    """A schedulerName that counts as a choice, and its path."""
+
+    scheduler: str
+    path: FieldPath
+
+
+class Chosen(NamedTuple):
+    """A choice that is made outside of the object, and what made it, in words."""
+
+    scheduler: str
+    source: str
+
+
+def label_choice(labels: object) -> NamedScheduler | None:
+    """The choice in a workload's labels."""
+    name = text(labels.get(SCHEDULER_LABEL)) if isinstance(labels, dict) else None
+    return None if name is None else NamedScheduler(name, LABELS / SCHEDULER_LABEL)
+
+
+def template_names(workload: PodCliqueSet) -> Iterable[NamedScheduler]:
+    """The schedulerNames of the pod templates, without those that do not count as a choice."""
+    for clique in workload.cliques:
+        name = clique.scheduler_name if "schedulerName" in clique.pod_spec else None
+        if name is not None and name != DEFAULT_SCHEDULER:
+            yield NamedScheduler(name, clique.path / "spec" / "podSpec" / "schedulerName")
+
+
+def choose(
+    labelled: NamedScheduler | None,
+    named: Iterable[NamedScheduler],
+    namespace: Chosen | None,
+    default: str,
+    available: tuple[str, ...],
+) -> Choice:
+    """The choice for a workload: its label, else its templates' name, else the namespace's (`namespace`), else
+    `default`.
+
+    The rules of `webhook.validators.choice` check that the name is a profile's and that the templates agree.
+    """
+    said = labelled or next(iter(named), None)
+    if said is not None:
+        return Choice(said.scheduler, said.path, available)
+    if namespace is not None:
+        return Choice(namespace.scheduler, NAMESPACE, available, namespace.source)
+    return Choice(default, SPEC, available, DEFAULT_PROFILE)
+
+
+def namespace_choice(facts: ClusterFacts, namespace: str) -> Chosen | None:
+    """The choice in the namespace's label, if the namespace is known."""
+    name = text(facts.namespace_label(namespace, SCHEDULER_LABEL))
+    return None if name is None else Chosen(name, f"the label {SCHEDULER_LABEL} of Namespace {namespace}")
+
 
 # In kube-scheduler's framework: the longest wait in Permit, and when a pod that nothing has moved is tried again.
 _MOST_PERMIT_SECONDS = 900
@@ -98,7 +185,7 @@ class GangScheduler:
         """What it must place at one moment before it starts any pod of a gang, without ceilings."""
         return Packing((), unknown=("it is not known how this scheduler places a gang",))
 
-    def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:
+    def ceilings(self, shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts) -> Ceilings:
         """The limits of its own queues and quotas on a gang with these roles."""
         return Ceilings()
 

@@ -1,6 +1,6 @@
 """Rules about groups and pods that do not meet: a PodGroup that no pod names, a pod that names a group by a key that
-its scheduler does not read, or a group that is missing, and a schedulerName that is misspelt. They judge files only: in
-a cluster pods come after their group.
+its scheduler does not read, or a group that is missing, and a schedulerName that is misspelt. They judge files only:
+in a cluster pods come after their group.
 
 Opted-in workloads and PodCliqueSets are left out. Rollcall writes the membership of their pods.
 """
@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from webhook.model import grove
-from webhook.model.any_object import AnyObject
-from webhook.model.changes import value_at
+from webhook.model.admission_request import value_at
+from webhook.model.any_object import KNOWN_KEYS, RETIRED_KEYS, AnyObject, KeyPlace
 from webhook.model.claims import (
     GANG_MINIMUM,
     KOORDINATOR_GANG,
@@ -30,19 +30,17 @@ from webhook.model.claims import (
     scheduler_of,
 )
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import METADATA, SPEC, FieldPath
+from webhook.model.fields import METADATA, MOST_COMPARED, SPEC, FieldPath, NearMisses
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
-from webhook.model.known_keys import KNOWN_KEYS, RETIRED_KEYS, Holder
+from webhook.model.known_kinds import POD
 from webhook.model.known_objects import QueuedGroup, QueuedGroups
-from webhook.model.kubernetes_kinds import POD
-from webhook.model.near_names import MOST_COMPARED, NearMisses
+from webhook.model.pod_template import PodTemplate
 from webhook.model.reading import Manifest
-from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.operator_group import KIND as POD_GROUP
-from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.volcano_job import VOLCANO_JOB
+from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.validators.registry import Context, Example, Results, Subject, rule
+from webhook.workloads.shaped_workload import KIND as POD_GROUP
+from webhook.workloads.volcano_job import VOLCANO_JOB
 
 _KAI_GROUPS = QueuedGroups({("default", "train"): QueuedGroup("team-a")})
 _HELD = ClusterFacts(file_groups={("KAI", "default"): {"train": False}})
@@ -199,8 +197,8 @@ def _unknown_keys(
     """A key that nobody reads, with the name of a PodGroup that no pod names."""
     read = {group.claim.key for group in groups}
     for path, keys, misplaced in (
-        (template.labels_path, template.labels, Holder.ANNOTATION),
-        (template.annotations_path, template.annotations, Holder.LABEL),
+        (template.labels_path, template.labels, KeyPlace.ANNOTATION),
+        (template.annotations_path, template.annotations, KeyPlace.LABEL),
     ):
         for key, value in keys.items():
             if _WORD not in key.casefold() or key in read or key in RETIRED_KEYS or not isinstance(value, str):

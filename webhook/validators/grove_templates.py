@@ -1,5 +1,5 @@
-"""What the templates of a PodCliqueSet must not have, because Grove's own webhook refuses it: a file on the command
-line has no such check.
+"""Rules about the templates of a PodCliqueSet: what they must not have, because Grove's own webhook refuses it. A file
+on the command line has no such check.
 
 Source of all: ai-dynamo/grove, operator/internal/webhook/admission/pcs/validation (v0.1.0-alpha.8 to 2026-08).
 """
@@ -14,12 +14,12 @@ from typing import Any
 from webhook.model.capabilities import Capability
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
-from webhook.model.go_values import nanoseconds
-from webhook.model.naming import is_key, is_label_value
+from webhook.model.keys import is_key, is_label_value
+from webhook.model.quantity import nanoseconds
 from webhook.model.reading import Manifest, mapping, sequence, text
-from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Context, Example, Results, rule
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 _TEMPLATE = SPEC / "template"
 _CONTAINERS = ("containers", "initContainers")

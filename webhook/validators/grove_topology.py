@@ -1,5 +1,5 @@
-"""The topology of a PodCliqueSet as Grove's own webhook and CRD refuse it: a constraint that Grove cannot resolve would
-never become a constraint of pods. A file on the command line has no such check.
+"""Rules about the topology of a PodCliqueSet, as Grove's own webhook and CRD refuse it: a constraint that Grove cannot
+resolve would never become a constraint of pods. A file on the command line has no such check.
 
 Source of all: ai-dynamo/grove, operator/internal/webhook/admission/pcs/validation and the CRDs of grove.io/v1alpha1
 (2026-08).
@@ -16,18 +16,16 @@ from webhook.model import grove
 from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
-from webhook.model.field_names import KindFields
-from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.fields import SPEC, FieldPath, Item, KindFields, NearMisses
 from webhook.model.findings import Finding, Unjudged, shown
+from webhook.model.grove import ClusterTopologyBinding
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import TopologyBinding
-from webhook.model.near_names import NearMisses
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
-from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.workloads.podcliqueset import PodCliqueSet, Topology
 from webhook.validators.examples import clique, pod_clique_set, required
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.validators.wrong_types import METADATA, said_of
+from webhook.workloads.pod_clique_set import PodCliqueSet, Topology
 
 _TEMPLATE = SPEC / "template"
 _TOPOLOGY = (

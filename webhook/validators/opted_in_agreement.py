@@ -1,5 +1,5 @@
-"""Rules about values that must agree: the scheduler of an opted-in workload, its runtime, and names that it shares with
-other workloads.
+"""Rules about what an opted-in workload must agree with: the scheduler that its pods name, its runtime, the names of
+other workloads, and the topology keys that its scheduler reads.
 """
 
 from __future__ import annotations
@@ -12,23 +12,35 @@ from typing import Any
 
 from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability
+from webhook.model.claims import reader_of
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Api, Needed, ObjectKey, Record
+from webhook.model.known_kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS
 from webhook.model.known_objects import Namespace, PodGangFacts
 from webhook.model.reading import Malformed, integer, mapping, sequence, text
-from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.applied_pods import runtime_of
-from webhook.model.workloads.facts import KnownWorkload
-from webhook.model.workloads.gang import names_of
-from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS
-from webhook.model.workloads.trainjob import ANCESTOR, MadeJobSet, Runtime, TrainJob
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.membership import missing_apis
-from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated, runtimes, train_job
+from webhook.model.workload_record import SCHEDULER_LABEL
+from webhook.validators.examples import job, job_set, pod_template, replicated, runtimes, train_job
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 from webhook.validators.registry import Context, Example, Results, Subject, rule
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.validators.shared_checks import missing_apis
+from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.kueue_integration import runtime_of
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import (
+    KAI_REQUIRED,
+    KAI_TOPOLOGY,
+    KOORDINATOR_TOPOLOGY,
+    READERS,
+    AnnotationPlace,
+    Annotations,
+    every_place,
+    names_of,
+    no_gang,
+)
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.trainjob import ANCESTOR, MadeJobSet, Runtime, TrainJob
 
 
 def _naming(scheduler: str) -> dict[str, Any]:
@@ -497,3 +509,61 @@ def _may_be_of(name: str) -> Iterator[str]:
 def _scheduler_of(gang: PodGangFacts, key: ObjectKey, facts: ClusterFacts) -> str | None:
     record = (facts.pod_clique_sets or {}).get((key[0], gang.workload))
     return None if record is None else record.scheduler
+
+
+_NEAR = {KAI_TOPOLOGY: "dc", KAI_REQUIRED: "example.com/rack"}
+_SPEC = {KOORDINATOR_TOPOLOGY: '{"gatherStrategy":[{"layer":"RackLayer","strategy":"MustGather"}]}'}
+
+
+@rule(
+    "owner/topology-unread",
+    subject=Subject.OPTED_IN,
+    capability=Capability.TOPOLOGY_WORKLOAD,
+    looks_at=READERS,
+    default=Action.WARN,
+    passes=Example(job(annotations=_SPEC)),
+    fails=Example(job(annotations=_NEAR)),
+)
+def topology_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
+    """Each scheduler reads topology by its own annotations. Any other annotation is stored and has no effect, so the
+    pods may be spread over the cluster. KAI's podgrouper reads its keys on the workload and on the templates of a
+    JobSet's Jobs, and on pod templates only those of Ray and of the workers of a LeaderWorkerSet. Rollcall reads
+    Koordinator's and Volcano's keys on the workload and on its pod templates and writes them into the PodGroup. Trainer
+    copies no annotation of a TrainJob.
+
+    Source: KAI-Scheduler, pkg/podgrouper/podgrouper/plugins (v0.17.0); koordinator, pkg/scheduler/plugins/coscheduling
+    (v1.8.0: a pod with a PodGroup has no settings of its own); volcano, pkg/controllers/podgroup (v1.15.1: read only
+    for pods that name no group).
+    """
+    made_elsewhere = no_gang(workload) is not None
+    for place in every_place(workload):
+        for use in place.asks(*READERS):
+            reader = READERS[str(use.path.parts[-1])]
+            if reader not in context.reads_claims_of:
+                why = f"only {reader} reads this annotation, so {context.choice.scheduler} places the pods on any nodes"
+                yield Finding(at=use.path, found=use.value, why=why, remedy=f"remove it, or choose {reader_of(reader)}")
+            elif not made_elsewhere and not _is_read(place, reader, workload):
+                yield Finding(at=use.path, found=use.value, why=_why(place, reader), remedy=_remedy(workload, reader))
+
+
+def _is_read(place: Annotations, reader: str, workload: OptedInWorkload) -> bool:
+    if reader == "KAI":
+        # The workers of a LeaderWorkerSet name the topology of its segments.
+        of_template = isinstance(workload, LeaderWorkerSet) or workload.resource.api.group == "ray.io"
+        return place.holder is not AnnotationPlace.PODS or of_template
+    return place.holder is AnnotationPlace.PODS or (
+        place.holder is AnnotationPlace.WORKLOAD and not isinstance(workload, TrainJob)
+    )
+
+
+def _why(place: Annotations, reader: str) -> str:
+    if reader == "KAI":
+        return f"KAI's podgrouper does not read it on {place.holder.value}, so the pods are placed on any nodes"
+    copied = "Trainer does not copy it to its JobSet" if place.holder is AnnotationPlace.WORKLOAD else "no pod gets it"
+    return f"{copied}, so the pods are placed on any nodes"
+
+
+def _remedy(workload: OptedInWorkload, reader: str) -> str:
+    if isinstance(workload, TrainJob):
+        return "set it in a runtimePatch, in the metadata of the JobSet"
+    return "move it to the workload's own annotations" if reader == "KAI" else "move it to the pod template"

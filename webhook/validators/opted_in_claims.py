@@ -1,6 +1,9 @@
-"""Rules about gangs of an opted-in workload that Rollcall does not make: those of a plugin of Trainer, of the
-workload's own controller, or of its author, who names a group in the pod templates. Rollcall keeps the group of such
-pods, and sets the scheduler name.
+"""Rules about opted-in workloads that belong to something else: a Job that names a JobSet as its controller, and
+workloads whose gangs Rollcall does not make.
+
+Any author of a Job can write the reference to a JobSet, so the JobSet must exist. A gang may be made by a plugin of
+Trainer, by the workload's own controller, or by its author, who names a group in the pod templates. Rollcall keeps the
+group of such pods, and sets the scheduler name.
 """
 
 from __future__ import annotations
@@ -11,17 +14,16 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from webhook.model.changes import value_at
+from webhook.model.admission_request import value_at
 from webhook.model.claims import Claim, claims_on, reader_of
-from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.keys import Needed, Record
+from webhook.model.known_kinds import JOB_SETS
 from webhook.model.reading import Manifest, integer, mapping
-from webhook.model.workloads.applied_pods import runtime_of
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.shapes.workload import ShapedWorkload
-from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
-from webhook.model.workloads.workload import OptedInWorkload, Part, SchedulingBlock
-from webhook.validators.opted_in_examples import (
+from webhook.validators.examples import (
+    OWNER_UID,
     job,
     job_set,
     pod_template,
@@ -30,8 +32,68 @@ from webhook.validators.opted_in_examples import (
     train_job,
     volcano_job,
 )
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER, Choice
 from webhook.validators.registry import Context, Example, Results, Subject, rule
-from webhook.validators.selection import DEFAULT_SCHEDULER, Choice
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.kueue_integration import runtime_of
+from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulingBlock
+from webhook.workloads.shaped_workload import ShapedWorkload
+from webhook.workloads.trainjob import MadeJobSet, TrainJob
+
+_KNOWN = ClusterFacts(job_sets={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=OWNER_UID)})
+
+
+def _made_by(uid: str) -> Manifest:
+    found = job()
+    reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": uid}
+    found["metadata"] |= {"name": "train-node-0", "ownerReferences": [{**reference, "controller": True}]}
+    return found
+
+
+@rule(
+    "owner/foreign-job",
+    subject=Subject.PART,
+    membership=True,
+    passes=Example(_made_by(OWNER_UID), facts=_KNOWN),
+    fails=Example(_made_by("0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22"), facts=_KNOWN),
+)
+def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:
+    """A Job that names a JobSet as its controller is a part of that JobSet: no other rule judges the Job, and Rollcall
+    makes no gang for it. Only the uid shows whether the named JobSet is the one that exists. The garbage collector
+    deletes a Job whose controller does not exist, so a refusal loses no work. An unknown JobSet is read live before a
+    Job is refused.
+
+    Source: kubernetes, pkg/controller/garbagecollector (`isDangling`: an owner with another uid is absent).
+    """
+    controller = part.controller
+    if controller is None:
+        return
+    at = METADATA / "ownerReferences"
+    key = part.namespace, controller.name
+    needed = Needed("job_sets", key)
+    known = context.facts.job_sets
+    if known is None or _of_another_version(context.facts):
+        yield Unjudged(at, f"the {needed}", part=needed.part)
+        return
+    found = known.get(key)
+    if found is None or found.uid not in {None, controller.uid}:
+        lacking = "this JobSet does not exist" if found is None else f"the JobSet {controller.name} has another uid"
+        yield Finding(
+            at=at,
+            found=controller.uid,
+            why=f"{lacking}, so the garbage collector would delete the Job",
+            remedy="remove the reference; the controller of a JobSet adds it to the Jobs that it creates",
+            absent=needed,
+        )
+
+
+def _of_another_version(facts: ClusterFacts) -> bool:
+    """Whether the cluster serves JobSets, but not in the version that Rollcall reads. No JobSet would be found then."""
+    wanted = JOB_SETS.api
+    served = {api for api in facts.apis or () if (api.group, api.kind) == (wanted.group, wanted.kind)}
+    return bool(served) and wanted not in served
+
 
 _STEPS = (
     replicated("initializer", 1),

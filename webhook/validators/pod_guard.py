@@ -1,8 +1,8 @@
-"""Which pods a rule about pods must see, in a form that an API server can evaluate.
+"""The guards of rules about pods: which pods a rule must see, in a form that an API server can evaluate.
 
 A rule about pods declares traits. In a pod that is judged without its workload, the rule finds nothing unless the pod
-has one of them. The API server does not send a sealed pod without any of these traits to `/validate`. So a trait may be
-wider than its rule, and never narrower. A rule without a guard must see every pod.
+has one of them. The API server does not send a sealed pod without any of these traits to `/validate`. So a trait may
+be wider than its rule, and never narrower. A rule without a guard must see every pod.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from webhook.model.claims import Mark
+from webhook.model.pod_template import PodTemplate
 from webhook.model.reading import mapping, sequence
-from webhook.model.workloads.podtemplate import PodTemplate
 
 # A pod with more containers of one kind, or more resources in one of them, is judged whatever these are, because an API
 # server evaluates only cheap conditions.

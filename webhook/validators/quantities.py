@@ -1,5 +1,5 @@
-"""Rules about amounts of resources, wherever an object states them. They judge files only: the API server refuses, with
-the schema of the kind or when the pods are created, what these rules report.
+"""Rules about amounts of resources, wherever an object states them. They judge files only: the API server refuses,
+with the schema of the kind or when the pods are created, what these rules report.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
-from webhook.model.field_names import Trail, path_of
-from webhook.model.fields import LABELS, SPEC
+from webhook.model.fields import LABELS, SPEC, Trail, path_of
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.keys import Needed
 from webhook.model.known_objects import Quota

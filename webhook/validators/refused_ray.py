@@ -14,12 +14,11 @@ from typing import Any
 
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding
-from webhook.model.go_values import int64, nanoseconds
-from webhook.model.naming import is_key, is_label_value
+from webhook.model.keys import is_key, is_label_value
+from webhook.model.quantity import Version, int64, nanoseconds
 from webhook.model.reading import is_unrendered, plain_object
-from webhook.model.version import Version
-from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.registry import Results
+from webhook.workloads.opted_in_workload import OptedInWorkload
 
 # The field that has the RayCluster of another kind.
 _HOLDERS = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}

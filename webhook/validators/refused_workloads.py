@@ -1,5 +1,5 @@
-"""What the schema, webhook or controller of a workload's own kind refuses. In a cluster the peer says so; a file on the
-command line is seen by nobody else.
+"""Rules about what the schema, webhook or controller of a workload's own kind refuses. In a cluster that component
+reports it; for a file on the command line nothing else does.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any
 
 from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, shown
-from webhook.model.naming import LABEL_VALUE_LIMIT, is_domain_prefixed_path, is_label, is_service_name, is_subdomain
+from webhook.model.keys import LABEL_VALUE_LIMIT, is_domain_prefixed_path, is_label, is_service_name, is_subdomain
 from webhook.model.reading import is_unrendered, plain_object, text
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.trainjob import MadeJobSet
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.opted_in_examples import job
+from webhook.validators.examples import job
 from webhook.validators.refused_ray import refused_by_kuberay
 from webhook.validators.registry import Context, Example, Results, Subject, rule
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.trainjob import MadeJobSet
 
 _INT32 = 2**31 - 1
 # The API server adds five characters to the first 58 of generateName.

@@ -1,12 +1,18 @@
-"""What a rule is, how it is declared, and how a list of rules is run.
+"""The rules' registry: what a rule is, how it is declared, how a list of rules is run, and the seal of pods that need
+no run.
 
 A rule is a generator of `Finding` (and of `Unjudged`, if facts are missing). It does no I/O and reads no configuration
 except its backend's own settings. It does not know whether it denies or warns: the registry adds the rule's id and the
 configured action.
+
+The seal is an annotation of `/mutate`. It says that the rules about pods find nothing in this pod, unless the pod has
+a trait that the API server checks itself (`webhook.validators.pod_guard`). It contains the PodGang, the PodClique and
+a digest of the profile's rules and guards, so a change of these labels or rules makes it void.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -15,26 +21,24 @@ from itertools import chain, repeat
 from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from webhook.fit.gang_fit import GangFit
+from webhook.fit.packing import GangFit
 from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability, Uses
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.gang_objects import JudgedKind, StoredObject
+from webhook.model.grove import OwnerReference
 from webhook.model.keys import Api, GroupKind, Needed
 from webhook.model.known_objects import SpecField
-from webhook.model.kueue.keys import DEFAULT_QUEUE, QUEUE_NAME
-from webhook.model.kueue.settings import INSTALLED, KueueSettings
+from webhook.model.kueue import DEFAULT_QUEUE, INSTALLED, QUEUE_NAME, KueueSettings
+from webhook.model.pod_template import PodTemplate
+from webhook.model.quantity import Version
 from webhook.model.reading import Manifest
-from webhook.model.scale import ScaleChange
-from webhook.model.stored_object import Judged, StoredObject
-from webhook.model.version import Version
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import OwnerReference
-from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.gang_scheduler import NO_GANG_SCHEDULER, GangScheduler
-from webhook.validators.pod_guard import PodGuard
-from webhook.validators.selection import Choice
+from webhook.model.workload_record import ScaleChange
+from webhook.validators.gang_scheduler import NO_GANG_SCHEDULER, Choice, GangScheduler
+from webhook.validators.pod_guard import PodGuard, any_of
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 S = TypeVar("S")
 
@@ -110,7 +114,7 @@ OF_OPTED_IN = (Subject.OPTED_IN, Subject.ANY_WORKLOAD)
 _EVERY_USE: Uses = {capability: [] for capability in Capability}
 
 
-class Change(NamedTuple):
+class PodCliqueSetChange(NamedTuple):
     """A PodCliqueSet before and after an update."""
 
     old: PodCliqueSet
@@ -224,7 +228,7 @@ class Rule:
     fails_closed: bool
     passes: Example
     fails: Example
-    kinds: tuple[Judged, ...] = ()
+    kinds: tuple[JudgedKind, ...] = ()
     # The documentation of a rule whose function has none, because it checks for several rules.
     text: str = ""
     membership: bool = False
@@ -272,7 +276,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     default: Action = Action.DENY,
     fails_closed: bool = False,
     membership: bool = False,
-    kinds: tuple[Judged, ...] = (),
+    kinds: tuple[JudgedKind, ...] = (),
     documentation: str = "",
     guard: PodGuard | None = None,
     independent: bool = False,
@@ -328,7 +332,7 @@ class BoundRule(NamedTuple):
 
 # Not frozen, as `Context`.
 @dataclass(slots=True)
-class Outcome:
+class RuleOutcome:
     """The findings of a run of rules, and what it could not judge."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -414,11 +418,11 @@ def run(
     context: Context[Any],
     pod: PodTemplate | None = None,
     old: PodCliqueSet | None = None,
-) -> Outcome:
+) -> RuleOutcome:
     """Runs each rule that may find something: on `context.workload` and on each of its pod templates, or on the change
     from `old`; without a workload on `pod`.
     """
-    outcome = Outcome()
+    outcome = RuleOutcome()
     workload, facts, proceed = context.workload, context.facts, context.proceed
     pods: tuple[PodTemplate, ...] | None = None
     for bound in _about(rules, context.uses, _mentioned(context, workload, pod, old)):
@@ -434,7 +438,7 @@ def run(
                 pods = alone if workload is None else tuple(workload.pod_templates())
             results = chain.from_iterable(map(declared.check, pods, repeat(context)))
         elif subject is _CHANGE and workload is not None and old is not None:
-            results = declared.check(Change(old, workload), context)
+            results = declared.check(PodCliqueSetChange(old, workload), context)
         else:
             continue
         for first in results:
@@ -464,9 +468,9 @@ def _with_known(mentions: AbstractSet[str], namespace: str, context: Context[Any
 
 def run_on_opted_in(
     rules: Sequence[BoundRule], context: Context[Any], workload: OptedInWorkload, old: OptedInWorkload | None = None
-) -> Outcome:
+) -> RuleOutcome:
     """Runs each rule about opted-in workloads that may find something."""
-    outcome = Outcome()
+    outcome = RuleOutcome()
     facts, proceed = context.facts, context.proceed
     kind = (workload.resource.api.group, workload.resource.api.kind)
     if workload.has_own_pods:
@@ -494,19 +498,19 @@ def run_each(
     rules: Sequence[BoundRule],
     context: Context[Any],
     judged: PodCreation | UnknownOwner | OptedInWorkload | AnyObject | ScaleChange,
-) -> Outcome:
+) -> RuleOutcome:
     """Runs each of `rules`, which are all called with `judged`: a `PodCreation`, an `UnknownOwner`, a Job of a JobSet,
     a scale, or any object.
     """
-    outcome = Outcome()
+    outcome = RuleOutcome()
     for bound in rules:
         outcome.add(bound, bound.rule.check(judged, context), context.facts)
     return outcome
 
 
-def run_on_object(rules: IndexedRules, context: Context[Any], group: str, judged: StoredObject) -> Outcome:
+def run_on_object(rules: IndexedRules, context: Context[Any], group: str, judged: StoredObject) -> RuleOutcome:
     """Runs each rule about objects of that kind."""
-    outcome = Outcome()
+    outcome = RuleOutcome()
     for bound in rules.about({}, {_kind_word(group, judged.kind)}):
         context.proceed()
         outcome.add(bound, bound.rule.check(judged, context), context.facts)
@@ -516,3 +520,39 @@ def run_on_object(rules: IndexedRules, context: Context[Any], group: str, judged
 def _kind_word(group: str, kind: str) -> str:
     """Returns what the rules about a kind look at."""
     return f"{kind} of {group}"
+
+
+SEAL_ANNOTATION = "rollcall.dev/seal"
+_DIGEST_CHARACTERS = 12
+
+
+class ProfileSeal(NamedTuple):
+    """How the pods of a profile are sealed: a digest of its rules about pods and of their guards, the expression for a
+    pod that has such a trait (empty if there are no traits), and the rules that are asked before a pod is sealed, with
+    the parts of the facts that these are about. With `given` False the settings of the profile let no pod be sealed.
+    """
+
+    digest: str
+    traits: str
+    asked: tuple[BoundRule, ...]
+    parts: tuple[str, ...]
+    given: bool
+
+
+def seal_of(rules: Iterable[Rule], settings: Any) -> ProfileSeal | None:
+    """Return the seal of a profile with these rules and settings; None if a rule must see every pod."""
+    about = [declared for declared in rules if declared.subject is Subject.POD]
+    guards: list[PodGuard] = []
+    for declared in about:
+        if declared.guard is None:
+            return None
+        guards.append(declared.guard)
+    stated = "\n".join(f"{one.id} {_stated(guard)}" for one, guard in zip(about, guards, strict=True))
+    digest = hashlib.sha256(stated.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    asked = tuple(BoundRule(one, one.default) for one, guard in zip(about, guards, strict=True) if guard.by_facts)
+    parts = tuple(dict.fromkeys(part for guard in guards for part in guard.by_facts))
+    return ProfileSeal(digest, any_of(guards), asked, parts, all(guard.suffices(settings) for guard in guards))
+
+
+def _stated(guard: PodGuard) -> str:
+    return f"{any_of((guard,))}{' by facts' if guard.by_facts else ''}"

@@ -1,5 +1,5 @@
-"""The order in which the cliques of a PodCliqueSet start: rules that repeat what Grove's own webhook refuses, because a
-file on the command line has no such check.
+"""Rules about the order in which the cliques of a PodCliqueSet start. They repeat what Grove's own webhook refuses,
+because a file on the command line has no such check.
 
 Source of all: ai-dynamo/grove, operator/internal/webhook/admission/pcs/validation (2026-08).
 """
@@ -13,9 +13,9 @@ from typing import Any
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.reading import Manifest, sequence, text
-from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Context, Example, Results, rule
+from webhook.workloads.pod_clique_set import Clique, PodCliqueSet
 
 _TYPE = SPEC / "template" / "cliqueStartupType"
 _EXPLICIT = "CliqueStartupTypeExplicit"

@@ -1,5 +1,5 @@
-"""What Volcano's own webhook refuses in a Volcano Job (batch.volcano.sh), whichever scheduler its pods name: its
-minimum, from which Volcano's controller makes a PodGroup, and its shape.
+"""Rules about Volcano Jobs (batch.volcano.sh): what Volcano's own webhook refuses, whichever scheduler the pods name.
+That is the minimum, from which Volcano's controller makes a PodGroup, and the shape.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 from webhook.model.fields import METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Finding, shown
-from webhook.model.naming import LABEL_VALUE_LIMIT, is_label, is_subdomain
+from webhook.model.keys import LABEL_VALUE_LIMIT, is_label, is_subdomain
 from webhook.model.reading import integer, is_unrendered, mapping, sequence, text
-from webhook.model.workloads.volcano_job import VOLCANO_JOB, minimum_of, tasks_of
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.opted_in_examples import volcano_job, volcano_task
+from webhook.validators.examples import volcano_job, volcano_task
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.validators.wrong_types import wrong_in
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.volcano_job import VOLCANO_JOB, minimum_of, tasks_of
 
 _MINIMUM = SPEC / "minAvailable"
 # What Volcano v1.15 accepts.

@@ -1,17 +1,36 @@
-"""Reports every field of the wrong type in an object that cannot be read.
+"""Fields of the wrong type: the types of the fields that are read, and the rules for an object that cannot be read
+because of one.
 
-Reading an object stops at the first such field (`Malformed`). In a shape, a dict or a one-item list describes nested
-fields, a tuple lists permitted types, and any other value is the required type.
+Reading an object stops at the first such field (`Malformed`); these rules run instead of all other rules and report
+every one. They check only the fields that are read. A backend declares the fields of its scheduler's own objects
+(`Backend.shapes`), and a WorkloadShape those of a declared kind.
+
+In a description of types, a dict or a one-item list describes nested fields, a tuple lists permitted types, and any
+other value is the required type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from webhook.model import grove
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.reading import Manifest
+from webhook.validators.examples import job_set, pod_clique_set, replicated
+from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.workloads.workload_shape import (
+    Each,
+    PartShape,
+    PodCount,
+    ShapeCondition,
+    ShapePath,
+    Statement,
+    WorkloadShape,
+)
 
 WORDS = "a map of strings"
 COUNTS = "a map of whole numbers"
@@ -86,7 +105,7 @@ class Entries(NamedTuple):
     type: Any
 
 
-class Unreadable(NamedTuple):
+class UnreadableObject(NamedTuple):
     """An object that could not be read: its group and kind, and the shape of its kind if a backend declares one, or a
     WorkloadShape does (`is_declared`).
     """
@@ -169,3 +188,281 @@ def _map(value: Any, expected: str, path: FieldPath) -> Iterator[Finding]:
 
 def _wrong(path: FieldPath, value: Any, wanted: str) -> Finding:
     return Finding(at=path, found=value, why="the value has the wrong type", remedy=f"write {wanted}")
+
+
+_TEMPLATE: dict[str, Any] = {"metadata": METADATA, "spec": POD_SPEC}
+_FLAT: dict[str, Any] = {"labels": WORDS, "annotations": WORDS, "schedulerName": str, "priorityClassName": str}
+_SCALAR = (str, int, bool)
+
+
+class _Typed(NamedTuple):
+    """A path, the entries that it may begin at, and the type of its value."""
+
+    path: ShapePath
+    entries: tuple[ShapePath, ...]
+    type: Any
+
+
+@lru_cache(maxsize=256)
+def declared_types(shape: WorkloadShape) -> dict[str, Any]:
+    """Return the types of the fields that a shape reads, in the form of `wrong_types`. The result is shared."""
+    root: dict[Any, Any] = {"metadata": dict(METADATA), "spec": {}}
+    for path, entries, wanted in _typed(shape):
+        if path.of_entry:
+            for each in entries:
+                _put(root, (*each.steps, *path.steps), wanted)
+        else:
+            _put(root, path.steps, wanted)
+    found: dict[str, Any] = _finished(root)
+    return found
+
+
+def _typed(shape: WorkloadShape) -> Iterator[_Typed]:
+    for part in shape.parts:
+        yield from _of_part(part)
+    for carried in shape.carried:
+        yield _Typed(carried.path, (), str)
+        yield from _of_conditions(carried.when, ())
+    for mark in shape.marked:
+        yield _Typed(mark, (), METADATA)
+    yield from _of_conditions((*shape.suspended, *shape.elsewhere), ())
+    for said in shape.statements:
+        yield from _of_statement(said)
+
+
+def _of_part(part: PartShape) -> Iterator[_Typed]:
+    entries = () if part.each is None else (part.each,)
+    if part.name.path is not None:
+        yield _Typed(part.name.path, entries, str)
+    for path in part.templates:
+        yield _Typed(path, entries, _FLAT if part.flat else _TEMPLATE)
+    if part.spec is not None:
+        yield _Typed(part.spec, entries, POD_SPEC)
+    yield from _of_count(part.pods, entries)
+    yield from _of_conditions(part.when, entries)
+    for minimum in (*part.minimums, *part.lowest):
+        yield from _of_count(minimum.count, entries)
+        yield from _of_conditions(minimum.when, entries)
+
+
+def _of_statement(said: Statement) -> Iterator[_Typed]:
+    yield from _of_conditions(said.when, () if said.each is None else (said.each,))
+
+
+def _of_count(count: PodCount, entries: tuple[ShapePath, ...]) -> Iterator[_Typed]:
+    if count.path is not None:
+        yield _Typed(count.path, entries, int)
+    yield from _of_conditions(count.zero_if, entries)
+    for inner in count:
+        yield from _of_count(inner, entries)
+
+
+def _of_conditions(conditions: tuple[ShapeCondition, ...], entries: tuple[ShapePath, ...]) -> Iterator[_Typed]:
+    for one in conditions:
+        if one.exists is None:
+            yield _Typed(one.path, entries, _SCALAR)
+
+
+def _put(root: dict[Any, Any], steps: tuple[str | Each, ...], wanted: Any) -> None:
+    """Put a type at its place. A number is more exact than the scalar of a condition."""
+    if not steps:
+        return
+    below = root
+    for step in steps[:-1]:
+        found = below.setdefault(step, {})
+        if not isinstance(found, dict):
+            return
+        below = found
+    known = below.get(steps[-1])
+    if isinstance(known, dict) and isinstance(wanted, dict):
+        below[steps[-1]] = {**known, **wanted}
+    elif known is None or known == _SCALAR:
+        # Other fields of the same object may be added to it.
+        below[steps[-1]] = deepcopy(wanted)
+
+
+def _finished(tree: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    if Each.EACH in tree:
+        return Entries(_finished(tree[Each.EACH]))
+    return {key: _finished(below) for key, below in tree.items()}
+
+
+_CONSTRAINT: dict[str, Any] = {
+    "topologyName": str,
+    "packDomain": str,
+    "pack": {"required": str, "preferred": str},
+}
+_SHARING: dict[str, Any] = {
+    "name": str,
+    "namespace": str,
+    "scope": str,
+    "filter": {"childCliqueNames": [str], "childScalingGroupNames": [str]},
+}
+_LIMITS: dict[str, Any] = {"minReplicas": int, "maxReplicas": int}
+_PACK: dict[str, Any] = {"packConstraint": {"required": str, "preferred": str}}
+_POD_CLIQUE_SET: dict[str, Any] = {
+    "metadata": METADATA,
+    "spec": {
+        "replicas": int,
+        "template": {
+            "priorityClassName": str,
+            "cliqueStartupType": str,
+            "topologyConstraint": _CONSTRAINT,
+            "terminationDelay": str,
+            "resourceClaimTemplates": [{"name": str, "templateSpec": {"spec": {"devices": {"requests": [{}]}}}}],
+            "resourceSharing": [_SHARING],
+            "cliques": [
+                {
+                    "name": str,
+                    "labels": WORDS,
+                    "annotations": WORDS,
+                    "topologyConstraint": _CONSTRAINT,
+                    "resourceSharing": [_SHARING],
+                    "spec": {
+                        "roleName": str,
+                        "replicas": int,
+                        "minAvailable": int,
+                        "startsAfter": [str],
+                        "autoScalingConfig": _LIMITS,
+                        "podSpec": POD_SPEC,
+                    },
+                }
+            ],
+            "podCliqueScalingGroups": [
+                {
+                    "name": str,
+                    "annotations": WORDS,
+                    "cliqueNames": [str],
+                    "replicas": int,
+                    "minAvailable": int,
+                    "scaleConfig": _LIMITS,
+                    "topologyConstraint": _CONSTRAINT,
+                    "resourceSharing": [_SHARING],
+                }
+            ],
+        },
+    },
+}
+_POD_GANG: dict[str, Any] = {
+    "metadata": METADATA,
+    "spec": {
+        "topologyConstraint": _PACK,
+        "topologyConstraintGroupConfigs": [{"name": str, "topologyConstraint": _PACK}],
+        "podgroups": [{"name": str, "minReplicas": int, "podReferences": [{}], "topologyConstraint": _PACK}],
+    },
+}
+_SHAPES: dict[tuple[str, str], Any] = {
+    (grove.GROUP, "PodCliqueSet"): _POD_CLIQUE_SET,
+    (grove.SCHEDULER_GROUP, "PodGang"): _POD_GANG,
+    ("", "Pod"): {"metadata": METADATA, "spec": POD_SPEC},
+}
+
+
+def _pod_group(labels: Any) -> Manifest:
+    """A PodGroup of Koordinator."""
+    head = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup"}
+    metadata = {"name": "demo", "namespace": "default", "labels": labels}
+    return {**head, "metadata": metadata, "spec": {"minMember": 2}}
+
+
+@rule(
+    "grove/shape",
+    subject=Subject.MALFORMED,
+    fails_closed=True,
+    passes=Example(pod_clique_set()),
+    fails=Example({**pod_clique_set(), "spec": {"replicas": "one", "template": {"cliques": [{"name": "worker"}]}}}),
+)
+def shape(found: UnreadableObject, _: object) -> Results:
+    """A field of the wrong type cannot be judged. If it counted as missing, the object would pass without a message.
+
+    Source: the CRDs of grove.io/v1alpha1 and scheduler.grove.io/v1alpha1; in a cluster the API server refuses such an
+    object by its schema, but only after mutation. A file on the command line has no such check.
+    """
+    if found.kind in _SHAPES:
+        yield from said_of(found.manifest, _SHAPES[found.kind])
+
+
+@rule(
+    "rollcall/object-shape",
+    subject=Subject.MALFORMED,
+    fails_closed=True,
+    passes=Example(_pod_group({"team": "a"})),
+    fails=Example(_pod_group(["team-a"])),
+)
+def object_shape(found: UnreadableObject, _: object) -> Results:
+    """A field of the wrong type in a gang object cannot be judged. If it counted as missing, the object would pass
+    without a message.
+
+    Source: the CRDs of Koordinator, KAI and Volcano, and k8s.io/api scheduling; in a cluster the API server refuses
+    such an object by its schema. A file on the command line has no such check.
+    """
+    if found.kind not in _SHAPES and found.kind not in OPTED_IN_TYPES and not found.is_declared:
+        yield from said_of(found.manifest, {"metadata": METADATA, "spec": {}, **found.shape})
+
+
+_JOB: dict[str, Any] = {"parallelism": int, "completions": int, "template": _TEMPLATE}
+_JOB_SET: dict[str, Any] = {
+    "managedBy": str,
+    "suspend": bool,
+    "startupPolicy": {"startupPolicyOrder": str},
+    "replicatedJobs": [
+        {
+            "name": str,
+            "replicas": int,
+            "dependsOn": [{"name": str, "status": str}],
+            "template": {"metadata": METADATA, "spec": _JOB},
+        }
+    ],
+}
+# The fields of its runtime that a TrainJob may patch and that affect gangs.
+_PATCH: dict[str, Any] = {
+    "metadata": METADATA,
+    "spec": {
+        "replicatedJobs": [
+            {"name": str, "template": {"metadata": METADATA, "spec": {"template": {"metadata": METADATA}}}}
+        ]
+    },
+}
+OPTED_IN_TYPES: dict[tuple[str, str], Any] = {
+    ("batch", "Job"): {"metadata": METADATA, "spec": {**_JOB, "managedBy": str, "suspend": bool}},
+    ("jobset.x-k8s.io", "JobSet"): {"metadata": METADATA, "spec": _JOB_SET},
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): {
+        "metadata": METADATA,
+        "spec": {
+            "replicas": int,
+            "startupPolicy": str,
+            "leaderWorkerTemplate": {"size": int, "leaderTemplate": _TEMPLATE, "workerTemplate": _TEMPLATE},
+        },
+    },
+    ("trainer.kubeflow.org", "TrainJob"): {
+        "metadata": METADATA,
+        "spec": {
+            "managedBy": str,
+            "suspend": bool,
+            "runtimeRef": {"name": str, "kind": str, "apiGroup": str},
+            "trainer": {"numNodes": int},
+            "runtimePatches": [{"trainingRuntimeSpec": {"template": _PATCH}}],
+        },
+    },
+}
+
+
+@rule(
+    "owner/shape",
+    subject=Subject.MALFORMED,
+    fails_closed=True,
+    passes=Example(job_set()),
+    fails=Example(job_set(replicated("node", job={"parallelism": "4"}))),
+)
+def opted_in_shape(found: UnreadableObject, _: object) -> Results:
+    """A field of the wrong type cannot be judged. If it counted as missing, the object would pass without a message.
+
+    Source: the CRDs of kubeflow/trainer, jobset and lws, k8s.io/api batch/v1; in a cluster the API server refuses such
+    an object by its schema, but only after mutation. A file on the command line has no such check.
+    """
+    if found.kind in OPTED_IN_TYPES:
+        yield from said_of(found.manifest, OPTED_IN_TYPES[found.kind])
+    elif found.is_declared:
+        yield from said_of(found.manifest, found.shape)

@@ -9,10 +9,10 @@ from rollcall_scheduler_plugins.settings import SchedulerPluginsSettings
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
 
 

@@ -10,9 +10,9 @@ from webhook.errors import Inexpressible
 from webhook.model.capabilities import Capability
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding
-from webhook.model.gang_object import gang_metadata
+from webhook.model.gang_objects import gang_metadata
+from webhook.model.grove import PodGang
 from webhook.model.reading import Manifest, integer, mapping
-from webhook.model.workloads.podgang import PodGang
 
 
 def gang_objects(podgang: PodGang, settings: SchedulerPluginsSettings) -> list[Manifest]:

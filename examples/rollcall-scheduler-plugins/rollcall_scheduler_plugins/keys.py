@@ -5,8 +5,7 @@ Source: kubernetes-sigs/scheduler-plugins, apis/scheduling/v1alpha1/types.go and
 
 from __future__ import annotations
 
-from webhook.model.keys import Api
-from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
+from webhook.model.keys import LABEL_VALUE_LIMIT, Api, cut_name
 
 # The schedulerName of a profile in the scheduler's own configuration.
 NAME = "batch-scheduler"

@@ -6,9 +6,9 @@ from rollcall_scheduler_plugins.capabilities import CAPABILITIES, TOPOLOGY
 from rollcall_scheduler_plugins.settings import SchedulerPluginsSettings
 from webhook.model.capabilities import Capability
 from webhook.model.findings import Finding
-from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, required
 from webhook.validators.registry import Context, Example, Results, rule
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 RuleContext = Context[SchedulerPluginsSettings]
 

@@ -8,9 +8,9 @@ from rollcall_scheduler_plugins.backend import SchedulerPluginsBackend
 from rollcall_scheduler_plugins.settings import SchedulerPluginsSettings
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podgang import PodGang
 
 RECORD = Record("batch-scheduler")
 

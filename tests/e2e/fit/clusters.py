@@ -16,7 +16,7 @@ from tests.e2e.programs import eventually
 from tests.e2e.schedulers import start_scheduler
 from tests.unit.worlds import settings_of
 from webhook.model.facts import ClusterFacts
-from webhook.sources.facts import facts_in
+from webhook.offline.fact_files import facts_in
 
 NETWORK: Manifest = {
     "apiVersion": "scheduling.koordinator.sh/v1alpha1",

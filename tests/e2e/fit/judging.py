@@ -13,22 +13,17 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fit.batch import Batches, Stored, template_spec
 from tests.e2e.fit.case import Case
 from tests.e2e.fit.clusters import with_facts
-from webhook.admission.fit import fit_of
+from webhook.admission.workload_fit import fit_of
 from webhook.backends.base import Backend
-from webhook.fit.budget import STEPS
-from webhook.fit.judgement import judge
+from webhook.fit.feasibility import judge
+from webhook.fit.gang_shapes import GangShape, shape_of_templates
 from webhook.fit.node_classes import room_of
-from webhook.fit.packing import GroupNeed, Packing, Partition, PodsNeed
-from webhook.fit.roles import Roles, roles_of
-from webhook.fit.settings import FitSettings, Growth
-from webhook.fit.shape import GangShape
-from webhook.fit.stored_shapes import shape_of_templates
-from webhook.fit.verdict import Answer, Verdict
+from webhook.fit.packing import FitSettings, GroupNeed, Growth, Packing, Partition, PodsNeed, Roles, roles_of
+from webhook.fit.verdict import STEPS, FitAnswer, FitVerdict
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.grove import PodGang
+from webhook.model.pod_template import Pod, PodTemplate
 
 SETTINGS = FitSettings(nodes=Growth.FIXED)
 _LISTS = (
@@ -50,12 +45,12 @@ class Judging:
         self._batches, self._steps = batches, steps
         self._backend: Backend[Any] = batches.profile.backend
 
-    def __call__(self, batch: Sequence[Stored]) -> list[dict[str, Verdict]]:
+    def __call__(self, batch: Sequence[Stored]) -> list[dict[str, FitVerdict]]:
         """The verdicts on each case of a batch, by what was judged."""
         facts = facts_now(self._batches.plane, self._batches.facts)
         return [self._of(one, facts) for one in batch]
 
-    def _of(self, one: Stored, facts: ClusterFacts) -> dict[str, Verdict]:
+    def _of(self, one: Stored, facts: ClusterFacts) -> dict[str, FitVerdict]:
         gang = PodGang(one.podgang)
         record = self._batches.record(one)
         shapes = {
@@ -64,11 +59,11 @@ class Judging:
         }
         return {judged: self._verdict(one.case, shape, facts) for judged, shape in shapes.items()}
 
-    def _verdict(self, case: Case, shape: GangShape, facts: ClusterFacts) -> Verdict:
+    def _verdict(self, case: Case, shape: GangShape, facts: ClusterFacts) -> FitVerdict:
         if case.enough is None:
             return fit_of(shape, self._backend, facts, SETTINGS, self._steps)
         if len(shape.needed) < len(case.members):
-            return Verdict(Answer.UNKNOWN, causes=("pods are missing",))
+            return FitVerdict(FitAnswer.UNKNOWN, causes=("pods are missing",))
         packing = self._tree(case, shape, facts)
         room = room_of(packing, facts, SETTINGS, self._backend.pod_reading(SETTINGS))
         return judge(packing, room, self._steps)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from tests.e2e.fit.batch import Batches, Stored
 from tests.e2e.fit.case import Case
-from webhook.fit.verdict import Answer, Verdict
+from webhook.fit.verdict import FitAnswer, FitVerdict
 
 # So many cases share a control plane at one time.
 BATCH = 100
 # The verdicts on each case of a batch: by what was judged ("template", "stored").
-Judge = Callable[[Sequence[Stored]], list[dict[str, Verdict]]]
+Judge = Callable[[Sequence[Stored]], list[dict[str, FitVerdict]]]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Failure:
 
     case: Case
     judged: str
-    verdict: Verdict
+    verdict: FitVerdict
     where: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Report:
     # How many started only after the poke.
     late: int = 0
 
-    def add(self, one: Stored, verdicts: dict[str, Verdict]) -> None:
+    def add(self, one: Stored, verdicts: dict[str, FitVerdict]) -> None:
         """Count a case, and keep it if it is a failure."""
         family, started = one.case.family, one.started
         self.counts[family, "pairs"] += 1
@@ -57,13 +57,13 @@ class Report:
         self.missing.update({message.partition(": ")[2][:60] for message in one.refused[:1]})
         for judged, verdict in verdicts.items():
             self.counts[family, f"{judged} {verdict.answer}"] += 1
-            if verdict.answer is Answer.NEVER and started:
+            if verdict.answer is FitAnswer.NEVER and started:
                 where = tuple((pod["metadata"]["name"], pod["spec"].get("nodeName", "")) for pod in one.pods)
                 self.failures.append(Failure(one.case, judged, verdict, where))
                 print(f"FAILURE: {self.failures[-1]}\n{json.dumps(one.case.as_json())}", flush=True)
-            if verdict.answer is Answer.UNKNOWN:
+            if verdict.answer is FitAnswer.UNKNOWN:
                 self.causes.update({cause[:90] for cause in verdict.causes})
-        if (found := verdicts.get("stored")) is not None and found.answer is Answer.FITS and not started:
+        if (found := verdicts.get("stored")) is not None and found.answer is FitAnswer.FITS and not started:
             self.counts[family, "fits, not started"] += 1
             self.unstarted_fits.append(one.case.seed)
 

@@ -10,19 +10,25 @@ import pytest
 from tests.texts import is_like
 from tests.unit.admission.decisions import GPU, KOORD, NVLINK, in_namespace
 from tests.unit.worlds import gang_pod, koordinator, settings_of
-from webhook.admission.admission_check import Answer, Outcome, answer, workload_of
+from webhook.admission.admission_check import CheckAnswer, CheckOutcome, answer, workload_of
 from webhook.config.settings import Enforcement, Profile, Settings
-from webhook.model.devices import Alternative, DeviceRequest
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Needed
-from webhook.model.kueue.admission_check import CheckMode
-from webhook.model.namespace_limits import NamespaceQuota
-from webhook.model.workloads.shapes.kinds import PYTHON_KINDS
-from webhook.validators.examples import pod_clique_set
-from webhook.validators.fit.examples import GPU as GPU_NAME
-from webhook.validators.fit.examples import nodes
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
+from webhook.model.resources import Alternative, DeviceRequest, NamespaceQuota
+from webhook.validators.examples import GPU as GPU_NAME
+from webhook.validators.examples import (
+    job,
+    job_set,
+    leader_worker_set,
+    nodes,
+    pod_clique_set,
+    pod_template,
+    replicated,
+    train_job,
+)
+from webhook.workloads.kueue_integration import CheckMode
+from webhook.workloads.workload_kinds import PYTHON_KINDS
 
 ON = replace(koordinator(standalone=False), admission_check=CheckMode.ON)
 AUDIT = replace(ON, admission_check=CheckMode.AUDIT)
@@ -31,7 +37,7 @@ OTHER_SCHEDULER = pod_template({"schedulerName": "volcano"})
 REPLACING = job(parallelism=2, completions=5)
 
 
-def asked(manifest: Any, settings: Settings = ON, facts: ClusterFacts = KNOWN) -> Answer:
+def asked(manifest: Any, settings: Settings = ON, facts: ClusterFacts = KNOWN) -> CheckAnswer:
     group = manifest.get("apiVersion", "grove.io/v1alpha1").rpartition("/")[0] if "/" in manifest["apiVersion"] else ""
     return answer((group, manifest["kind"]), manifest, "default", facts, settings)
 
@@ -52,7 +58,7 @@ def grove(manifest: Any, **labels: str) -> Any:
     ],
 )
 def test_a_workload_that_no_rule_denies_is_ready(manifest: Any) -> None:
-    assert asked(manifest) == Answer(Outcome.READY, "no rule of koord-scheduler denies it")
+    assert asked(manifest) == CheckAnswer(CheckOutcome.READY, "no rule of koord-scheduler denies it")
     assert asked(manifest).state == "Ready"
 
 
@@ -79,13 +85,13 @@ def test_a_workload_that_no_rule_denies_is_ready(manifest: Any) -> None:
 )
 def test_a_fault_of_the_object_is_rejected_with_the_text_of_the_finding(manifest: Any, start: str) -> None:
     found = asked(manifest)
-    assert (found.outcome, found.state) == (Outcome.REJECTED, "Rejected")
+    assert (found.outcome, found.state) == (CheckOutcome.REJECTED, "Rejected")
     assert found.message.startswith(start)
 
 
 def test_an_audit_lets_the_same_fault_pass_and_says_so() -> None:
     found = asked(REPLACING, AUDIT)
-    assert (found.outcome, found.state) == (Outcome.WOULD_REJECT, "Ready")
+    assert (found.outcome, found.state) == (CheckOutcome.WOULD_REJECT, "Ready")
     assert found.message.startswith("would be rejected: owner/completions at spec.completions: 5: ")
 
 
@@ -93,13 +99,13 @@ def test_a_fault_that_another_object_may_cure_is_ready_and_told() -> None:
     labelled = {"quota.scheduling.koordinator.sh/name": "gone"}
     settings = replace(settings_of("koord-scheduler", standalone=False, gate=False), admission_check=CheckMode.ON)
     found = asked(job(labels=labelled), settings, replace(KNOWN, elastic_quotas={}))
-    assert (found.outcome, found.state) == (Outcome.READY_WITH_FINDING, "Ready")
+    assert (found.outcome, found.state) == (CheckOutcome.READY_WITH_FINDING, "Ready")
     assert is_like(found.message, "not rejected, ...: koordinator/owner-quota at ...")
 
 
 def test_a_fault_of_the_profile_is_ready() -> None:
     settings = replace(koordinator({"matchPolicy": "only-waiting"}, standalone=False), admission_check=CheckMode.ON)
-    assert asked(job(), settings).outcome is Outcome.READY_WITH_FINDING
+    assert asked(job(), settings).outcome is CheckOutcome.READY_WITH_FINDING
 
 
 def test_a_fault_that_a_newer_scheduler_cures_is_ready() -> None:
@@ -111,13 +117,13 @@ def test_a_fault_that_a_newer_scheduler_cures_is_ready() -> None:
 
 def test_the_mode_of_the_namespace_counts() -> None:
     faulty = grove(pod_clique_set(GPU, annotations=NVLINK), **KOORD)
-    assert asked(faulty).outcome is Outcome.REJECTED
+    assert asked(faulty).outcome is CheckOutcome.REJECTED
     warned = in_namespace(**{"rollcall.dev/enforcement": "warn"})
-    assert asked(faulty, facts=warned) == Answer(Outcome.READY, "no rule of koord-scheduler denies it")
+    assert asked(faulty, facts=warned) == CheckAnswer(CheckOutcome.READY, "no rule of koord-scheduler denies it")
 
 
 def test_no_mode_lets_pass_what_cannot_be_translated() -> None:
-    assert asked(REPLACING, facts=in_namespace(**{"rollcall.dev/enforcement": "off"})).outcome is Outcome.REJECTED
+    assert asked(REPLACING, facts=in_namespace(**{"rollcall.dev/enforcement": "off"})).outcome is CheckOutcome.REJECTED
 
 
 @pytest.mark.parametrize(
@@ -152,7 +158,7 @@ def test_no_mode_lets_pass_what_cannot_be_translated() -> None:
 )
 def test_what_cannot_be_judged_is_ready(manifest: Any, facts: ClusterFacts, message: str) -> None:
     found = asked(manifest, facts=facts)
-    assert found.outcome is Outcome.NOT_JUDGED
+    assert found.outcome is CheckOutcome.NOT_JUDGED
     assert is_like(found.message, message)
     assert found.state == "Ready"
 
@@ -209,10 +215,10 @@ QUOTA = replace(DEVICES, resource_quotas={("default", "small"): NamespaceQuota(h
 
 def test_a_proof_that_only_the_object_can_cure_is_rejected_although_its_rule_warns() -> None:
     found = asked(TOO_MANY_PODS, facts=DEVICES)
-    assert (found.outcome, found.state) == (Outcome.REJECTED, "Rejected")
+    assert (found.outcome, found.state) == (CheckOutcome.REJECTED, "Rejected")
     assert found.message.startswith("fit/devices at spec.template.spec.resourceClaims[0]: 257: ")
     audited = asked(TOO_MANY_PODS, AUDIT, DEVICES)
-    assert (audited.outcome, audited.state) == (Outcome.WOULD_REJECT, "Ready")
+    assert (audited.outcome, audited.state) == (CheckOutcome.WOULD_REJECT, "Ready")
 
 
 @pytest.mark.parametrize("mode", ["warn", "audit", "off"])
@@ -227,7 +233,7 @@ def test_a_rule_that_does_not_warn_does_not_reject(action: Action) -> None:
     own = Enforcement(rules={"fit/devices": action})
     weaker = Profile(profile.backend, Enforcement(), own)
     found = asked(TOO_MANY_PODS, replace(ON, profiles={"koord-scheduler": weaker}), DEVICES)
-    assert found == Answer(Outcome.READY, "no rule of koord-scheduler denies it")
+    assert found == CheckAnswer(CheckOutcome.READY, "no rule of koord-scheduler denies it")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +246,7 @@ def test_a_rule_that_does_not_warn_does_not_reject(action: Action) -> None:
 )
 def test_a_proof_that_others_can_cure_is_ready_and_told(manifest: Any, facts: ClusterFacts, rule: str) -> None:
     found = asked(manifest, facts=facts)
-    assert (found.outcome, found.state) == (Outcome.READY_WITH_FINDING, "Ready")
+    assert (found.outcome, found.state) == (CheckOutcome.READY_WITH_FINDING, "Ready")
     assert is_like(found.message, f"not rejected, ...: {rule}...")
 
 
@@ -248,4 +254,4 @@ def test_a_proof_that_others_can_cure_does_not_reject_if_its_rule_denies() -> No
     profile = ON.profiles["koord-scheduler"]
     stricter = Profile(profile.backend, Enforcement(), Enforcement(rules={"fit/node": Action.DENY}))
     found = asked(ABOVE_NODES, replace(ON, profiles={"koord-scheduler": stricter}), NODES)
-    assert (found.outcome, found.state) == (Outcome.READY_WITH_FINDING, "Ready")
+    assert (found.outcome, found.state) == (CheckOutcome.READY_WITH_FINDING, "Ready")

@@ -26,12 +26,12 @@ from tests.applied_objects import (
 )
 from tests.unit.worlds import request, rules, settings_of, validate
 from webhook import admission
-from webhook.admission.live_reads import in_doubt
-from webhook.backends.kai.rules import examples as kai
-from webhook.backends.kai.rules.examples import subgroup
-from webhook.backends.kai.subgroups import Tree
-from webhook.backends.volcano.rules import examples as volcano
-from webhook.backends.volcano.rules.examples import policy
+from webhook.admission.decision import in_doubt
+from webhook.backends.kai import pod_clique_sets as kai
+from webhook.backends.kai.gangs import Tree
+from webhook.backends.kai.pod_clique_sets import subgroup
+from webhook.backends.volcano import pod_clique_sets as volcano
+from webhook.backends.volcano.pod_clique_sets import policy
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
@@ -39,11 +39,11 @@ from webhook.model.findings import Action
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.known_objects import KaiQueue, QueuedGroups, QueueTree
 from webhook.model.reading import Manifest
+from webhook.offline.fact_files import facts_from
 from webhook.offline.judgement import judge
-from webhook.server.review import MAX_WARNING_BYTES
-from webhook.sources.facts import facts_from
-from webhook.sources.manifests import Document, read_text
-from webhook.sources.worlds import one_world
+from webhook.offline.manifests import Document, read_text
+from webhook.offline.worlds import one_world
+from webhook.server.admission_review import MAX_WARNING_BYTES
 
 
 def documents(*manifests: Manifest) -> list[Document]:
@@ -155,7 +155,7 @@ ABSENT: dict[str, tuple[Manifest, Needed]] = {
     ),
     "a priority class": (kai.pod_group(priorityClassName="nope"), Needed("priority_classes", "nope")),
     "a queue of Volcano's": (volcano.pod_group(queue="nope"), Needed("volcano_queues", "nope")),
-    "a parent of Volcano's": (volcano.queue("new", "nope"), Needed("volcano_queues", "nope")),
+    "a parent of Volcano's": (volcano.queue_object("new", "nope"), Needed("volcano_queues", "nope")),
     "a tier": (
         volcano.pod_group(networkTopology={"mode": "hard", "highestTierAllowed": 7}),
         Needed("hyper_nodes"),
@@ -171,25 +171,36 @@ def test_missing_objects_are_read_live_before_a_refusal(manifest: Manifest, need
 
 def test_a_queue_with_children_is_judged_as_a_parent() -> None:
     """Its PodGroups are as badly off as before."""
-    facts = facts_from(documents(kai.queue("busy"), kai.queue("below", "busy"), kai.pod_group(queue="busy")))
-    assert validate(kai.queue("team-b", "busy"), settings=KAI_SETTINGS, facts=facts).findings == ()
-    assert "kai/queue-in-use" in rules(validate(kai.queue("below", "busy"), settings=KAI_SETTINGS, facts=ONLY_CHILD))
+    facts = facts_from(
+        documents(kai.queue_object("busy"), kai.queue_object("below", "busy"), kai.pod_group(queue="busy"))
+    )
+    assert validate(kai.queue_object("team-b", "busy"), settings=KAI_SETTINGS, facts=facts).findings == ()
+    assert "kai/queue-in-use" in rules(
+        validate(kai.queue_object("below", "busy"), settings=KAI_SETTINGS, facts=ONLY_CHILD)
+    )
 
 
 # The child that is judged is known itself.
-ONLY_CHILD = facts_from(documents(kai.queue("busy"), kai.queue("below", "busy"), kai.pod_group(queue="busy")))
+ONLY_CHILD = facts_from(
+    documents(kai.queue_object("busy"), kai.queue_object("below", "busy"), kai.pod_group(queue="busy"))
+)
 
 
 def test_a_queue_below_a_cycle_of_others_is_refused() -> None:
     facts = facts_from(
-        documents(volcano.queue("a", "b"), volcano.queue("b", "a"), kai.queue("a", "b"), kai.queue("b", "a"))
+        documents(
+            volcano.queue_object("a", "b"),
+            volcano.queue_object("b", "a"),
+            kai.queue_object("a", "b"),
+            kai.queue_object("b", "a"),
+        )
     )
     facts = replace(facts, kai_pod_groups=WORLDS["kai-scheduler"].kai_pod_groups)
     facts = replace(facts, volcano_pod_groups=WORLDS["volcano"].volcano_pod_groups)
-    assert by_action(validate(kai.queue("c", "a"), settings=KAI_SETTINGS, facts=facts), Action.DENY) == {
+    assert by_action(validate(kai.queue_object("c", "a"), settings=KAI_SETTINGS, facts=facts), Action.DENY) == {
         "kai/queue-cycle"
     }
-    assert by_action(validate(volcano.queue("c", "a"), settings=VOLCANO_SETTINGS, facts=facts), Action.DENY) == {
+    assert by_action(validate(volcano.queue_object("c", "a"), settings=VOLCANO_SETTINGS, facts=facts), Action.DENY) == {
         "volcano/queue-cycle"
     }
 
@@ -206,7 +217,7 @@ def test_the_priority_class_matters_only_with_a_default_that_may_not_be_preempte
 # One folder
 
 
-FOLDER = (kai.queue("research"), kai.queue("team-a", "research"), kai.pod_group(queue="team-a"))
+FOLDER = (kai.queue_object("research"), kai.queue_object("team-a", "research"), kai.pod_group(queue="team-a"))
 
 
 def judged_together(*manifests: Manifest, known: ClusterFacts = NOTHING_KNOWN) -> dict[str, list[str]]:
@@ -227,16 +238,16 @@ def test_objects_of_one_folder_are_judged_together() -> None:
     # Groups of other namespaces may be in the parent.
     alone = {"Queue research": [], "Queue team-a": ["? kai/queue-in-use"], "PodGroup demo": []}
     assert judged_together(*FOLDER) == alone
-    parent = judged_together(*FOLDER, kai.queue("team-b", "team-a"))
+    parent = judged_together(*FOLDER, kai.queue_object("team-b", "team-a"))
     assert parent["PodGroup demo"] == ["kai/group-queue"]
     assert parent["Queue team-b"] == ["kai/queue-in-use"]
 
 
 def test_a_folder_with_some_queues_does_not_make_other_queues_missing() -> None:
     elsewhere = kai.pod_group(queue="default-queue")
-    assert judged_together(kai.queue("research"), elsewhere)["PodGroup demo"] == ["? kai/group-queue"]
-    told = facts_from(documents(kai.queue("another")))
-    assert judged_together(kai.queue("research"), elsewhere, known=told)["PodGroup demo"] == ["kai/group-queue"]
+    assert judged_together(kai.queue_object("research"), elsewhere)["PodGroup demo"] == ["? kai/group-queue"]
+    told = facts_from(documents(kai.queue_object("another")))
+    assert judged_together(kai.queue_object("research"), elsewhere, known=told)["PodGroup demo"] == ["kai/group-queue"]
 
 
 # Any JSON
@@ -268,7 +279,7 @@ FIELDS = st.sampled_from(
     ]
 )
 SPECS = st.dictionaries(FIELDS, VALUES | st.lists(st.dictionaries(FIELDS, VALUES, max_size=4), max_size=4), max_size=6)
-KINDS = st.sampled_from([kai.pod_group(), kai.queue(), volcano.pod_group(), volcano.queue()])
+KINDS = st.sampled_from([kai.pod_group(), kai.queue_object(), volcano.pod_group(), volcano.queue_object()])
 
 
 @given(KINDS, SPECS | VALUES, SPECS | VALUES | st.none(), st.booleans())

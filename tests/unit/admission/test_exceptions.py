@@ -15,8 +15,8 @@ from tests.texts import is_like
 from tests.unit.admission.decisions import GPU, KOORD, NVLINK
 from tests.unit.worlds import gang_pod, request
 from webhook import admission
-from webhook.admission.admission_check import Outcome, answer
-from webhook.admission.exceptions import described, with_exceptions
+from webhook.admission.admission_check import CheckOutcome, answer
+from webhook.admission.workload_admission import described, with_exceptions
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
@@ -25,11 +25,10 @@ from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding
 from webhook.model.keys import Record
 from webhook.model.known_objects import Namespace
-from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.reading import Manifest
-from webhook.server.review import MAX_EXCEPTIONS_BYTES, MAX_WARNING_BYTES, write_review
-from webhook.validators.examples import pod_clique_set
-from webhook.validators.opted_in_examples import job_set, replicated, train_job
+from webhook.server.admission_review import MAX_EXCEPTIONS_BYTES, MAX_WARNING_BYTES, write_review
+from webhook.validators.examples import job_set, pod_clique_set, replicated, train_job
+from webhook.workloads.kueue_integration import CheckMode
 
 MNNVL = "koordinator/mnnvl"
 UNTIL = datetime(2027, 2, 1, 18, 0, tzinfo=UTC)
@@ -294,5 +293,5 @@ def test_kueue_is_not_told_to_reject_what_is_excepted() -> None:
     facts = ClusterFacts(namespaces={"default": Namespace({})})
     found = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", **named(FAULTY, **KOORD)}
     kind = ("grove.io", "PodCliqueSet")
-    assert answer(kind, found, "default", facts, used, BEFORE).outcome is Outcome.READY
-    assert answer(kind, found, "default", facts, used, LATER).outcome is Outcome.REJECTED
+    assert answer(kind, found, "default", facts, used, BEFORE).outcome is CheckOutcome.READY
+    assert answer(kind, found, "default", facts, used, LATER).outcome is CheckOutcome.REJECTED

@@ -11,26 +11,35 @@ import pytest
 from tests.configurations import configuration_of
 from tests.texts import is_like, require_like
 from tests.unit.worlds import koordinator, rules, settings_of, validate
-from webhook.admission import fit
-from webhook.admission.fit import fits_of, gang_fit_of
+from webhook.admission import workload_fit
+from webhook.admission.workload_fit import fits_of, gang_fit_of
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
-from webhook.fit.gang_fit import GangFit
-from webhook.fit.settings import FitSettings, Growth
-from webhook.fit.verdict import Answer, Scope
+from webhook.fit.packing import FitSettings, GangFit, Growth
+from webhook.fit.verdict import FitAnswer, FitScope
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import PodGangFacts, Quota, TopologyBinding
-from webhook.model.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue
-from webhook.model.node import node_of
-from webhook.model.nodes import Nodes
+from webhook.model.kueue_objects import AdmissionCheck, ClusterQueue, LocalQueue
+from webhook.model.nodes import Nodes, node_of
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.trainjob import TrainJob
-from webhook.server.review import MAX_MESSAGE_BYTES, MAX_WARNING_BYTES
-from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
-from webhook.validators.fit.examples import GPU, node, nodes, racks
-from webhook.validators.opted_in_examples import job, replicated, runtimes, train_job
+from webhook.server.admission_review import MAX_MESSAGE_BYTES, MAX_WARNING_BYTES
+from webhook.validators.examples import (
+    GPU,
+    clique,
+    job,
+    node,
+    nodes,
+    pod_clique_set,
+    racks,
+    replicated,
+    required,
+    runtimes,
+    scaling_group,
+    train_job,
+)
+from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.workloads.trainjob import TrainJob
 
 FOUR = nodes(4, gpus=8)
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
@@ -203,7 +212,7 @@ def test_a_train_job_is_judged_by_the_pods_of_its_runtime_at_the_field_that_name
     named = TrainJob(train_job())
     settings = koordinator()
     (judged,) = fits_of(named, settings.profiles["koord-scheduler"], facts, settings)
-    assert judged.verdict.answer is Answer.NEVER
+    assert judged.verdict.answer is FitAnswer.NEVER
 
 
 def test_the_gangs_of_one_decision_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +222,7 @@ def test_the_gangs_of_one_decision_are_judged_once(monkeypatch: pytest.MonkeyPat
         calls.append(given[0].name)
         return gang_fit_of(*given, **named)
 
-    monkeypatch.setattr(fit, "gang_fit_of", counting)
+    monkeypatch.setattr(workload_fit, "gang_fit_of", counting)
     validate(of_gpus(5), facts=FOUR)
     assert calls == ["demo-0-<epoch>"]
 
@@ -256,7 +265,7 @@ def test_kai_joins_the_values_of_a_path_with_dots_so_two_paths_may_be_one_domain
 def test_a_scheduler_of_which_nothing_is_known_gives_no_verdict() -> None:
     settings = settings_of("lpx-scheduler")
     (judged,) = fits_of(PodCliqueSet(of_gpus(5)), settings.profiles["lpx-scheduler"], FOUR, settings)
-    assert judged.verdict.answer is Answer.UNKNOWN
+    assert judged.verdict.answer is FitAnswer.UNKNOWN
     require_like(judged.verdict.causes, ["...this scheduler places ..."])
 
 
@@ -287,9 +296,9 @@ def test_scopes_are_those_of_the_proof() -> None:
     settings = koordinator()
     profile = settings.profiles["koord-scheduler"]
     (judged,) = fits_of(PodCliqueSet(of_gpus(5)), profile, FOUR, settings)
-    assert judged.verdict.scope is Scope.ON_THESE_NODES
+    assert judged.verdict.scope is FitScope.ON_THESE_NODES
     (fitting,) = fits_of(PodCliqueSet(of_gpus(4)), profile, FOUR, settings)
-    assert fitting.verdict.answer is Answer.FITS
+    assert fitting.verdict.answer is FitAnswer.FITS
 
 
 def gangs_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> list[GangFit]:
@@ -319,15 +328,15 @@ def test_of_a_gang_with_very_many_roles_only_some_are_held_against_the_nodes() -
     settings = koordinator()
     profile = settings.profiles["koord-scheduler"]
     (judged,) = fits_of(PodCliqueSet(pod_clique_set(*cliques)), profile, FOUR, settings)
-    assert judged.verdict.answer is Answer.UNKNOWN
+    assert judged.verdict.answer is FitAnswer.UNKNOWN
     assert judged.verdict.causes[0] == "all but 24 of its 200 roles"
     cliques[0] = clique("c0", replicas=1, requests={GPU: "16"})
     (judged,) = fits_of(PodCliqueSet(pod_clique_set(*cliques)), profile, FOUR, settings)
-    assert judged.verdict.answer is Answer.NEVER
+    assert judged.verdict.answer is FitAnswer.NEVER
     # In a merged group, pods above the minimum of a role that is left out are counted for the others.
     cliques[199] = clique("c199", replicas=3, minimum=1, requests={GPU: "1"})
     (judged,) = fits_of(PodCliqueSet(pod_clique_set(*cliques)), profile, FOUR, settings)
-    assert judged.verdict.answer is Answer.UNKNOWN
+    assert judged.verdict.answer is FitAnswer.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -341,5 +350,5 @@ def test_of_a_gang_with_very_many_roles_only_some_are_held_against_the_nodes() -
 def test_a_gang_of_pods_with_very_many_containers_or_amounts_is_not_judged(pod: Manifest) -> None:
     raw = pod_clique_set(clique("worker", replicas=5, requests={GPU: "8"}, pod=pod))
     (judged,) = fits_of(PodCliqueSet(raw), koordinator().profiles["koord-scheduler"], FOUR, koordinator())
-    assert judged.verdict.answer is Answer.UNKNOWN
+    assert judged.verdict.answer is FitAnswer.UNKNOWN
     require_like(judged.verdict.causes, ["...more containers, or ..."])

@@ -18,21 +18,21 @@ from tests.unit.admission.opted_in.worlds import (
 from tests.unit.growth.step_counts import Cost
 from tests.unit.worlds import request, rules
 from webhook import admission
-from webhook.admission.live_reads import in_doubt
-from webhook.backends.coscheduling.keys import POD_GROUP as COSCHEDULING_GROUP
+from webhook.admission.decision import in_doubt
+from webhook.backends.coscheduling import POD_GROUP as COSCHEDULING_GROUP
 from webhook.backends.kai.keys import POD_GROUP as KAI_GROUP
 from webhook.backends.koordinator.keys import POD_GROUP as KOORDINATOR_GROUP
-from webhook.backends.kube.facts import WORKLOADS_OF_GANGS
+from webhook.backends.kube.groups import WORKLOADS_OF_GANGS
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO_GROUP
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
-from webhook.model.group_tree import Group, Groups
+from webhook.model.gang_objects import GangObjects, LivingGang
 from webhook.model.keys import Api, Needed
-from webhook.model.living_gang import GangObjects, LivingGang
+from webhook.model.pod_groups import Groups, TreeGroup
 from webhook.model.reading import Manifest
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated
+from webhook.validators.examples import job, job_set, leader_worker_set, replicated
 
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 STATEFUL_SET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"
@@ -111,7 +111,7 @@ WAYS: dict[str, tuple[Manifest, Api, str]] = {
         "kube/foreign-member",
     ),
 }
-GROUPS = Groups({("default", "demo-0-w"): Group(composite=False, minimum=5, workload="demo-0")})
+GROUPS = Groups({("default", "demo-0-w"): TreeGroup(composite=False, minimum=5, workload="demo-0")})
 
 
 def holding(api: Api, gang: LivingGang, facts: ClusterFacts = NOTHING_KNOWN, name: str = "demo-0") -> ClusterFacts:

@@ -11,19 +11,21 @@ import pytest
 from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
 from tests.unit.worlds import gang_pod, request, rules, settings_of, validate
 from webhook import admission
-from webhook.backends.koordinator.rules.examples import known, pod_group
+from webhook.backends.koordinator.gang_groups import known, pod_group
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.gang_objects import JUDGED_PODS
 from webhook.model.keys import Record
 from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import PODS
 from webhook.validators.registry import Rule
 
 OPERATOR = "system:serviceaccount:grove-system:grove-operator"
 GROUP = "pod-group.scheduling.sigs.k8s.io"
-ABOUT_PODS = [rule for rule in EVERY_RULE if PODS in rule.kinds and rule.fails.object["kind"] == PODS.kind]
+ABOUT_PODS = [
+    rule for rule in EVERY_RULE if JUDGED_PODS in rule.kinds and rule.fails.object["kind"] == JUDGED_PODS.kind
+]
 
 
 def forged(manifest: Manifest) -> Manifest:

@@ -12,13 +12,13 @@ from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
 from tests.unit.worlds import settings_of, validate
 from webhook.model.admission_request import Verdict
 from webhook.model.findings import Action
+from webhook.model.gang_objects import JUDGED_PODS
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import PODS
 from webhook.validators.registry import Rule
 
 WHEN = "2026-11-21T00:00:00Z"
 HELD = "example.com/hold"
-ABOUT_OBJECTS = [rule for rule in EVERY_RULE if rule.kinds and rule.fails.object["kind"] != PODS.kind]
+ABOUT_OBJECTS = [rule for rule in EVERY_RULE if rule.kinds and rule.fails.object["kind"] != JUDGED_PODS.kind]
 # Of these an object with nothing but its name, and the one that passes, have the same fault in the example's cluster.
 OF_BOTH = {
     "kube/template-policy",

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.strategies import pod_clique_sets, reviews
 from tests.unit.worlds import koordinator, request, settings_of
 from webhook import admission
-from webhook.admission.review import request_from
+from webhook.admission.decision import request_from
 from webhook.errors import ReviewError
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.findings import Action
-from webhook.model.naming import pod_group_name
+from webhook.model.keys import pod_group_name
 from webhook.model.quantity import parse_quantity
 from webhook.offline.judgement import judge
 from webhook.testing.strategies import dns_labels, gang_pods

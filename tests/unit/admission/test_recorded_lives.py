@@ -19,20 +19,19 @@ import pytest
 from tests.e2e.recordings import RECORDINGS
 from tests.unit.worlds import settings_of
 from webhook import admission
-from webhook.admission.review import request_from
+from webhook.admission.decision import request_from
 from webhook.cluster.watch import Index
 from webhook.config.settings import Settings, Tenancy
-from webhook.gangs.differences import to_apply
-from webhook.gangs.plan import Plan, plan
+from webhook.gangs.object_plan import GangPlan, plan, to_apply
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
+from webhook.model.gang_objects import GangObjects, living_gang
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api
 from webhook.model.known_objects import TopologyBinding
-from webhook.model.living_gang import GangObjects, living_gang
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, key_of
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podgang import PodGang
 
 pytestmark = pytest.mark.skipif(not RECORDINGS.is_dir(), reason="ROLLCALL_RECORDINGS does not name the recordings")
 
@@ -113,7 +112,7 @@ class Life:
         if any(self._objects.of_member(podgang.namespace, member.name) for member in podgang.members):
             return
         planned = plan(podgang, self.facts, self.settings)
-        assert isinstance(planned, Plan)
+        assert isinstance(planned, GangPlan)
         for desired in planned.objects:
             written = to_apply(planned.profile.backend.adopt(desired, None))
             found = living_gang(written)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.unit.worlds import gang_pod, koordinator
 from webhook import admission
-from webhook.admission.review import request_from
+from webhook.admission.decision import request_from
 from webhook.config.settings import Tenancy
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.reading import Manifest

@@ -13,9 +13,9 @@ from webhook.backends.kai.keys import POD_GROUP as KAI
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
+from webhook.model.gang_objects import GangObjects, LivingGang
 from webhook.model.keys import Api, Record
-from webhook.model.living_gang import GangObjects, LivingGang
-from webhook.model.pod_gang_map import POD_GANG_MAPS, Entry, PodGangMap
+from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangEntry, PodGangMap
 
 OLD, NEW, OTHER = "demo-0", "demo-0-1795344276589742021", "demo-0-1795344276589742999"
 HEAD = Api("example.com", "v1", "PodGroup")
@@ -56,7 +56,7 @@ PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...], Any, Any]] = {
 
 
 def pod_gang_map(*epochs: str) -> PodGangMap:
-    return PodGangMap("demo-0", tuple(Entry("Anchor", epoch, frozenset({"worker"}), {}, ()) for epoch in epochs))
+    return PodGangMap("demo-0", tuple(PodGangEntry("Anchor", epoch, frozenset({"worker"}), {}, ()) for epoch in epochs))
 
 
 def group_of(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.worlds import koordinator, settings_of
 from webhook.admission import decision
-from webhook.admission.review import request_from
+from webhook.admission.decision import request_from
 from webhook.cluster.watch import Index
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts

@@ -14,9 +14,8 @@ from tests.configurations import configuration_of
 from tests.unit.validators.test_rule_examples import EVERY_RULE
 from tests.unit.worlds import PCS, request
 from webhook import admission
-from webhook.admission import shadow as shadows
-from webhook.admission.decision import admission_of
-from webhook.admission.shadow import ShadowAnswer, Would, is_shadowed, shadow_answer
+from webhook.admission import decision as shadows
+from webhook.admission.decision import ShadowAnswer, Would, admission_of, is_shadowed, shadow_answer
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.registry import installed_backends
 from webhook.config.defaults import force_scheduler

@@ -13,21 +13,20 @@ from tests.texts import require_like
 from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
 from tests.unit.worlds import gang_pod, koordinator, request, rules, settings_of, validate
 from webhook import admission
-from webhook.admission.review import request_from
-from webhook.backends.kai.rules import examples as kai
-from webhook.backends.koordinator.rules.examples import known, pod_group
-from webhook.backends.volcano.rules import examples as volcano
+from webhook.admission.decision import request_from
+from webhook.backends.kai import pod_clique_sets as kai
+from webhook.backends.koordinator.gang_groups import known, pod_group
+from webhook.backends.volcano import pod_clique_sets as volcano
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.errors import ReviewError
-from webhook.installation.exempt import installed_in
+from webhook.installation.webhooks import installed_in
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
-from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups
-from webhook.model.group_pods import GroupPod
 from webhook.model.keys import Record
 from webhook.model.known_objects import KaiQueue, VolcanoQueue
+from webhook.model.pod_groups import GroupPod, KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.reading import Manifest
 from webhook.validators.registry import Example, Rule
 

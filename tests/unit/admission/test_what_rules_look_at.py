@@ -15,7 +15,7 @@ from tests.strategies import pod_clique_sets, reviews
 from tests.unit.mistakes.test_mistakes import MISTAKES
 from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
 from tests.unit.worlds import settings_of, validate
-from webhook.admission.review import request_from
+from webhook.admission.decision import request_from
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
 from webhook.errors import InputError, RollcallError
@@ -24,9 +24,9 @@ from webhook.model.any_object import AnyObject, Marks, marks_of
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest
-from webhook.sources.manifests import read_text
+from webhook.offline.manifests import read_text
 from webhook.testing.strategies import damaged, gang_pods, workloads
-from webhook.validators import key_names, registry
+from webhook.validators import api_names, registry
 from webhook.validators.registry import Rule
 
 EVERYTHING = frozenset(name for rule in EVERY_RULE for name in rule.looks_at)
@@ -42,7 +42,7 @@ class Unindexed:
     def __enter__(self) -> None:
         self._patch.setattr(registry, "_mentioned", lambda *_: EVERYTHING)
         self._patch.setattr(registry, "_with_known", lambda *_: EVERYTHING)
-        self._patch.setattr("webhook.admission.names.are_unremarkable", lambda _: False)
+        self._patch.setattr("webhook.admission.decision.are_unremarkable", lambda _: False)
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()
@@ -170,7 +170,7 @@ def test_the_quick_look_at_keys_sees_what_the_rules_see(name: str) -> None:
 
 def test_a_key_that_no_rule_would_report_is_not_looked_at_twice() -> None:
     marks = [("labels", True, {"rollcall.dev/scheduler": "x"}), ("annotations", False, {"example.com/owner": "x"})]
-    assert key_names.are_unremarkable([Marks(*one) for one in marks])
+    assert api_names.are_unremarkable([Marks(*one) for one in marks])
     for wrong in (
         ("annotations", True, {"rollcall.dev/scheduler": "x"}),
         ("labels", False, {"rollcall.dev/scheduler": "x"}),
@@ -179,4 +179,4 @@ def test_a_key_that_no_rule_would_report_is_not_looked_at_twice() -> None:
         ("labels", True, {"a" * 400: "x"}),
         ("labels", True, {f"{number}.example.com/a": "x" for number in range(40)}),
     ):
-        assert not key_names.are_unremarkable([Marks(*wrong)])
+        assert not api_names.are_unremarkable([Marks(*wrong)])

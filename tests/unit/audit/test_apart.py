@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.waiting import LIMIT_SECONDS, turns
-from webhook.audit.apart import apart
+from webhook.operations.auditor import apart
 
 
 async def test_the_work_runs_in_another_thread_and_its_result_is_returned() -> None:

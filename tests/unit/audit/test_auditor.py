@@ -15,20 +15,15 @@ from tests.unit.cluster.scripted import Script, Step, failure, listed
 from tests.unit.reconciler.running_reconciler import NOWHERE
 from tests.unit.worlds import three_schedulers
 from tests.waiting import turns
-from webhook.audit import clients
-from webhook.audit.auditor import TURN, Auditor
-from webhook.audit.clients import PatientClient, PrefetchingClient
-from webhook.audit.facts import Known
-from webhook.audit.kinds import listings
-from webhook.audit.results import Audit
-from webhook.audit.stored import Judge
 from webhook.config.defaults import force_scheduler
 from webhook.config.settings import Enforcement, Settings
 from webhook.model.findings import Action
 from webhook.model.keys import Api
-from webhook.model.kubernetes_kinds import PODS
+from webhook.model.known_kinds import JOBS, PODS
 from webhook.model.projections import POD_CLIQUE_SETS, Resource
-from webhook.model.workloads.kinds import JOBS
+from webhook.operations import auditor
+from webhook.operations.audit import Audit, Judge, listings
+from webhook.operations.auditor import TURN, AuditFacts, Auditor, PatientClient, PrefetchingClient
 
 GROUPS = Resource(Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"), "podgroups")
 SERVED = {one.api: one for one in (POD_CLIQUE_SETS.resource, JOBS, GROUPS)}
@@ -51,7 +46,7 @@ async def audited(
     """The audit of a cluster that gives these answers; after them all lists are empty."""
     script = Script(*steps, *[listed("1")] * 20)
     client = patient(script)
-    found = await Auditor(client, Known(served, judges or (judge(),), {}), **options).audit()
+    found = await Auditor(client, AuditFacts(served, judges or (judge(),), {}), **options).audit()
     await client.close()
     return found, script
 
@@ -85,7 +80,7 @@ async def test_the_next_page_is_requested_while_one_is_judged() -> None:
         *[listed("1")] * PODS_LISTED,
     )
     client = prefetching(script)
-    found = await Auditor(client, Known(ONLY_SETS, [Looking(FACTS, SETTINGS)], {})).audit()
+    found = await Auditor(client, AuditFacts(ONLY_SETS, [Looking(FACTS, SETTINGS)], {})).audit()
     await client.close()
     assert (found.complete, found.today.judged.total()) == (True, 10 * TURN)
     assert (asked[5 * TURN - 1], asked[-1]) == (2, 2)
@@ -96,7 +91,7 @@ async def test_a_list_that_fails_while_a_page_is_judged_is_named() -> None:
         listed("1", stored_set("a"), token="more"), (403, failure(403, "no more")), *[listed("1")] * PODS_LISTED
     )
     client = prefetching(script)
-    found = await Auditor(client, Known(ONLY_SETS, [judge()], {})).audit()
+    found = await Auditor(client, AuditFacts(ONLY_SETS, [judge()], {})).audit()
     await client.close()
     assert found.read["podcliquesets.grove.io"] == 1
     assert found.unlisted == {"podcliquesets.grove.io": "HTTP 403: no more"}
@@ -146,9 +141,9 @@ async def test_a_list_goes_on_after_a_failure(trouble: Step) -> None:
 
 
 async def test_a_list_is_given_up_after_some_failures() -> None:
-    found, script = await audited(*[(500, b"no")] * (clients.TRIES + 1))
+    found, script = await audited(*[(500, b"no")] * (auditor.TRIES + 1))
     assert found.unlisted == {"podcliquesets.grove.io": "HTTP 500: no"}
-    assert len(script.asked) == clients.TRIES + 1 + PODS_LISTED
+    assert len(script.asked) == auditor.TRIES + 1 + PODS_LISTED
 
 
 async def test_an_expired_list_goes_on_with_the_token_of_the_answer() -> None:

@@ -13,14 +13,12 @@ from rich.console import Console
 
 from tests.texts import Text
 from tests.unit.audit.test_tally import add, finding, key, verdict
-from webhook.audit.json_form import audit_as_json, fails
-from webhook.audit.results import Audit
-from webhook.audit.sarif_form import audit_as_sarif
-from webhook.audit.tally import Tally, results_in
-from webhook.cli.audit_text import Progress, compared_line, last_line, print_audit
+from webhook.cli.operations_text import Progress, compared_line, last_line, print_audit
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Unjudged
-from webhook.offline.levels import FailOn
+from webhook.offline.finding_details import FailOn
+from webhook.operations.audit import Audit, Tally, results_in
+from webhook.operations.audit_forms import audit_as_json, audit_as_sarif, fails
 
 ERRORS = frozenset({FailOn.ERROR})
 

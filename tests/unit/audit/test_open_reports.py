@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.unit.audit.test_tally import add, finding, key, verdict
 from tests.unit.growth.step_counts import Cost
-from webhook.audit.open_reports import MOST_RESULTS, report_of, reports, tally_for_reports
-from webhook.audit.tally import Tally, results_in
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Unjudged
+from webhook.operations.audit import Tally, results_in
+from webhook.operations.audit_forms import MOST_RESULTS, report_of, reports, tally_for_reports
 
 NOW = datetime(2026, 11, 27, 20, 0, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

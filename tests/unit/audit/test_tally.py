@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.audit.stored import StoredKey
-from webhook.audit.tally import NOT_JUDGED, Group, Tally, results_in
 from webhook.model.admission_request import Verdict
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.offline.report import Selection
+from webhook.operations.audit import NOT_JUDGED, FindingGroup, StoredKey, Tally, results_in
 
 
 def key(name: str, namespace: str = "team-a") -> StoredKey:
@@ -39,7 +38,7 @@ def test_findings_are_counted_by_action_rule_and_namespace() -> None:
         ("deny", "a/b", "team-a"): (3, 2),
         ("warn", "a/c", "team-a"): (1, 1),
     }
-    count = tally.groups[Group("deny", "a/b", "team-a")]
+    count = tally.groups[FindingGroup("deny", "a/b", "team-a")]
     assert (count.example, count.at) == ("PodCliqueSet/one", "spec.x")
     assert (tally.judged, tally.refused) == ({"PodCliqueSet": 3}, 2)
     assert tally.passed == {"team-b": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.model.workloads.podgang import PodGang
+from webhook.model.grove import PodGang
 
 # The owner of a gang object of `podgang()`: its PodCliqueSet.
 OWNER = {

@@ -16,18 +16,27 @@ from tests.unit.backends.kube_gangs import TREE, V1ALPHA2
 from tests.unit.shapes import workloads as shaped
 from tests.unit.worlds import rules, settings_of, validate
 from webhook.config.settings import Settings
-from webhook.model.disruption import DISRUPTION_LABEL
+from webhook.model.capabilities import DISRUPTION_LABEL
 from webhook.model.facts import ClusterFacts
-from webhook.model.grove_generation import NEWEST
+from webhook.model.grove import NEWEST
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
-from webhook.model.record import record_of
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.model.workload_record import record_of
 from webhook.offline.judgement import kind_of
 from webhook.offline.translation import disruption_modes, expected_gangs, gang_objects
-from webhook.validators.examples import clique, pod_clique_set, scaling_group
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated, runtimes, train_job
+from webhook.validators.examples import (
+    clique,
+    job,
+    job_set,
+    leader_worker_set,
+    pod_clique_set,
+    replicated,
+    runtimes,
+    scaling_group,
+    train_job,
+)
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 KUBE = "default-scheduler"
 GROUPS = [scaling_group("prefill", "worker", replicas=3, minAvailable=1)]

@@ -12,18 +12,18 @@ import pytest
 
 from tests.unit.worlds import request, rules, settings_of
 from webhook.admission import decision
-from webhook.admission.live_reads import in_doubt
-from webhook.backends.kai.rules.examples import subgroup
+from webhook.admission.decision import in_doubt
+from webhook.backends.kai.pod_clique_sets import subgroup
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.grove import PodGang
 from webhook.model.keys import Needed, Record
 from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podgang import PodGang
 from webhook.offline.judgement import judge
-from webhook.upgrades.present import aggregate_of
+from webhook.operations.releases import aggregate_of
 
 OPERATOR = "system:serviceaccount:grove-system:grove-operator"
 OWNER: Manifest = {

@@ -9,15 +9,12 @@ import pytest
 from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
 from tests.unit.shapes.workloads import ray_cluster, template, view, worker_group
-from webhook.backends.kai.ceilings import ceilings_of
-from webhook.backends.kai.facts import QUEUES
+from webhook.backends.kai.backend import ceilings_of
 from webhook.backends.kai.gangs import project_queue
-from webhook.backends.kai.settings import KaiSettings
-from webhook.fit.gang_shapes import shapes_of_workload
-from webhook.fit.packing import Ceilings
-from webhook.fit.reading import KAI
-from webhook.fit.shape import GangShape
-from webhook.fit.verdict import Family, Scope
+from webhook.backends.kai.keys import QUEUE_FACTS, KaiSettings
+from webhook.fit.gang_shapes import GangShape, shapes_of_workload
+from webhook.fit.packing import KAI, Ceilings
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import KaiQueue, PriorityClass, QueueTree
 
@@ -31,7 +28,7 @@ FREE = {"limit": -1, "quota": -1}
 def queue(parent: str | None = None, **resources: Any) -> KaiQueue:
     stated = {name: {"quota": -1, **one} for name, one in resources.items()}
     raw = {"metadata": {"name": "q"}, "spec": {"parentQueue": parent, "resources": stated}}
-    read = QUEUES.read(raw)
+    read = QUEUE_FACTS.read(raw)
     assert read is not None
     found: KaiQueue = read[1]
     return found
@@ -87,7 +84,7 @@ def test_a_queue_without_gpus_takes_a_gang_that_requests_none() -> None:
 def test_a_ceiling_says_what_it_is() -> None:
     (found,) = judged(team_a=open_queue(gpu={"limit": 8})).ceilings
     assert (found.called, found.name, found.amounts) == ("the KAI Queue", "team-a", {GPU: 8})
-    assert (found.family, found.scope) == (Family.QUEUE, Scope.EVER)
+    assert (found.family, found.scope) == (FitFamily.QUEUE, FitScope.EVER)
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(8, ["all"]), (0, ["all"]), (-1, [])])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.backends.kai.rules.examples import pod_group
+from webhook.backends.kai.pod_clique_sets import pod_group
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.known_objects import (

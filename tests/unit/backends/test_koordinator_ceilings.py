@@ -11,13 +11,12 @@ import pytest
 from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
 from tests.unit.growth.step_counts import Cost
-from webhook.backends.koordinator.ceilings import ceilings_of
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
-from webhook.backends.koordinator.settings import KoordinatorSettings
-from webhook.fit.packing import Ceilings
-from webhook.fit.reading import KOORDINATOR
-from webhook.fit.shape import GangShape
-from webhook.fit.verdict import Family, Scope
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
+from webhook.backends.koordinator.keys import KoordinatorSettings
+from webhook.backends.koordinator.quotas import ceilings_of
+from webhook.fit.gang_shapes import GangShape
+from webhook.fit.packing import KOORDINATOR, Ceilings
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import ElasticQuotas, Quota
 
@@ -55,7 +54,7 @@ def test_the_max_of_the_quota_limits_the_minimum_of_the_gang(gpus: int, expected
 def test_a_ceiling_says_what_it_is() -> None:
     (found,) = judged(team_a=leaf(gpu=8)).ceilings
     assert (found.called, found.name, found.amounts) == ("the ElasticQuota", "team-a", {GPU: 8})
-    assert (found.family, found.scope) == (Family.QUOTA, Scope.EVER)
+    assert (found.family, found.scope) == (FitFamily.QUOTA, FitScope.EVER)
 
 
 def test_a_resource_that_the_max_does_not_name_is_not_limited() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.worlds import rules, validate
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
 from webhook.cluster.watch import Index
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed

@@ -12,8 +12,7 @@ import pytest
 from tests.unit.backends.kube_gangs import NEITHER, RECORD, TREE, TWO, V1BETA1, backend, podgang
 from tests.unit.backends.kube_gangs import member as gang_member
 from tests.unit.worlds import settings_of, validate
-from webhook.backends.kube.generation import GROUP
-from webhook.backends.kube.rules.examples import (
+from webhook.backends.kube.groups import (
     ALL,
     BASIC,
     OF_1_38,
@@ -27,12 +26,13 @@ from webhook.backends.kube.rules.examples import (
     root,
     workload,
 )
+from webhook.backends.kube.workload_api import GROUP
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
-from webhook.model.frozen_changes import Stage
-from webhook.model.group_tree import Group
+from webhook.model.gang_objects import Stage
 from webhook.model.known_objects import PriorityClass
+from webhook.model.pod_groups import TreeGroup
 from webhook.model.reading import Manifest
 from webhook.validators.examples import pod_clique_set
 
@@ -135,7 +135,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
     "a pod with another policy than its group": (
         member(priorityClassName="low"),
         {
-            "pod_groups": {"worker": Group(composite=False, minimum=2, priority_class="meek")},
+            "pod_groups": {"worker": TreeGroup(composite=False, minimum=2, priority_class="meek")},
             "priority_classes": MEEK,
         },
         "kube/pod-preemption-policy",
@@ -161,7 +161,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
     ),
     "a composite with the name of a group": (
         composite("worker"),
-        {"pod_groups": {"worker": Group(composite=False, minimum=2)}},
+        {"pod_groups": {"worker": TreeGroup(composite=False, minimum=2)}},
         "kube/tree-name",
         "metadata.name",
         Action.WARN,

@@ -11,18 +11,17 @@ import pytest
 
 from tests.unit.backends.kube_gangs import RECORD, TREE, TWO, V1ALPHA1, V1ALPHA2, V1BETA1, backend, made, podgang
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.backends.kube.rules.examples import known, member, pod_group, root
+from webhook.backends.kube.groups import known, member, pod_group, root
 from webhook.model.facts import ClusterFacts
-from webhook.model.group_tree import Group
 from webhook.model.keys import Api, PodsClaim, Record, SharedClaim
+from webhook.model.pod_groups import TreeGroup
+from webhook.model.pod_template import MAX_CLAIMS, asked_in
 from webhook.model.reading import Manifest
-from webhook.model.record import record_of
-from webhook.model.shared_claims import MAX_CLAIMS, asked_in
-from webhook.model.workloads.gang import gangs_of
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.validators.examples import clique, pod_clique_set, scaling_group
-from webhook.validators.opted_in_examples import job_set, pod_template, replicated
+from webhook.model.workload_record import record_of
+from webhook.validators.examples import clique, job_set, pod_clique_set, pod_template, replicated, scaling_group
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.opted_in_gang import gangs_of
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 KEY = "rollcall.dev/group-claims"
 GPUS = {"name": "gpus", "resourceClaimTemplateName": "node"}
@@ -195,7 +194,7 @@ REFUSED: dict[str, tuple[Manifest, list[str]]] = {
 
 @pytest.mark.parametrize(("manifest", "expected"), REFUSED.values(), ids=REFUSED)
 def test_claims_of_groups_and_pods_of_other_programs_are_judged(manifest: Manifest, expected: list[str]) -> None:
-    group = Group(composite=False, minimum=2, claims=(SharedClaim("gpus", template="node"),))
+    group = TreeGroup(composite=False, minimum=2, claims=(SharedClaim("gpus", template="node"),))
     facts = replace(known(pod_groups={"worker": group}, composite_pod_groups={"root": root()}))
     verdict = validate(manifest, settings=settings_of("default-scheduler", {"gangScheduling": True}), facts=facts)
     assert [rule for rule in rules(verdict) if "claim" in rule] == expected

@@ -23,19 +23,18 @@ from tests.unit.backends.kube_gangs import (
     podgang,
 )
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.admission.pod import record_with_train_job
-from webhook.backends.kube.rules.examples import known
-from webhook.model.disruption import Disruption
+from webhook.admission.pod_admission import record_with_train_job
+from webhook.backends.kube.groups import known
+from webhook.model.capabilities import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
-from webhook.model.record import record_of
-from webhook.model.workloads.facts import KnownWorkload
-from webhook.model.workloads.gang import gangs_of
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.opted_in_examples import job
+from webhook.model.workload_record import record_of
+from webhook.validators.examples import clique, job, pod_clique_set
+from webhook.workloads.job import Job
+from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.opted_in_gang import gangs_of
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 PART_OF = {"app.kubernetes.io/part-of": "demo"}
 FLAT = {"flat": "allow"}

@@ -21,16 +21,14 @@ from tests.unit.backends.kube_gangs import (
     podgang,
 )
 from tests.unit.backends.pod_gangs import OWNER
-from webhook.backends.kube import keys
+from webhook.backends.kube import workload_api
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.generation import Generation
-from webhook.backends.kube.settings import KubeSettings
+from webhook.backends.kube.workload_api import Generation, KubeSettings
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Api, Record
+from webhook.model.grove import PodGang
+from webhook.model.keys import Api, Record, is_subdomain
 from webhook.model.known_objects import PriorityClass
-from webhook.model.naming import is_subdomain
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podgang import PodGang
 
 # In each group and template of 1.37 if the gang needs every pod.
 ALL: Manifest = {"disruptionMode": {"all": {}}}
@@ -325,17 +323,17 @@ def test_without_gang_scheduling_nothing_is_written() -> None:
 )
 def test_no_composite_has_the_name_of_a_pod_group(name: str) -> None:
     """kube-scheduler 1.37 confuses them, and PodCliques and Jobs may have any name, such as that of a PodGang."""
-    composites = {keys.root(name), keys.composite(name, "sg-0"), keys.composite(name, name)}
+    composites = {workload_api.root(name), workload_api.composite(name, "sg-0"), workload_api.composite(name, name)}
     groups = {
-        keys.pod_group(name, clique, generation, merged=merged, divided=divided)
+        workload_api.pod_group(name, clique, generation, merged=merged, divided=divided)
         for clique in (name, f"{name}.composite", "sg-0")
         for generation in Generation
         for merged in (True, False)
         for divided in (True, False)
     }
     assert not composites & groups
-    assert all(keys.is_composite(one) for one in composites)
-    assert not any(keys.is_composite(one) for one in groups)
+    assert all(workload_api.is_composite(one) for one in composites)
+    assert not any(workload_api.is_composite(one) for one in groups)
     assert all(is_subdomain(one) for one in composites | groups)
 
 

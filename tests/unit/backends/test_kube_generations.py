@@ -8,16 +8,23 @@ from tests.texts import Text
 from tests.unit.backends.kube_gangs import NEITHER, RECORD, TWO, V1ALPHA1, V1ALPHA2, V1BETA1, backend, made, podgang
 from tests.unit.backends.kube_gangs import TREE as SERVED_1_37
 from tests.unit.worlds import settings_of, validate
-from webhook.backends.kube import frozen
+from webhook.backends.kube import gangs
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.generation import COMPOSITE, COMPOSITE_BETA, GROUP, Generation, served, unread
-from webhook.backends.kube.rules.examples import pod_group
-from webhook.backends.kube.settings import KubeSettings
+from webhook.backends.kube.groups import pod_group
+from webhook.backends.kube.workload_api import (
+    COMPOSITE,
+    COMPOSITE_BETA,
+    GROUP,
+    Generation,
+    KubeSettings,
+    served,
+    unread,
+)
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
-from webhook.sources.facts import facts_in
+from webhook.offline.fact_files import facts_in
 from webhook.validators.examples import pod_clique_set
 
 KINDS = ("Workload", "PodGroup", "CompositePodGroup")
@@ -126,14 +133,14 @@ def test_a_protected_composite_is_not_recreated_under_waiting_pods() -> None:
     """From 1.38 on it is deleted only after the groups below it, which are deleted only after their pods."""
     old = made(podgang(*TWO), SERVED_1_37)
     new = [{**one, "spec": {**one["spec"], "workloadRef": {}}} if "Composite" in one["kind"] else one for one in old]
-    until = frozen.frozen(new, old)
+    until = gangs.frozen(new, old)
     assert until is not None
     protected = [
-        {**one, "metadata": {**one["metadata"], "finalizers": [frozen.COMPOSITE_PROTECTION]}}
+        {**one, "metadata": {**one["metadata"], "finalizers": [gangs.COMPOSITE_PROTECTION]}}
         if one["kind"] == "CompositePodGroup"
         else one
         for one in old
     ]
-    later = frozen.frozen(new, protected)
+    later = gangs.frozen(new, protected)
     assert later is not None
     assert later.until < until.until

@@ -11,16 +11,14 @@ from tests.texts import Text
 from tests.unit.backends.kube_gangs import BETA_TREE, NEITHER, TREE
 from tests.unit.fit.shapes import RACK, ZONE, drawn, gang, member, subset
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.settings import KubeSettings
-from webhook.fit.membership import NO_DOMAIN, membership_of
-from webhook.fit.packing import Packing
-from webhook.fit.room import NodeClass
-from webhook.fit.settings import NOTHING_STATED
-from webhook.fit.shape import GangShape
+from webhook.backends.kube.workload_api import KubeSettings
+from webhook.fit.domains import NO_DOMAIN, membership_of
+from webhook.fit.gang_shapes import GangShape
+from webhook.fit.packing import NOTHING_STATED, NodeClass, Packing
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
-from webhook.sources.facts import facts_in
+from webhook.offline.fact_files import facts_in
 
 TWO = gang(member("a"), member("b", 3))
 IN_DOMAINS = gang(

@@ -7,29 +7,19 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.backends.kube.rules.examples import (
-    branch,
-    child_of,
-    composite,
-    known,
-    leaf,
-    member,
-    pod_group,
-    root,
-    workload,
-)
+from webhook.backends.kube.groups import branch, child_of, composite, known, leaf, member, pod_group, root, workload
 from webhook.model.facts import ClusterFacts
-from webhook.model.group_tree import Group
 from webhook.model.known_objects import PriorityClass
+from webhook.model.pod_groups import TreeGroup
 from webhook.model.reading import Manifest
-from webhook.validators.opted_in_examples import job
+from webhook.validators.examples import job
 
 ON = settings_of("default-scheduler", {"gangScheduling": True})
 CLASSES = {
     "low": PriorityClass(10, is_default=False),
     "meek": PriorityClass(10, is_default=False, preemption_policy="Never"),
 }
-WORKER = Group(composite=False, minimum=2, priority_class="meek")
+WORKER = TreeGroup(composite=False, minimum=2, priority_class="meek")
 
 
 def facts(**parts: Any) -> ClusterFacts:
@@ -80,7 +70,7 @@ POLICIES: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
     ),
     "unlike its child": (
         composite("root", priorityClassName="low"),
-        facts(pod_groups={"worker": Group(False, 2, "root", priority_class="meek")}),
+        facts(pod_groups={"worker": TreeGroup(False, 2, "root", priority_class="meek")}),
         [GROUP],
     ),
     "a pod as its group": (member(priorityClassName="meek"), facts(pod_groups={"worker": WORKER}), []),
@@ -93,14 +83,14 @@ POLICIES: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
     "a pod as its group, unlike the root": (
         member(priorityClassName="meek"),
         facts(
-            pod_groups={"worker": Group(False, 2, "root", priority_class="meek")},
+            pod_groups={"worker": TreeGroup(False, 2, "root", priority_class="meek")},
             composite_pod_groups={"root": root(priority_class="low")},
         ),
         [POD],
     ),
     "what the group has counts before its class": (
         member(priorityClassName="low"),
-        facts(pod_groups={"worker": Group(False, 2, priority_class="meek", preemption="PreemptLowerPriority")}),
+        facts(pod_groups={"worker": TreeGroup(False, 2, priority_class="meek", preemption="PreemptLowerPriority")}),
         [],
     ),
 }

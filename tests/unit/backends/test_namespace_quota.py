@@ -11,8 +11,8 @@ from tests.unit.worlds import settings_of
 from webhook.config.settings import Settings
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.offline.judgement import judge
-from webhook.sources.manifests import read_text
-from webhook.sources.worlds import one_world
+from webhook.offline.manifests import read_text
+from webhook.offline.worlds import one_world
 
 RULE = "koordinator/namespace-quota"
 QUOTA = "quota.scheduling.koordinator.sh"

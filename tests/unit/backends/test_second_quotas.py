@@ -10,16 +10,16 @@ import pytest
 from tests.texts import Text
 from tests.unit.admission.opted_in.worlds import schedulers
 from tests.unit.worlds import validate
-from webhook.backends.kai.facts import QUEUES as KAI_QUEUES
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
-from webhook.backends.volcano.facts import QUEUES as VOLCANO_QUEUES
+from webhook.backends.kai.keys import QUEUE_FACTS as KAI_QUEUES
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
+from webhook.backends.volcano.keys import QUEUE_FACTS as VOLCANO_QUEUES
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import ElasticQuotas, KaiQueue, QueueTree, Quota, VolcanoQueue
-from webhook.model.kueue.objects import ClusterQueue, LocalQueue
-from webhook.model.kueue.settings import KueueSettings
+from webhook.model.kueue import KueueSettings
+from webhook.model.kueue_objects import ClusterQueue, LocalQueue
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
-from webhook.validators.opted_in_examples import job, job_set, runtimes, train_job
+from webhook.validators.examples import job, job_set, runtimes, train_job
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
 WELL = ClusterFacts(

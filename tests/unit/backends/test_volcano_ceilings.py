@@ -8,13 +8,11 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
-from webhook.backends.volcano.ceilings import ceilings_of
-from webhook.backends.volcano.facts import QUEUES
-from webhook.backends.volcano.settings import VolcanoSettings
-from webhook.fit.packing import Ceilings
-from webhook.fit.reading import VOLCANO
-from webhook.fit.shape import GangShape
-from webhook.fit.verdict import Family, Scope
+from webhook.backends.volcano.backend import ceilings_of
+from webhook.backends.volcano.keys import QUEUE_FACTS, VolcanoSettings
+from webhook.fit.gang_shapes import GangShape
+from webhook.fit.packing import VOLCANO, Ceilings
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import QueueTree, VolcanoQueue
 
@@ -26,7 +24,7 @@ GANG = gang(member(requests={"cpu": "2", "memory": "1Gi", GPU: "8"}), queues=QUE
 
 def queue(parent: str | None = "root", **spec: Any) -> VolcanoQueue:
     raw = {"metadata": {"name": "q"}, "spec": {"parent": parent, **spec}, "status": {"state": "Open"}}
-    read = QUEUES.read(raw)
+    read = QUEUE_FACTS.read(raw)
     assert read is not None
     found: VolcanoQueue = read[1]
     return found
@@ -64,7 +62,7 @@ def test_the_capability_of_the_queue_limits_the_gang(capability: dict[str, Any],
 def test_a_ceiling_says_what_it_is() -> None:
     (found,) = judged(team_a=queue(capability={GPU: "8"})).ceilings
     assert (found.called, found.name, found.amounts) == ("the Volcano Queue", "team-a", {GPU: 8})
-    assert (found.family, found.scope) == (Family.QUEUE, Scope.EVER)
+    assert (found.family, found.scope) == (FitFamily.QUEUE, FitScope.EVER)
 
 
 def test_what_a_queue_deserves_is_no_ceiling() -> None:

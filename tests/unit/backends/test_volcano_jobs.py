@@ -18,14 +18,14 @@ from tests.unit.shapes.workloads import (
     view,
 )
 from tests.unit.worlds import settings_of
-from webhook.admission.fit import fits_of
+from webhook.admission.workload_fit import fits_of
 from webhook.config.settings import Settings
-from webhook.fit.verdict import Answer
+from webhook.fit.verdict import FitAnswer
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import VolcanoQueue
 from webhook.model.reading import Manifest
-from webhook.model.record import SCHEDULER_LABEL
-from webhook.validators.opted_in_examples import job_set, pod_template, replicated, volcano_job, volcano_task
+from webhook.model.workload_record import SCHEDULER_LABEL
+from webhook.validators.examples import job_set, pod_template, replicated, volcano_job, volcano_task
 
 SMALL = VolcanoQueue("root", "Open", {"cpu": 4000, "memory": 8 * 2**30}, {})
 QUEUES = ClusterFacts(
@@ -173,21 +173,21 @@ def partitions(total: int, size: int, **policy: Any) -> Manifest:
 @pytest.mark.parametrize(
     ("manifest", "answer"),
     [
-        (of_job(task("a", 6, cpu="1")), Answer.NEVER),
-        (of_job(task("a", 6, cpu="1"), minAvailable=5), Answer.NEVER),
-        (of_job(task("a", 6, cpu="1"), minAvailable=4), Answer.UNKNOWN),
+        (of_job(task("a", 6, cpu="1")), FitAnswer.NEVER),
+        (of_job(task("a", 6, cpu="1"), minAvailable=5), FitAnswer.NEVER),
+        (of_job(task("a", 6, cpu="1"), minAvailable=4), FitAnswer.UNKNOWN),
         # Volcano's webhook writes the pods of minPartitions as the minimum of the task.
-        (of_job(task("a", 6, cpu="1", partitionPolicy=partitions(3, 2, minPartitions=3))), Answer.NEVER),
-        (of_job(task("a", 6, cpu="1", partitionPolicy=partitions(3, 2, minPartitions=2))), Answer.UNKNOWN),
+        (of_job(task("a", 6, cpu="1", partitionPolicy=partitions(3, 2, minPartitions=3))), FitAnswer.NEVER),
+        (of_job(task("a", 6, cpu="1", partitionPolicy=partitions(3, 2, minPartitions=2))), FitAnswer.UNKNOWN),
         # At least one pod of the large task is needed: the other has only three.
-        (of_job(task("a", 3), task("b", 3, cpu="5"), minAvailable=4), Answer.NEVER),
-        (of_job(task("a", 3), task("b", 3, cpu="5"), minAvailable=3), Answer.UNKNOWN),
+        (of_job(task("a", 3), task("b", 3, cpu="5"), minAvailable=4), FitAnswer.NEVER),
+        (of_job(task("a", 3), task("b", 3, cpu="5"), minAvailable=3), FitAnswer.UNKNOWN),
         # The minimum of each task counts if these are no more than the Job's.
-        (of_job(task("a", 3, minAvailable=2), task("b", 3, cpu="5", minAvailable=1), minAvailable=3), Answer.NEVER),
-        (of_job(task("a", 2, cpu="1"), task("b", 9, cpu="1", after="a"), minAvailable=2), Answer.UNKNOWN),
+        (of_job(task("a", 3, minAvailable=2), task("b", 3, cpu="5", minAvailable=1), minAvailable=3), FitAnswer.NEVER),
+        (of_job(task("a", 2, cpu="1"), task("b", 9, cpu="1", after="a"), minAvailable=2), FitAnswer.UNKNOWN),
     ],
 )
-def test_fit_counts_what_the_gang_of_a_volcano_job_surely_needs(manifest: Manifest, answer: Answer) -> None:
+def test_fit_counts_what_the_gang_of_a_volcano_job_surely_needs(manifest: Manifest, answer: FitAnswer) -> None:
     settings = settings_of("volcano")
     (fit,) = fits_of(view(manifest, settings), settings.profiles["volcano"], QUEUES, settings)
     assert fit.verdict.answer is answer

@@ -8,9 +8,8 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.worlds import gang_pod, rules, settings_of, validate
-from webhook.admission.live_reads import in_doubt
-from webhook.backends.volcano.facts import HYPER_NODES, PROJECTIONS, QUEUES
-from webhook.backends.volcano.settings import VolcanoSettings
+from webhook.admission.decision import in_doubt
+from webhook.backends.volcano.keys import HYPER_NODES, PROJECTIONS, QUEUE_FACTS, VolcanoSettings
 from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
 from webhook.model.facts import ClusterFacts
@@ -357,8 +356,8 @@ def test_hyper_nodes_are_needed_only_if_topology_is_on() -> None:
 
 def test_queues_and_hyper_nodes_are_read_by_name() -> None:
     queue = {"metadata": {"name": "team-a"}, "spec": {"parent": "root"}, "status": {"state": "Open"}}
-    assert QUEUES.read(queue) == ("team-a", VolcanoQueue("root", "Open"))
-    assert QUEUES.read({"metadata": {"name": "fresh"}}) == ("fresh", VolcanoQueue(None, None))
+    assert QUEUE_FACTS.read(queue) == ("team-a", VolcanoQueue("root", "Open"))
+    assert QUEUE_FACTS.read({"metadata": {"name": "fresh"}}) == ("fresh", VolcanoQueue(None, None))
     node = {"metadata": {"name": "rack-1"}, "spec": {"tier": 0, "tierName": "rack"}}
     assert HYPER_NODES.read(node) == ("rack-1", HyperNode(0, "rack"))
     assert HYPER_NODES.read({"metadata": {"name": "x"}, "spec": {"tier": 2}}) == ("x", HyperNode(2, None))

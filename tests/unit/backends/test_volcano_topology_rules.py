@@ -11,15 +11,15 @@ from tests.unit.backends.hyper_nodes import ON, PREFERRED, SCALING, SURPLUS, TIE
 from tests.unit.backends.pod_gangs import asks, member, podgang
 from tests.unit.backends.volcano_gangs import subgroup, translated
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.admission.live_reads import in_doubt
+from webhook.admission.decision import in_doubt
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
-from webhook.model.grove_generation import GroveGeneration
+from webhook.model.grove import GroveGeneration
 from webhook.model.keys import Needed
 from webhook.model.known_objects import HyperNode
-from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.offline.translation import expected_gangs
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def test_every_supported_volcano_version_reads_a_tier_number() -> None:

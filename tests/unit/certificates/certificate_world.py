@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from webhook.certificates.plan import (
+from webhook.certificates.renewal import (
+    SERVED,
     Action,
     CheckServers,
     Idle,
@@ -22,23 +23,20 @@ from webhook.certificates.plan import (
     Promote,
     Publish,
     ReleaseFields,
-    Seen,
-    Switch,
-    authority_data,
-    leaf_end,
-    plan,
-    serving_data,
-)
-from webhook.certificates.state import (
-    SERVED,
+    SeenCertificates,
     ServingState,
     Stored,
+    Switch,
+    authority_data,
     authority_state,
+    leaf_end,
+    plan,
     registered,
+    serving_data,
     serving_state,
 )
 from webhook.certificates.x509 import KeyPair, fingerprint, holds, issued_by, new_authority, new_leaf, read_certificates
-from webhook.config.reconciler_settings import Certificates
+from webhook.config.settings import Certificates
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SETTINGS = Certificates(self_managed=True)
@@ -87,7 +85,7 @@ class CertificateWorld:
         self.owned: set[str] = set()
         self.claimed: set[str] = set()
         self.asked: set[str] = set()
-        self.seen = Seen()
+        self.seen = SeenCertificates()
         self.writes: list[str] = []
         self._read = ("", self._stored())
         # What the others have heard of.
@@ -209,7 +207,7 @@ class CertificateWorld:
 
     def crashes(self) -> None:
         """A process that starts has seen nothing."""
-        self.seen = Seen()
+        self.seen = SeenCertificates()
 
     def passes(self, **time: float) -> None:
         self.now += timedelta(**time)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.cluster.scripted import Script, client, failure, listed
-from webhook.certificates.observation import Place, places_of
-from webhook.certificates.state import Hook
+from webhook.certificates.observation import ServerAddress, places_of
+from webhook.certificates.renewal import Hook
 from webhook.errors import RequestFailed
 from webhook.model.reading import Malformed
 
@@ -22,7 +22,7 @@ PORTS = [{"name": "health", "port": 8081}, {"name": "next", "port": 8444}, {"nam
 UNREADABLE = [(403, failure(403, "no")), (404, failure(404, "none"))]
 
 
-def places(hook: Hook, *slices: Any, service: tuple[int, Any] = UNREADABLE[0]) -> list[Place]:
+def places(hook: Hook, *slices: Any, service: tuple[int, Any] = UNREADABLE[0]) -> list[ServerAddress]:
     steps = [listed("1", *slices)] if hook.service is None else [service, listed("1", *slices)]
     return asyncio.run(places_of(client(Script(*steps)), hook))
 
@@ -33,7 +33,7 @@ def endpoint_slice(ports: list[dict[str, Any]], *addresses: str, ready: bool = T
 
 def test_a_url_is_one_address() -> None:
     hook = Hook("pods.mutate.rollcall.dev", b"", "gangs.example", 8443, None)
-    assert places(hook) == [Place("gangs.example", 8443, "gangs.example")]
+    assert places(hook) == [ServerAddress("gangs.example", 8443, "gangs.example")]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,9 @@ def test_a_url_is_one_address() -> None:
 def test_without_the_service_the_default_admission_port_is_used(
     ports: list[dict[str, Any]], expected: int, service: tuple[int, Any]
 ) -> None:
-    assert places(BEHIND, endpoint_slice(ports, "10.0.0.1"), service=service) == [Place("10.0.0.1", expected, HOST)]
+    assert places(BEHIND, endpoint_slice(ports, "10.0.0.1"), service=service) == [
+        ServerAddress("10.0.0.1", expected, HOST)
+    ]
 
 
 def leading_to(*ports: dict[str, Any]) -> tuple[int, Any]:
@@ -81,7 +83,7 @@ def test_the_target_port_of_the_service_is_used(
     service: tuple[int, Any], ports: list[dict[str, Any]], port: int, trouble: str
 ) -> None:
     found = places(BEHIND, endpoint_slice(ports, "10.0.0.1"), service=service)
-    assert found == [Place("10.0.0.1", port, HOST, trouble=trouble)]
+    assert found == [ServerAddress("10.0.0.1", port, HOST, trouble=trouble)]
 
 
 def test_a_service_with_a_failed_read_hides_no_server() -> None:
@@ -94,9 +96,9 @@ def test_every_address_is_checked_even_if_not_ready() -> None:
         BEHIND, endpoint_slice(PORTS, "10.0.0.1", "10.0.0.2"), endpoint_slice(PORTS, "10.0.0.1", ready=False)
     )
     assert found == [
-        Place("10.0.0.1", 8443, HOST),
-        Place("10.0.0.2", 8443, HOST),
-        Place("10.0.0.1", 8443, HOST, ready=False),
+        ServerAddress("10.0.0.1", 8443, HOST),
+        ServerAddress("10.0.0.2", 8443, HOST),
+        ServerAddress("10.0.0.1", 8443, HOST, ready=False),
     ]
 
 

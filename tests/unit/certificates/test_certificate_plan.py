@@ -9,15 +9,15 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.certificates.certificate_world import NOW, ROTATION, CertificateWorld, current, lose_authority
-from webhook.certificates.plan import (
+from webhook.certificates.renewal import (
     CheckServers,
     Idle,
     Issue,
     NewAuthority,
     ProbeTrust,
     Publish,
-    Seen,
-    Step,
+    RotationStep,
+    SeenCertificates,
     Switch,
     leaf_renewal,
     plan,
@@ -137,7 +137,7 @@ def test_the_old_authority_is_trusted_until_every_server_presents_a_certificate_
     world.asked = {"ca"}
     while not isinstance(action := world.step(), ProbeTrust):
         pass
-    assert action.step is Step.PROOF
+    assert action.step is RotationStep.PROOF
     assert world.authority is not None
     both = old + world.authority["next.crt"]
     assert set(world.bundles.values()) == {both}
@@ -149,7 +149,7 @@ def test_the_old_authority_is_trusted_until_every_server_presents_a_certificate_
     world.look()
     while not isinstance(action := world.step(), CheckServers):
         pass
-    assert action.step is Step.SERVED
+    assert action.step is RotationStep.SERVED
     assert set(world.bundles.values()) == {both}
     world.look()
     assert isinstance(world.step(), CheckServers), "the server has not read its files yet"
@@ -383,7 +383,7 @@ def test_a_missing_name_is_added_to_the_certificate_at_once(world: CertificateWo
     hooks = stored.registered[0].hooks
     elsewhere = replace(stored.registered[0], hooks=(hooks[0]._replace(host="hook.example", service=None), hooks[1]))
     moved = replace(stored, registered=(elsewhere, stored.registered[1]))
-    action = plan(moved, NOW, Seen(), world.settings)
+    action = plan(moved, NOW, SeenCertificates(), world.settings)
     assert isinstance(action, Issue)
     assert (action.place, action.why) == ("tls", "it is not for hook.example")
 

@@ -18,15 +18,15 @@ import yaml
 
 from tests.played import START, PlayedClock, PlayedLoop
 from tests.unit.cluster.scripted import NO_TLS
-from webhook.cli import chart_files, run
-from webhook.clock import MACHINE_CLOCK
+from webhook.cli import manifest_files, run
 from webhook.cluster import access
-from webhook.cluster.httpx_transport import HttpxTransport
+from webhook.cluster.client import HttpxTransport
+from webhook.cluster.clock import MACHINE_CLOCK
 from webhook.cluster.pooled_transport import PooledTransport
 from webhook.config.defaults import built_in_kinds
 from webhook.installation.chart_data import chart_data
 from webhook.model.reading import Manifest
-from webhook.model.workloads.shapes.kinds import WorkloadKinds
+from webhook.workloads.workload_kinds import WorkloadKinds
 
 CONFIG = """\
 apiVersion: rollcall.dev/v1alpha1
@@ -53,7 +53,7 @@ _CHART_DATA = cache(lambda: chart_data(built_in_kinds()))
 def share_what_is_built(patch: pytest.MonkeyPatch) -> None:
     """Let the commands that run from now on share what each builds."""
     patch.setattr(typer.main, "get_command", _COMMANDS)
-    patch.setattr(chart_files, "chart_data", _chart_data)
+    patch.setattr(manifest_files, "chart_data", _chart_data)
 
 
 def _chart_data(kinds: WorkloadKinds) -> dict[str, Manifest]:

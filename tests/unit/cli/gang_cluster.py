@@ -14,7 +14,7 @@ from tests.unit.cli.conftest import CONFIG, answer_for_the_cluster
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.grove import grove_pod
 from tests.unit.reconciler.running_reconciler import put_gang, workload
-from webhook.telemetry import logs
+from webhook.cluster import logs
 
 GATE = "rollcall.dev/gang-sync"
 

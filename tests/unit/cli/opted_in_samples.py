@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from webhook.errors import InputError
-from webhook.sources.manifests import Document, files_in, read_file
+from webhook.offline.manifests import Document, files_in, read_file
 
 PUBLISHED = os.environ.get("ROLLCALL_SAMPLES")
 

@@ -8,9 +8,16 @@ import pytest
 
 from tests.unit.cli.conftest import Run
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.generation import COMPOSITE_BETA, GROUP, RELEASES, Generation, generation, workload_apis
-from webhook.backends.kube.settings import KubeSettings
-from webhook.cli.options import NEWEST, Release
+from webhook.backends.kube.workload_api import (
+    COMPOSITE_BETA,
+    GROUP,
+    RELEASES,
+    Generation,
+    KubeSettings,
+    generation,
+    workload_apis,
+)
+from webhook.cli.options import NEWEST, KubernetesRelease
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
 
@@ -18,7 +25,7 @@ GANGS = KubeSettings(gangScheduling=True)
 
 
 def test_the_releases_of_the_option_are_those_that_are_known() -> None:
-    assert [release.value for release in Release] == list(RELEASES)
+    assert [release.value for release in KubernetesRelease] == list(RELEASES)
     assert NEWEST.value in RELEASES
 
 

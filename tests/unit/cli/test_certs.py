@@ -17,9 +17,9 @@ from tests.unit.cli.conftest import Run, answer_for_the_cluster, documents
 from tests.unit.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import make_development_certificates
-from webhook.certificates.plan import Idle, Step
+from webhook.certificates.renewal import Idle, RotationStep
 from webhook.certificates.x509 import fingerprint, new_authority, read_certificates
-from webhook.clock import MACHINE_CLOCK
+from webhook.cluster.clock import MACHINE_CLOCK
 
 BY_HAND = Path(__file__).parents[3] / "certs" / "by-hand.sh"
 EXAMPLE = Path(__file__).parents[3] / "certs" / "cert-manager.yaml"
@@ -175,7 +175,7 @@ def test_an_annotation_requests_a_rotation(rollcall: Run, api: CertificateApi) -
 def test_waiting_for_a_rotation_ends_with_the_rotation_or_a_timeout(rollcall: Run, api: CertificateApi) -> None:
     ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
     assert ran.code == 3
-    assert re.search(rf" not finished after 1 s: .* step {Step.BUNDLE.value};", ran.err)
+    assert re.search(rf" not finished after 1 s: .* step {RotationStep.BUNDLE.value};", ran.err)
     # The controller obeys.
     world = CertificateWorld()
     world.settle()
@@ -205,7 +205,7 @@ def test_another_renewal_does_not_count_as_the_requested_one(rollcall: Run, api:
     api.meanwhile["rollcall-tls"] = renewed
     ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
     assert ran.code == 3
-    assert re.search(rf" not finished after 1 s: .* step {Step.BUNDLE.value};", ran.err)
+    assert re.search(rf" not finished after 1 s: .* step {RotationStep.BUNDLE.value};", ran.err)
 
 
 def test_waiting_for_an_authority_ends_when_the_old_one_is_no_longer_trusted(

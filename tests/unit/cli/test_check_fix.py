@@ -206,7 +206,7 @@ def test_no_file_is_written_if_one_is_in_a_folder_that_takes_no_files(
             raise PermissionError(13, "Permission denied")
         return mkstemp(dir=dir, prefix=prefix)
 
-    monkeypatch.setattr("webhook.sources.whole_files.mkstemp", made)
+    monkeypatch.setattr("webhook.offline.whole_files.mkstemp", made)
     ran = rollcall("check", *KOORD, "--fix", str(file), str(other))
     why = f"no file can be made in {other.parent}: Permission denied"
     assert (ran.code, ran.err) == (2, f"rollcall: {other}: cannot be written: {why}\n")

@@ -14,7 +14,7 @@ from tests.unit.worlds import request
 from webhook import admission
 from webhook.config.defaults import default_settings
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.sources.manifests import NO_MANIFEST
+from webhook.offline.manifests import NO_MANIFEST
 from webhook.validators.examples import pod_clique_set
 
 RUNTIME = """\

@@ -15,9 +15,8 @@ from rich.console import Console
 from tests.unit.cli.conftest import Run, unframed
 from tests.waiting import LIMIT_SECONDS
 from webhook import __version__
-from webhook.cli.rule_list import print_rules
-from webhook.cli.rule_reference import every_rule
-from webhook.reports.rule_pages import summary
+from webhook.cli.rule_text import every_rule, print_rules
+from webhook.offline.report_summary import summary
 
 CHECKOUT = Path(__file__).parents[3]
 
@@ -288,7 +287,7 @@ def test_an_internal_error_gives_no_verdict(rollcall: Run, monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("webhook.cli.check.settings_of", broken)
+    monkeypatch.setattr("webhook.cli.check_command.settings_of", broken)
     ran = rollcall("check", "-")
     assert (ran.code, ran.err.count("\n")) == (3, 1)
     assert ran.err.startswith("rollcall: internal error: RuntimeError: boom (rollcall --debug ")

@@ -14,19 +14,17 @@ from rich.console import Console
 
 from tests.unit.cli.conftest import Run, without_prose
 from tests.unit.cluster.scripted import NO_TLS
-from webhook.cli.doctor_text import print_diagnosis
-from webhook.cluster import access, reach
+from webhook.cli.operations_text import print_diagnosis
+from webhook.cluster import access, client
 from webhook.config.defaults import default_settings
 from webhook.config.settings import Settings
-from webhook.doctor import installed, reading
-from webhook.doctor.checking import examine
-from webhook.doctor.checks import EVERY_CHECK
-from webhook.doctor.example_certificates import certified, signed
-from webhook.doctor.examples import deployment, namespace
-from webhook.doctor.parts import BUDGETS, LEASE
-from webhook.doctor.snapshot import Snapshot, Unread
 from webhook.errors import FactsUnavailable
 from webhook.model.reading import Manifest
+from webhook.operations import cluster_facts, snapshot_reader
+from webhook.operations.certificate_checks import certified, signed
+from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import deployment, examine, namespace
+from webhook.operations.snapshot import BUDGETS, LEASE, Snapshot, Unread
 
 DOCUMENTED = Path(__file__).parents[3] / "docs" / "reference" / "doctor.md"
 Reads = Callable[[Snapshot], None]
@@ -39,7 +37,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
     async def reached(_: access.Access) -> None:
         pass
 
-    monkeypatch.setattr(reach, "reach", reached)
+    monkeypatch.setattr(client, "reach", reached)
     monkeypatch.setattr(access, "find", lambda *_: access.Access("https://c", NO_TLS, lambda: None))
 
     def reads(snapshot: Snapshot) -> None:
@@ -47,11 +45,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
             assert namespace == "rollcall-system"
             return snapshot
 
-        async def installed_here(_: access.Access, __: str) -> installed.Installed:
-            return installed.Installed(snapshot.settings)
+        async def installed_here(_: access.Access, __: str) -> cluster_facts.InstalledSettings:
+            return cluster_facts.InstalledSettings(snapshot.settings)
 
-        monkeypatch.setattr(reading, "read_world", read)
-        monkeypatch.setattr(installed, "installed_settings", installed_here)
+        monkeypatch.setattr(snapshot_reader, "read_world", read)
+        monkeypatch.setattr(cluster_facts, "installed_settings", installed_here)
 
     return reads
 
@@ -149,7 +147,7 @@ def test_without_a_cluster_the_doctor_is_not_evaluated(
         raise FactsUnavailable("unreachable")
 
     cluster(passes())
-    monkeypatch.setattr(reading, "read_world", unreachable)
+    monkeypatch.setattr(snapshot_reader, "read_world", unreachable)
     assert rollcall("doctor") == (3, "", "rollcall: unreachable\n")
 
 
@@ -162,15 +160,15 @@ def test_the_doctor_uses_the_installed_configuration_unless_a_file_is_given(
         judged.append(settings)
         return passes()
 
-    async def unknown(*_: object) -> installed.Installed:
-        return installed.Installed(default_settings(), "HTTP 403: forbidden")
+    async def unknown(*_: object) -> cluster_facts.InstalledSettings:
+        return cluster_facts.InstalledSettings(default_settings(), "HTTP 403: forbidden")
 
     cluster(passes())
-    monkeypatch.setattr(reading, "read_world", read)
+    monkeypatch.setattr(snapshot_reader, "read_world", read)
     (tmp_path / "rollcall.yaml").write_text("apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n")
     assert rollcall("doctor").err == ""
     assert rollcall("doctor", "--config", str(tmp_path / "rollcall.yaml")).err == ""
-    monkeypatch.setattr(installed, "installed_settings", unknown)
+    monkeypatch.setattr(cluster_facts, "installed_settings", unknown)
     err = rollcall("doctor").err
     assert ("(HTTP 403: forbidden)" in err, err.count("\n")) == (True, 1)
     assert err.endswith("counts as enabled\n")

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from tests.unit.cli.checked_manifests import BINDING
 from tests.unit.cli.conftest import Run, without_prose
 from tests.unit.cli.test_commands import CHECKOUT
-from webhook.explain.gang_tree import Level, Node, gang_tree
-from webhook.model.disruption import Disruption
-from webhook.model.grove_generation import GroveGeneration
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.pictures.boxes import gangs_box
-from webhook.pictures.mermaid import escaped, flowchart
+from webhook.model.capabilities import Disruption
+from webhook.model.grove import GroveGeneration
+from webhook.offline.gang_tree import TreeLevel, TreeNode, gang_tree
+from webhook.offline.pictures import escaped, flowchart, gangs_box
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 CONFIG = """\
 apiVersion: rollcall.dev/v1alpha1
@@ -377,7 +376,7 @@ def test_labels_of_the_flowchart_are_escaped(text: str, expected: str) -> None:
 
 @given(st.text(max_size=40))
 def test_no_name_can_end_its_flowchart_label(name: str) -> None:
-    drawn = flowchart([gangs_box(Node(Level.CLIQUE, name, 1, 1))])
+    drawn = flowchart([gangs_box(TreeNode(TreeLevel.CLIQUE, name, 1, 1))])
     assert re.fullmatch(r'flowchart TD\n    n0\(\["[^"\n<>]*<br/>1 pod"\]\)\n', drawn)
 
 

@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 from tests.strategies import GroupWorld, group_worlds
 from tests.unit.cli.conftest import Run
 from tests.unit.model.group_worlds import trees_of
-from webhook.explain.gang_tree import gang_tree
-from webhook.explain.satisfiability import walk
-from webhook.model.grove_generation import GroveGeneration
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.pictures.boxes import Box, Shape, gangs_box, group_box
-from webhook.pictures.svg import drawing
+from webhook.model.grove import GroveGeneration
+from webhook.offline.gang_tree import gang_tree
+from webhook.offline.pictures import Box, BoxShape, drawing, gangs_box, group_box
+from webhook.offline.satisfiability import walk
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 TREE = """\
 apiVersion: scheduling.k8s.io/v1beta1
@@ -331,7 +330,7 @@ def test_every_group_is_drawn_once_and_no_two_overlap(world: GroupWorld) -> None
 
 @given(st.text(max_size=200))
 def test_the_drawing_is_valid_XML_with_every_name(name: str) -> None:
-    (box,) = boxes_of(drawing([Box(name, ("<&>\"'", "\x00\x1b"), Shape.LEAF, name)]))
+    (box,) = boxes_of(drawing([Box(name, ("<&>\"'", "\x00\x1b"), BoxShape.LEAF, name)]))
     assert box.lines[1:] == ("<&>\"'", "\\x00\\x1b")
     if name.isprintable() and len(name) <= 90:
         assert box.lines[0] == name

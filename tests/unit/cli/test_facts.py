@@ -13,8 +13,8 @@ import pytest
 from tests.unit.cli.conftest import Run, answer_for_the_cluster, documents
 from tests.unit.cluster.kubeconfigs import kubeconfig
 from tests.unit.cluster.world import World
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS, POD_GROUPS_KNOWN
-from webhook.cluster import reach
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS, POD_GROUPS_KNOWN
+from webhook.cluster import client
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 
 QUOTA_PATH = "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
@@ -193,7 +193,7 @@ def test_a_cluster_that_cannot_be_reached_is_one_line(
     command: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reach, "CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(client, "CONNECT_SECONDS", 0.1)
     config = kubeconfig(tmp_path, server=f"https://127.0.0.1:{silent}")
     arguments = [str(tmp_path / "cluster") if word == "DIR" else word for word in command]
     files = [] if command[0] == "facts" else [str(manifest)]

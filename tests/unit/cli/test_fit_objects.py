@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cli.fit_objects import objects_named
+from webhook.cli.fit_text import objects_named
 
 NAMED = {
     "job/train": ("jobs", "train"),

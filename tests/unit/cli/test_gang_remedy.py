@@ -17,11 +17,10 @@ from tests.unit.reconciler.forgetful_scheduler import GROUP, ForgetfulScheduler
 from tests.unit.reconciler.running_reconciler import GANGS, GROUPS
 from tests.unit.worlds import koordinator
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE
-from webhook.gangs.differences import to_apply
-from webhook.gangs.plan import Plan, plan
+from webhook.gangs.object_plan import GangPlan, plan, to_apply
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
-from webhook.model.workloads.podgang import PodGang
 
 __all__ = ["quiet"]
 FOUND = re.compile("PodGang team-a/demo-0: forgotten: koord-scheduler .* pods one, two, .*")
@@ -41,7 +40,7 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> ForgetfulScheduler:
     found = ForgetfulScheduler()
     facts = ClusterFacts(pod_clique_sets={("team-a", "demo"): Record("koord-scheduler")}, topology_bindings={})
     planned = plan(PodGang(found.cluster.objects[GANGS][0]), facts, koordinator(standalone=False))
-    assert isinstance(planned, Plan)
+    assert isinstance(planned, GangPlan)
     for one in planned.objects:
         found.cluster.put(GROUPS, {**to_apply(one), "metadata": {**to_apply(one)["metadata"], "uid": "group"}})
     answer_for_the_cluster(found.cluster, monkeypatch)

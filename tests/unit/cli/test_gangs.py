@@ -33,12 +33,11 @@ from tests.unit.reconciler.opted_in_workloads import (
 from tests.unit.reconciler.running_reconciler import GANGS, podgang
 from webhook.cli import gang_text
 from webhook.gangs import gang_view
-from webhook.gangs.anchored_health import AnchoredHealth
-from webhook.gangs.health import GangHealth, MemberHealth, State
-from webhook.gangs.hold_reasons import HoldReason, Reason
-from webhook.gangs.writers import Writer
-from webhook.model.disruption import Disruption
-from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
+from webhook.gangs.health import AnchoredHealth, GangHealth, GangState, MemberHealth
+from webhook.gangs.hold_reasons import GangReason, HoldReason
+from webhook.gangs.object_plan import GangObjectWriter
+from webhook.model.capabilities import Disruption
+from webhook.model.known_kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
 
 __all__ = ["cluster", "config", "quiet"]
 
@@ -64,10 +63,10 @@ def test_a_gang_is_shown_with_its_disruption_mode() -> None:
         "team-a",
         "demo-0",
         "default-scheduler",
-        State.STARTED,
+        GangState.STARTED,
         "",
         disruption_mode=Disruption.ALL,
-        writer=Writer.ROLLCALL,
+        writer=GangObjectWriter.ROLLCALL,
     )
     gang_text.GangTable([found], out).print([found])
     gang_text.print_gang(found, (), out)
@@ -77,7 +76,7 @@ def test_a_gang_is_shown_with_its_disruption_mode() -> None:
     assert title == "PodGang team-a/demo-0: started"
     assert lines[0].startswith("    scheduler default-scheduler; 0 of the 0 pods ")
     assert lines[1:] == [
-        f"    {Writer.ROLLCALL.meaning}",
+        f"    {GangObjectWriter.ROLLCALL.meaning}",
         f"    disruption mode all: {Disruption.ALL.meaning}",
         "",
         "",
@@ -94,7 +93,7 @@ def test_a_gang_of_grove_s_own_backend_is_shown_with_its_writer(
     (found,) = json.loads(rollcall("gangs", "--config", config, "-o", "json").out)["gangs"]
     assert (found["name"], found["writer"]) == ("demo-0", "Grove")
     text = rollcall("explain", "podgang/demo-0", "-n", "team-a", "--config", config).out
-    assert f"    {Writer.GROVE.meaning}\n" in text
+    assert f"    {GangObjectWriter.GROVE.meaning}\n" in text
     assert cluster.writes == []
 
 
@@ -285,7 +284,7 @@ def test_a_gate_that_cannot_be_removed_is_reported(rollcall: Run, cluster: Writa
 def gang(**fields: Any) -> GangHealth:
     created = (START - timedelta(seconds=fields.pop("seconds", 5))).strftime("%Y-%m-%dT%H:%M:%SZ")
     members = (MemberHealth("demo-0-a", 2, 2, 0),)
-    return GangHealth("team-a", "demo-0", None, State.HELD, created, members, **fields)
+    return GangHealth("team-a", "demo-0", None, GangState.HELD, created, members, **fields)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +298,7 @@ def test_ages_are_printed_in_short_form(seconds: int, age: str) -> None:
 
 
 def test_control_characters_are_escaped_and_lines_fit_the_terminal() -> None:
-    evil = HoldReason(Reason.NO_ROOM, "a\x1b[31m " + "x" * 500, "")
+    evil = HoldReason(GangReason.NO_ROOM, "a\x1b[31m " + "x" * 500, "")
     out = Console(width=90, force_terminal=True, record=True, file=io.StringIO())
     gang_text.GangTable([], out).add(gang(obstacles=(evil,)))
     text = out.export_text()

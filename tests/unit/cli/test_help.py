@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from tests.unit.cli.conftest import Run
-from webhook.cli.app import app
+from webhook.cli.commands import app
 
 
 def commands(group: Any, *path: str) -> Iterator[tuple[str, ...]]:

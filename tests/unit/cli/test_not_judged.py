@@ -13,7 +13,7 @@ import yaml
 from tests.unit.cli.checked_manifests import FINE
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.opted_in_manifests import GROUPS, JOB, JOB_SET, TRAIN_JOB
-from webhook.model.known_keys import KNOWN_KEYS
+from webhook.model.any_object import KNOWN_KEYS
 from webhook.model.reading import is_unrendered
 
 LABEL = "rollcall.dev/scheduler"

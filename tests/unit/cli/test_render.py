@@ -10,8 +10,8 @@ import yaml
 from ruamel.yaml import YAML
 
 from tests.unit.cli.conftest import Run, documents
-from webhook.model.grove_generation import SHORTENED
-from webhook.sources.manifests import read_text
+from webhook.model.grove import SHORTENED
+from webhook.offline.manifests import read_text
 
 KOORD = ("--scheduler", "koord-scheduler")
 SET = """\

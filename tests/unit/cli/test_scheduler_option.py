@@ -19,12 +19,12 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.known_objects import Namespace
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest
-from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.offline.judgement import judge, kind_of, objects_in
-from webhook.reports.rule_pages import rules_by_id
-from webhook.sources.manifests import Document, read_file
-from webhook.sources.worlds import one_world
-from webhook.validators.opted_in_examples import (
+from webhook.offline.manifests import Document, read_file
+from webhook.offline.report_summary import rules_by_id
+from webhook.offline.worlds import one_world
+from webhook.validators.examples import (
     disaggregated_set,
     job,
     job_set,

@@ -11,7 +11,7 @@ import yaml
 from tests.waiting import LIMIT_SECONDS
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.cluster.requests import Request
+from webhook.cluster.requests import ApiRequest
 
 
 def kubeconfig(folder: Path, user: dict[str, Any] | None = None, **cluster: Any) -> Path:
@@ -35,7 +35,7 @@ def version(access: Access) -> Any:
     async def asked() -> Any:
         client = Client(access, connect_seconds=LIMIT_SECONDS)
         try:
-            return (await client.get(Request("/version"))).content
+            return (await client.get(ApiRequest("/version"))).content
         finally:
             await client.close()
 

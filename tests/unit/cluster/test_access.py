@@ -17,7 +17,7 @@ from webhook.cluster.access import find, from_kubeconfig, in_cluster
 from webhook.cluster.client import CREDENTIALS_KEPT_SECONDS
 from webhook.cluster.requests import discovery, watch
 from webhook.errors import AccessError, NotModified, RequestFailed
-from webhook.model.kubernetes_kinds import PODS
+from webhook.model.known_kinds import PODS
 
 
 @pytest.fixture

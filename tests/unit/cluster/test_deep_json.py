@@ -9,8 +9,7 @@ import pytest
 
 from tests.played import PlayedClock
 from tests.unit.cluster.scripted import Script, client, running
-from webhook.cluster.deep_json import MOST_LEVELS, shallow
-from webhook.cluster.requests import Request
+from webhook.cluster.requests import MOST_LEVELS, ApiRequest, shallow
 from webhook.cluster.watch import Watch
 from webhook.errors import RequestFailed
 from webhook.model.projections import NAMESPACES
@@ -66,4 +65,4 @@ async def test_one_deep_object_keeps_no_other_from_being_read() -> None:
 async def test_an_answer_that_is_cut_off_is_no_json() -> None:
     script = Script((200, nested(5_000).encode()[:-1]))
     with pytest.raises(RequestFailed, match="not JSON"):
-        await client(script).get(Request("/x"))
+        await client(script).get(ApiRequest("/x"))

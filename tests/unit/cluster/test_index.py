@@ -11,7 +11,7 @@ import structlog
 
 from tests.unit.cluster.hostile import SAMPLES, attacks, projections
 from tests.unit.cluster.scripted import namespace, quota
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
 from webhook.cluster.watch import EVENTS_SHARE, Index, rest_after
 from webhook.model.known_objects import Quota
 from webhook.model.projections import NAMESPACES, Projection, key_of

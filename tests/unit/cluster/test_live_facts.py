@@ -14,17 +14,16 @@ from tests.unit.backends.kube_gangs import BETA_TREE, TREE
 from tests.unit.cluster.scripted import client, namespace, quota, running
 from tests.unit.cluster.world import World
 from tests.waiting import until
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
-from webhook.backends.kube.facts import GROUP_PODS, PROJECTIONS, Membership
-from webhook.backends.kube.generation import COMPOSITE, served
-from webhook.backends.kube.settings import KubeSettings
-from webhook.cluster.facts import LiveFacts
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
+from webhook.backends.kube.groups import GROUP_PODS, PROJECTIONS, GroupMembership
+from webhook.backends.kube.workload_api import COMPOSITE, KubeSettings, served
+from webhook.cluster.cluster_facts import LiveFacts
 from webhook.cluster.watch import Watch
 from webhook.model.facts import ClusterFacts
-from webhook.model.group_pods import GroupPod
 from webhook.model.keys import Api
 from webhook.model.known_objects import Namespace, Quota
 from webhook.model.nodes import NODES
+from webhook.model.pod_groups import GroupPod
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Projection
 
 NAMESPACES = "/api/v1/namespaces"
@@ -118,7 +117,7 @@ async def test_only_pods_that_wait_in_a_group_are_watched() -> None:
     async with followed(world, [GROUP_PODS]) as (live, _):
         await until(lambda: live.facts.group_pods is not None and world._watchers.get(PODS))
         known = live.facts.group_pods
-        assert known == {("default", "a"): GroupPod(("default", Membership("worker")), "default-scheduler")}
+        assert known == {("default", "a"): GroupPod(("default", GroupMembership("worker")), "default-scheduler")}
         assert world.selectors[PODS] == {"spec.nodeName="}, "both of the list and of the watch"
         world.tell(PODS, "ADDED", group_pod("c", schedulerName="batch-scheduler"))
         await until(lambda: ("default", "c") in known)

@@ -16,12 +16,12 @@ import pytest
 from tests.played import PlayedClock
 from tests.unit.cluster.scripted import NO_TLS, client, failure, namespace, running
 from tests.waiting import until
-from webhook.admission.live_reads import required_facts
-from webhook.backends.koordinator.facts import PROJECTIONS
-from webhook.cluster import facts as live_facts
+from webhook.admission.decision import required_facts
+from webhook.backends.koordinator.gangs import PROJECTIONS
+from webhook.cluster import cluster_facts as live_facts
 from webhook.cluster.access import Access, from_kubeconfig
 from webhook.cluster.client import Client
-from webhook.cluster.facts import LiveFacts
+from webhook.cluster.cluster_facts import LiveFacts
 from webhook.errors import AccessError
 from webhook.model.admission_request import Kind, Request
 from webhook.model.keys import Needed

@@ -11,21 +11,19 @@ import pytest
 from tests.played import PlayedClock, elapse, run
 from tests.unit.cluster.scripted import Script, Step, client, failure, listed, quota
 from tests.waiting import until
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
 from webhook.backends.koordinator.keys import POD_GROUP
-from webhook.backends.kube.facts import GROUP_PODS, Membership
+from webhook.backends.kube.groups import GROUP_PODS, GroupMembership
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO_POD_GROUP
-from webhook.cluster.discovery import Discovery
-from webhook.cluster.lookup import LOOKUP_SECONDS, Lookup
-from webhook.cluster.schemas import Schemas
+from webhook.cluster.cluster_facts import LOOKUP_SECONDS, Discovery, Lookup, Schemas
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
-from webhook.model.general import GENERAL
-from webhook.model.group_pods import GroupPod
+from webhook.model.gang_objects import living_gangs
 from webhook.model.keys import Api, Needed, Record
 from webhook.model.known_objects import PriorityClass, Quota
-from webhook.model.living_gang import living_gangs
+from webhook.model.pod_groups import GroupPod
 from webhook.model.projections import Resource
+from webhook.workloads.known_workloads import GENERAL
 
 GANG_KINDS = (Resource(POD_GROUP, "podgroups"), Resource(VOLCANO_POD_GROUP, "podgroups"))
 OWNER = Needed("pod_clique_sets", ("team-a", "demo"))
@@ -76,7 +74,7 @@ def test_a_pod_that_no_longer_waits_counts_as_missing() -> None:
     spec = {"schedulingGroup": {"podGroupName": "worker"}}
     pod = {"metadata": {"namespace": "team-a", "name": "worker-0"}, "spec": spec}
     found, script = find(needed, (200, pod))
-    assert found == GroupPod(("team-a", Membership("worker")), "default-scheduler")
+    assert found == GroupPod(("team-a", GroupMembership("worker")), "default-scheduler")
     assert script.paths == ["/api/v1/namespaces/team-a/pods/worker-0"]
     assert find(needed, (200, {**pod, "spec": {**spec, "nodeName": "node-0"}}))[0] is None
     assert find(needed, (404, failure(404, "not found")))[0] is None

@@ -11,7 +11,7 @@ from tests.e2e.programs import free_port
 from tests.played import PlayedClock
 from tests.unit.cluster.scripted import NO_TLS, Script, Step, failure
 from webhook.cluster.access import Access
-from webhook.cluster.reach import reach
+from webhook.cluster.client import reach
 from webhook.errors import FactsUnavailable
 
 

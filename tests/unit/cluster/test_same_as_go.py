@@ -13,7 +13,7 @@ import pytest
 from tests.trust_cases import ADDRESS, HOST, REFUSED, STRICTER, TRUSTED, TrustCase
 from tests.unit.cluster.proxy_cases import PROXIES, ProxyCase
 from tests.waiting import LIMIT_SECONDS
-from webhook.network.proxies import proxy_for
+from webhook.cluster.sockets import proxy_for
 
 SOURCE = Path(__file__).with_name("go") / "verdicts.go"
 GO = shutil.which("go")

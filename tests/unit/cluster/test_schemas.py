@@ -11,7 +11,7 @@ import pytest
 from tests.played import run
 from tests.unit.cluster.scripted import Script, Step, client, failure
 from tests.waiting import turns, until
-from webhook.cluster.schemas import Schemas
+from webhook.cluster.cluster_facts import Schemas
 from webhook.errors import RequestFailed
 from webhook.model.keys import Api
 

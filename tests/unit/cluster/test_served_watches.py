@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.played import PlayedClock
 from tests.unit.cluster.scripted import Script, client, listed, namespace
-from webhook.cluster.served_watch import ServedWatch
+from webhook.cluster.watch import ServedWatch
 from webhook.model.projections import NAMESPACES
 
 

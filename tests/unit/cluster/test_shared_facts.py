@@ -12,9 +12,9 @@ from tests.unit.cluster.world import World
 from tests.waiting import until
 from webhook.backends.kai.keys import POD_GROUP as KAI
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO
-from webhook.cluster.facts import LiveFacts
+from webhook.cluster.cluster_facts import LiveFacts
+from webhook.model.gang_objects import GangObjects, living_gangs
 from webhook.model.keys import Api
-from webhook.model.living_gang import GangObjects, living_gangs
 from webhook.model.projections import Projection, Resource
 
 KINDS = Resource(KAI, "podgroups"), Resource(VOLCANO, "podgroups")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.cluster.scripted import NO_TLS
 from tests.waiting import LIMIT_SECONDS
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
 from webhook.cluster import client as asking
 from webhook.cluster import requests
 from webhook.cluster.access import Access

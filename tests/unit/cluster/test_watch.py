@@ -11,8 +11,8 @@ import pytest
 
 from tests.played import PlayedClock, elapse, run
 from tests.unit.cluster.scripted import Script, Step, client, event, failure, listed, namespace, quota, running
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
-from webhook.clock import TURN_SECONDS
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
+from webhook.cluster.clock import TURN_SECONDS
 from webhook.cluster.requests import watch as watched
 from webhook.cluster.watch import EVENTS_SHARE, Watch, backoff
 from webhook.errors import RequestFailed

@@ -9,7 +9,7 @@ import pytest
 
 from tests.configurations import configuration_of
 from webhook.config.file import settings_from
-from webhook.config.reconciler_settings import Auditing
+from webhook.config.settings import Auditing
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.unit.config.configurations import HEAD, KOORD, scheduler
-from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.backends.koordinator.keys import KoordinatorSettings
 from webhook.config.defaults import default_settings, force_scheduler
 from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
 from webhook.model.findings import Action
-from webhook.model.version import Version
+from webhook.model.quantity import Version
 
 
 def test_the_smallest_file_enables_only_the_default_scheduler() -> None:

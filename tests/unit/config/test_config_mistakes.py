@@ -9,7 +9,7 @@ import pytest
 from tests.texts import require_like
 from tests.unit.config.configurations import HEAD, KOORD, problems_of, scheduler
 from webhook.config.file import settings_from
-from webhook.installation.network import port_of
+from webhook.installation.installed_objects import port_of
 
 KEYS = (
     "apiVersion, kind, scheduler, enforcement, namespaces, registration, escapes, audit, serving, certificates, "

@@ -9,8 +9,8 @@ import pytest
 from tests.texts import require_like
 from tests.unit.config.configurations import HEAD, problems_of
 from webhook.config.file import settings_from
-from webhook.fit.settings import NOTHING_STATED, FitSettings, Growth, NodeTemplate
-from webhook.model.node import Taint
+from webhook.fit.packing import NOTHING_STATED, FitSettings, Growth, NodeTemplate
+from webhook.model.nodes import Taint
 
 
 def fit(section: Any) -> FitSettings:

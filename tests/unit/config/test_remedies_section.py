@@ -10,7 +10,7 @@ from tests.configurations import configuration_of
 from tests.texts import require_like
 from tests.unit.config.configurations import problems_of
 from webhook.config.file import settings_from
-from webhook.config.reconciler_settings import RemedySettings
+from webhook.config.settings import RemedySettings
 from webhook.gangs.remedies import RemedyCause
 
 

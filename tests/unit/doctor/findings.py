@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from webhook.doctor.checking import Level, examine
-from webhook.doctor.checks import EVERY_CHECK
-from webhook.doctor.snapshot import Snapshot
+from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import Severity, examine
+from webhook.operations.snapshot import Snapshot
 
 
-def reported(snapshot: Snapshot, *ids: str) -> list[tuple[Level, str, str]]:
+def reported(snapshot: Snapshot, *ids: str) -> list[tuple[Severity, str, str]]:
     """The level, place and text of the findings of these checks."""
     wanted = [check for check in EVERY_CHECK if check.id in ids]
     assert len(wanted) == len(ids), f"of {ids} there are {[check.id for check in wanted]}"

@@ -8,14 +8,13 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.doctor.accounts import reconciler_accounts, trusted
-from webhook.doctor.checking import Level
-from webhook.doctor.examples import configured, deployment, installed, thing
-from webhook.doctor.snapshot import Snapshot, Unread
-from webhook.installation.access import reconciler_access_rules
 from webhook.installation.deployment import workloads
-from webhook.installation.options import Options, Reconciler
+from webhook.installation.parameters import Options, ReconcilerPlace
+from webhook.installation.rbac import reconciler_access_rules
 from webhook.model.reading import Manifest
+from webhook.operations.diagnosis import Severity, configured, deployment, installed, thing
+from webhook.operations.installation_checks import reconciler_accounts, trusted
+from webhook.operations.snapshot import Snapshot, Unread
 
 OPERATOR = {
     "apiVersion": "operator.config.grove.io/v1alpha1",
@@ -25,7 +24,7 @@ OF_SERVER = "system:serviceaccount:rollcall-system:rollcall"
 OF_RECONCILER = "system:serviceaccount:rollcall-system:rollcall-reconciler"
 
 
-def running(place: Reconciler, *more: Manifest) -> Snapshot:
+def running(place: ReconcilerPlace, *more: Manifest) -> Snapshot:
     """An installation with the reconciler there, and the rights that go with it."""
     options = Options("rollcall:1", reconciler=place)
     rights = reconciler_access_rules(configured(), "rollcall-system", *options.reconciler_accounts)
@@ -35,22 +34,22 @@ def running(place: Reconciler, *more: Manifest) -> Snapshot:
 @pytest.mark.parametrize(
     ("place", "wanted"),
     [
-        (Reconciler.DEPLOYMENT, []),
+        (ReconcilerPlace.DEPLOYMENT, []),
         (
-            Reconciler.MOVING,
+            ReconcilerPlace.MOVING,
             [
                 (
-                    Level.WARNING,
+                    Severity.WARNING,
                     "ClusterRoleBinding rollcall-reconcile",
                     Text(f"{OF_SERVER},"),
                 )
             ],
         ),
         (
-            Reconciler.SIDECAR,
+            ReconcilerPlace.SIDECAR,
             [
                 (
-                    Level.NOTE,
+                    Severity.NOTE,
                     "Deployment rollcall-system/rollcall",
                     Text(f"{OF_SERVER},"),
                 )
@@ -59,7 +58,7 @@ def running(place: Reconciler, *more: Manifest) -> Snapshot:
     ],
 )
 def test_write_rights_of_the_server_are_reported_and_leftover_rights_are_a_warning(
-    place: Reconciler, wanted: list[tuple[Level, str, str]]
+    place: ReconcilerPlace, wanted: list[tuple[Severity, str, str]]
 ) -> None:
     snapshot = running(place)
     assert reported(snapshot, "reconciler/apart") == wanted
@@ -67,7 +66,7 @@ def test_write_rights_of_the_server_are_reported_and_leftover_rights_are_a_warni
 
 
 def test_the_reconciler_s_account_is_read_from_its_running_pods() -> None:
-    named = {Reconciler.DEPLOYMENT: "rollcall-reconciler", Reconciler.SIDECAR: "rollcall"}
+    named = {ReconcilerPlace.DEPLOYMENT: "rollcall-reconciler", ReconcilerPlace.SIDECAR: "rollcall"}
     for place, account in named.items():
         assert reconciler_accounts(running(place)) == {account}
     # Neither of another's, nor of one that is elsewhere.
@@ -80,15 +79,15 @@ def test_the_reconciler_s_account_is_read_from_its_running_pods() -> None:
 @pytest.mark.parametrize(
     ("place", "exempt", "missing"),
     [
-        (Reconciler.DEPLOYMENT, OF_RECONCILER, []),
+        (ReconcilerPlace.DEPLOYMENT, OF_RECONCILER, []),
         # As earlier installations had it; the server's account lifts no gate any more.
-        (Reconciler.DEPLOYMENT, OF_SERVER, [f"add {OF_RECONCILER}"]),
-        (Reconciler.SIDECAR, OF_SERVER, []),
-        (Reconciler.SIDECAR, OF_RECONCILER, [f"add {OF_SERVER}"]),
+        (ReconcilerPlace.DEPLOYMENT, OF_SERVER, [f"add {OF_RECONCILER}"]),
+        (ReconcilerPlace.SIDECAR, OF_SERVER, []),
+        (ReconcilerPlace.SIDECAR, OF_RECONCILER, [f"add {OF_SERVER}"]),
     ],
 )
 def test_grove_s_authorizer_must_exempt_the_account_that_removes_gates(
-    place: Reconciler, exempt: str, missing: list[str]
+    place: ReconcilerPlace, exempt: str, missing: list[str]
 ) -> None:
     authorizer = {"enabled": True, "exemptServiceAccountUserNames": [exempt]}
     snapshot = running(place)
@@ -101,19 +100,19 @@ def test_grove_s_authorizer_must_exempt_the_account_that_removes_gates(
 @pytest.mark.parametrize(
     ("place", "tenancy", "wanted"),
     [
-        (Reconciler.DEPLOYMENT, {}, []),
-        (Reconciler.SIDECAR, {}, []),
+        (ReconcilerPlace.DEPLOYMENT, {}, []),
+        (ReconcilerPlace.SIDECAR, {}, []),
         # Who names others names all of them.
         (
-            Reconciler.DEPLOYMENT,
+            ReconcilerPlace.DEPLOYMENT,
             {"reconcilers": [OF_SERVER]},
             [Text(f"{OF_RECONCILER},")],
         ),
-        (Reconciler.DEPLOYMENT, {"reconcilers": [OF_SERVER], "exemptUsers": [OF_RECONCILER]}, []),
+        (ReconcilerPlace.DEPLOYMENT, {"reconcilers": [OF_SERVER], "exemptUsers": [OF_RECONCILER]}, []),
     ],
 )
 def test_gang_objects_of_the_running_reconciler_must_be_exempt(
-    place: Reconciler, tenancy: dict[str, list[str]], wanted: list[str]
+    place: ReconcilerPlace, tenancy: dict[str, list[str]], wanted: list[str]
 ) -> None:
     snapshot = replace(running(place), settings=configured(tenancy=tenancy))
     assert [found for _, _, found in reported(snapshot, "reconciler/exempt")] == wanted
@@ -130,12 +129,12 @@ def test_each_trusted_account_that_does_not_exist_is_reported_with_its_field() -
     absent = dict.fromkeys((KOORD, ARGO, GROVE), False)
     assert reported(installed(settings=settings, accounts=absent), "accounts/there") == [
         (
-            Level.WARNING,
+            Severity.WARNING,
             "scheduler.profiles[koord-scheduler].controllers",
             Text(f"{KOORD} "),
         ),
-        (Level.WARNING, "tenancy.exemptUsers", Text(f"{ARGO} ")),
-        (Level.WARNING, "tenancy.groveOperators", Text(f"{GROVE} ")),
+        (Severity.WARNING, "tenancy.exemptUsers", Text(f"{ARGO} ")),
+        (Severity.WARNING, "tenancy.groveOperators", Text(f"{GROVE} ")),
     ]
     assert reported(installed(settings=settings, accounts=dict.fromkeys(absent, True)), "accounts/there") == []
 

@@ -12,12 +12,11 @@ from cryptography.hazmat.primitives import serialization
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.doctor.checking import Level
-from webhook.doctor.example_certificates import HOST, bundled, certified, signed
-from webhook.doctor.examples import configured, installed, thing
-from webhook.doctor.parts import SECRET as PART
-from webhook.doctor.snapshot import Presented, Snapshot
 from webhook.model.reading import Manifest
+from webhook.operations.certificate_checks import HOST, bundled, certified, signed
+from webhook.operations.diagnosis import Severity, configured, installed, thing
+from webhook.operations.snapshot import SECRET as PART
+from webhook.operations.snapshot import Presented, Snapshot
 
 FIRST = "MutatingWebhookConfiguration m-rollcall, podcliquesets.mutate.rollcall.dev"
 SECRET = "Secret rollcall-system/rollcall-tls"
@@ -30,7 +29,7 @@ def texts(snapshot: Snapshot, check: str) -> list[str]:
 
 def test_all_webhooks_without_a_ca_bundle_are_reported_in_one_finding() -> None:
     assert reported(installed(), "webhooks/ca-bundle") == [
-        (Level.ERROR, f"{FIRST} and 14 more", "there is no caBundle")
+        (Severity.ERROR, f"{FIRST} and 14 more", "there is no caBundle")
     ]
 
 
@@ -40,7 +39,7 @@ def test_an_invalid_ca_bundle_is_reported_once() -> None:
             hook["clientConfig"]["caBundle"] = b64encode(b"nonsense").decode()
 
     found = reported(installed(changed=spoil), "webhooks/ca-bundle")
-    assert found == [(Level.ERROR, FIRST, Text("caBundle", "PEM"))]
+    assert found == [(Severity.ERROR, FIRST, Text("caBundle", "PEM"))]
 
 
 def test_an_old_and_a_new_authority_together_are_accepted() -> None:
@@ -50,7 +49,7 @@ def test_an_old_and_a_new_authority_together_are_accepted() -> None:
 def test_an_authority_that_expires_soon_causes_a_warning() -> None:
     # Ten days old, and a tenth of its life is more than a day.
     found = reported(bundled(signed(days=1).authority), "webhooks/ca-bundle")
-    assert found == [(Level.WARNING, FIRST, Text("authority", "2026-09-02 12:00 UTC"))]
+    assert found == [(Severity.WARNING, FIRST, Text("authority", "2026-09-02 12:00 UTC"))]
 
 
 def test_webhooks_with_different_authorities_cause_a_warning() -> None:
@@ -58,13 +57,13 @@ def test_webhooks_with_different_authorities_cause_a_warning() -> None:
     mixed = {part: one.parts[part] if index else other.parts[part] for index, part in enumerate(one.parts)}
     snapshot = bundled(signed().authority)
     (found,) = reported(replace(snapshot, parts=mixed), "webhooks/ca-bundle")
-    assert found[0] is Level.WARNING
+    assert found[0] is Severity.WARNING
     assert found[2].startswith("there are 2 different caBundles")
 
 
 def test_an_expired_certificate_is_reported_even_if_others_are_valid() -> None:
     found = reported(certified(signed(days=-1)), "server/certificate")
-    assert found == [(Level.ERROR, SHOWN, Text("certificate", "2026-08-31 12:00 UTC"))]
+    assert found == [(Severity.ERROR, SHOWN, Text("certificate", "2026-08-31 12:00 UTC"))]
 
 
 def stored(leaf: x509.Certificate, *bundle: x509.Certificate, **known: Any) -> Snapshot:
@@ -80,7 +79,7 @@ def test_if_no_server_can_be_reached_the_secret_is_checked() -> None:
     assert texts(stored(pair.leaf, pair.authority), "server/certificate") == []
     assert texts(stored(pair.leaf, other.authority, pair.authority), "server/certificate") == []
     assert reported(stored(pair.leaf, other.authority), "server/certificate") == [
-        (Level.ERROR, SECRET, Text("authority", "caBundle"))
+        (Severity.ERROR, SECRET, Text("authority", "caBundle"))
     ]
     elsewhere = signed(host="rollcall.default.svc")
     assert texts(stored(elsewhere.leaf, elsewhere.authority), "server/certificate") == [Text(HOST)]

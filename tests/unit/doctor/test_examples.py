@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from webhook.doctor.checking import Check, examine
-from webhook.doctor.checks import EVERY_CHECK
+from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import Check, examine
 
 BY_ID = pytest.mark.parametrize("check", EVERY_CHECK, ids=lambda check: check.id)
 

@@ -9,12 +9,16 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.doctor.checking import Level, examine
-from webhook.doctor.checks import EVERY_CHECK
-from webhook.doctor.examples import (
+from webhook.model.findings import ANNOUNCED
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
+from webhook.model.reading import Manifest
+from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import (
     NOW,
+    Severity,
     configured,
     deployment,
+    examine,
     excepting,
     installed,
     namespace,
@@ -23,11 +27,8 @@ from webhook.doctor.examples import (
     thing,
     webhook_of,
 )
-from webhook.doctor.grove_operator import schedulers
-from webhook.doctor.snapshot import Unread
-from webhook.model.exceptions import ANNOUNCED
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
-from webhook.model.reading import Manifest
+from webhook.operations.grove_checks import schedulers
+from webhook.operations.snapshot import Unread
 
 DEFAULT = "default-scheduler"
 
@@ -50,63 +51,63 @@ def external(name: str, default: str | None = None, *, topology: bool = False) -
 
 KOORDINATOR, KAI, LPX = {"name": "koord-scheduler"}, {"name": "kai-scheduler"}, {"name": "lpx-scheduler"}
 COSCHEDULING = {"name": "scheduler-plugins-scheduler"}
-SCHEDULERS: dict[str, tuple[list[dict[str, Any]], Manifest | None, list[tuple[Level, str]]]] = {
+SCHEDULERS: dict[str, tuple[list[dict[str, Any]], Manifest | None, list[tuple[Severity, str]]]] = {
     "no operator": ([KOORDINATOR], None, []),
     "nothing said": ([KOORDINATOR], operator(), []),
     "the chart's default": (
         [KOORDINATOR],
         scheduling(DEFAULT, "kai-scheduler"),
-        [(Level.NOTE, "kai-scheduler is one of them")],
+        [(Severity.NOTE, "kai-scheduler is one of them")],
     ),
     "the chart's default, with KAI here as well": (
         [KOORDINATOR, KAI],
         scheduling(DEFAULT, "kai-scheduler"),
-        [(Level.NOTE, "kai-scheduler is one of them")],
+        [(Severity.NOTE, "kai-scheduler is one of them")],
     ),
     "KAI for all, and Koordinator here": (
         [KOORDINATOR],
         scheduling(DEFAULT, "kai-scheduler", default="kai-scheduler"),
-        [(Level.ERROR, "kai-scheduler")],
+        [(Severity.ERROR, "kai-scheduler")],
     ),
     "KAI for all, here as well": (
         [KAI],
         scheduling(DEFAULT, "kai-scheduler", default="kai-scheduler"),
-        [(Level.NOTE, "kai-scheduler")],
+        [(Severity.NOTE, "kai-scheduler")],
     ),
     "lpx writes nothing": ([LPX], scheduling("lpx-scheduler", default="lpx-scheduler"), []),
     "lpx for all, and Koordinator here": (
         [KOORDINATOR],
         scheduling("lpx-scheduler", default="lpx-scheduler"),
-        [(Level.NOTE, "lpx-scheduler")],
+        [(Severity.NOTE, "lpx-scheduler")],
     ),
     "a scheduler for all that Rollcall has no backend for": (
         [KOORDINATOR],
         scheduling("runai-scheduler", default="runai-scheduler"),
-        [(Level.ERROR, "runai-scheduler")],
+        [(Severity.ERROR, "runai-scheduler")],
     ),
     "an external profile for all, here as well": ([KOORDINATOR], external("koord-scheduler", topology=True), []),
     "an external profile for all, and another default here": (
         [KAI, KOORDINATOR],
         external("koord-scheduler", topology=True),
-        [(Level.ERROR, "koord-scheduler")],
+        [(Severity.ERROR, "koord-scheduler")],
     ),
     "an external profile that is not declared to keep topologies": (
         [KOORDINATOR],
         external("koord-scheduler"),
-        [(Level.NOTE, "it is off, and koord-scheduler of Rollcall's configuration can keep gangs together")],
+        [(Severity.NOTE, "it is off, and koord-scheduler of Rollcall's configuration can keep gangs together")],
     ),
     "an external profile of a scheduler that keeps none": ([COSCHEDULING], external("scheduler-plugins-scheduler"), []),
     "an external profile that is none of ours": (
         [KOORDINATOR],
         external("acme-scheduler", default=DEFAULT),
-        [(Level.NOTE, "acme-scheduler")],
+        [(Severity.NOTE, "acme-scheduler")],
     ),
 }
 
 
 @pytest.mark.parametrize(("profiles", "configuration", "wanted"), SCHEDULERS.values(), ids=SCHEDULERS)
 def test_workloads_that_grove_s_own_backends_take_over_are_reported(
-    profiles: list[dict[str, Any]], configuration: Manifest | None, wanted: list[tuple[Level, str]]
+    profiles: list[dict[str, Any]], configuration: Manifest | None, wanted: list[tuple[Severity, str]]
 ) -> None:
     snapshot = installed(settings=configured(*profiles), operator=configuration)
     assert [(level, found) for level, _, found in reported(snapshot, "grove/schedulers")] == wanted
@@ -157,8 +158,8 @@ def test_sets_without_a_record_are_reported_by_namespace_with_some_names() -> No
     other = pod_clique_set("lone", None, "team-b")
     found = reported(installed(*sets, other, namespace("team-b")), "gangs/recorded")
     assert found == [
-        (Level.WARNING, "Namespace team-a", Text("s0, s1, s2, s3, s4 and 2 more")),
-        (Level.WARNING, "Namespace team-b", Text(": lone")),
+        (Severity.WARNING, "Namespace team-a", Text("s0, s1, s2, s3, s4 and 2 more")),
+        (Severity.WARNING, "Namespace team-b", Text(": lone")),
     ]
 
 
@@ -186,12 +187,12 @@ def test_objects_of_an_exempt_namespace_are_not_checked() -> None:
 
     snapshot = installed(namespace("team-b", exempt="true"), pod_clique_set("demo", within="team-b"), changed=exempting)
     (found,) = reported(snapshot, "gangs/asked-about")
-    assert found[:2] == (Level.WARNING, "Namespace team-b")
+    assert found[:2] == (Severity.WARNING, "Namespace team-b")
 
 
 OPERATOR = "system:serviceaccount:dynamo:grove-operator"
 ANYWHERE = "system:serviceaccount:*:grove-operator"
-ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
+ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Severity, str, str]]]] = {
     "the one that runs": ([OPERATOR], "grove-operator", []),
     "the one that runs, and any": ([ANYWHERE, OPERATOR], "grove-operator", []),
     "any of that name": (
@@ -199,7 +200,7 @@ ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
         "grove-operator",
         [
             (
-                Level.WARNING,
+                Severity.WARNING,
                 "tenancy.groveOperators",
                 Text("Deployment dynamo/grove-operator", OPERATOR),
             )
@@ -210,7 +211,7 @@ ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
         "dynamo-grove",
         [
             (
-                Level.ERROR,
+                Severity.ERROR,
                 "Deployment dynamo/grove-operator",
                 Text("system:serviceaccount:dynamo:dynamo-grove", "tenancy.groveOperators"),
             )
@@ -221,7 +222,7 @@ ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
         "",
         [
             (
-                Level.ERROR,
+                Severity.ERROR,
                 "Deployment dynamo/grove-operator",
                 Text("system:serviceaccount:dynamo:default", "tenancy.groveOperators"),
             )
@@ -242,7 +243,7 @@ def running(account: str, within: str = "dynamo") -> Manifest:
 
 @pytest.mark.parametrize(("operators", "account", "wanted"), ACCOUNTS.values(), ids=ACCOUNTS)
 def test_the_account_of_grove_s_operator_must_be_the_trusted_one(
-    operators: list[str], account: str, wanted: list[tuple[Level, str, str]]
+    operators: list[str], account: str, wanted: list[tuple[Severity, str, str]]
 ) -> None:
     settings = configured(KOORDINATOR, tenancy={"groveOperators": operators})
     assert reported(installed(DEFAULTING, running(account), settings=settings), "grove/operator-account") == wanted
@@ -261,7 +262,7 @@ def test_a_kind_in_a_version_that_nobody_follows_is_not_called_missing() -> None
     newer = installed(apis=served(replace(sets, version="v1beta1")) - {sets})
     assert reported(newer, "kinds/grove") == []
     ((level, where, what),) = reported(newer, "kinds/versions")
-    assert (level, where) == (Level.WARNING, "PodCliqueSet.grove.io")
+    assert (level, where) == (Severity.WARNING, "PodCliqueSet.grove.io")
     assert what == Text("v1beta1", "v1alpha1")
     both = installed(apis=served(sets, replace(sets, version="v1beta1")))
     assert reported(both, "kinds/grove", "kinds/versions") == []
@@ -272,4 +273,4 @@ def test_a_kind_in_a_version_that_nobody_follows_is_not_called_missing() -> None
 def test_an_exception_that_has_ended_covers_no_namespace_that_does_not_exist() -> None:
     assert reported(excepting(NOW - ANNOUNCED, "team-z"), "exceptions/namespaces") == []
     ((level, _, what),) = reported(excepting(NOW + ANNOUNCED, "team-z"), "exceptions/namespaces")
-    assert (level, what) == (Level.WARNING, Text("team-z"))
+    assert (level, what) == (Severity.WARNING, Text("team-z"))

@@ -7,10 +7,9 @@ from typing import Any
 from tests.texts import Text
 from tests.unit.backends.test_kai_aggregate_pod_groups import aggregate
 from tests.unit.doctor.findings import remedies, reported
-from webhook.doctor.checking import Level
-from webhook.doctor.examples import configured, installed, pod_clique_set, served, thing
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
+from webhook.operations.diagnosis import Severity, configured, installed, pod_clique_set, served, thing
 
 MAPS = served(Api("grove.io", "v1alpha1", "PodGangMap"))
 
@@ -22,7 +21,7 @@ def migrating(name: str, status: str) -> Manifest:
 
 def test_sets_in_the_middle_of_grove_s_migration_are_reported() -> None:
     snapshot = installed(migrating("b", "True"), migrating("a", "True"), migrating("done", "False"), apis=MAPS)
-    assert reported(snapshot, "grove/migration") == [(Level.WARNING, "Namespace team-a", Text(": a, b"))]
+    assert reported(snapshot, "grove/migration") == [(Severity.WARNING, "Namespace team-a", Text(": a, b"))]
 
 
 def pod_group(name: str, *, gang: str = "demo-0") -> Manifest:
@@ -41,8 +40,8 @@ def pod_gang(name: str, scheduler: str) -> Manifest:
 def test_gangs_that_grove_writes_are_counted_by_their_scheduler() -> None:
     gangs: list[Any] = [pod_gang("a-0", "volcano"), pod_gang("b-0", "kai-scheduler"), pod_gang("b-1", "kai-scheduler")]
     assert reported(installed(*gangs, pod_gang("c-0", "default-scheduler")), "gangs/writer") == [
-        (Level.NOTE, "2 PodGangs for kai-scheduler", "their writer is Grove"),
-        (Level.NOTE, "1 PodGang for volcano", "their writer is Grove"),
+        (Severity.NOTE, "2 PodGangs for kai-scheduler", "their writer is Grove"),
+        (Severity.NOTE, "1 PodGang for volcano", "their writer is Grove"),
     ]
 
 
@@ -52,10 +51,10 @@ def test_a_gang_that_got_another_writer_while_it_lives_is_reported() -> None:
     renamed = pod_gang("demo-0-1795344276589742021", "volcano")
     renamed["metadata"]["labels"]["app.kubernetes.io/part-of"] = "demo-0"
     assert reported(installed(*objects, *gangs), "gangs/two-writers") == [
-        (Level.ERROR, "Namespace team-a", Text(": demo-0"))
+        (Severity.ERROR, "Namespace team-a", Text(": demo-0"))
     ]
     assert reported(installed(objects[0], renamed), "gangs/two-writers") == [
-        (Level.ERROR, "Namespace team-a", Text(": demo-0"))
+        (Severity.ERROR, "Namespace team-a", Text(": demo-0"))
     ]
 
 
@@ -72,9 +71,9 @@ def test_a_set_that_grove_prepares_for_another_scheduler_than_its_record_is_repo
     gangs.append(stamped("a--koord-scheduler", "koord-scheduler", "team-b"))
     settings = configured({"name": "koord-scheduler"}, {"name": "volcano"})
     assert reported(installed(*sets, *gangs, settings=settings), "gangs/scheduler") == [
-        (Level.ERROR, "Namespace team-a", Text("koord-scheduler", "volcano: a--koord-scheduler")),
-        (Level.NOTE, "Namespace team-a", Text("lpx-scheduler", "koord-scheduler: b--lpx-scheduler")),
-        (Level.ERROR, "Namespace team-a", Text("runai-scheduler", "koord-scheduler: f--runai-scheduler")),
+        (Severity.ERROR, "Namespace team-a", Text("koord-scheduler", "volcano: a--koord-scheduler")),
+        (Severity.NOTE, "Namespace team-a", Text("lpx-scheduler", "koord-scheduler: b--lpx-scheduler")),
+        (Severity.ERROR, "Namespace team-a", Text("runai-scheduler", "koord-scheduler: f--runai-scheduler")),
     ]
     in_templates = "with koord-scheduler in every pod template, if Grove has a profile of that name"
     assert remedies(installed(*sets, *gangs, settings=settings), "gangs/scheduler") == [
@@ -105,5 +104,5 @@ def test_gangs_that_share_one_kai_pod_group_are_grove_s_and_have_no_second_write
         pod_clique_set("demo", "kai-scheduler"), *gangs, aggregate(), settings=configured({"name": "kai-scheduler"})
     )
     (found,) = reported(snapshot, "gangs/writer")
-    assert found[:2] == (Level.NOTE, "2 PodGangs for kai-scheduler")
+    assert found[:2] == (Severity.NOTE, "2 PodGangs for kai-scheduler")
     assert reported(snapshot, "gangs/two-writers", "gangs/scheduler", "gangs/operator-group") == []

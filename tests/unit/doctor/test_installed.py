@@ -10,11 +10,11 @@ from tests.configurations import configuration_of
 from tests.unit.doctor.test_snapshot import ACCESS, OWN, Cluster
 from webhook.config.defaults import default_settings
 from webhook.config.file import settings_from
-from webhook.doctor.installed import Installed, installed_settings
 from webhook.errors import ConfigurationError
 from webhook.installation.installed_objects import everything
-from webhook.installation.options import Options, named_by_content
+from webhook.installation.parameters import Options, named_by_content
 from webhook.model.reading import Manifest
+from webhook.operations.cluster_facts import InstalledSettings, installed_settings
 
 CONFIGURATION = """\
 apiVersion: rollcall.dev/v1alpha1
@@ -39,7 +39,7 @@ def cluster(*objects: Manifest) -> Cluster:
     return found
 
 
-def read(found: Cluster) -> Installed:
+def read(found: Cluster) -> InstalledSettings:
     return asyncio.run(installed_settings(ACCESS, OWN, found))
 
 

@@ -9,11 +9,10 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import reported, unknown
-from webhook.doctor.checking import Level
-from webhook.doctor.examples import configured, deployment, installed, namespace
-from webhook.doctor.kueue import kueue_webhook, running_kueue
-from webhook.doctor.snapshot import Snapshot, Unread
 from webhook.model.reading import Manifest
+from webhook.operations.diagnosis import Severity, configured, deployment, installed, namespace
+from webhook.operations.kueue_checks import kueue_webhook, running_kueue
+from webhook.operations.snapshot import Snapshot, Unread
 
 FRAMEWORKS = [
     "batch/job",
@@ -154,20 +153,20 @@ def test_each_difference_from_kueues_configuration_is_reported(
     snapshot: Snapshot, wanted: list[tuple[str, str]]
 ) -> None:
     found = reported(snapshot, "kueue/configuration")
-    assert found == [(Level.WARNING, f"{WHERE}, {place}", said) for place, said in wanted]
+    assert found == [(Severity.WARNING, f"{WHERE}, {place}", said) for place, said in wanted]
 
 
 @pytest.mark.parametrize(("stated", "wanted"), [("0.19", []), ("0.20", [Text("0.19.0", "0.20")])])
 def test_a_stated_release_is_compared_with_the_image(stated: str, wanted: list[str]) -> None:
     found = reported(beside({}, version=stated), "kueue/configuration")
-    assert found == [(Level.WARNING, "Kueue's image", said) for said in wanted]
+    assert found == [(Severity.WARNING, "Kueue's image", said) for said in wanted]
 
 
 def test_a_configuration_that_is_not_found_is_a_note() -> None:
     said = Text("Deployment", "ConfigMap")
     where = "MutatingWebhookConfiguration kueue-mutating-webhook-configuration"
     for snapshot in (installed(PODS), installed(PODS, running_kueue())):
-        assert reported(snapshot, "kueue/configuration") == [(Level.NOTE, where, said)]
+        assert reported(snapshot, "kueue/configuration") == [(Severity.NOTE, where, said)]
     assert reported(installed(), "kueue/configuration") == []
 
 
@@ -175,7 +174,7 @@ def test_a_deployment_of_a_tenant_with_kueues_image_is_not_kueue() -> None:
     theirs = deployment("kueue", "registry.k8s.io/kueue/kueue:v0.19.0", "team-a")
     configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "manageJobsWithoutQueueName": True}
     found = reported(installed(theirs, PODS, kueue=configuration), "kueue/configuration")
-    assert [level for level, _, _ in found] == [Level.NOTE]
+    assert [level for level, _, _ in found] == [Severity.NOTE]
 
 
 def test_a_configuration_that_cannot_be_read_is_not_known() -> None:
@@ -208,14 +207,14 @@ def train_jobs(**fields: Any) -> Manifest:
 
 
 AGAIN = train_jobs(reinvocationPolicy="IfNeeded")
-REINVOKED: dict[str, tuple[Snapshot, list[tuple[Level, str]]]] = {
+REINVOKED: dict[str, tuple[Snapshot, list[tuple[Severity, str]]]] = {
     "never": (installed(train_jobs(reinvocationPolicy="Never"), namespace("a", scheduler="volcano")), []),
     "not said is never": (installed(train_jobs(), namespace("a", scheduler="volcano")), []),
     "again, in a namespace with the label": (
         installed(AGAIN, namespace("a", scheduler="volcano"), namespace("b", scheduler="volcano")),
-        [(Level.ERROR, Text("IfNeeded", "a and 1 more"))],
+        [(Severity.ERROR, Text("IfNeeded", "a and 1 more"))],
     ),
-    "again, without such a namespace": (installed(AGAIN), [(Level.NOTE, Text("IfNeeded"))]),
+    "again, without such a namespace": (installed(AGAIN), [(Severity.NOTE, Text("IfNeeded"))]),
     "again, by a release that writes once": (installed(AGAIN, running_kueue("v0.20.0")), []),
     "again, but not for TrainJobs": (
         installed(kueue_webhook("mjob.kb.io", "jobs", "batch", reinvocationPolicy="IfNeeded")),
@@ -225,7 +224,7 @@ REINVOKED: dict[str, tuple[Snapshot, list[tuple[Level, str]]]] = {
 
 
 @pytest.mark.parametrize(("snapshot", "wanted"), REINVOKED.values(), ids=REINVOKED)
-def test_kueues_webhook_for_train_jobs_is_called_once(snapshot: Snapshot, wanted: list[tuple[Level, str]]) -> None:
+def test_kueues_webhook_for_train_jobs_is_called_once(snapshot: Snapshot, wanted: list[tuple[Severity, str]]) -> None:
     where = "MutatingWebhookConfiguration kueue-mutating-webhook-configuration, mtrainjob.kb.io"
     found = reported(snapshot, "kueue/reinvocation")
     assert found == [(level, where, said) for level, said in wanted]
@@ -246,7 +245,7 @@ PAIRS: list[tuple[str, str, bool]] = [
 def test_kueue_and_trainer_are_of_releases_that_go_together(kueue: str, trainer: str, together: bool) -> None:
     image = f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{trainer}"
     every = (running_kueue(kueue), PODS, deployment("trainer", image, "kubeflow-system"))
-    wanted = [(Level.WARNING, "Deployment kubeflow-system/trainer", Text(trainer[1:], kueue[1:]))]
+    wanted = [(Severity.WARNING, "Deployment kubeflow-system/trainer", Text(trainer[1:], kueue[1:]))]
     assert reported(installed(*every), "kueue/trainer") == ([] if together else wanted)
     without = configured(kueue={"integrations": {"frameworks": ["batch/job"]}})
     assert reported(installed(*every, settings=without), "kueue/trainer") == []
@@ -275,7 +274,7 @@ RELEASES = {
 @pytest.mark.parametrize(("raw", "wanted"), RELEASES.values(), ids=RELEASES)
 def test_the_release_of_a_controller_is_read_from_its_image(raw: Manifest, wanted: list[str]) -> None:
     found = reported(installed(raw), "controllers/release")
-    assert [(level, said) for level, _, said in found] == [(Level.NOTE, said) for said in wanted]
+    assert [(level, said) for level, _, said in found] == [(Severity.NOTE, said) for said in wanted]
 
 
 GATED, UNGATED = ({"name": "koord-scheduler", "gate": gate} for gate in (True, False))

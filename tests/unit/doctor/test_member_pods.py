@@ -15,23 +15,21 @@ import pytest
 from tests.texts import Text
 from tests.unit.doctor.findings import reported, unknown
 from tests.unit.doctor.test_snapshot import Cluster
-from webhook.admission.pod import mutate_pod
+from webhook.admission.pod_admission import mutate_pod
 from webhook.config.settings import Settings
-from webhook.doctor.checking import Level, examine
-from webhook.doctor.examples import configured, installed, namespace, pod_clique_set, thing
-from webhook.doctor.kinds import OF_137
-from webhook.doctor.member_pods import pods_kept
-from webhook.doctor.parts import POD_CLIQUE_SETS
-from webhook.doctor.snapshot import Snapshot, Unread
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
+from webhook.model.pod_template import Pod
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest
-from webhook.model.workloads.facts import KnownWorkload, known_workload
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.pod import Pod
+from webhook.operations.api_checks import OF_137
+from webhook.operations.diagnosis import Severity, configured, examine, installed, namespace, pod_clique_set, thing
+from webhook.operations.neighbour_checks import pods_kept
+from webhook.operations.snapshot import POD_CLIQUE_SETS_PART, Snapshot, Unread
+from webhook.workloads.job import Job
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.known_workloads import KnownWorkload, known_workload
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
 
 CHECK = "webhooks/pods-kept"
 GATE = "rollcall.dev/gang-sync"
@@ -188,7 +186,7 @@ def test_a_pod_that_keeps_what_rollcall_writes_is_fine_and_one_without_it_is_not
 
     ((level, where, _),) = reported(read(Admitting(settings, workload, late=forgetting)), CHECK)
     kind, name = workload["kind"], workload["metadata"]["name"]
-    assert (level, where) == (Level.ERROR, f"the creation of a pod of {kind} team-a/{name} (dry run)")
+    assert (level, where) == (Severity.ERROR, f"the creation of a pod of {kind} team-a/{name} (dry run)")
 
 
 def without_gate(pod: Manifest) -> None:
@@ -270,7 +268,7 @@ def test_a_cluster_whose_rules_refuse_pods_of_other_authors_is_no_failure() -> N
     cluster = Admitting(configured(profile), workload)
     cluster.refused["team-a"] = 'admission webhook "pods.validate.rollcall.dev" denied: grove/foreign-pod at metadata'
     ((level, _, said),) = reported(read(cluster), CHECK)
-    assert (level, said) == (Level.NOTE, Text("grove/foreign-pod"))
+    assert (level, said) == (Severity.NOTE, Text("grove/foreign-pod"))
 
 
 def test_a_workload_that_goes_is_not_tried() -> None:
@@ -304,7 +302,9 @@ def test_a_trial_that_cannot_be_made_hides_no_finding_of_another_scheduler() -> 
 
 def test_workloads_that_cannot_be_read_are_unknown() -> None:
     snapshot = read(Admitting(configured(), pod_clique_set_of("koord-scheduler")))
-    hidden = replace(snapshot, parts={**snapshot.parts, POD_CLIQUE_SETS: Unread("the sets", "HTTP 403")}, members=())
+    hidden = replace(
+        snapshot, parts={**snapshot.parts, POD_CLIQUE_SETS_PART: Unread("the sets", "HTTP 403")}, members=()
+    )
     assert unknown(hidden, CHECK) == ["the sets could not be read: HTTP 403"]
 
 

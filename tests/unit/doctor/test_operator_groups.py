@@ -6,11 +6,9 @@ from dataclasses import replace
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.doctor.checking import Level
-from webhook.doctor.examples import installed, thing
-from webhook.doctor.parts import OPERATOR_GROUPS, operator_objects, trimmed
-from webhook.doctor.snapshot import Snapshot, Unread
 from webhook.model.reading import Manifest
+from webhook.operations.diagnosis import Severity, installed, thing
+from webhook.operations.snapshot import OPERATOR_GROUPS, Snapshot, Unread, operator_objects, trimmed
 
 CHECK = "gangs/operator-group"
 RAY_JOB = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "controller": True}
@@ -44,7 +42,7 @@ def without(snapshot: Snapshot, *kinds: str) -> Snapshot:
 
 def test_a_stale_minimum_is_reported_with_what_is_right() -> None:
     scaled = installed(cluster(), group(3))
-    assert reported(scaled, CHECK) == [(Level.WARNING, "PodGroup team-a/train", "spec.minMember is 3")]
+    assert reported(scaled, CHECK) == [(Severity.WARNING, "PodGroup team-a/train", "spec.minMember is 3")]
     assert remedies(scaled, CHECK) == [Text("set it to 5,")]
     assert not reported(installed(cluster(), group(5)), CHECK)
 
@@ -66,7 +64,7 @@ def test_of_very_many_the_others_are_counted() -> None:
     many = installed(*(one for name in names for one in (cluster(name=name), group(3, name=name))))
     found = reported(many, CHECK)
     assert len(found) == 21
-    assert found[-1] == (Level.WARNING, "PodGroups", "10 more with such a minimum")
+    assert found[-1] == (Severity.WARNING, "PodGroups", "10 more with such a minimum")
 
 
 def test_rights_to_list_workloads_are_needed_only_for_groups_that_they_own() -> None:

@@ -10,17 +10,14 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.doctor.checking import Level
-from webhook.doctor.example_certificates import HOST
-from webhook.doctor.examples import configured, installed, snapshot, webhook_of
-from webhook.doctor.handshakes import Endpoint
-from webhook.doctor.parts import MUTATING_WEBHOOKS
-from webhook.doctor.reading import endpoints
-from webhook.doctor.snapshot import Tried, Unread
 from webhook.installation.installed_objects import everything
-from webhook.installation.net import net_policy
-from webhook.installation.options import Options, Reconciler
+from webhook.installation.net_policy import net_policy
+from webhook.installation.parameters import Options, ReconcilerPlace
 from webhook.model.reading import Manifest
+from webhook.operations.certificate_checks import HOST
+from webhook.operations.diagnosis import Severity, configured, installed, snapshot, webhook_of
+from webhook.operations.snapshot import MUTATING_WEBHOOKS, Tried, Unread
+from webhook.operations.snapshot_reader import Endpoint, endpoints
 
 MUTATING, VALIDATING = "MutatingWebhookConfiguration m-rollcall", "ValidatingWebhookConfiguration v-rollcall"
 PODS = f"{MUTATING}, pods.mutate.rollcall.dev"
@@ -75,7 +72,7 @@ def test_differences_from_the_printed_webhooks_are_reported(
     change: Callable[[Manifest], None], wanted: list[tuple[str, str]]
 ) -> None:
     found = reported(installed(changed=of_pods(change)), "webhooks/as-printed")
-    assert found == [(Level.ERROR, *one) for one in wanted]
+    assert found == [(Severity.ERROR, *one) for one in wanted]
 
 
 def test_a_change_of_many_webhooks_is_reported_once_per_configuration() -> None:
@@ -109,7 +106,7 @@ def test_webhooks_that_select_a_recovery_namespace_are_reported(
 
     found = reported(installed(changed=of_pods(changed)), "webhooks/out-of-the-way")
     asked = "the webhooks cover it: MutatingWebhookConfiguration m-rollcall, pods.mutate.rollcall.dev"
-    assert found == [(Level.ERROR, where, asked) for where in wanted]
+    assert found == [(Severity.ERROR, where, asked) for where in wanted]
 
 
 def test_webhooks_with_a_url_are_compared_with_that_url() -> None:
@@ -163,7 +160,7 @@ def test_the_answer_of_the_api_server_to_the_probe_is_interpreted(
         assert [found for _, _, found in reported(known, "webhooks/answered")] == wanted
 
 
-ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
+ORDER: dict[str, tuple[str, str, list[tuple[Severity, str]]]] = {
     "Koordinator by its own name": ("koordinator-mutating-webhook-configuration", "mpod-create.koordinator.sh", []),
     "Kueue by its own name": ("kueue-mutating-webhook-configuration", "mpod.kb.io", []),
     "LeaderWorkerSet by its own name": ("lws-mutating-webhook-configuration", "mpod.kb.io", []),
@@ -171,23 +168,23 @@ ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
     "Koordinator by another": (
         "site-koordinator",
         "mpod-create.koordinator.sh",
-        [(Level.ERROR, Text("Koordinator", "after m-rollcall"))],
+        [(Severity.ERROR, Text("Koordinator", "after m-rollcall"))],
     ),
-    "Kueue by another": ("z-kueue", "mpod.kb.io", [(Level.NOTE, Text("Kueue", "after m-rollcall"))]),
+    "Kueue by another": ("z-kueue", "mpod.kb.io", [(Severity.NOTE, Text("Kueue", "after m-rollcall"))]),
     "Kueue by none of its own": (
         "queues",
         "mclusterqueue.kb.io",
-        [(Level.NOTE, Text("Kueue", "after m-rollcall"))],
+        [(Severity.NOTE, Text("Kueue", "after m-rollcall"))],
     ),
     "LeaderWorkerSet by another": (
         "serving",
         "mleaderworkerset.kb.io",
-        [(Level.NOTE, Text("LeaderWorkerSet", "after m-rollcall"))],
+        [(Severity.NOTE, Text("LeaderWorkerSet", "after m-rollcall"))],
     ),
     "JobSet by another": (
         "training",
         "mutate-jobset-x-k8s-io-v1alpha2-jobset.x-k8s.io",
-        [(Level.NOTE, Text("JobSet", "after m-rollcall"))],
+        [(Severity.NOTE, Text("JobSet", "after m-rollcall"))],
     ),
     "JobSet by its own name": ("jobset-mutating-webhook-configuration", "mpod.kb.io", []),
     "Trainer, which changes no pods": (
@@ -198,19 +195,19 @@ ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
     "KAI before ours, of no profile": (
         "kai-admission",
         "admission.kai-scheduler.svc",
-        [(Level.NOTE, Text("KAI", "before m-rollcall"))],
+        [(Severity.NOTE, Text("KAI", "before m-rollcall"))],
     ),
     "Volcano's pods": (
         "volcano-admission-service-pods-mutate",
         "mutatepod.volcano.sh",
-        [(Level.WARNING, Text("Volcano", "after m-rollcall"))],
+        [(Severity.WARNING, Text("Volcano", "after m-rollcall"))],
     ),
     "another webhook before ours": ("istio-sidecar-injector", "sidecar-injector.istio.io", []),
 }
 
 
 @pytest.mark.parametrize(("name", "hook", "wanted"), ORDER.values(), ids=ORDER)
-def test_the_order_of_other_mutating_webhooks(name: str, hook: str, wanted: list[tuple[Level, str]]) -> None:
+def test_the_order_of_other_mutating_webhooks(name: str, hook: str, wanted: list[tuple[Severity, str]]) -> None:
     other = webhook_of("MutatingWebhookConfiguration", name, hook)
     found = reported(installed(other), "webhooks/order", "webhooks/unknown-neighbour")
     assert found == [(level, f"MutatingWebhookConfiguration {name}", said) for level, said in wanted]
@@ -271,13 +268,13 @@ def test_the_net_must_match_the_configuration(
     wanted: str, objects: list[Manifest], said: list[tuple[str, str]]
 ) -> None:
     found = reported(installed(*objects, settings=configured(registration={"net": wanted})), "net/registered")
-    assert found == [(Level.WARNING, *one) for one in said]
+    assert found == [(Severity.WARNING, *one) for one in said]
 
 
 OPTIONS = {
     "files": Options("rollcall:1"),
     "cert-manager": Options("rollcall:1", cert_manager=True),
-    "self-managed": Options("rollcall:1", reconciler=Reconciler.DEPLOYMENT),
+    "self-managed": Options("rollcall:1", reconciler=ReconcilerPlace.DEPLOYMENT),
 }
 
 

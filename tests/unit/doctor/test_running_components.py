@@ -10,15 +10,23 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.doctor.checking import Level, examine
-from webhook.doctor.examples import configured, deployment, installed, lease, served, snapshot, thing
-from webhook.doctor.kinds import OF_137, workload_api
-from webhook.doctor.parts import LEASE, SERVICE
-from webhook.doctor.reading import endpoints
-from webhook.doctor.schedulers import kai_fixes
-from webhook.doctor.snapshot import ClockOffset, Tried, Unread
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
+from webhook.operations.api_checks import OF_137, workload_api
+from webhook.operations.diagnosis import (
+    Severity,
+    configured,
+    deployment,
+    examine,
+    installed,
+    lease,
+    served,
+    snapshot,
+    thing,
+)
+from webhook.operations.scheduler_checks import kai_fixes
+from webhook.operations.snapshot import LEASE, SERVICE, ClockOffset, Tried, Unread
+from webhook.operations.snapshot_reader import endpoints
 
 SERVICE_IS = "Service rollcall-system/rollcall"
 GANGS: dict[str, Any] = {"name": "default-scheduler", "config": {"gangScheduling": True}}
@@ -33,14 +41,14 @@ def each_endpoint(change: Callable[[Manifest], None], *numbers: int) -> Callable
     return changed
 
 
-ENDPOINTS: dict[str, tuple[Callable[[Manifest], None], list[tuple[Level, str]]]] = {
+ENDPOINTS: dict[str, tuple[Callable[[Manifest], None], list[tuple[Severity, str]]]] = {
     "none is ready": (
         each_endpoint(lambda one: one.update(conditions={"ready": False}), 0, 1),
-        [(Level.ERROR, "no endpoint is ready")],
+        [(Severity.ERROR, "no endpoint is ready")],
     ),
     "one is ready": (
         each_endpoint(lambda one: one.update(conditions={"ready": False}), 1),
-        [(Level.WARNING, "one endpoint is ready")],
+        [(Severity.WARNING, "one endpoint is ready")],
     ),
     "not said is ready": (each_endpoint(lambda one: one.pop("conditions"), 0, 1), []),
     "endpoints without a node name": (each_endpoint(lambda one: one.pop("nodeName"), 0, 1), []),
@@ -49,7 +57,7 @@ ENDPOINTS: dict[str, tuple[Callable[[Manifest], None], list[tuple[Level, str]]]]
 
 @pytest.mark.parametrize(("changed", "wanted"), ENDPOINTS.values(), ids=ENDPOINTS)
 def test_the_endpoints_check_gives_the_expected_findings(
-    changed: Callable[[Manifest], None], wanted: list[tuple[Level, str]]
+    changed: Callable[[Manifest], None], wanted: list[tuple[Severity, str]]
 ) -> None:
     found = reported(installed(changed=changed), "server/endpoints")
     assert found == [(level, SERVICE_IS, said) for level, said in wanted]
@@ -67,7 +75,7 @@ def test_endpoints_without_the_port_of_the_service_do_not_count() -> None:
 
     others = {"name": "health", "port": 8081}, {"name": "next", "port": 8444}
     assert reported(installed(changed=leads_to("web", *others)), "server/endpoints") == [
-        (Level.ERROR, SERVICE_IS, Text("443 (https)"))
+        (Severity.ERROR, SERVICE_IS, Text("443 (https)"))
     ]
     assert (
         reported(installed(changed=leads_to(9443, *others, {"name": "https", "port": 9443})), "server/endpoints") == []
@@ -94,7 +102,7 @@ def test_a_service_without_the_port_that_webhooks_name_is_reported() -> None:
             raw["spec"]["ports"] = [{"port": 8443}]
 
     assert reported(installed(changed=other), "server/service") == [
-        (Level.ERROR, SERVICE_IS, "it has no port 443, only [8443]")
+        (Severity.ERROR, SERVICE_IS, "it has no port 443, only [8443]")
     ]
 
 
@@ -122,7 +130,7 @@ LEASES: dict[str, tuple[list[Manifest], str]] = {
 @pytest.mark.parametrize(("leases", "said"), LEASES.values(), ids=LEASES)
 def test_a_lease_without_a_live_holder_is_reported(leases: list[Manifest], said: str) -> None:
     found = reported(installed(*leases, without=("Lease",)), "reconciler/leader")
-    assert found == [(Level.ERROR, "Lease rollcall-system/rollcall-reconciler", said)]
+    assert found == [(Severity.ERROR, "Lease rollcall-system/rollcall-reconciler", said)]
 
 
 def test_without_gang_objects_a_missing_leader_is_not_reported() -> None:
@@ -143,23 +151,23 @@ def test_pods_that_still_have_the_gate_are_reported() -> None:
     waits = configured({"name": "koord-scheduler", "gate": True})
     assert reported(installed(gated("b", FRESH), settings=waits), "reconciler/gated-pods") == []
     assert reported(installed(*pods, settings=waits), "reconciler/gated-pods") == [
-        (Level.WARNING, "Namespace team-a", f"1 pod has the gate {GATE}")
+        (Severity.WARNING, "Namespace team-a", f"1 pod has the gate {GATE}")
     ]
     assert reported(installed(*pods, settings=waits, without=("Lease",)), "reconciler/gated-pods") == [
-        (Level.ERROR, "Namespace team-a", f"2 pods have the gate {GATE}")
+        (Severity.ERROR, "Namespace team-a", f"2 pods have the gate {GATE}")
     ]
 
 
-CLOCKS: dict[str, tuple[float, Level | None]] = {
+CLOCKS: dict[str, tuple[float, Severity | None]] = {
     "a second": (1.0, None),
-    "a minute ahead": (60.0, Level.WARNING),
-    "a minute behind": (-60.0, Level.WARNING),
-    "an hour": (3600.0, Level.ERROR),
+    "a minute ahead": (60.0, Severity.WARNING),
+    "a minute behind": (-60.0, Severity.WARNING),
+    "an hour": (3600.0, Severity.ERROR),
 }
 
 
 @pytest.mark.parametrize(("ahead", "level"), CLOCKS.values(), ids=CLOCKS)
-def test_clocks_that_differ_are_reported(ahead: float, level: Level | None) -> None:
+def test_clocks_that_differ_are_reported(ahead: float, level: Severity | None) -> None:
     found = reported(installed(clocks=(ClockOffset("https://10.0.0.0:8443", ahead),)), "clocks/agree")
     assert [(one, where) for one, where, _ in found] == (
         [] if level is None else [(level, "the clock of https://10.0.0.0:8443")]
@@ -202,19 +210,19 @@ def test_a_failed_pod_probe_says_nothing_about_gates() -> None:
     assert reported(replace(tried, grouped=None), "gates/pod-field") == []
 
 
-GATES: dict[str, tuple[dict[str, Any], list[tuple[Level, str]]]] = {
-    "unsaid": ({}, [(Level.NOTE, Text("kube-scheduler"))]),
+GATES: dict[str, tuple[dict[str, Any], list[tuple[Severity, str]]]] = {
+    "unsaid": ({}, [(Severity.NOTE, Text("kube-scheduler"))]),
     "enough": ({"schedulerGates": ["GenericWorkload"]}, []),
     "a tree is required": (
         {"schedulerGates": ["GenericWorkload"], "hierarchical": "required"},
-        [(Level.ERROR, Text("CompositePodGroup, TopologyAwareWorkloadScheduling"))],
+        [(Severity.ERROR, Text("CompositePodGroup, TopologyAwareWorkloadScheduling"))],
     ),
 }
 
 
 @pytest.mark.parametrize(("config", "wanted"), GATES.values(), ids=GATES)
 def test_the_feature_gates_of_the_scheduler_are_checked(
-    config: dict[str, Any], wanted: list[tuple[Level, str]]
+    config: dict[str, Any], wanted: list[tuple[Severity, str]]
 ) -> None:
     gangs = {**GANGS, "config": {"gangScheduling": True, **config}}
     found = reported(snapshot(settings=configured(gangs), apis=served(*OF_137)), "gates/scheduler")
@@ -240,7 +248,7 @@ IMAGES: dict[str, tuple[str, str, bool]] = {
 def test_a_scheduler_is_identified_by_its_image(scheduler: str, image: str, is_it: bool) -> None:
     settings = configured({"name": scheduler})
     found = reported(installed(deployment("it", image), settings=settings), "schedulers/running")
-    assert found == ([] if is_it else [(Level.WARNING, f"profile {scheduler}", Text("image"))])
+    assert found == ([] if is_it else [(Severity.WARNING, f"profile {scheduler}", Text("image"))])
     assert reported(installed(deployment("it", image), settings=settings), "schedulers/version") == []
 
 
@@ -266,7 +274,7 @@ def test_kube_scheduler_is_identified_by_its_lease() -> None:
 def test_an_unsupported_version_is_reported_whatever_the_configuration_states() -> None:
     old = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.4.0")
     (found,) = reported(installed(old), "schedulers/version")
-    assert found == (Level.ERROR, "Deployment kube-system/koord-scheduler", "it runs 1.4.0")
+    assert found == (Severity.ERROR, "Deployment kube-system/koord-scheduler", "it runs 1.4.0")
 
 
 def test_another_patch_release_of_the_stated_version_is_no_contradiction() -> None:
@@ -318,7 +326,7 @@ def test_unreadable_objects_do_not_count_as_missing() -> None:
 )
 def test_a_webhook_of_volcano_that_reads_without_a_bound_is_named(image: str, fixed: str | None) -> None:
     snapshot = installed(deployment("volcano-admission", image, "volcano-system"))
-    wanted = [] if fixed is None else [(Level.WARNING, "Deployment volcano-system/volcano-admission", CVE)]
+    wanted = [] if fixed is None else [(Severity.WARNING, "Deployment volcano-system/volcano-admission", CVE)]
     assert reported(snapshot, "schedulers/volcano-webhook") == wanted
     assert remedies(snapshot, "schedulers/volcano-webhook") == [Text(f"Volcano {fixed}")] * len(wanted)
 

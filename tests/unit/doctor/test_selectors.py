@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
-from webhook.doctor.parts import GANG_PODS, LEASE, MUTATING_WEBHOOKS, OWNED_PODS, SCHEDULER_LEASE, SECRET, trimmed
-from webhook.doctor.selectors import is_about
-from webhook.model.selectors import selects
+from webhook.model.reading import selects
+from webhook.operations.snapshot import (
+    GANG_PODS,
+    LEASE,
+    MUTATING_WEBHOOKS,
+    OWNED_PODS,
+    SCHEDULER_LEASE,
+    SECRET,
+    is_about,
+    trimmed,
+)
 
 LABELS = {"app": "web", "tier": "front"}
 

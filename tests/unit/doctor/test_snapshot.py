@@ -17,27 +17,30 @@ from tests.texts import Text
 from tests.unit.cluster.scripted import NO_TLS
 from webhook.cluster.access import Access
 from webhook.config.settings import Settings
-from webhook.doctor import reading
-from webhook.doctor.example_certificates import HOST, signed
-from webhook.doctor.examples import configured, installed, namespace, thing
-from webhook.doctor.handshakes import Endpoint, Seen
-from webhook.doctor.kueue import kueue_webhook, running_kueue
-from webhook.doctor.parts import (
+from webhook.errors import FactsUnavailable
+from webhook.model.keys import Api
+from webhook.model.reading import Manifest
+from webhook.operations import snapshot_reader
+from webhook.operations.certificate_checks import HOST, signed
+from webhook.operations.diagnosis import configured, installed, namespace, thing
+from webhook.operations.kueue_checks import kueue_webhook, running_kueue
+from webhook.operations.snapshot import (
     DEPLOYMENTS,
     GANG_PODS,
     LEASE,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     PARTS,
-    POD_CLIQUE_SETS,
+    POD_CLIQUE_SETS_PART,
     SECRET,
-    Part,
+    ClockOffset,
+    Presented,
+    Snapshot,
+    SnapshotPart,
+    Tried,
+    Unread,
 )
-from webhook.doctor.reading import endpoints, read_world
-from webhook.doctor.snapshot import ClockOffset, Presented, Snapshot, Tried, Unread
-from webhook.errors import FactsUnavailable
-from webhook.model.keys import Api
-from webhook.model.reading import Manifest
+from webhook.operations.snapshot_reader import Endpoint, SeenEndpoint, endpoints, read_world
 
 OWN = "rollcall-system"
 NOW = "Tue, 01 Sep 2026 12:00:00 GMT"
@@ -46,7 +49,7 @@ ACCESS = Access("https://cluster", NO_TLS, lambda: None)
 GROVE = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
 
 
-def path_of(part: Part) -> str:
+def path_of(part: SnapshotPart) -> str:
     """Where the objects of a part are read."""
     api, inside = part.resource.api, part.within(OWN)
     start = f"/apis/{api.group}/{api.version}" if api.group else f"/api/{api.version}"
@@ -95,7 +98,7 @@ def test_existing_objects_are_read_and_missing_ones_are_empty() -> None:
     cluster = Cluster(namespace("team-a"), thing("grove.io/v1alpha1", "PodCliqueSet", "demo", within="team-a"))
     snapshot = cluster.read()
     assert [raw["metadata"]["name"] for raw in snapshot.all(NAMESPACES)] == ["team-a"]
-    assert [raw["kind"] for raw in snapshot.all(POD_CLIQUE_SETS)] == ["PodCliqueSet"]
+    assert [raw["kind"] for raw in snapshot.all(POD_CLIQUE_SETS_PART)] == ["PodCliqueSet"]
     assert snapshot.one(LEASE) is None
     assert snapshot.version == "v1.37.0"
     assert snapshot.clocks == (ClockOffset("the API server", 0.5),)
@@ -256,12 +259,12 @@ def test_a_kueue_whose_webhooks_may_not_be_read_is_not_known() -> None:
 
 
 def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[Seen] = []
+    shown: list[SeenEndpoint] = []
 
-    async def look(*_: Any, clock: PlayedClock) -> list[Seen]:
+    async def look(*_: Any, clock: PlayedClock) -> list[SeenEndpoint]:
         return shown
 
-    monkeypatch.setattr(reading, "look_at", look)
+    monkeypatch.setattr(snapshot_reader, "look_at", look)
     secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": "YQ==", "tls.key": "Yg=="})
     unreachable = Cluster(secret)
     found = unreachable.read().one(SECRET)
@@ -271,7 +274,7 @@ def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch
     address = "https://10.0.0.1:8443"
     for host, read in (("proxy.example.com", True), (HOST, False)):
         certificate = signed(host=host).leaf.public_bytes(serialization.Encoding.DER)
-        shown[:] = [Seen(Presented(address, HOST, certificate), ClockOffset(address, 1.0))]
+        shown[:] = [SeenEndpoint(Presented(address, HOST, certificate), ClockOffset(address, 1.0))]
         reached = Cluster(secret)
         snapshot = reached.read()
         assert (path_of(SECRET) in [request.url.path for request in reached.asked]) is read

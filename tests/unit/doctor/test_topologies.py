@@ -6,10 +6,9 @@ from typing import Any
 
 from tests.texts import Text
 from tests.unit.doctor.findings import reported
-from webhook.doctor.checking import examine
-from webhook.doctor.examples import configured, installed
-from webhook.doctor.parts import NODES, topology_objects, trimmed
-from webhook.doctor.topologies import objects
+from webhook.operations.diagnosis import configured, examine, installed
+from webhook.operations.scope_checks import objects
+from webhook.operations.snapshot import NODES, topology_objects, trimmed
 
 VOLCANO = {"name": "volcano", "config": {"topologyBinding": "dc"}}
 BINDING = {

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperOption
 
-from webhook.cli.app import app
+from webhook.cli.commands import app
 
 # Between these a shell starts another command.
 _SEPARATORS = re.compile(r"^(\|\|?|&&?|;|do|then)$")

@@ -26,7 +26,7 @@ from tests.unit.documentation.command_line import unknown_words
 from tests.unit.documentation.pages import ROOT, Command, blocks, inline_commands, is_complete, pages, sessions
 from webhook.certificates.files import make_development_certificates
 from webhook.cli import run
-from webhook.cli.judging_configuration import FILE_NAME
+from webhook.cli.options import FILE_NAME
 
 # Commands that begin with these are only parsed here: the reason, and the test that runs them if there is one.
 NOT_RUN = {

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from webhook.explain.carried import carried
-from webhook.explain.gang_tree import gang_tree
 from webhook.model.fields import FieldPath
-from webhook.model.grove_generation import GroveGeneration
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.workload import template_at
+from webhook.model.grove import GroveGeneration
+from webhook.offline.gang_tree import carried, gang_tree
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.workloads.opted_in_workload import template_at
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def container(**amounts: str) -> dict[str, Any]:

@@ -11,17 +11,17 @@ from hypothesis import given
 
 from tests.strategies import pod_clique_sets
 from tests.unit.worlds import request, settings_of, three_schedulers, validate
-from webhook.admission.opinion import Answer
-from webhook.explain.edits import MAX_CHANGES, candidates, smallest_edit
-from webhook.explain.workload import Edit, explain
-from webhook.model.changes import applied
+from webhook.admission.opinion import OpinionAnswer
+from webhook.model.admission_request import applied
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.known_objects import KaiQueue, Quota
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.offline.explanation import Edit, explain
+from webhook.offline.smallest_edit import MAX_CHANGES, candidates, smallest_edit
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 GPU = {"nvidia.com/gpu": "8"}
 NVLINK = {"grove.io/mnnvl-group": "train"}
@@ -144,7 +144,7 @@ def test_the_smallest_edit_is_found(scheduler: str, manifest: Manifest, expected
 def test_harmful_edits_are_not_offered(scheduler: str, manifest: Manifest) -> None:
     found = explain(request(manifest), NOTHING_KNOWN, three_schedulers())
     view = next(view for view in found.views if view.scheduler == scheduler)
-    if view.opinion.answer is Answer.REFUSED:
+    if view.opinion.answer is OpinionAnswer.REFUSED:
         assert view.edit is None
         assert all(finding.remedy for finding in view.opinion.denials)
 
@@ -199,11 +199,11 @@ def test_a_finding_without_a_place_has_no_candidate_edits() -> None:
 def test_an_edit_shows_the_verdict_after_it() -> None:
     found = edit_for(pod_clique_set(clique("a", requests=GPU), annotations=NVLINK), "koord-scheduler")
     assert found is not None
-    assert found.then is Answer.RUNS
+    assert found.then is OpinionAnswer.RUNS
     both = pod_clique_set(clique("a", requests=GPU), clique("b"), annotations=NVLINK, topologyConstraint=CONSTRAINT)
     found = edit_for(both, "lpx-scheduler")
     assert found is not None
-    assert found.then is Answer.PARTLY
+    assert found.then is OpinionAnswer.PARTLY
 
 
 def test_one_change_that_fixes_two_faults_is_preferred_to_two() -> None:

@@ -9,15 +9,15 @@ from hypothesis import given
 
 from tests.strategies import json_objects, pod_clique_sets
 from tests.unit.worlds import koordinator, request, settings_of, three_schedulers, validate
-from webhook.admission.opinion import Answer, could_run
+from webhook.admission.opinion import OpinionAnswer, could_run
 from webhook.config.settings import Settings
-from webhook.explain.workload import Explanation, capability_tables, explain, explain_document
 from webhook.model.capabilities import Capability
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Api
 from webhook.model.known_objects import PriorityClass, Quota
 from webhook.model.reading import Manifest
+from webhook.offline.explanation import Explanation, capability_tables, explain, explain_document
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 GPU = {"nvidia.com/gpu": "8"}
@@ -146,7 +146,7 @@ def test_a_finding_without_a_capability_is_listed_separately() -> None:
     view = explained(claimed).views[0]
     assert [found.rule for found in view.opinion.others] == ["koordinator/claimed-pods"]
     assert {str(one.honoured) for one in view.opinion.honours} == {"yes"}
-    assert view.opinion.answer is Answer.REFUSED
+    assert view.opinion.answer is OpinionAnswer.REFUSED
 
 
 def test_an_invalid_scheduler_choice_is_refused_even_if_others_could_run_it() -> None:
@@ -262,9 +262,9 @@ def refused_by(manifest: Manifest, scheduler: str, settings: Settings) -> bool:
 def test_an_explanation_and_admission_never_disagree(manifest: Manifest) -> None:
     settings = three_schedulers()
     for view in explained(manifest, settings).views:
-        refused = view.opinion.answer is Answer.REFUSED
+        refused = view.opinion.answer is OpinionAnswer.REFUSED
         assert refused is refused_by(manifest, view.scheduler, settings)
-        if view.opinion.answer is Answer.RUNS:
+        if view.opinion.answer is OpinionAnswer.RUNS:
             assert {str(one.honoured) for one in view.opinion.honours} == {"yes"}
         if view.edit is not None:
             assert refused
@@ -288,7 +288,7 @@ def test_an_allowed_request_does_not_judge_other_schedulers(monkeypatch: pytest.
     def asked(*_: Any) -> tuple[str, ...]:
         raise AssertionError
 
-    monkeypatch.setattr("webhook.admission.pod_clique_set.could_run", asked)
+    monkeypatch.setattr("webhook.admission.workload_admission.could_run", asked)
     assert validate(pod_clique_set(), settings=three_schedulers()).allowed
     assert validate(QUOTA, settings=three_schedulers()).findings == ()
     with pytest.raises(AssertionError):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import GroupWorld, group_worlds
 from tests.unit.model.group_worlds import gang, gang_pods, trees_of
-from webhook.explain.satisfiability import Branch, Fault, Kind, Standing, judge, walk
+from webhook.offline.satisfiability import Branch, BranchFault, BranchKind, Standing, judge_tree, walk
 
 
 def answers_by_sets(world: GroupWorld) -> dict[str, str]:
@@ -56,7 +56,7 @@ def answers_by_sets(world: GroupWorld) -> dict[str, str]:
 
 def drawn(tree: Branch) -> Iterator[Branch]:
     """Every branch of a tree but the one that says once more where it goes around."""
-    return (branch for branch, level in walk(tree) if branch.fault is not Fault.CYCLE or level == 1)
+    return (branch for branch, level in walk(tree) if branch.fault is not BranchFault.CYCLE or level == 1)
 
 
 def widest(pods_of_last: int) -> GroupWorld:
@@ -86,13 +86,13 @@ def compare_with_the_oracle(world: GroupWorld) -> None:
     """Judges each tree, and looks at each group of it once."""
     found: dict[str, str] = {}
     for tree in trees_of(world.manifests()):
-        answer = str(judge(tree).standing)
+        answer = str(judge_tree(tree).standing)
         for branch in drawn(tree):
-            if branch.fault is Fault.ABSENT and branch.kind is Kind.POD_GROUP:
+            if branch.fault is BranchFault.ABSENT and branch.kind is BranchKind.POD_GROUP:
                 # Pods that name a group that is not there: no group of this world.
                 assert answer == "cannot"
                 continue
-            if branch.name in world.composites or branch.name in world.leaves or branch.kind is Kind.COMPOSITE:
+            if branch.name in world.composites or branch.name in world.leaves or branch.kind is BranchKind.COMPOSITE:
                 assert branch.name not in found, "every group is drawn once"
                 found[branch.name] = answer
     assert found == answers_by_sets(world)
@@ -101,7 +101,7 @@ def compare_with_the_oracle(world: GroupWorld) -> None:
 @given(group_worlds(width=3))
 def test_only_a_tree_that_cannot_start_has_reasons(world: GroupWorld) -> None:
     for tree in trees_of(world.manifests()):
-        verdict = judge(tree)
+        verdict = judge_tree(tree)
         assert bool(verdict.causes) is (verdict.standing is Standing.CANNOT)
         assert list(verdict.causes) == sorted(verdict.causes, key=lambda cause: -cause.level)
         assert all(str(cause) for cause in verdict.causes)
@@ -148,5 +148,5 @@ def test_verdicts_on_Koordinator_gangs_agree_with_an_oracle(
         expected[name] = next(answer for answer in ("cannot", "notTold", "can") if answer in standings)
     found = {}
     for tree in trees_of(manifests):
-        found.update({branch.name: str(judge(tree).standing) for branch in tree.below})
+        found.update({branch.name: str(judge_tree(tree).standing) for branch in tree.below})
     assert found == expected

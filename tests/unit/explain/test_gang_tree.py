@@ -8,21 +8,19 @@ import pytest
 from hypothesis import given
 
 from tests.strategies import pod_clique_sets
-from webhook.explain.gang_tree import Level, Node, gang_tree
 from webhook.model.facts import ClusterFacts
-from webhook.model.grove_generation import GroveGeneration
+from webhook.model.grove import GroveGeneration
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.offline.placeholders import STAND_INS
-from webhook.offline.pod_clique_set_gangs import pods_of_set
-from webhook.offline.translation import expected_gangs
+from webhook.offline.gang_tree import TreeLevel, TreeNode, gang_tree
+from webhook.offline.translation import STAND_INS, expected_gangs, pods_of_set
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 FACTS = ClusterFacts(topology_bindings={"dc": TopologyBinding({}), "": TopologyBinding({})})
 
 
-def tree_of(manifest: Manifest) -> Node:
+def tree_of(manifest: Manifest) -> TreeNode:
     return gang_tree(PodCliqueSet(manifest), GroveGeneration.LEGACY)
 
 
@@ -56,8 +54,8 @@ def test_a_scaled_gang_waits_for_its_base_and_each_level_shows_its_topology() ->
     base, scaled = tree_of(manifest).below
     assert (base.name, base.required, base.waits_for, base.pods) == ("demo-0", "block", None, 6)
     front, ring = base.below
-    assert (front.level, front.name, front.required) == (Level.CLIQUE, "front", "host")
-    assert (ring.level, ring.name, ring.preferred, ring.pods) == (Level.GROUP, "ring-0", "rack", 4)
+    assert (front.level, front.name, front.required) == (TreeLevel.CLIQUE, "front", "host")
+    assert (ring.level, ring.name, ring.preferred, ring.pods) == (TreeLevel.GROUP, "ring-0", "rack", 4)
     assert (scaled.name, scaled.waits_for, scaled.preferred, scaled.pods) == ("demo-0-ring-0", "demo-0", "rack", 4)
 
 
@@ -87,9 +85,9 @@ def test_invalid_numbers_cause_no_error() -> None:
     assert (tree_of(manifest).below, tree_of(manifest).pods) == ((), 0)
 
 
-def gangs(node: Node) -> Iterator[Node]:
+def gangs(node: TreeNode) -> Iterator[TreeNode]:
     for below in node.below:
-        if below.level is Level.GANG:
+        if below.level is TreeLevel.GANG:
             yield below
 
 
@@ -104,7 +102,7 @@ def test_the_gang_of_a_replica_above_the_minimum_has_the_topology_of_the_set_and
     assert (further.name, further.waits_for) == ("demo-0-<epoch>-ring-1", "demo-0-<epoch>")
     assert (further.required, further.preferred) == ("block", None)
     (ring,) = further.below
-    assert (ring.level, ring.name, ring.required, ring.preferred) == (Level.GROUP, "ring-1", None, "rack")
+    assert (ring.level, ring.name, ring.required, ring.preferred) == (TreeLevel.GROUP, "ring-1", None, "rack")
 
 
 @pytest.mark.parametrize("generation", GroveGeneration)

@@ -6,15 +6,14 @@ import pytest
 
 from tests.unit.admission.opted_in.worlds import EVERY
 from tests.unit.shapes.workloads import mpi_job, ray_job, spark_application, view, volcano_job
-from webhook.explain.gang_tree import Node
-from webhook.explain.workload import explain_document
 from webhook.model.facts import ClusterFacts
 from webhook.model.reading import Manifest
-from webhook.pictures.boxes import gangs_box
-from webhook.pictures.text import tree_lines
+from webhook.offline.explanation import explain_document
+from webhook.offline.gang_tree import TreeNode
+from webhook.offline.pictures import gangs_box, tree_lines
 
 
-def tree_of(manifest: Manifest) -> Node:
+def tree_of(manifest: Manifest) -> TreeNode:
     (explained,) = explain_document(manifest, ClusterFacts(), EVERY)
     assert explained.explanation.tree is not None
     return explained.explanation.tree

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.fit.eligibility import Eligibility
-from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed, Role
-from webhook.fit.pods import PodNeeds
-from webhook.fit.room import NodeClass, Room
-from webhook.fit.verdict import Answer, Verdict, Witness
+from webhook.fit.packing import GroupNeed, Need, NodeClass, Packing, PackingRole, Partition, PodsNeed, Room
+from webhook.fit.pod_needs import Eligibility, PodNeeds
+from webhook.fit.verdict import FitAnswer, FitVerdict, Witness
 from webhook.model.fields import FieldPath
 
 AT = FieldPath(("spec",))
@@ -19,9 +17,9 @@ RACK = Partition("rack", ("rack",), AT / "rack")
 ZONES = Partition("zone", (ZONE,), AT / "zone")
 
 
-def role(name: str, gpus: int = 0, *, cpu: int = 1000, **needs: Any) -> Role:
+def role(name: str, gpus: int = 0, *, cpu: int = 1000, **needs: Any) -> PackingRole:
     """A role whose pods request GPUs, cpu in milli, and a slot."""
-    return Role(name, AT / name, PodNeeds({"pods": 1, "cpu": cpu, GPU: gpus}, Eligibility(), **needs))
+    return PackingRole(name, AT / name, PodNeeds({"pods": 1, "cpu": cpu, GPU: gpus}, Eligibility(), **needs))
 
 
 def nodes(
@@ -49,7 +47,7 @@ def packing(*sets: Need, **more: Any) -> Packing:
     return Packing(sets, **more)
 
 
-def pods(one: Role, count: int, within: Partition | None = None) -> PodsNeed:
+def pods(one: PackingRole, count: int, within: Partition | None = None) -> PodsNeed:
     """Pods of a role."""
     return PodsNeed(one, count, within)
 
@@ -63,8 +61,8 @@ def single(reasons: tuple[str, ...]) -> str:
     return reason
 
 
-def never(verdict: Verdict) -> Witness:
+def never(verdict: FitVerdict) -> Witness:
     """The proof of a verdict."""
-    assert verdict.answer is Answer.NEVER, verdict
+    assert verdict.answer is FitAnswer.NEVER, verdict
     assert verdict.witness is not None
     return verdict.witness

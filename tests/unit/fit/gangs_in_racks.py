@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from webhook.fit.eligibility import Eligibility
-from webhook.fit.packing import GroupNeed, Packing, Partition, PodsNeed, Role
-from webhook.fit.pods import PodNeeds
-from webhook.fit.room import NodeClass, Room
+from webhook.fit.packing import GroupNeed, NodeClass, Packing, PackingRole, Partition, PodsNeed, Room
+from webhook.fit.pod_needs import Eligibility, PodNeeds
 from webhook.model.fields import SPEC
 from webhook.model.node_pods import NodePod, NodePods
 
@@ -15,8 +13,8 @@ GPU = "nvidia.com/gpu"
 RACK = Partition("rack", ("example.com/rack",), SPEC / "rack")
 
 
-def role(gpus: int, name: str = "worker") -> Role:
-    return Role(name, SPEC / "template", PodNeeds({GPU: gpus, "pods": 1}, Eligibility()))
+def role(gpus: int, name: str = "worker") -> PackingRole:
+    return PackingRole(name, SPEC / "template", PodNeeds({GPU: gpus, "pods": 1}, Eligibility()))
 
 
 def gang(pods: int, gpus: int, within: Partition | None = RACK) -> Packing:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webhook.fit.demand import allows
-from webhook.fit.packing import Ceilings
-from webhook.fit.reading import KUBE, PodReading
-from webhook.fit.roles import Roles, roles_of
-from webhook.fit.shape import GangShape, MemberShape
+from webhook.fit.ceilings import allows
+from webhook.fit.gang_shapes import GangShape, MemberShape
+from webhook.fit.packing import KUBE, Ceilings, PodReading, Roles, roles_of
 from webhook.model.fields import SPEC, Item
 from webhook.model.keys import Record
-from webhook.model.workloads.workload import template_at
+from webhook.workloads.opted_in_workload import template_at
 
 
 def container(limits: Mapping[str, Any] | None = None, **requests: Any) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from webhook.fit.gang_shapes import GangShape, MemberShape, SubsetShape
 from webhook.fit.packing import GroupNeed, Need, Packing, PodsNeed
-from webhook.fit.shape import GangShape, MemberShape, SubsetShape
 from webhook.model.fields import SPEC
 from webhook.model.keys import Record
-from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.workload import TemplatePlace
+from webhook.model.pod_template import PodTemplate
+from webhook.workloads.opted_in_workload import TemplatePlace
 
 RACK, ZONE, BLOCK = "example.com/rack", "example.com/zone", "example.com/block"
 

@@ -9,17 +9,16 @@ import pytest
 
 from tests.unit.fit.trap_world import FIXED, HOST, backend_of, facts_of, node
 from tests.unit.worlds import settings_of
-from webhook.admission.fit import fits_of
-from webhook.fit.selectors import PodLabels, matches
-from webhook.fit.verdict import Answer
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated
+from webhook.admission.workload_fit import fits_of
+from webhook.fit.pod_needs import PodLabels, matches
+from webhook.fit.verdict import FitAnswer
+from webhook.validators.examples import clique, job, job_set, pod_clique_set, pod_template, replicated
+from webhook.workloads.job import Job
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-NEVER, FITS, UNKNOWN = Answer.NEVER, Answer.FITS, Answer.UNKNOWN
+NEVER, FITS, UNKNOWN = FitAnswer.NEVER, FitAnswer.FITS, FitAnswer.UNKNOWN
 
 
 def apart(**term: Any) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def by(key: str, operator: str, *values: str) -> dict[str, Any]:
     return apart(labelSelector={"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]})
 
 
-def answer(workload: Any, scheduler: str = "coscheduling", nodes: int = 1) -> Answer:
+def answer(workload: Any, scheduler: str = "coscheduling", nodes: int = 1) -> FitAnswer:
     found = replace(settings_of(backend_of(scheduler).name, {}), fit=FIXED)
     profile = found.profiles[found.default]
     facts = facts_of(*(node(f"n{index}") for index in range(nodes)), resource_quotas={}, limit_ranges={})
@@ -39,7 +38,7 @@ def answer(workload: Any, scheduler: str = "coscheduling", nodes: int = 1) -> An
 
 
 # The pod fields of a clique with seven pods, and what is said of it on one node and on seven.
-GROVE: dict[str, tuple[dict[str, Any], Answer, Answer]] = {
+GROVE: dict[str, tuple[dict[str, Any], FitAnswer, FitAnswer]] = {
     "the clique's own name": (by("grove.io/podclique", "In", "demo-0-worker"), NEVER, FITS),
     "another clique's name": (by("grove.io/podclique", "In", "demo-0-other"), FITS, FITS),
     "any clique": (by("grove.io/podclique", "Exists"), NEVER, FITS),
@@ -59,12 +58,12 @@ GROVE: dict[str, tuple[dict[str, Any], Answer, Answer]] = {
 
 
 @pytest.mark.parametrize(("pod", "on_one", "on_seven"), GROVE.values(), ids=GROVE)
-def test_the_labels_that_grove_adds_count(pod: dict[str, Any], on_one: Answer, on_seven: Answer) -> None:
+def test_the_labels_that_grove_adds_count(pod: dict[str, Any], on_one: FitAnswer, on_seven: FitAnswer) -> None:
     workload = PodCliqueSet(pod_clique_set(clique("worker", replicas=7, pod=pod)))
     assert (answer(workload), answer(workload, nodes=7)) == (on_one, on_seven)
 
 
-CONTROLLERS: dict[str, tuple[Any, Answer]] = {
+CONTROLLERS: dict[str, tuple[Any, FitAnswer]] = {
     "a Job's name": (
         Job(job(template=pod_template(by("batch.kubernetes.io/job-name", "In", "demo")), parallelism=7, completions=7)),
         NEVER,
@@ -86,7 +85,7 @@ CONTROLLERS: dict[str, tuple[Any, Answer]] = {
 
 
 @pytest.mark.parametrize(("workload", "expected"), CONTROLLERS.values(), ids=CONTROLLERS)
-def test_the_labels_of_other_controllers_count(workload: Any, expected: Answer) -> None:
+def test_the_labels_of_other_controllers_count(workload: Any, expected: FitAnswer) -> None:
     assert answer(workload) is expected
 
 

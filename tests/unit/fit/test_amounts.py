@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.fit.amounts import amount, amount_of, counted, sentence_list
+from webhook.fit.verdict import amount, amount_of, counted, sentence_list
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 
 from tests.unit.fit.gangs import single
 from tests.unit.fit.limited_gangs import gang, member
-from webhook.fit.devices import (
+from webhook.fit.gang_shapes import GangShape, shapes_of_workload
+from webhook.fit.resource_requests import (
     ALL_DRIVERS,
     UNBOUNDED,
     NodeDevices,
@@ -19,15 +20,19 @@ from webhook.fit.devices import (
     device_refusals,
     devices_on,
 )
-from webhook.fit.gang_shapes import shapes_of_workload
-from webhook.fit.shape import GangShape
-from webhook.fit.verdict import Family, Scope, Witness
-from webhook.model.devices import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Summarized
+from webhook.fit.verdict import FitFamily, FitScope, Witness
 from webhook.model.facts import ClusterFacts
 from webhook.model.projections import Projection
 from webhook.model.reading import Malformed
-from webhook.model.workloads.job import Job
-from webhook.validators.opted_in_examples import job, pod_template
+from webhook.model.resources import (
+    DEVICE_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Summarized,
+)
+from webhook.validators.examples import job, pod_template
+from webhook.workloads.job import Job
 
 DRIVER = "gpu.example.com"
 IS_GPU = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
@@ -338,7 +343,7 @@ def test_pods_that_start_alone_may_use_a_claim_in_turn() -> None:
 def test_a_claim_of_more_than_32_devices_is_never_allocated() -> None:
     (found,) = refusals(4, facts(exactly(30), exactly(3, name="b")))
     # A new ResourceClaimTemplate of that name cures it, too.
-    assert (found.family, found.scope, found.own_change) == (Family.DEVICES, Scope.EVER, False)
+    assert (found.family, found.scope, found.own_change) == (FitFamily.DEVICES, FitScope.EVER, False)
     assert found.why == ("the ResourceClaimTemplate gpus requests at least 33 devices, and a claim has 32 at most")
     assert str(found.at) == "spec.templates[0].spec.resourceClaims[0]"
     assert refusals(4, facts(exactly(30), exactly(2, name="b"))) == ()

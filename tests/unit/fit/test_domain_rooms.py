@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.fit.gangs_in_racks import GPU, RACK, gang, nodes, racks, running
-from webhook.fit.domain_rooms import DomainRoom, domain_rooms_of, in_order, partitions_of, requested
-from webhook.fit.now import Usage, counted_by, free_room
-from webhook.fit.packing import GroupNeed, Packing, Partition
-from webhook.fit.parts import roles_of
-from webhook.fit.reading import KAI
-from webhook.fit.room import OWN_VALUE, Room
+from webhook.fit.domains import DomainRoom, domain_rooms_of, in_order, partitions_of, requested, roles_of
+from webhook.fit.feasibility import Usage, counted_by, free_room
+from webhook.fit.packing import KAI, OWN_VALUE, GroupNeed, Packing, Partition, Room
 from webhook.model.node_pods import Reservation
 
 

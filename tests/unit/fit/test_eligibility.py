@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from webhook.fit.eligibility import EVERYTHING, Eligibility, Toleration
-from webhook.model.node import Taint
+from webhook.fit.pod_needs import EVERYTHING, Eligibility, Toleration
+from webhook.model.nodes import Taint
 from webhook.model.reading import Malformed
 
 LABELS = {"pool": "a", "gpus": "8", "odd": "8x", "empty": ""}

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.fit.gang_shapes import MOST_LISTED, shapes_of_set, shapes_of_workload
-from webhook.fit.shape import GangShape
+from webhook.fit.gang_shapes import MOST_LISTED, GangShape, shapes_of_set, shapes_of_workload
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.grove_generation import GroveGeneration
+from webhook.model.grove import GroveGeneration
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Manifest
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
-from webhook.model.workloads.leaderworkerset import SUBGROUP_EXCLUSIVE, LeaderWorkerSet
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.trainjob import ANCESTOR, TrainJob
-from webhook.offline.stock_runtimes import STOCK_RUNTIMES
-from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated, runtimes, train_job
+from webhook.offline.judgement import STOCK_RUNTIMES
+from webhook.validators.examples import (
+    clique,
+    job,
+    job_set,
+    leader_worker_set,
+    pod_clique_set,
+    replicated,
+    required,
+    runtimes,
+    scaling_group,
+    train_job,
+)
+from webhook.workloads.job import Job
+from webhook.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
+from webhook.workloads.leaderworkerset import SUBGROUP_EXCLUSIVE, LeaderWorkerSet
+from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.workloads.trainjob import ANCESTOR, TrainJob
 
 BINDING = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"zone": "example.com/zone", "rack": "example.com/rack"})}

@@ -6,14 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from webhook.fit.growth import FIXED, NodeGrowth, growth_of, startup_taints
-from webhook.fit.settings import FitSettings, Growth, NodeTemplate
+from webhook.fit.packing import FIXED, FitSettings, Growth, NodeGrowth, NodeTemplate, growth_of, startup_taints
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api
-from webhook.model.kueue.objects import AdmissionCheck
-from webhook.model.node import Taint, node_of
-from webhook.model.node_growth import NodeGrower
-from webhook.model.nodes import Nodes
+from webhook.model.kueue_objects import AdmissionCheck
+from webhook.model.nodes import NodeGrower, Nodes, Taint, node_of
 
 AUTO = FitSettings()
 POOL = ClusterFacts(node_pools={"a": NodeGrower((Taint("setup", "", "NoExecute"),))})

@@ -5,20 +5,17 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.fit.gangs import GPU, gang, nodes, pods, role, room
-from webhook.fit.apart import apart_of
-from webhook.fit.budget import STEPS
-from webhook.fit.conflicts import conflicts_of
-from webhook.fit.eligibility import Requirement
-from webhook.fit.judgement import judge
+from webhook.fit.feasibility import judge
+from webhook.fit.ground import conflicts_of
 from webhook.fit.packing import Packing
-from webhook.fit.pods import Port
-from webhook.fit.verdict import Answer
+from webhook.fit.pod_needs import HostPort, Requirement, apart_of
+from webhook.fit.verdict import STEPS, FitAnswer
 from webhook.model.fields import SPEC
-from webhook.model.node import node_of
+from webhook.model.nodes import node_of
+from webhook.model.pod_template import PodTemplate
 from webhook.model.reading import Malformed, integer
-from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.workload import TemplatePlace
-from webhook.sources.facts import facts_in
+from webhook.offline.fact_files import facts_in
+from webhook.workloads.opted_in_workload import TemplatePlace
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - what a pod may state; nothing is opened
 
@@ -26,25 +23,25 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 - what a pod may state; nothing is opened
 @pytest.mark.parametrize(
     ("one", "other", "together"),
     [
-        (Port(1, "TCP", ""), Port(1, "TCP", "10.0.0.1"), False),
-        (Port(1, "TCP", ANYWHERE), Port(1, "TCP", ""), False),
-        (Port(1, "TCP", "10.0.0.1"), Port(1, "TCP", "10.0.0.1"), False),
-        (Port(1, "TCP", "10.0.0.1"), Port(1, "TCP", "10.0.0.2"), True),
-        (Port(1, "TCP", ""), Port(1, "UDP", ""), True),
-        (Port(1, "TCP", ""), Port(2, "TCP", ""), True),
+        (HostPort(1, "TCP", ""), HostPort(1, "TCP", "10.0.0.1"), False),
+        (HostPort(1, "TCP", ANYWHERE), HostPort(1, "TCP", ""), False),
+        (HostPort(1, "TCP", "10.0.0.1"), HostPort(1, "TCP", "10.0.0.1"), False),
+        (HostPort(1, "TCP", "10.0.0.1"), HostPort(1, "TCP", "10.0.0.2"), True),
+        (HostPort(1, "TCP", ""), HostPort(1, "UDP", ""), True),
+        (HostPort(1, "TCP", ""), HostPort(2, "TCP", ""), True),
     ],
 )
-def test_pods_with_a_host_port_in_common_share_no_node(one: Port, other: Port, together: bool) -> None:
+def test_pods_with_a_host_port_in_common_share_no_node(one: HostPort, other: HostPort, together: bool) -> None:
     roles = [role("a", 1, ports=(one,)), role("b", 1, ports=(other,))]
     found = conflicts_of(roles, {"a": 0, "b": 1}, {})
     assert found.node == ((0b01, 0b10) if together else (0b11, 0b11))
     verdict = judge(Packing((gang(*(pods(each, 1) for each in roles)),)), room(nodes(1, 8, "a b")))
-    assert verdict.answer is (Answer.FITS if together else Answer.NEVER)
+    assert verdict.answer is (FitAnswer.FITS if together else FitAnswer.NEVER)
 
 
 def test_sixty_roles_of_hundreds_of_ports_each_are_placed() -> None:
     roles = [
-        role(f"r{index}", 1, ports=tuple(Port(1 + index * 250 + each, "TCP", "") for each in range(250)))
+        role(f"r{index}", 1, ports=tuple(HostPort(1 + index * 250 + each, "TCP", "") for each in range(250)))
         for index in range(60)
     ]
     verdict = judge(
@@ -52,7 +49,7 @@ def test_sixty_roles_of_hundreds_of_ports_each_are_placed() -> None:
         room(nodes(8, 8, " ".join(one.name for one in roles))),
         STEPS,
     )
-    assert verdict.answer is Answer.FITS
+    assert verdict.answer is FitAnswer.FITS
 
 
 def test_long_selectors_of_many_roles_are_held_against_their_own_pods_only() -> None:

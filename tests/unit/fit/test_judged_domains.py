@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from tests.unit.fit.gangs import AT, HOST, RACK, WORKER, ZONE, ZONES, gang, never, nodes, packing, pods, role, room
-from webhook.fit.judgement import judge
-from webhook.fit.packing import Partition
-from webhook.fit.room import OWN_VALUE
-from webhook.fit.verdict import Answer, Family, Shortfall
+from webhook.fit.feasibility import judge
+from webhook.fit.packing import OWN_VALUE, Partition
+from webhook.fit.verdict import FitAnswer, FitFamily, Shortfall
 
 
 def test_a_required_rack_must_hold_all_pods() -> None:
     racks = room(*(nodes(number, 8, labels={"rack": f"r{number}"}) for number in (3, 9, 7)))
     witness = never(judge(packing(pods(WORKER, 12, RACK)), racks))
     assert witness.why == "12 pods of 8 nvidia.com/gpu need one rack; the largest rack r9 has room for 9"
-    assert (witness.family, witness.domain, witness.at) == (Family.TOPOLOGY, "r9", AT / "rack")
+    assert (witness.family, witness.domain, witness.at) == (FitFamily.TOPOLOGY, "r9", AT / "rack")
     assert witness.remedy == "lower the minimum of worker to 9 pods, or do not require one rack"
 
 
@@ -32,23 +31,23 @@ def test_nodes_without_the_label_are_in_no_domain() -> None:
 def test_a_node_without_the_label_may_be_a_domain_of_its_own() -> None:
     own = RACK._replace(own_domain=True)
     two_on_one = packing(pods(role("worker", 4), 2, own))
-    assert judge(two_on_one, room(nodes(9, 8))).answer is Answer.FITS
-    assert judge(packing(pods(WORKER, 2, own)), room(nodes(9, 8))).answer is Answer.NEVER
+    assert judge(two_on_one, room(nodes(9, 8))).answer is FitAnswer.FITS
+    assert judge(packing(pods(WORKER, 2, own)), room(nodes(9, 8))).answer is FitAnswer.NEVER
 
 
 def test_own_domains_hold_one_group_each() -> None:
     own = RACK._replace(own_domain=True)
     pair = gang(pods(role("worker", 4), 2), within=own)
-    assert judge(packing(gang(*[pair] * 3)), room(nodes(3, 8))).answer is Answer.FITS
-    assert judge(packing(gang(*[pair] * 4)), room(nodes(3, 8))).answer is Answer.NEVER
+    assert judge(packing(gang(*[pair] * 3)), room(nodes(3, 8))).answer is FitAnswer.FITS
+    assert judge(packing(gang(*[pair] * 4)), room(nodes(3, 8))).answer is FitAnswer.NEVER
 
 
 def test_a_node_with_a_label_value_of_its_own_is_a_domain_of_its_own() -> None:
     host = Partition("node", (HOST,))
     assert judge(packing(pods(role("worker", 4), 2, host)), room(nodes(3, 8, labels={HOST: OWN_VALUE}))).answer is (
-        Answer.FITS
+        FitAnswer.FITS
     )
-    assert judge(packing(pods(WORKER, 2, host)), room(nodes(3, 8, labels={HOST: OWN_VALUE}))).answer is Answer.NEVER
+    assert judge(packing(pods(WORKER, 2, host)), room(nodes(3, 8, labels={HOST: OWN_VALUE}))).answer is FitAnswer.NEVER
 
 
 def test_domains_may_be_lists_of_nodes_that_overlap() -> None:
@@ -57,28 +56,28 @@ def test_domains_may_be_lists_of_nodes_that_overlap() -> None:
     right = nodes(2, 8)._replace(nodes=("e", "f"))
     members = {"one": frozenset("abcd"), "two": frozenset("cdef")}
     switches = Partition("switch", members=members)
-    assert judge(packing(pods(WORKER, 4, switches)), room(left, middle, right)).answer is Answer.FITS
-    assert judge(packing(pods(WORKER, 5, switches)), room(left, middle, right)).answer is Answer.NEVER
+    assert judge(packing(pods(WORKER, 4, switches)), room(left, middle, right)).answer is FitAnswer.FITS
+    assert judge(packing(pods(WORKER, 5, switches)), room(left, middle, right)).answer is FitAnswer.NEVER
 
 
 def test_a_domain_by_a_path_of_labels_is_told_by_the_joined_values() -> None:
     path = Partition("rack", ("block", "rack"))
     parts = room(nodes(2, 8, labels={"block": "a.b", "rack": "c"}), nodes(2, 8, labels={"block": "a", "rack": "b.c"}))
     # KAI joins the values by dots, so both are one domain for it.
-    assert judge(packing(pods(WORKER, 4, path)), parts).answer is Answer.FITS
+    assert judge(packing(pods(WORKER, 4, path)), parts).answer is FitAnswer.FITS
 
 
 def test_a_wanted_label_excludes_nodes_without_it() -> None:
     strict = RACK._replace(wanted=("host",))
     some = room(nodes(2, 8, labels={"rack": "r", "host": "x"}), nodes(2, 8, labels={"rack": "r"}))
-    assert judge(packing(pods(WORKER, 2, strict)), some).answer is Answer.FITS
-    assert judge(packing(pods(WORKER, 3, strict)), some).answer is Answer.NEVER
+    assert judge(packing(pods(WORKER, 2, strict)), some).answer is FitAnswer.FITS
+    assert judge(packing(pods(WORKER, 3, strict)), some).answer is FitAnswer.NEVER
 
 
 def test_groups_that_need_a_rack_each_share_racks_only_where_there_is_room() -> None:
     racks = room(*(nodes(3, 8, labels={"rack": f"r{index}"}) for index in range(4)))
     pair = gang(pods(WORKER, 2), within=RACK, name="replica")
-    assert judge(packing(gang(*[pair] * 4)), racks).answer is Answer.FITS
+    assert judge(packing(gang(*[pair] * 4)), racks).answer is FitAnswer.FITS
     witness = never(judge(packing(gang(*[pair] * 5)), racks))
     assert "groups like replica" in witness.why
     assert [(short.needed, short.there) for short in witness.shortfalls] == [(5, 4)]
@@ -90,15 +89,15 @@ def test_a_rack_inside_of_a_zone_must_be_in_that_zone() -> None:
         *(nodes(2, 8, labels={"rack": f"r{index}", ZONE: f"z{index // 2}"}) for index in range(4)),
     )
     pair = gang(pods(WORKER, 2), within=RACK)
-    assert judge(packing(gang(*[pair] * 2, within=ZONES)), racks).answer is Answer.FITS
-    assert never(judge(packing(gang(*[pair] * 3, within=ZONES)), racks)).family is Family.TOPOLOGY
+    assert judge(packing(gang(*[pair] * 2, within=ZONES)), racks).answer is FitAnswer.FITS
+    assert never(judge(packing(gang(*[pair] * 3, within=ZONES)), racks)).family is FitFamily.TOPOLOGY
 
 
 def test_some_of_several_groups_are_enough() -> None:
     groups = [gang(pods(role(name, gpus), 2)) for name, gpus in (("small", 2), ("middle", 8), ("large", 16))]
     three_nodes = room(nodes(3, 8, "small middle large"))
-    assert judge(packing(gang(*groups, count=1)), three_nodes).answer is Answer.FITS
-    assert judge(packing(gang(*groups, count=2)), three_nodes).answer is Answer.FITS
+    assert judge(packing(gang(*groups, count=1)), three_nodes).answer is FitAnswer.FITS
+    assert judge(packing(gang(*groups, count=2)), three_nodes).answer is FitAnswer.FITS
     witness = never(judge(packing(gang(*groups, count=3)), three_nodes))
     assert witness.condition == "C1"
 

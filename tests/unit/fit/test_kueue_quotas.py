@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.fit.workload_fits import NO_LIMITS, job, node, verdict
-from webhook.fit.verdict import Answer
+from webhook.fit.verdict import FitAnswer
 
 GPU = "nvidia.com/gpu"
 QUEUED = "kueue.x-k8s.io/queue-name: q"
@@ -30,8 +30,8 @@ def of(resource: str, nominal: str, borrowing: str = "") -> str:
 BIG = node(f"cpu: '64', memory: 64Gi, pods: '110', {GPU}: '64'") + NO_LIMITS
 ASKS = f"cpu: '1', {GPU}: '8'"
 PLENTY = of("cpu", "100")
-NEVER, FITS, UNKNOWN = Answer.NEVER, Answer.FITS, Answer.UNKNOWN
-QUOTAS: dict[str, tuple[str, Answer]] = {
+NEVER, FITS, UNKNOWN = FitAnswer.NEVER, FitAnswer.FITS, FitAnswer.UNKNOWN
+QUOTAS: dict[str, tuple[str, FitAnswer]] = {
     "enough": (queues(f"{PLENTY}, {of(GPU, '16')}"), FITS),
     "too little": (queues(f"{PLENTY}, {of(GPU, '15')}"), NEVER),
     "two flavors are one sum for two pod sets, and one pod set has one": (
@@ -59,7 +59,7 @@ QUOTAS: dict[str, tuple[str, Answer]] = {
 @pytest.mark.parametrize(
     ("objects", "expected"), list(QUOTAS.items())[:-1] and list(QUOTAS.values())[:-1], ids=list(QUOTAS)[:-1]
 )
-def test_a_job_is_held_by_what_its_queue_can_give(objects: str, expected: Answer) -> None:
+def test_a_job_is_held_by_what_its_queue_can_give(objects: str, expected: FitAnswer) -> None:
     found = verdict(f"{objects}{BIG}{job(ASKS, labels=QUEUED)}")
     assert found.answer is expected
     if expected is NEVER:

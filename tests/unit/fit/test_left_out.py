@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 
-from webhook.fit.eligibility import Eligibility
-from webhook.fit.judgement import judge
-from webhook.fit.packing import Packing, PodsNeed, Role
-from webhook.fit.pods import PodNeeds
-from webhook.fit.reading import KAI, KUBE, needs_of
-from webhook.fit.room import NodeClass, Room
-from webhook.fit.verdict import Answer
+from webhook.fit.feasibility import judge
+from webhook.fit.packing import KAI, KUBE, NodeClass, Packing, PackingRole, PodsNeed, Room, needs_of
+from webhook.fit.pod_needs import Eligibility, PodNeeds
+from webhook.fit.verdict import FitAnswer
 from webhook.model.fields import SPEC
-from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.workload import TemplatePlace
+from webhook.model.pod_template import PodTemplate
+from webhook.workloads.opted_in_workload import TemplatePlace
 
 AFFINITY = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
 PREFERRED = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}
@@ -59,10 +56,10 @@ def test_a_scheduler_without_topology_spread_leaves_nothing_out() -> None:
     assert needs_of(one, KAI, {"a": one}, stored=False, namespace="team").left_out == ()
 
 
-@pytest.mark.parametrize(("pods", "answer"), [(1, Answer.UNKNOWN), (2, Answer.NEVER)])
-def test_what_is_left_out_keeps_from_fits_and_not_from_never(pods: int, answer: Answer) -> None:
-    role = Role("a", SPEC, PodNeeds({"cpu": 1000, "pods": 1}, Eligibility(), left_out=("something",)))
+@pytest.mark.parametrize(("pods", "answer"), [(1, FitAnswer.UNKNOWN), (2, FitAnswer.NEVER)])
+def test_what_is_left_out_keeps_from_fits_and_not_from_never(pods: int, answer: FitAnswer) -> None:
+    role = PackingRole("a", SPEC, PodNeeds({"cpu": 1000, "pods": 1}, Eligibility(), left_out=("something",)))
     room = Room((NodeClass({"cpu": 1500, "pods": 10}, {}, 1, frozenset({"a"}), ("n",)),))
     verdict = judge(Packing((PodsNeed(role, pods),)), room)
     assert verdict.answer is answer
-    assert ("something" in verdict.causes) is (answer is Answer.UNKNOWN)
+    assert ("something" in verdict.causes) is (answer is FitAnswer.UNKNOWN)

@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.fit.gangs import single
 from tests.unit.fit.limited_gangs import container, gang, member
-from webhook.fit.limit_ranges import refusals_of
-from webhook.fit.shape import GangShape
-from webhook.fit.verdict import Family, Scope
+from webhook.fit.ceilings import refusals_of
+from webhook.fit.gang_shapes import GangShape
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.facts import ClusterFacts
-from webhook.model.namespace_limits import LIMIT_RANGES, InNamespaces
+from webhook.model.resources import LIMIT_RANGES, InNamespaces
 
 
 def known(kind: str, namespace: str = "team", **item: Any) -> ClusterFacts:
@@ -102,7 +102,7 @@ def test_a_witness_names_the_field_and_what_to_do() -> None:
         found.why == 'the LimitRange "limits" allows at most 1500m cpu of a Container, so no pod of worker is created'
     )
     assert (found.found, found.remedy) == ("2", "set it to 1500m or less")
-    assert (found.family, found.scope, found.own_change) == (Family.QUOTA, Scope.EVER, False)
+    assert (found.family, found.scope, found.own_change) == (FitFamily.QUOTA, FitScope.EVER, False)
 
 
 def test_memory_is_written_with_its_suffix() -> None:

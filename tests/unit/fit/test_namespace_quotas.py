@@ -8,13 +8,12 @@ import pytest
 
 from tests.unit.fit.gangs import single
 from tests.unit.fit.limited_gangs import container, gang, member, too_low
-from webhook.fit.namespace_quotas import namespace_ceilings
+from webhook.fit.ceilings import namespace_ceilings
+from webhook.fit.gang_shapes import GangShape
 from webhook.fit.packing import Ceilings
-from webhook.fit.shape import GangShape
-from webhook.fit.verdict import Family, Scope
-from webhook.model.devices import requests_in
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.facts import ClusterFacts
-from webhook.model.namespace_limits import RESOURCE_QUOTAS, InNamespaces, NamespaceQuota
+from webhook.model.resources import RESOURCE_QUOTAS, InNamespaces, NamespaceQuota, requests_in
 
 GPU = "nvidia.com/gpu"
 # 4 pods with 2 cores, 1 GiB and 8 GPUs each, which may use twice the cores.
@@ -116,7 +115,7 @@ def test_what_is_used_now_takes_nothing_away() -> None:
 def test_a_ceiling_says_what_it_is_and_has_only_what_the_gang_counts() -> None:
     (found,) = namespace_ceilings(GANG, known({"requests.cpu": "1", "services": "3", "limits.memory": "1Gi"})).ceilings
     assert (found.called, found.name, found.amounts) == ("the ResourceQuota", "quota", {"cpu": 1000})
-    assert (found.family, found.scope) == (Family.QUOTA, Scope.EVER)
+    assert (found.family, found.scope) == (FitFamily.QUOTA, FitScope.EVER)
 
 
 def test_a_quota_of_another_namespace_does_not_count() -> None:

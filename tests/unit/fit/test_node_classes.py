@@ -11,23 +11,29 @@ import pytest
 from tests.unit.fit.gangs import AT, GPU, HOST, gang, packing, pods
 from tests.unit.fit.trap_world import node as node_manifest
 from webhook.fit import node_classes
-from webhook.fit.capacity import memory_of_gpu
-from webhook.fit.devices import UNBOUNDED, DevicesByNode, NodeDevices
-from webhook.fit.eligibility import Eligibility, Requirement
-from webhook.fit.node_classes import room_of
-from webhook.fit.packing import Packing, Partition, Role
-from webhook.fit.pods import Apart, DeviceNeed, PodNeeds, Spread
-from webhook.fit.reading import KAI, KUBE, VOLCANO, PodReading
-from webhook.fit.requests import GPU_MEMORY, GPU_PARTS
-from webhook.fit.room import OWN_VALUE, NodeClass, Room
-from webhook.fit.settings import FitSettings, Growth, NodeTemplate
-from webhook.model.devices import DeviceClass
+from webhook.fit.node_classes import memory_of_gpu, room_of
+from webhook.fit.packing import (
+    KAI,
+    KUBE,
+    OWN_VALUE,
+    VOLCANO,
+    FitSettings,
+    Growth,
+    NodeClass,
+    NodeTemplate,
+    Packing,
+    PackingRole,
+    Partition,
+    PodReading,
+    Room,
+)
+from webhook.fit.pod_needs import Apart, DeviceNeed, Eligibility, PodNeeds, Requirement, Spread
+from webhook.fit.resource_requests import GPU_MEMORY, GPU_PARTS, UNBOUNDED, DevicesByNode, NodeDevices
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
-from webhook.model.node import LIMITLESS, Taint, node_of
-from webhook.model.node_growth import NodeGrower
-from webhook.model.nodes import Nodes
+from webhook.model.nodes import LIMITLESS, NodeGrower, Nodes, Taint, node_of
 from webhook.model.reading import Manifest
+from webhook.model.resources import DeviceClass
 
 RACK = Partition("rack", ("rack",))
 FIXED = FitSettings(nodes=Growth.FIXED)
@@ -41,13 +47,13 @@ def facts(*manifests: Manifest, **parts: Any) -> ClusterFacts:
     return ClusterFacts(nodes=found, **parts)
 
 
-def role(request: Mapping[str, int] | None = None, name: str = "worker", **needs: Any) -> Role:
+def role(request: Mapping[str, int] | None = None, name: str = "worker", **needs: Any) -> PackingRole:
     eligibility = needs.pop("eligibility", Eligibility())
-    return Role(name, AT, PodNeeds({"pods": 1, **(request or {"cpu": 1000})}, eligibility, **needs))
+    return PackingRole(name, AT, PodNeeds({"pods": 1, **(request or {"cpu": 1000})}, eligibility, **needs))
 
 
 def room(
-    *roles: Role,
+    *roles: PackingRole,
     known: ClusterFacts,
     within: Partition | None = None,
     settings: FitSettings = FIXED,
@@ -60,7 +66,7 @@ def room(
     return found
 
 
-def unknown_of(*roles: Role, known: ClusterFacts) -> str:
+def unknown_of(*roles: PackingRole, known: ClusterFacts) -> str:
     """Why a room proves nothing, because the work for it would be too large or it was not read."""
     unknown = room(*roles, known=known).unknown
     assert unknown is not None
@@ -137,7 +143,7 @@ MANY = [node_manifest(f"n{number:03}", labels={"rack": f"r{number % 2}"}) for nu
     ],
     ids=["apart", "spread", "partition"],
 )
-def test_many_nodes_with_a_value_each_are_one_class(one: Role, within: Partition | None) -> None:
+def test_many_nodes_with_a_value_each_are_one_class(one: PackingRole, within: Partition | None) -> None:
     unlabelled = node_manifest("x")
     del unlabelled["metadata"]["labels"][HOST]
     found = room(one, known=facts(*MANY, unlabelled), within=within)

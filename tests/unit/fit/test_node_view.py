@@ -9,26 +9,21 @@ import pytest
 
 from tests.unit.fit.gangs import AT, GPU, HOST, packing, pods
 from tests.unit.fit.trap_world import node as node_manifest
-from webhook.fit.eligibility import Eligibility, Requirement
 from webhook.fit.node_classes import room_of
-from webhook.fit.packing import Packing, Partition, Role
-from webhook.fit.pods import Apart, DeviceNeed, PodNeeds, Spread
-from webhook.fit.reading import KAI, KUBE, PodReading
-from webhook.fit.requests import GPU_MEMORY
-from webhook.fit.room import Room
-from webhook.fit.settings import FitSettings, Growth
+from webhook.fit.packing import KAI, KUBE, FitSettings, Growth, Packing, PackingRole, Partition, PodReading, Room
+from webhook.fit.pod_needs import Apart, DeviceNeed, Eligibility, PodNeeds, Requirement, Spread
+from webhook.fit.resource_requests import GPU_MEMORY
 from webhook.model.facts import ClusterFacts
-from webhook.model.node import Node, node_of
-from webhook.model.nodes import Nodes
+from webhook.model.nodes import Node, Nodes, node_of
 
 FIXED = FitSettings(nodes=Growth.FIXED)
 MEMBERS = {"left": frozenset({"n0", "n1", "n2"}), "right": frozenset({"n3", "n40"})}
 DEVICES = {"n1": {"": 2, "a": 2}, "n5": {"": 4, "b": 4}}
 
 
-def role(name: str, request: dict[str, int], **needs: Any) -> Role:
+def role(name: str, request: dict[str, int], **needs: Any) -> PackingRole:
     eligibility = needs.pop("eligibility", Eligibility())
-    return Role(name, AT, PodNeeds({"pods": 1, **request}, eligibility, **needs))
+    return PackingRole(name, AT, PodNeeds({"pods": 1, **request}, eligibility, **needs))
 
 
 def on(*pairs: tuple[str, str], node: str | None = None) -> Eligibility:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.fit.gangs_in_racks import gang, nodes, racks, running
-from webhook.fit.now import Leaving, Now, NowAnswer, Usage, now_of
-from webhook.fit.packing import Packing
-from webhook.fit.room import Room
+from webhook.fit.feasibility import Leaving, Now, NowAnswer, Usage, now_of
+from webhook.fit.packing import Packing, Room
 from webhook.fit.verdict import Shortfall
 
 TRAIN = ("team-a", "train")

@@ -8,7 +8,7 @@ from tests.unit.fit.trap_world import GPU, may_start, of, pods
 from tests.unit.fit.trap_world import node as plain_node
 from tests.unit.fit.workload_fits import NO_LIMITS, entry, job, node, verdict
 from webhook.errors import InputError
-from webhook.fit.verdict import Answer
+from webhook.fit.verdict import FitAnswer
 
 BIG = "cpu: '8', memory: 64Gi, pods: '110', nvidia.com/gpu: '8'"
 QUOTA = (
@@ -32,7 +32,7 @@ UNSURE: dict[str, str] = {
 @pytest.mark.parametrize("text", UNSURE.values(), ids=UNSURE)
 @pytest.mark.parametrize("scheduler", ["coscheduling", "koordinator", "kai", "volcano"])
 def test_nothing_is_said_of_such_a_gang(text: str, scheduler: str) -> None:
-    assert verdict(f"{node(BIG)}{text}", scheduler).answer is Answer.UNKNOWN
+    assert verdict(f"{node(BIG)}{text}", scheduler).answer is FitAnswer.UNKNOWN
 
 
 PROVES_NOTHING: dict[str, str] = {
@@ -48,7 +48,7 @@ PROVES_NOTHING: dict[str, str] = {
 
 @pytest.mark.parametrize("text", PROVES_NOTHING.values(), ids=PROVES_NOTHING)
 def test_such_a_number_proves_nothing(text: str) -> None:
-    assert verdict(f"{node(BIG)}{text}").answer is not Answer.NEVER
+    assert verdict(f"{node(BIG)}{text}").answer is not FitAnswer.NEVER
 
 
 @pytest.mark.parametrize("amount", ["'-1'", "99E", "'9223372036854775808'"])
@@ -105,7 +105,7 @@ RELIES: dict[str, tuple[str, tuple[str, ...]]] = {
 def test_a_placement_says_which_added_tolerations_it_relies_on(text: str, words: tuple[str, ...]) -> None:
     found = entry(text)
     assert found is not None
-    assert found.verdict.answer is Answer.FITS, found.verdict
+    assert found.verdict.answer is FitAnswer.FITS, found.verdict
     assert bool(found.relies_on) is bool(words)
     assert all(word in " ".join(found.relies_on) for word in words)
     assert set(found.relies_on) <= set(found.as_json()["assumptions"])

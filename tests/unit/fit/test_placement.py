@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.fit.gangs import AT, GPU, HOST, RACK, ZONE, gang, nodes, pods, role, room
+from webhook.fit.packing import OWN_VALUE
 from webhook.fit.placement import Spot, holds, placed
-from webhook.fit.pods import Apart, DeviceNeed, Port, Spread
-from webhook.fit.room import OWN_VALUE
-from webhook.fit.verdict import Placed
+from webhook.fit.pod_needs import Apart, DeviceNeed, HostPort, Spread
+from webhook.fit.verdict import PlacedPods
 
 WORKER = role("worker", 4)
 
@@ -16,7 +16,7 @@ def test_a_placement_holds_and_says_where_each_pod_is() -> None:
     need = gang(pods(WORKER, 3), within=RACK)
     spots = [Spot((0,), 0, 0, 1, 2), Spot((0,), 0, 1, 1, 1)]
     assert holds(spots, need, racks)
-    assert placed(spots, need, racks) == (Placed("worker", "r", "r-0", 2), Placed("worker", "r", "r-1", 1))
+    assert placed(spots, need, racks) == (PlacedPods("worker", "r", "r-0", 2), PlacedPods("worker", "r", "r-1", 1))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_nodes_with_a_value_of_their_own_keep_pods_apart_each() -> None:
 
 
 def test_ports_devices_and_spreads_are_checked() -> None:
-    port = role("worker", ports=(Port(80, "TCP", ""),))
+    port = role("worker", ports=(HostPort(80, "TCP", ""),))
     assert not holds([Spot((), 0, 0, 1, 2)], pods(port, 2), room(nodes(1, 8)))
     claim = role("worker", devices=(DeviceNeed("c", 2, AT, "x"),))
     assert holds([Spot((), 0, 0, 1, 2)], pods(claim, 2), room(nodes(1, 8, devices={"": 4, "x": 4})))

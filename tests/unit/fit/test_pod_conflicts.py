@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 
-from webhook.fit.apart import apart_of, mutual
-from webhook.fit.eligibility import Eligibility
-from webhook.fit.pods import Apart, PodNeeds, Port
-from webhook.fit.ports import ports_of
-from webhook.fit.selectors import is_sure
-from webhook.fit.spread import spread_of
+from webhook.fit.pod_needs import Apart, Eligibility, HostPort, PodNeeds, apart_of, is_sure, mutual, ports_of, spread_of
 from webhook.model.fields import SPEC
+from webhook.model.pod_template import PodTemplate
 from webhook.model.reading import Malformed
-from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.workload import TemplatePlace
+from webhook.workloads.opted_in_workload import TemplatePlace
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 APP = {"matchLabels": {"app": "train"}}
@@ -29,21 +24,21 @@ def ports(*found: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"containers": [{"ports": list(found)}], **more}
 
 
-PORTS: dict[str, tuple[dict[str, Any], bool, tuple[Port, ...]]] = {
-    "a host port": (ports({"hostPort": 80, "containerPort": 8080}), False, (Port(80, "TCP", ""),)),
+PORTS: dict[str, tuple[dict[str, Any], bool, tuple[HostPort, ...]]] = {
+    "a host port": (ports({"hostPort": 80, "containerPort": 8080}), False, (HostPort(80, "TCP", ""),)),
     "a container port is none": (ports({"containerPort": 8080}), False, ()),
     "protocol and address": (
         ports({"hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}),
         False,
-        (Port(53, "UDP", "10.0.0.1"),),
+        (HostPort(53, "UDP", "10.0.0.1"),),
     ),
-    "the same port twice in one pod": (ports({"hostPort": 80}, {"hostPort": 80}), False, (Port(80, "TCP", ""),)),
-    "on the host's network": (ports({"containerPort": 80}, hostNetwork=True), False, (Port(80, "TCP", ""),)),
+    "the same port twice in one pod": (ports({"hostPort": 80}, {"hostPort": 80}), False, (HostPort(80, "TCP", ""),)),
+    "on the host's network": (ports({"containerPort": 80}, hostNetwork=True), False, (HostPort(80, "TCP", ""),)),
     "on the host's network, stored": (ports({"containerPort": 80}, hostNetwork=True), True, ()),
     "a sidecar": (
         {"initContainers": [{"restartPolicy": "Always", "ports": [{"hostPort": 80}]}]},
         False,
-        (Port(80, "TCP", ""),),
+        (HostPort(80, "TCP", ""),),
     ),
     "an init container": ({"initContainers": [{"ports": [{"hostPort": 80}]}]}, False, ()),
 }
@@ -51,7 +46,7 @@ PORTS: dict[str, tuple[dict[str, Any], bool, tuple[Port, ...]]] = {
 
 @pytest.mark.parametrize(("spec", "stored", "expected"), PORTS.values(), ids=PORTS)
 def test_host_ports_are_those_of_containers_that_run(
-    spec: dict[str, Any], stored: bool, expected: tuple[Port, ...]
+    spec: dict[str, Any], stored: bool, expected: tuple[HostPort, ...]
 ) -> None:
     assert ports_of(spec, stored=stored) == expected
 

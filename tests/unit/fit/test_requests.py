@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from tests.unit.fit.gangs import single
-from webhook.fit.reading import COSCHEDULING, KAI, KOORDINATOR, KUBE, VOLCANO, PodReading, needs_of
-from webhook.fit.requests import GPU_MEMORY, GPU_PARTS, is_best_effort, requests_of
-from webhook.fit.settings import FitSettings
+from webhook.fit.packing import COSCHEDULING, KAI, KOORDINATOR, KUBE, VOLCANO, FitSettings, PodReading, needs_of
+from webhook.fit.resource_requests import GPU_MEMORY, GPU_PARTS, is_best_effort, requests_of
 from webhook.model.fields import SPEC
+from webhook.model.pod_template import PodTemplate
 from webhook.model.reading import Malformed
-from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.workload import TemplatePlace
+from webhook.workloads.opted_in_workload import TemplatePlace
 
 GPU = "nvidia.com/gpu"
 GI = 1024**3

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from webhook.fit.stored_shapes import shape_of_gang
+from webhook.fit.gang_shapes import shape_of_gang
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Manifest
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podgang import PodGang
 
 RACK = "example.com/rack"
 

@@ -9,10 +9,9 @@ import pytest
 
 from tests.strength.cases import FAMILIES, Case, case
 from tests.strength.measure import enough, measured
-from webhook.fit.judgement import judge
-from webhook.fit.packing import GroupNeed, Need, Packing, PodsNeed, Role
-from webhook.fit.room import NodeClass, Room
-from webhook.fit.verdict import Answer
+from webhook.fit.feasibility import judge
+from webhook.fit.packing import GroupNeed, Need, NodeClass, Packing, PackingRole, PodsNeed, Room
+from webhook.fit.verdict import FitAnswer
 
 exhaustive = pytest.mark.exhaustive
 # Of each family.
@@ -31,10 +30,10 @@ def test_what_cannot_be_placed_is_called_never_and_nothing_else_is(seeds: range)
 def test_more_steps_only_turn_unknown_into_an_answer(family: str, seeds: range) -> None:
     for seed in seeds:
         found = case(family, seed)
-        known = Answer.UNKNOWN
+        known = FitAnswer.UNKNOWN
         for steps in (*range(0, 400, 23), 1_000, 3_000, 10_000):
             answer = judge(found.packing, found.room, steps).answer
-            assert known in (Answer.UNKNOWN, answer), (family, seed, steps)
+            assert known in (FitAnswer.UNKNOWN, answer), (family, seed, steps)
             known = answer
 
 
@@ -52,7 +51,7 @@ def possible(family: str, seeds: range) -> Iterator[Case]:
     """The cases that are not called never."""
     for seed in seeds:
         found = case(family, seed)
-        if judge(found.packing, found.room, 50_000).answer is not Answer.NEVER:
+        if judge(found.packing, found.room, 50_000).answer is not FitAnswer.NEVER:
             yield found
 
 
@@ -62,7 +61,7 @@ def test_more_room_never_makes_a_gang_impossible(family: str, seeds: range) -> N
     for found in possible(family, seeds):
         roles = frozenset(role.name for role in _roles(found.packing.sets[0]))
         for room in _larger(found.room, roles):
-            assert judge(found.packing, room, 50_000).answer is not Answer.NEVER, found.seed
+            assert judge(found.packing, room, 50_000).answer is not FitAnswer.NEVER, found.seed
 
 
 @some_seeds
@@ -71,7 +70,7 @@ def test_a_smaller_gang_is_never_harder_to_place(family: str, seeds: range) -> N
     for found in possible(family, seeds):
         for smaller in (_less(found.packing.sets[0], pods=1), _less(found.packing.sets[0], request=1)):
             packing = replace(found.packing, sets=(smaller,))
-            assert judge(packing, found.room, 50_000).answer is not Answer.NEVER, found.seed
+            assert judge(packing, found.room, 50_000).answer is not FitAnswer.NEVER, found.seed
 
 
 def _larger(room: Room, roles: frozenset[str]) -> list[Room]:
@@ -86,7 +85,7 @@ def _larger(room: Room, roles: frozenset[str]) -> list[Room]:
     return [Room(tuple(classes)) for classes in more]
 
 
-def _roles(need: Need) -> list[Role]:
+def _roles(need: Need) -> list[PackingRole]:
     if isinstance(need, PodsNeed):
         return [need.role]
     return [role for child in need.needs for role in _roles(child)]
@@ -106,7 +105,7 @@ def _less(need: Need, pods: int = 0, request: int = 0) -> Need:
 def test_every_gang_of_the_families_is_judged_as_what_it_is() -> None:
     # A packing with two sets is never if one is, and fits if both do.
     fits, never = case("sum", 2), case("shape", 1)
-    assert judge(fits.packing, fits.room).answer is Answer.FITS
-    assert judge(never.packing, never.room).answer is Answer.NEVER
+    assert judge(fits.packing, fits.room).answer is FitAnswer.FITS
+    assert judge(never.packing, never.room).answer is FitAnswer.NEVER
     both = Packing((*never.packing.sets, *never.packing.sets))
-    assert judge(both, never.room).answer is Answer.NEVER
+    assert judge(both, never.room).answer is FitAnswer.NEVER

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.fit.workload_fits import NO_LIMITS, entry, node, verdict
-from webhook.fit.verdict import Answer
+from webhook.fit.verdict import FitAnswer
 
-NEVER, FITS, UNKNOWN = Answer.NEVER, Answer.FITS, Answer.UNKNOWN
+NEVER, FITS, UNKNOWN = FitAnswer.NEVER, FitAnswer.FITS, FitAnswer.UNKNOWN
 # Two nodes of one GPU each.
 NODES = "".join(node("cpu: '8', memory: 64Gi, pods: '110', nvidia.com/gpu: '1'", name) for name in ("n1", "n2"))
 QUEUES = """\
@@ -35,7 +35,7 @@ def job(*tasks: str, spec: str = "minAvailable: 2, queue: large") -> str:
     )
 
 
-JOBS: dict[str, tuple[str, Answer]] = {
+JOBS: dict[str, tuple[str, FitAnswer]] = {
     "all pods have a node": (job(task("a", 2)), FITS),
     "a pod is too large": (job(task("a", 2, gpus=2)), NEVER),
     "too many pods": (job(task("a", 3), spec="minAvailable: 3, queue: large"), NEVER),
@@ -56,7 +56,7 @@ JOBS: dict[str, tuple[str, Answer]] = {
 
 
 @pytest.mark.parametrize(("text", "expected"), JOBS.values(), ids=JOBS)
-def test_the_gang_of_a_volcano_job(text: str, expected: Answer) -> None:
+def test_the_gang_of_a_volcano_job(text: str, expected: FitAnswer) -> None:
     # The profile's queue is nothing to a group that Rollcall does not make.
     found = verdict(text, "volcano", {"defaultQueue": "small", "enableHierarchy": False})
     assert found.answer is expected, found

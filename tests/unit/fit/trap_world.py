@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 from tests.unit.fit.limited_gangs import gang, member
 from tests.unit.worlds import settings_of
-from webhook.admission.fit import fit_of
+from webhook.admission.workload_fit import fit_of
 from webhook.backends.base import Backend
-from webhook.fit.settings import FitSettings, Growth
-from webhook.fit.shape import GangShape, MemberShape
-from webhook.fit.verdict import Answer, Verdict
+from webhook.fit.gang_shapes import GangShape, MemberShape
+from webhook.fit.packing import FitSettings, Growth
+from webhook.fit.verdict import FitAnswer, FitVerdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
-from webhook.sources.facts import facts_in
+from webhook.offline.fact_files import facts_in
 
 GPU, RACK, ZONE, HOST = "nvidia.com/gpu", "example.com/rack", "example.com/zone", "kubernetes.io/hostname"
 FIXED = FitSettings(nodes=Growth.FIXED)
@@ -132,7 +132,7 @@ def verdict(
     config: Manifest | None = None,
     settings: FitSettings = FIXED,
     facts: ClusterFacts | None = None,
-) -> Verdict:
+) -> FitVerdict:
     """The verdict on a gang in a cluster with these objects."""
     known = facts_of(*manifests) if facts is None else facts
     return fit_of(shape, backend_of(scheduler, config), known, settings)
@@ -140,13 +140,13 @@ def verdict(
 
 def is_never(shape: GangShape, *manifests: Manifest, **where: Any) -> None:
     found = verdict(shape, *manifests, **where)
-    assert found.answer is Answer.NEVER, (found.answer, found.causes)
+    assert found.answer is FitAnswer.NEVER, (found.answer, found.causes)
 
 
 def may_start(shape: GangShape, *manifests: Manifest, **where: Any) -> None:
     """The gang is not called never."""
     found = verdict(shape, *manifests, **where)
-    assert found.answer is not Answer.NEVER, found.witness
+    assert found.answer is not FitAnswer.NEVER, found.witness
 
 
 def manifest(kind: str, name: str, api: str = "v1", spec: Manifest | None = None, **rest: Any) -> Manifest:

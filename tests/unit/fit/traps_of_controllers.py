@@ -11,8 +11,8 @@ from tests.unit.fit.test_volcano_jobs import job as volcano_job
 from tests.unit.fit.test_volcano_jobs import task
 from tests.unit.fit.trap_world import Mutant, instead, trap
 from tests.unit.fit.workload_fits import NO_LIMITS, job, node, verdict
-from webhook.fit.verdict import Answer
-from webhook.model.kueue.objects import ClusterQueue
+from webhook.fit.verdict import FitAnswer
+from webhook.model.kueue_objects import ClusterQueue
 from webhook.model.quantity import parse_quantity
 from webhook.model.reading import mapping
 
@@ -21,18 +21,18 @@ _BIG = node(f"cpu: '64', memory: 64Gi, pods: '110', {GPU}: '64'") + NO_LIMITS
 
 def _may_start(text: str, *where: Any) -> None:
     found = verdict(text, *where)
-    assert found.answer is not Answer.NEVER, found.witness
+    assert found.answer is not FitAnswer.NEVER, found.witness
 
 
 def _is_never(text: str, *where: Any) -> None:
-    assert verdict(text, *where).answer is Answer.NEVER
+    assert verdict(text, *where).answer is FitAnswer.NEVER
 
 
 def _without_cohort(limits: Any) -> Any:
     return lambda resource, name, queue: limits(resource, name, ClusterQueue(quotas=queue.quotas))
 
 
-@trap(50, Mutant("webhook.fit.kueue_quotas._limits", _without_cohort))
+@trap(50, Mutant("webhook.fit.ceilings._limits", _without_cohort))
 def a_cohort_lends_what_a_cluster_queue_lacks() -> None:
     asks, quota = job(f"{GPU}: '8'", labels=QUEUED), f"{PLENTY}, {of(GPU, '8')}"
     _may_start(f"{queues(quota, cohort='cohortName: all')}{_BIG}{asks}")
@@ -59,7 +59,7 @@ def _as_written(stated: Any) -> Any:
     return {name: parse_quantity(amount) for name, amount in mapping(stated).items()}
 
 
-@trap(52, instead("webhook.model.amounts.exact_amounts", _as_written))
+@trap(52, instead("webhook.model.quantity.exact_amounts", _as_written))
 def no_cluster_has_a_negative_limit() -> None:
     limit = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: team}, spec: {hard: {cpu: MOST}}}"
     limit += "\n---\n"
@@ -119,7 +119,7 @@ def _in_queue(pod: str = "priorityClassName: build,", labels: str = "") -> str:
     return _QUEUE + _BIG + job(f"{GPU}: '1'", pod=pod, labels=f"kai.scheduler/queue: team, {labels}", annotations=both)
 
 
-@trap(54, instead("webhook.backends.kai.ceilings._has_such_class", lambda *_: True))
+@trap(54, instead("webhook.backends.kai.backend._has_such_class", lambda *_: True))
 def kai_reads_the_class_of_a_label_before_that_of_the_pod_and_none_that_does_not_exist() -> None:
     _is_never(_in_queue(), "kai")
     _is_never(_in_queue("priorityClassName: train,", "priorityClassName: build"), "kai")

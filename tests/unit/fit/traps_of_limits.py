@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.fit.trap_world import GPU, Mutant, instead, is_never, manifest, may_start, node, of, pods, trap
-from webhook.fit import devices
+from webhook.fit import resource_requests
 from webhook.fit.packing import Ceilings
-from webhook.fit.pods import DeviceNeed
+from webhook.fit.pod_needs import DeviceNeed
 from webhook.model.reading import Manifest
 
 _BIG = node(amounts={"cpu": "1k", "memory": "10Ti", GPU: "64"})
@@ -23,7 +23,7 @@ def _volcano(name: str, **spec: Any) -> Manifest:
 _VOLCANO: dict[str, Any] = {"scheduler": "volcano", "config": {"defaultQueue": "team-a", "enableHierarchy": False}}
 
 
-@trap(20, instead("webhook.backends.volcano.ceilings._NEVER_ZERO", frozenset()))
+@trap(20, instead("webhook.backends.volcano.backend._NEVER_ZERO", frozenset()))
 def a_queue_without_cpu_or_with_none_of_it_does_not_limit_cpu() -> None:
     shape = of(pods(4, {"cpu": "2", GPU: "1"}), stored=True)
     for capability in ({"cpu": "0", "memory": "0"}, {GPU: "4"}):
@@ -40,7 +40,7 @@ def _deserved_as_capability(mapping: Any) -> Any:
     return read
 
 
-@trap(21, Mutant("webhook.backends.volcano.facts.mapping", _deserved_as_capability))
+@trap(21, Mutant("webhook.backends.volcano.keys.mapping", _deserved_as_capability))
 def what_a_queue_deserves_is_no_ceiling() -> None:
     queue = _volcano("team-a", deserved={"cpu": "1"}, capability={"cpu": "8"})
     may_start(of(pods(4, {"cpu": "2"})), _BIG, queue, **_VOLCANO)
@@ -77,7 +77,7 @@ def _absent_is_zero(original: Any) -> Any:
     return lambda quota, below: {GPU: 0, "cpu": 0, **(original(quota, below) or {})}
 
 
-@trap(23, Mutant("webhook.backends.koordinator.ceilings._limit", _absent_is_zero))
+@trap(23, Mutant("webhook.backends.koordinator.quotas._limit", _absent_is_zero))
 def a_resource_that_a_quota_does_not_name_is_not_limited() -> None:
     may_start(_GANG, _BIG, _quota(most={"cpu": "8"}), **_in())
     is_never(_GANG, _BIG, _quota(most={"cpu": "7"}), **_in())
@@ -105,7 +105,7 @@ def _runtime_too(original: Any) -> Any:
     return lambda quota, below: {**(original(quota, below) or {}), "cpu": 1}
 
 
-@trap(25, Mutant("webhook.backends.koordinator.ceilings._limit", _runtime_too))
+@trap(25, Mutant("webhook.backends.koordinator.quotas._limit", _runtime_too))
 def what_a_quota_gives_now_is_no_ceiling() -> None:
     now = {"quota.scheduling.koordinator.sh/runtime": '{"cpu":1}'}
     may_start(_GANG, _BIG, _quota(most={"cpu": "8"}, annotations=now), **_in(True, False))
@@ -121,7 +121,7 @@ def _limited(hard: dict[str, str], **spec: Any) -> Manifest:
     return manifest("ResourceQuota", "limit", "v1", {"hard": hard, **spec}, metadata={"namespace": "team"}, status=used)
 
 
-@trap(45, instead("webhook.fit.namespace_quotas._surely_matches", lambda scope, template, *, requesting: True))
+@trap(45, instead("webhook.fit.ceilings._surely_matches", lambda scope, template, *, requesting: True))
 def a_quota_counts_only_pods_that_its_scopes_match_and_none_that_ended() -> None:
     shape = of(pods(4, {"cpu": "2"}))
     is_never(shape, _BIG, _limited({"requests.cpu": "7"}))
@@ -153,7 +153,7 @@ def _as_numbers(original: Any) -> Any:
     return amounts
 
 
-@trap(46, Mutant("webhook.backends.kai.ceilings._amounts", _as_numbers))
+@trap(46, Mutant("webhook.backends.kai.backend._amounts", _as_numbers))
 def minus_one_is_no_limit_and_memory_counts_millions_of_bytes() -> None:
     shape = of(pods(4, {"cpu": "2", "memory": "1G", GPU: "1"}), stored=True)
     may_start(shape, _BIG, _kai("team-a", "org"), _kai("org"), **_KAI)
@@ -207,15 +207,17 @@ def _counting_admins(_: Any) -> Any:
     def needs(claim: Any, facts: Any, known: Any) -> Any:
         for request in claim.requests or ():
             one = request.alternatives[0]
-            yield DeviceNeed(one.device_class, devices._least(request), claim.at, devices._driver(request, facts))
+            yield DeviceNeed(
+                one.device_class, resource_requests._least(request), claim.at, resource_requests._driver(request, facts)
+            )
 
     return needs
 
 
 @trap(
     43,
-    Mutant("webhook.fit.devices._least", _first),
-    Mutant("webhook.fit.devices._needs", _counting_admins),
+    Mutant("webhook.fit.resource_requests._least", _first),
+    Mutant("webhook.fit.resource_requests._needs", _counting_admins),
 )
 def devices_count_as_few_as_may_be_enough() -> None:
     is_never(_claiming(5), *_NODES, _claim(_OF_EACH, _exactly(4)))
@@ -243,7 +245,8 @@ def devices_count_as_few_as_may_be_enough() -> None:
 @trap(
     44,
     Mutant(
-        "webhook.fit.devices._devices_in", lambda original: lambda known: original(known)._replace(unsure=frozenset())
+        "webhook.fit.resource_requests._devices_in",
+        lambda original: lambda known: original(known)._replace(unsure=frozenset()),
     ),
 )
 def slices_that_are_being_written_prove_nothing() -> None:

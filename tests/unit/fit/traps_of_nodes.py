@@ -25,22 +25,28 @@ from tests.unit.fit.trap_world import (
     taint,
     trap,
 )
-from webhook.backends.volcano.topology import tier_of
-from webhook.fit.gang_shapes import shapes_of_workload
-from webhook.fit.growth import FIXED as NO_GROWTH
-from webhook.fit.judgement import judge
+from webhook.backends.volcano.gangs import tier_of
+from webhook.fit.feasibility import judge
+from webhook.fit.gang_shapes import shape_of_gang, shapes_of_workload
 from webhook.fit.node_classes import room_of
-from webhook.fit.packing import GroupNeed, Packing, Partition, PodsNeed
-from webhook.fit.reading import KOORDINATOR, VOLCANO
-from webhook.fit.roles import roles_of
-from webhook.fit.settings import FitSettings, Growth
-from webhook.fit.stored_shapes import shape_of_gang
-from webhook.fit.verdict import Answer
+from webhook.fit.packing import FIXED as NO_GROWTH
+from webhook.fit.packing import (
+    KOORDINATOR,
+    VOLCANO,
+    FitSettings,
+    GroupNeed,
+    Growth,
+    Packing,
+    Partition,
+    PodsNeed,
+    roles_of,
+)
+from webhook.fit.verdict import FitAnswer
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.trainjob import TrainJob
-from webhook.validators.opted_in_examples import replicated, runtimes, train_job
+from webhook.model.pod_template import Pod
+from webhook.validators.examples import replicated, runtimes, train_job
+from webhook.workloads.trainjob import TrainJob
 
 
 @trap(5, instead("webhook.fit.node_classes._unsure", lambda *_: iter(())))
@@ -50,14 +56,14 @@ def a_device_plugin_may_not_have_started() -> None:
     is_never(of(pods(9, {GPU: "1"}), stored=True), node(amounts={GPU: "8"}), node("n1"))
 
 
-@trap(6, Mutant("webhook.model.node._row_of", lambda _: lambda known, more: known))
+@trap(6, Mutant("webhook.model.nodes._row_of", lambda _: lambda known, more: known))
 def devices_that_are_broken_now_come_back() -> None:
     half = node(amounts={GPU: "4"}, capacity={GPU: "8"})
     may_start(of(pods(8, {GPU: "1"}), stored=True), half)
     is_never(of(pods(9, {GPU: "1"}), stored=True), half)
 
 
-@trap(7, instead("webhook.fit.eligibility.is_transient", lambda taint: False))
+@trap(7, instead("webhook.fit.pod_needs.is_transient", lambda taint: False))
 def a_node_that_is_cordoned_or_not_ready_comes_back() -> None:
     passing = [
         "node.kubernetes.io/unschedulable",
@@ -77,7 +83,7 @@ def a_node_that_is_cordoned_or_not_ready_comes_back() -> None:
     is_never(of(pods(1, {"cpu": "5"}), stored=True), node(taints=[taint("team")]))
 
 
-@trap(8, instead("webhook.fit.eligibility._BLOCKING", frozenset({"NoSchedule", "NoExecute", "PreferNoSchedule"})))
+@trap(8, instead("webhook.fit.pod_needs._BLOCKING", frozenset({"NoSchedule", "NoExecute", "PreferNoSchedule"})))
 def a_taint_that_only_discourages_blocks_nothing() -> None:
     may_start(of(pods(1, {"cpu": "1"})), node(taints=[taint("soft", "PreferNoSchedule")]))
 
@@ -109,7 +115,7 @@ _MIXED = [node(amounts={GPU: "8"}), node("n1")]
 @trap(
     11,
     instead("webhook.fit.node_classes._named_by_class", lambda *_: iter(())),
-    Mutant("webhook.fit.requests.RequestRules.ignores", lambda _: lambda self, resource: False),
+    Mutant("webhook.fit.resource_requests.RequestRules.ignores", lambda _: lambda self, resource: False),
 )
 def an_extended_resource_may_be_a_device_class_or_be_ignored() -> None:
     shape = of(pods(2, {GPU: "8"}), stored=True)
@@ -138,7 +144,7 @@ def volcano_places_virtual_gpus_in_its_own_way() -> None:
     is_never(shape, node(amounts={"volcano.sh/vgpu-number": "1"}))
 
 
-@trap(18, instead("webhook.backends.volcano.packing._is_best_effort", lambda roles, member: False))
+@trap(18, instead("webhook.backends.volcano.backend._is_best_effort", lambda roles, member: False))
 def volcano_starts_a_gang_without_its_best_effort_pods() -> None:
     shape = of(pods(1, {"cpu": "1"}), pods(200, name="helper"))
     may_start(shape, node(), scheduler="volcano")
@@ -168,7 +174,7 @@ def _whatever_is_stated(_: Any) -> Any:
     return lambda key, shape, settings, facts: tier_of(key, shape.topology_name, facts)
 
 
-@trap(19, Mutant("webhook.backends.volcano.packing._tier", _whatever_is_stated))
+@trap(19, Mutant("webhook.backends.volcano.backend._tier", _whatever_is_stated))
 def volcano_ignores_a_topology_with_the_plugin_off_or_without_hyper_nodes() -> None:
     shape = of(pods(2, {"cpu": "5"}), required=RACK)._replace(topology_name="dc")
     nodes = [node("n0", labels={RACK: "r0"}), node("n1", labels={RACK: "r1"}), _BINDING]
@@ -203,7 +209,7 @@ def _all_replicas(original: Any) -> Any:
     return needs_in
 
 
-@trap(22, Mutant("webhook.backends.koordinator.packing.needs_in", _all_replicas))
+@trap(22, Mutant("webhook.backends.koordinator.backend.needs_in", _all_replicas))
 def only_the_minimum_must_be_in_one_domain() -> None:
     shape = of(pods(1, {"cpu": "5"})._replace(minimum=1, pods=3), pods(1, {"cpu": "2"}, "leader"), required=RACK)
     may_start(shape, *_RACKS, _NETWORK, scheduler="koordinator")
@@ -246,7 +252,7 @@ def koordinator_renames_its_older_resources() -> None:
         may_start(of(pods(1, {name: "50"}), stored=True), node(amounts={name: "1"}), scheduler="koordinator")
 
 
-@trap(29, instead("webhook.backends.koordinator.packing.sum", lambda _: 2))
+@trap(29, instead("webhook.backends.koordinator.backend.sum", lambda _: 2))
 def a_single_pod_starts_in_any_domain_or_none() -> None:
     outside = [node("n0"), node("n1", {"cpu": "2"}, labels={RACK: "r0", ZONE: "z"})]
     may_start(of(pods(1, {"cpu": "5"}), required=ZONE), *outside, _NETWORK, scheduler="koordinator")
@@ -261,13 +267,13 @@ def _no_own_domain(original: Any) -> Any:
     return made
 
 
-@trap(30, Mutant("webhook.backends.koordinator.packing.Partition", _no_own_domain))
+@trap(30, Mutant("webhook.backends.koordinator.backend.Partition", _no_own_domain))
 def a_node_without_the_label_of_the_lowest_layer_is_a_domain() -> None:
     may_start(of(pods(2, {"cpu": "4"}), required=RACK), node(), _NETWORK, scheduler="koordinator")
     is_never(of(pods(2, {"cpu": "4"}), required=ZONE), node(), _NETWORK, scheduler="koordinator")
 
 
-@trap(30, instead("webhook.backends.koordinator.packing.are_domains", lambda *_: True))
+@trap(30, instead("webhook.backends.koordinator.backend.are_domains", lambda *_: True))
 def racks_of_one_name_in_two_zones_are_one_rack_in_either_zone() -> None:
     # koord-scheduler has both racks r0 below the zone of the node that it saw first: one zone with two nodes.
     same = [node("n0", labels={RACK: "r0", ZONE: "a"}), node("n1", labels={RACK: "r0", ZONE: "b"})]
@@ -282,7 +288,7 @@ def racks_of_one_name_in_two_zones_are_one_rack_in_either_zone() -> None:
     is_never(of(pods(2, {"cpu": "5"}), required=RACK), *apart, _NETWORK, scheduler="koordinator")
 
 
-@trap(31, instead("webhook.backends.kube.packing.in_no_domain", lambda key, at: Partition(key, (key,), at)))
+@trap(31, instead("webhook.backends.kube.backend.in_no_domain", lambda key, at: Partition(key, (key,), at)))
 def a_topology_counts_only_with_the_gate_of_the_scheduler() -> None:
     shape = of(pods(2, {"cpu": "5"}), required=RACK)
     is_never(shape, *_RACKS)
@@ -298,18 +304,18 @@ def _stored(status: dict[str, Any], **spec: Any) -> Any:
     return shape_of_gang(gang, {"w": [pod]}, Record("any"))
 
 
-@trap(32, instead("webhook.fit.stored_shapes._is_fresh", lambda pod: True))
+@trap(32, instead("webhook.fit.gang_shapes._is_fresh", lambda pod: True))
 def members_that_are_on_nodes_are_not_placed_again() -> None:
     assert _stored({"phase": "Pending"}) is not None
     assert _stored({"phase": "Running"}, nodeName="n0") is None
 
 
-@trap(33, instead("webhook.fit.stored_shapes._is_fresh", lambda pod: True))
+@trap(33, instead("webhook.fit.gang_shapes._is_fresh", lambda pod: True))
 def pods_that_have_succeeded_may_count() -> None:
     assert _stored({"phase": "Succeeded"}) is None
 
 
-def _of_parts(enough: int, *members: Any, nodes: Any = _RACKS) -> Answer:
+def _of_parts(enough: int, *members: Any, nodes: Any = _RACKS) -> FitAnswer:
     shape, facts, backend = of(*members), facts_of(*nodes), backend_of()
     reading = backend.pod_reading(FIXED)
     roles = roles_of(shape, reading)
@@ -318,15 +324,15 @@ def _of_parts(enough: int, *members: Any, nodes: Any = _RACKS) -> Answer:
     return judge(packing, room_of(packing, facts, FIXED, reading)).answer
 
 
-@trap(34, Mutant("webhook.fit.parts.Part.chooses", lambda _: property(lambda self: False)))
+@trap(34, Mutant("webhook.fit.domains.NeedPart.chooses", lambda _: property(lambda self: False)))
 def of_several_children_the_cheapest_are_enough() -> None:
     large, small, nowhere = pods(2, {"cpu": "8"}, "a"), pods(3, {"cpu": "8"}, "b"), pods(1, {"cpu": "9"}, "c")
-    assert _of_parts(1, large, small, nowhere) is not Answer.NEVER
-    assert _of_parts(2, large, small, nowhere) is Answer.NEVER
-    assert _of_parts(1, nowhere) is Answer.NEVER
+    assert _of_parts(1, large, small, nowhere) is not FitAnswer.NEVER
+    assert _of_parts(2, large, small, nowhere) is FitAnswer.NEVER
+    assert _of_parts(1, nowhere) is FitAnswer.NEVER
 
 
-@trap(35, Mutant("webhook.backends.kube.packing.members_apart", lambda _: _together))
+@trap(35, Mutant("webhook.backends.kube.backend.members_apart", lambda _: _together))
 def groups_of_one_workload_start_one_by_one_before_there_were_trees() -> None:
     shape = of(pods(2, {"cpu": "8"}, "a"), pods(2, {"cpu": "8"}, "b"))
     is_never(shape, *_RACKS)
@@ -348,7 +354,7 @@ def _less_reserved(original: Any) -> Any:
     return capacity_of
 
 
-@trap(41, Mutant("webhook.fit.node_view.capacity_of", _less_reserved))
+@trap(41, Mutant("webhook.fit.node_classes.capacity_of", _less_reserved))
 def what_others_use_is_not_subtracted() -> None:
     daemon = {"metadata": {"name": "daemon", "namespace": "kube-system"}, "apiVersion": "v1", "kind": "Pod"}
     uses = {"nodeName": "n0", "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}

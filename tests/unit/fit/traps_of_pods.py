@@ -23,23 +23,21 @@ from tests.unit.fit.trap_world import (
     trap,
     verdict,
 )
-from webhook.fit.eligibility import Eligibility
-from webhook.fit.packing import Packing, Partition
-from webhook.fit.pods import Spread
-from webhook.fit.reading import KAI as KAI_READING
-from webhook.fit.settings import FitSettings
-from webhook.fit.verdict import Answer
+from webhook.fit.packing import KAI as KAI_READING
+from webhook.fit.packing import FitSettings, Packing, Partition
+from webhook.fit.pod_needs import Eligibility, Spread
+from webhook.fit.verdict import FitAnswer
+from webhook.model.pod_template import total_requests
 from webhook.model.quantity import parse_quantity
-from webhook.model.workloads.pod_requests import total_requests
 
 _KAI = "webhook.backends.kai.backend.KAI"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-@trap(1, instead("webhook.admission.fit._OF_TEMPLATES", ()))
+@trap(1, instead("webhook.admission.workload_fit._OF_TEMPLATES", ()))
 def a_verdict_on_a_template_says_that_other_webhooks_may_lower_requests() -> None:
     found = verdict(of(pods(1, {"cpu": "9"})), node())
-    assert found.answer is Answer.NEVER
+    assert found.answer is FitAnswer.NEVER
     assert any("webhook" in one for one in found.assumptions)
     assert verdict(of(pods(1, {"cpu": "9"}), stored=True), node()).assumptions == ()
 
@@ -49,7 +47,7 @@ def _as_stored(_: Any) -> Any:
     return classmethod(lambda cls, spec, *, stored, resources=(): original(cls, spec, stored=True, resources=resources))
 
 
-@trap(2, Mutant("webhook.fit.eligibility.Eligibility.of", _as_stored))
+@trap(2, Mutant("webhook.fit.pod_needs.Eligibility.of", _as_stored))
 def admission_adds_a_toleration_for_an_extended_resource_and_those_of_a_runtime_class() -> None:
     gpus = node(amounts={GPU: "8"}, taints=[taint(GPU, value="present")])
     may_start(of(pods(1, {GPU: "1"}, limits={GPU: "1"})), gpus)
@@ -65,7 +63,7 @@ def _by_name(judged: Any) -> Any:
     return lambda shape, *rest: known.setdefault(shape.name, judged(shape, *rest))
 
 
-@trap(4, Mutant("webhook.admission.fit.gang_fit_of", _by_name))
+@trap(4, Mutant("webhook.admission.workload_fit.gang_fit_of", _by_name))
 def a_gang_whose_minimum_or_request_was_lowered_is_judged_by_what_it_is_now() -> None:
     nodes = [node("n0"), node("n1")]
     is_never(of(pods(3, {"cpu": "5"}), stored=True), *nodes)
@@ -92,7 +90,7 @@ def _every_gpu(spec: Any, **how: Any) -> int:
     return int(total_requests(spec, **how)[GPU])
 
 
-@trap(13, instead("webhook.fit.requests.whole_gpus", _every_gpu))
+@trap(13, instead("webhook.fit.resource_requests.whole_gpus", _every_gpu))
 def kai_loses_the_gpus_of_a_sidecar_beside_a_container_with_none() -> None:
     side = {"restartPolicy": "Always", "resources": {"limits": {GPU: "4"}}}
     nodes = [node(amounts={GPU: "4"})]
@@ -110,7 +108,7 @@ def _whole_gpus(original: Any) -> Any:
     return counted
 
 
-@trap(14, Mutant("webhook.fit.requests._gpus_of_kai", _whole_gpus))
+@trap(14, Mutant("webhook.fit.resource_requests._gpus_of_kai", _whole_gpus))
 def for_kai_an_annotation_asks_for_a_part_of_a_gpu() -> None:
     half = pods(4, {"cpu": "1"}, annotations={"gpu-fraction": "0.5"})
     may_start(of(half), node(amounts={GPU: "2"}), scheduler="kai")
@@ -147,7 +145,7 @@ def _from_empty(original: Any) -> Any:
     return read
 
 
-@trap(37, Mutant("webhook.fit.reading.spread_of", _from_empty))
+@trap(37, Mutant("webhook.fit.packing.spread_of", _from_empty))
 def pods_of_others_raise_the_minimum_of_a_spread() -> None:
     """All pods in the one rack that admits them: those of others are in the second."""
     nodes = [node("n0", labels={RACK: "r0", "pool": "a"}), node("n1", labels={RACK: "r1"})]
@@ -178,8 +176,8 @@ def _apart(**term: Any) -> dict[str, Any]:
 
 @trap(
     36,
-    instead("webhook.fit.apart._covers", lambda term, namespace: True),
-    instead("webhook.fit.apart._keys", lambda term, field: iter(())),
+    instead("webhook.fit.pod_needs._covers", lambda term, namespace: True),
+    instead("webhook.fit.pod_needs._keys", lambda term, field: iter(())),
 )
 def anti_affinity_needs_the_label_the_namespace_and_equal_values() -> None:
     nodes = [node("n0"), node("n1")]
@@ -213,14 +211,14 @@ def _with(name: str, cpu: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "resources": {"requests": {"cpu": cpu}}, **fields}
 
 
-@trap(39, instead("webhook.fit.requests.total_requests", _naive_sum(per_container=False)))
+@trap(39, instead("webhook.fit.resource_requests.total_requests", _naive_sum(per_container=False)))
 def init_containers_end_before_the_others_start() -> None:
     inits = [_with("init", "8"), _with("other", "5")]
     may_start(of(pods(1, initContainers=inits, containers=[_with("main", "8")])), node())
     is_never(of(pods(1, initContainers=[_with("init", "8001m")], containers=[_with("main", "1")])), node())
 
 
-@trap(39, instead("webhook.fit.requests.total_requests", _naive_sum(per_container=False, once=True)))
+@trap(39, instead("webhook.fit.resource_requests.total_requests", _naive_sum(per_container=False, once=True)))
 def a_sidecar_counts_once() -> None:
     side = _with("side", "3", restartPolicy="Always")
     may_start(of(pods(1, initContainers=[side], containers=[_with("main", "5")])), node())
@@ -229,9 +227,9 @@ def a_sidecar_counts_once() -> None:
 
 @trap(
     40,
-    instead("webhook.fit.requests.total_requests", _naive_sum(per_container=True)),
+    instead("webhook.fit.resource_requests.total_requests", _naive_sum(per_container=True)),
     Mutant(
-        "webhook.fit.requests._units",
+        "webhook.fit.resource_requests._units",
         lambda original: lambda name, amount, exact: original(name, amount, exact=exact) or 1,
     ),
 )
@@ -246,9 +244,9 @@ def quantities_are_rounded_once_and_none_is_asked_of_what_is_not_there() -> None
 
 @trap(
     42,
-    Mutant("webhook.fit.ports._running", lambda original: lambda spec: iter(
+    Mutant("webhook.fit.pod_needs._running", lambda original: lambda spec: iter(
         [*original(spec), *(one for one in spec.get("initContainers", []) if "restartPolicy" not in one)])),
-    instead("webhook.fit.conflicts._by_ports", lambda roles, kind_of, kinds: tuple(
+    instead("webhook.fit.ground._by_ports", lambda roles, kind_of, kinds: tuple(
         sum({1 << kind_of[other.name] for other in roles
              if {port.number for port in one.pods.ports} & {port.number for port in other.pods.ports}})
         for one in roles)),
@@ -265,7 +263,7 @@ def host_ports_of_other_addresses_protocols_or_init_containers_are_no_conflict()
     may_start(of(pods(2, initContainers=[init], containers=[_with("main", "1")])), node())
 
 
-@trap(48, Mutant("webhook.fit.reading.PodReading.under", lambda _: lambda self, settings: self))
+@trap(48, Mutant("webhook.fit.packing.PodReading.under", lambda _: lambda self, settings: self))
 def a_filter_that_the_profile_disables_is_not_checked() -> None:
     def without(*plugins: str) -> FitSettings:
         return replace(FIXED, disabled_filters=frozenset(plugins))
@@ -279,7 +277,7 @@ def a_filter_that_the_profile_disables_is_not_checked() -> None:
     may_start(of(pods(1, {"cpu": "9"}, nodeName="n0")), node())
 
 
-@trap(49, instead("webhook.fit.eligibility._EQUAL", frozenset({"", "Equal", "Gt", "Lt"})))
+@trap(49, instead("webhook.fit.pod_needs._EQUAL", frozenset({"", "Equal", "Gt", "Lt"})))
 def a_toleration_with_a_comparison_may_match() -> None:
     level = node(taints=[taint("level", value="5")])
     toleration = {"key": "level", "operator": "Gt", "value": "3", "effect": "NoSchedule"}

@@ -7,16 +7,15 @@ from typing import Any
 
 from tests.unit.fit.trap_world import FIXED, backend_of
 from tests.unit.worlds import settings_of
-from webhook.fit.verdict import Verdict
+from webhook.fit.verdict import FitVerdict
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.offline.fit import entries_of
-from webhook.offline.fit_report import FitEntry
+from webhook.offline.fit_report import FitEntry, entries_of
 from webhook.offline.judgement import kind_of
-from webhook.sources.manifests import read_text
-from webhook.sources.worlds import one_world
+from webhook.offline.manifests import read_text
+from webhook.offline.worlds import one_world
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def entry(text: str, scheduler: str = "coscheduling", config: Manifest | None = None) -> FitEntry | None:
@@ -31,7 +30,7 @@ def entry(text: str, scheduler: str = "coscheduling", config: Manifest | None = 
     return next(entries_of(workload, settings.profiles[settings.default], facts, settings), None)
 
 
-def verdict(text: str, scheduler: str = "coscheduling", config: Manifest | None = None) -> Verdict:
+def verdict(text: str, scheduler: str = "coscheduling", config: Manifest | None = None) -> FitVerdict:
     """The verdict on that gang."""
     found = entry(text, scheduler, config)
     assert found is not None

@@ -8,21 +8,18 @@ from typing import Any
 
 from tests.unit.worlds import koordinator
 from webhook.config.settings import Settings
-from webhook.gangs.anchors import Anchors
-from webhook.gangs.differences import to_apply
-from webhook.gangs.fit_reasons import Fits
-from webhook.gangs.health import GangHealth, judge
-from webhook.gangs.hold_reasons import Reason
-from webhook.gangs.observed import Observed
-from webhook.gangs.plan import Plan, plan
-from webhook.gangs.pod import GangPod, read_gang_pod
-from webhook.gangs.roster import Roster
+from webhook.gangs.health import GangHealth, Observed, judge
+from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.members import GangPod, Roster, read_gang_pod
+from webhook.gangs.object_plan import GangPlan, plan, to_apply
+from webhook.gangs.pod_reasons import Anchors
+from webhook.gangs.waiting_gang import RoomJudge
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import stamp
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 FACTS = ClusterFacts(
     pod_clique_sets={("default", "demo"): Record("koord-scheduler")},
@@ -82,7 +79,7 @@ def whole(**changes: Any) -> list[GangPod]:
 def in_step(gang: Manifest | None = None, settings: Settings | None = None) -> dict[str, Manifest]:
     """The gang's objects by name, as they are once they were written."""
     planned = plan(PodGang(gang or podgang()), FACTS, settings or koordinator(standalone=False))
-    assert isinstance(planned, Plan)
+    assert isinstance(planned, GangPlan)
     return {one["metadata"]["name"]: to_apply(planned.profile.backend.adopt(one, None)) for one in planned.objects}
 
 
@@ -106,7 +103,7 @@ def observed(
     workload: Manifest | None = None,
     facts: ClusterFacts = FACTS,
     settings: Settings | None = None,
-    fits: Fits | None = None,
+    fits: RoomJudge | None = None,
 ) -> Observed:
     known = in_step() if objects is None else objects
     found = None if workload is None else PodCliqueSet(workload)
@@ -123,5 +120,5 @@ def observed(
     )
 
 
-def reasons(found: GangHealth) -> list[Reason]:
+def reasons(found: GangHealth) -> list[GangReason]:
     return [one.reason for one in found.obstacles]

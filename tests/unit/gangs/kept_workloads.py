@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.unit.cluster.scripted import Script, client
-from webhook.gangs.stored_workloads import StoredWorkloads
+from webhook.gangs.stores import StoredWorkloads
 from webhook.model.projections import POD_CLIQUE_SETS, Projection
 
 

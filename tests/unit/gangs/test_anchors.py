@@ -13,22 +13,21 @@ from tests.unit.gangs.judged_gangs import FACTS, judged, pod, podgang, reasons, 
 from tests.unit.gangs.kept_workloads import kept_workloads
 from webhook.cluster.watch import Index
 from webhook.errors import FactsUnavailable
-from webhook.gangs.anchored_health import AnchoredHealth
-from webhook.gangs.anchors import Anchor, Anchors, anchors_of
-from webhook.gangs.health import GangHealth, State
-from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.health import AnchoredHealth, GangHealth, GangState
+from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.key import GangKey
+from webhook.gangs.pod_reasons import Anchor, Anchors, anchors_of
 from webhook.model.bounds import Packed
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.workloads.podgang import PodGang
 from webhook.validators.examples import clique, pod_clique_set
 
 GATE = "grove.io/podgang-pending-creation"
 REPLICA = {"grove.io/podcliqueset-replica-index": "0"}
 EXPLAINED = "explain podgang/demo-0-100 -n default"
-NO_ROOM = HoldReason(Reason.NO_ROOM, "no room", "free some")
+NO_ROOM = HoldReason(GangReason.NO_ROOM, "no room", "free some")
 
 
 def mapped(*entries: Mapping[str, Any]) -> ClusterFacts:
@@ -90,34 +89,36 @@ def started(name: str) -> Anchor:
     return Anchor(name, True, "started", None)
 
 
-def hold(health: GangHealth) -> tuple[Reason, str]:
+def hold(health: GangHealth) -> tuple[GangReason, str]:
     """The reason for which an anchor or a gate holds a gang, and its text."""
-    (obstacle,) = (obstacle for obstacle in health.obstacles if obstacle.reason in {Reason.ANCHOR, Reason.GATED})
+    (obstacle,) = (
+        obstacle for obstacle in health.obstacles if obstacle.reason in {GangReason.ANCHOR, GangReason.GATED}
+    )
     return obstacle.reason, str(obstacle)
 
 
 def test_a_tail_waits_for_its_anchor_with_the_reason_of_the_anchor() -> None:
     found = waiting(held)
     parts = ("anchor demo-0-100", "held: GangNoRoom: no room; free some", EXPLAINED)
-    assert hold(found) == (Reason.ANCHOR, Text(*parts))
+    assert hold(found) == (GangReason.ANCHOR, Text(*parts))
     assert (found.word, found.anchor) == ("GangWaitsForAnchor", "demo-0-100")
 
 
 def test_an_anchor_without_a_reason_is_named_with_its_state() -> None:
     assert hold(waiting(lambda name: Anchor(name, False, "being deleted", None))) == (
-        Reason.ANCHOR,
+        GangReason.ANCHOR,
         Text("anchor demo-0-100", "being deleted; ", EXPLAINED),
     )
 
 
 def test_an_anchor_that_does_not_exist_is_said_to_be_missing() -> None:
     missing = Text("anchor demo-0-100", "does not exist", "Grove's operator")
-    assert hold(waiting(lambda _: None)) == (Reason.ANCHOR, missing)
+    assert hold(waiting(lambda _: None)) == (GangReason.ANCHOR, missing)
 
 
 def test_once_the_anchor_has_started_grove_s_operator_is_what_the_gang_waits_for() -> None:
     found = waiting(started)
-    assert hold(found) == (Reason.GATED, Text("3 pods", f"{GATE}; Grove's operator"))
+    assert hold(found) == (GangReason.GATED, Text("3 pods", f"{GATE}; Grove's operator"))
     assert found.anchor is None
 
 
@@ -127,12 +128,12 @@ def test_of_several_anchors_the_first_that_has_not_started_is_named() -> None:
 
 
 def test_a_gang_without_grove_s_gate_waits_for_no_anchor() -> None:
-    assert Reason.ANCHOR not in reasons(waiting(held, pods=whole()))
+    assert GangReason.ANCHOR not in reasons(waiting(held, pods=whole()))
 
 
 def test_another_gate_is_told_besides() -> None:
     found = waiting(held, pods=whole(gates=(GATE, "example.com/mine")))
-    assert [one.why for one in found.obstacles if one.reason is Reason.GATED] == [
+    assert [one.why for one in found.obstacles if one.reason is GangReason.GATED] == [
         Text("3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1)", "example.com/mine")
     ]
     assert found.word == "GangWaitsForAnchor"
@@ -140,11 +141,11 @@ def test_another_gate_is_told_besides() -> None:
 
 def test_a_gang_that_is_on_nodes_in_part_says_that_first() -> None:
     found = waiting(held, pods=[*whole(node="n")[:2], pod("worker", 1, gates=(GATE,))])
-    assert reasons(found)[:2] == [Reason.IN_PART, Reason.ANCHOR]
+    assert reasons(found)[:2] == [GangReason.IN_PART, GangReason.ANCHOR]
 
 
 def test_while_grove_migrates_its_set_the_gang_says_that_first() -> None:
-    for status, first in (("True", Reason.MIGRATING), ("False", Reason.ANCHOR)):
+    for status, first in (("True", GangReason.MIGRATING), ("False", GangReason.ANCHOR)):
         told = {"conditions": [{"type": "PodGangMigrationInProgress", "status": status}]}
         workload = {**pod_clique_set(clique("leader"), clique("worker")), "status": told}
         assert reasons(waiting(held, workload=workload))[0] is first
@@ -157,7 +158,7 @@ def test_a_started_gang_is_not_affected_by_a_migration() -> None:
 
 
 def test_an_anchor_that_is_judged_for_another_gang_names_its_own_anchors_only() -> None:
-    assert hold(waiting(None)) == (Reason.ANCHOR, Text("after demo-0-100; ", EXPLAINED))
+    assert hold(waiting(None)) == (GangReason.ANCHOR, Text("after demo-0-100; ", EXPLAINED))
 
 
 def test_the_migration_of_a_set_is_kept_of_its_status() -> None:
@@ -191,8 +192,8 @@ class Cluster:
         name = self.anchors[key.name]
         behind = None if name is None or anchors is None else anchors(name)
         waits = behind is not None and not behind.started
-        state = State.HELD if key.name in self.held else State.STARTED
-        obstacles = (HoldReason(Reason.GATED, f"after {behind}", ""),) if state is State.HELD else ()
+        state = GangState.HELD if key.name in self.held else GangState.STARTED
+        obstacles = (HoldReason(GangReason.GATED, f"after {behind}", ""),) if state is GangState.HELD else ()
         return GangHealth("default", key.name, None, state, "", (), obstacles, anchor=name if waits else None)
 
 

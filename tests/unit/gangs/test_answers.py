@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.gangs.answers import MEMORY, Answers
+from webhook.gangs.waiting_gang import MEMORY, Answers
 
 
 class Judge:

@@ -10,11 +10,11 @@ from tests.unit.cluster.hostile import SAMPLES, attacks
 from tests.unit.cluster.scripted import Script, client
 from tests.unit.gangs.kept_workloads import kept_workloads
 from webhook.backends.koordinator.keys import POD_GROUP
-from webhook.backends.kube.facts import TREES
+from webhook.backends.kube.groups import TREES
 from webhook.cluster.watch import Index
 from webhook.gangs.key import gang_of_object
-from webhook.gangs.pod import POD_BYTES
-from webhook.gangs.pods import GangPods
+from webhook.gangs.members import POD_BYTES
+from webhook.gangs.pod_watches import GangPods
 from webhook.gangs.stores import Store
 from webhook.model import grove
 from webhook.model.bounds import KEPT_BYTES, POD_GANG_BYTES, STORED_BYTES, Packed, weight

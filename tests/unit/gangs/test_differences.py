@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.backends.pod_gangs import OWNER, POD_GANG_OWNER
-from webhook.gangs.differences import holds, in_step, is_ours, left_behind, stranger, to_apply
+from webhook.gangs.object_plan import holds, in_step, is_ours, left_behind, stranger, to_apply
+from webhook.model.grove import PodGang
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podgang import PodGang
 
 DESIRED: Manifest = {
     "apiVersion": "scheduling.volcano.sh/v1beta1",

@@ -9,12 +9,12 @@ import pytest
 
 from tests.unit.gangs.judged_gangs import FACTS, judged, podgang, whole
 from tests.unit.worlds import koordinator
-from webhook.gangs.hold_reasons import Reason
-from webhook.gangs.rule_reasons import rule_reasons
-from webhook.model.exceptions import Exceptions, RuleException, WorkloadSelector
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
+from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.pod_reasons import rule_reasons
+from webhook.model.findings import Exceptions, RuleException, WorkloadSelector
+from webhook.model.grove import PodGang
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 UNTIL = datetime(2027, 2, 1, tzinfo=UTC)
 BEFORE = UNTIL - timedelta(seconds=1)
@@ -24,7 +24,7 @@ REFUSED = pod_clique_set(
 )
 
 
-def reasons(exception: RuleException, now: datetime) -> list[Reason]:
+def reasons(exception: RuleException, now: datetime) -> list[GangReason]:
     settings = replace(koordinator(standalone=False), exceptions=Exceptions([exception]))
     workload = PodCliqueSet({**REFUSED, "metadata": {**REFUSED["metadata"], "name": "demo"}}, "default")
     profile = settings.profiles["koord-scheduler"]
@@ -38,12 +38,12 @@ GRANTED = RuleException("one", frozenset({RULE}), frozenset({"default"}), "ticke
     ("exception", "now", "expected"),
     [
         pytest.param(GRANTED, BEFORE, [], id="it applies"),
-        pytest.param(GRANTED, UNTIL, [Reason.UNHONOURED], id="it has ended"),
+        pytest.param(GRANTED, UNTIL, [GangReason.UNHONOURED], id="it has ended"),
         pytest.param(
-            replace(GRANTED, namespaces=frozenset({"team-b"})), BEFORE, [Reason.UNHONOURED], id="another namespace"
+            replace(GRANTED, namespaces=frozenset({"team-b"})), BEFORE, [GangReason.UNHONOURED], id="another namespace"
         ),
         pytest.param(
-            replace(GRANTED, rules=frozenset({"koordinator/quota"})), BEFORE, [Reason.UNHONOURED], id="another rule"
+            replace(GRANTED, rules=frozenset({"koordinator/quota"})), BEFORE, [GangReason.UNHONOURED], id="another rule"
         ),
         pytest.param(
             replace(GRANTED, workloads=WorkloadSelector(names=frozenset({"demo"}))), BEFORE, [], id="its workload"
@@ -51,17 +51,17 @@ GRANTED = RuleException("one", frozenset({RULE}), frozenset({"default"}), "ticke
         pytest.param(
             replace(GRANTED, workloads=WorkloadSelector(names=frozenset({"other"}))),
             BEFORE,
-            [Reason.UNHONOURED],
+            [GangReason.UNHONOURED],
             id="another workload",
         ),
     ],
 )
-def test_an_excepted_rule_is_no_reason(exception: RuleException, now: datetime, expected: list[Reason]) -> None:
+def test_an_excepted_rule_is_no_reason(exception: RuleException, now: datetime, expected: list[GangReason]) -> None:
     assert reasons(exception, now) == expected
 
 
 def test_health_is_judged_at_its_time() -> None:
     settings = replace(koordinator(standalone=False), exceptions=Exceptions([GRANTED]))
     before, after = (judged(whole(), workload=REFUSED, settings=settings, now=now) for now in (BEFORE, UNTIL))
-    assert Reason.UNHONOURED not in [one.reason for one in before.obstacles]
-    assert after.obstacles[0].reason is Reason.UNHONOURED
+    assert GangReason.UNHONOURED not in [one.reason for one in before.obstacles]
+    assert after.obstacles[0].reason is GangReason.UNHONOURED

@@ -10,25 +10,20 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import koordinator
-from webhook.fit.now import Now, NowAnswer
-from webhook.gangs.fit_judgement import StoredFits
-from webhook.gangs.fit_reasons import has_room_for_rest
-from webhook.gangs.fits import SHAPES_A_LOOK, GangFits
-from webhook.gangs.pod import GangPod, read_gang_pod
+from webhook.fit.feasibility import Now, NowAnswer
+from webhook.gangs.members import GangPod, read_gang_pod
 from webhook.gangs.pod_reasons import tallies
-from webhook.gangs.waiting_gang import Waiting
-from webhook.gangs.waiting_pods import pod_shapes
+from webhook.gangs.room import SHAPES_A_LOOK, GangFits
+from webhook.gangs.waiting_gang import StoredFits, WaitingGang, has_room_for_rest, pod_shapes
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
-from webhook.model.node import node_of
 from webhook.model.node_pods import NodePod, NodePods
-from webhook.model.nodes import Nodes
-from webhook.model.workloads.gang import gangs_of
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.fit.examples import GPU, node
+from webhook.model.nodes import Nodes, node_of
+from webhook.validators.examples import GPU, clique, node, pod_clique_set
+from webhook.workloads.job import Job
+from webhook.workloads.opted_in_gang import gangs_of
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 SETTINGS = koordinator(standalone=False)
 
@@ -67,11 +62,11 @@ class Counting(StoredFits):
         super().__init__(SETTINGS)
         self.verdicts = self.estimates = 0
 
-    def verdict(self, gang: Waiting, facts: ClusterFacts) -> Any:
+    def verdict(self, gang: WaitingGang, facts: ClusterFacts) -> Any:
         self.verdicts += 1
         return super().verdict(gang, facts)
 
-    def now(self, gang: Waiting, facts: ClusterFacts, pods: NodePods) -> Now | None:
+    def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> Now | None:
         self.estimates += 1
         return super().now(gang, facts, pods)
 
@@ -93,13 +88,13 @@ def stored(gang: str, index: int, gpus: int) -> GangPod:
     return read_gang_pod({"metadata": metadata, "spec": {"containers": [{"name": "main", "resources": resources}]}})[1]
 
 
-def gang(name: str = "demo-0", pods: int = 3, gpus: int = 8) -> Waiting:
+def gang(name: str = "demo-0", pods: int = 3, gpus: int = 8) -> WaitingGang:
     """A gang of so many workers that all wait."""
     groups = [{"name": f"{name}-worker", "minReplicas": pods, "podReferences": []}]
     podgang = PodGang({"metadata": {"name": name, "namespace": "default"}, "spec": {"podgroups": groups}})
     shapes = pod_shapes(tallies(podgang, [stored(name, index, gpus) for index in range(pods)]))
     record = Record("koord-scheduler")
-    return Waiting(podgang, None, SETTINGS.profiles["koord-scheduler"], record, shapes, {f"{name}-worker": pods})
+    return WaitingGang(podgang, None, SETTINGS.profiles["koord-scheduler"], record, shapes, {f"{name}-worker": pods})
 
 
 def test_a_gang_that_fits_no_node_is_proven_with_its_own_names_until_a_node_comes() -> None:
@@ -121,7 +116,7 @@ def test_a_thousand_gangs_of_one_shape_are_judged_once() -> None:
     assert world.judgement.verdicts == 1
 
 
-def job_without_pods(name: str, gpus: int) -> Waiting:
+def job_without_pods(name: str, gpus: int) -> WaitingGang:
     """A Job of three pods, none of which is made yet."""
     container = {"name": "main", "resources": {"limits": {GPU: str(gpus)}}}
     raw = {
@@ -130,7 +125,9 @@ def job_without_pods(name: str, gpus: int) -> Waiting:
     }
     (own,) = gangs_of(Job(raw))
     profile = SETTINGS.profiles["koord-scheduler"]
-    return Waiting(own, None, profile, Record("koord-scheduler"), {}, dict.fromkeys((m.name for m in own.members), 0))
+    return WaitingGang(
+        own, None, profile, Record("koord-scheduler"), {}, dict.fromkeys((m.name for m in own.members), 0)
+    )
 
 
 def test_gangs_without_pods_are_judged_by_the_templates_of_their_own_workloads() -> None:
@@ -142,7 +139,7 @@ def test_gangs_without_pods_are_judged_by_the_templates_of_their_own_workloads()
     assert world.judgement.verdicts == 3
 
 
-def set_without_pods(index: int) -> Waiting:
+def set_without_pods(index: int) -> WaitingGang:
     """One of the gangs of a PodCliqueSet, none of whose pods is made yet."""
     container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
     clique = {"name": "worker", "spec": {"replicas": 3, "minAvailable": 3, "podSpec": {"containers": [container]}}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.gangs.grouping import Grouping
+from webhook.gangs.key import Grouping
 
 # More keys than a group keeps as a tuple.
 KEYS, GROUPS = range(24), (None, "a", "b")

@@ -10,26 +10,24 @@ from tests.texts import Text
 from tests.unit.gangs.judged_gangs import FACTS, judged, observed, pod, podgang, reasons, whole
 from tests.unit.gangs.queued_gangs import health, job
 from tests.unit.worlds import koordinator, settings_of
-from webhook.backends.koordinator.rules.examples import SPINE_LAYERS
+from webhook.backends.koordinator.gang_groups import SPINE_LAYERS
 from webhook.errors import FactsUnavailable
 from webhook.gangs.escapes import Escape
-from webhook.gangs.health import State, judge
-from webhook.gangs.hold_reasons import Reason
-from webhook.gangs.observed import Observed
-from webhook.gangs.pod import GangPod
-from webhook.gangs.roster import Roster
+from webhook.gangs.health import GangState, Observed, judge
+from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.members import GangPod, Roster
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import stamp
 from webhook.validators.examples import clique, pod_clique_set
 
 
 def test_a_partly_bound_gang_reports_that_first() -> None:
     found = judged([pod("leader", 0, node="n1"), *whole()[1:]])
-    assert (found.state, found.word) == (State.IN_PART, "GangInPart")
+    assert (found.state, found.word) == (GangState.IN_PART, "GangInPart")
     assert found.obstacles[0].why.endswith("demo-0-worker has 0 of 2")
-    assert reasons(found) == [Reason.IN_PART, Reason.SILENT]
+    assert reasons(found) == [GangReason.IN_PART, GangReason.SILENT]
 
 
 def test_an_unreadable_kind_is_reported_as_a_missing_api() -> None:
@@ -38,7 +36,7 @@ def test_an_unreadable_kind_is_reported_as_a_missing_api() -> None:
 
     settings = koordinator(standalone=False)
     found = judge(Observed(PodGang(podgang()), Roster(whole()), unread, [], None, FACTS, settings))
-    assert set(reasons(found)) == {Reason.API_MISSING}
+    assert set(reasons(found)) == {GangReason.API_MISSING}
 
 
 def test_a_missing_queue_and_a_missing_layer_are_named() -> None:
@@ -50,16 +48,16 @@ def test_a_missing_queue_and_a_missing_layer_are_named() -> None:
     )
     queued = pod_clique_set(clique("worker"), annotations={"scheduling.grove.io/volcano-queue": "a"})
     settings = settings_of("volcano", standalone=False)
-    assert Reason.QUEUE_UNKNOWN in reasons(judged([], {}, workload=queued, facts=volcano, settings=settings))
+    assert GangReason.QUEUE_UNKNOWN in reasons(judged([], {}, workload=queued, facts=volcano, settings=settings))
     placed = pod_clique_set(clique("worker"), topologyConstraint={"topologyName": "dc", "pack": {"required": "rack"}})
-    assert Reason.TOPOLOGY_UNKNOWN in reasons(judged([], {}, workload=placed))
+    assert GangReason.TOPOLOGY_UNKNOWN in reasons(judged([], {}, workload=placed))
 
 
 def test_a_topology_that_is_left_out_is_named_last_and_hides_no_other_reason() -> None:
     asked = '{"gatherStrategy":[{"layer":"RackLayer","strategy":"MustGather"}]}'
     marks = {"gang.scheduling.koordinator.sh/network-topology-spec": asked}
     found = health(replace(FACTS, network_topologies=SPINE_LAYERS), job(suspend=False, annotations=marks))
-    assert reasons(found) == [Reason.OBJECT_MISSING, Reason.TOO_FEW_PODS, Reason.TOPOLOGY_LEFT_OUT]
+    assert reasons(found) == [GangReason.OBJECT_MISSING, GangReason.TOO_FEW_PODS, GangReason.TOPOLOGY_LEFT_OUT]
     assert found.obstacles[-1].remedy.endswith("; left out until then")
 
 
@@ -68,7 +66,7 @@ def test_a_gang_that_its_scheduler_cannot_express_has_a_reason() -> None:
     constraint = {"packConstraint": {"required": "example.com/rack"}}
     group = {"name": "g", "podGroupNames": ["demo-0-worker"], "topologyConstraint": constraint}
     gang["spec"]["topologyConstraintGroupConfigs"] = [group]
-    assert Reason.INEXPRESSIBLE in reasons(judged(whole(), gang=gang))
+    assert GangReason.INEXPRESSIBLE in reasons(judged(whole(), gang=gang))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +130,7 @@ def test_a_field_that_the_api_server_dropped_is_reported_as_a_missing_api() -> N
         spec = {"schedulerName": "default-scheduler"}
         pods.append(found._replace(labels=labels, annotations={"rollcall.dev/stamp": marked}, spec=spec))
     first = next(one for one in judged(pods, facts=facts, settings=settings).obstacles if "dropped" in one.why)
-    assert first.reason is Reason.API_MISSING
+    assert first.reason is GangReason.API_MISSING
     assert first.why.startswith("the API server dropped spec.schedulingGroup of pod demo-0-leader-0")
 
 
@@ -140,14 +138,14 @@ def test_a_gang_that_can_no_longer_change_reports_its_frozen_fields() -> None:
     gang = podgang()
     gang["spec"]["podgroups"].append({"name": "demo-0-new", "minReplicas": 1, "podReferences": []})
     found = judged([], gang=gang)
-    assert Reason.FROZEN not in reasons(found), "without pods its objects are recreated"
+    assert GangReason.FROZEN not in reasons(found), "without pods its objects are recreated"
     found = judged(whole(), gang=gang)
     first = found.obstacles[0]
-    assert first.reason is Reason.FROZEN
+    assert first.reason is GangReason.FROZEN
     assert "demo-0-new" in first.why
     assert first.remedy == Text("recreate", "PodCliqueSet")
     # So do objects that were of another gang, and would become its own.
-    assert Reason.FROZEN in reasons(judge(observed(whole(), gang=gang)._replace(own=[])))
+    assert GangReason.FROZEN in reasons(judge(observed(whole(), gang=gang)._replace(own=[])))
 
 
 def test_health_is_printed_as_json() -> None:

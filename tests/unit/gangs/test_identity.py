@@ -11,15 +11,15 @@ import pytest
 from tests.unit.worlds import settings_of
 from webhook.backends.base import PodChanges
 from webhook.errors import FactsUnavailable
-from webhook.gangs.identity import Known, gang_of
-from webhook.gangs.pod import GangPod, read_gang_pod
+from webhook.gangs.members import GangPod, read_gang_pod
+from webhook.gangs.object_plan import NameEvidence, gang_of
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.gang_objects import LivingGang
+from webhook.model.grove import PodGang, no_count
 from webhook.model.keys import Record
-from webhook.model.living_gang import LivingGang
-from webhook.model.pod_gang_map import Entry, PodGangMap
+from webhook.model.pod_gang_map import PodGangEntry, PodGangMap
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang, no_count
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 OLD, NEW, SCALED = "demo-0", "demo-0-1795344276589742021", "demo-0-1795344276589742021-prefill-2"
 LABELS = {"app.kubernetes.io/part-of": "demo", "grove.io/podcliqueset-replica-index": "0"}
@@ -113,7 +113,7 @@ def decided(
     """The name of the gang, and whether pods on nodes have it."""
     facts = ClusterFacts(pod_gang_maps={} if known is None else {("team-a", "demo-0"): known})
     read = pods if callable(pods) else partial(list, pods)
-    found = gang_of(PodGang(podgang(name, clique)), Known(holders, read, prepared, facts, lambda: workload))
+    found = gang_of(PodGang(podgang(name, clique)), NameEvidence(holders, read, prepared, facts, lambda: workload))
     assert found.name == name, "the PodGang keeps its own name"
     return found.gang, found.present is not no_count
 
@@ -132,14 +132,14 @@ def test_a_gang_whose_objects_are_in_step_keeps_its_name_and_its_pods_are_not_re
 
 
 def test_a_renamed_gang_keeps_the_name_of_its_objects() -> None:
-    known = PodGangMap("demo-0", (Entry("Anchor", "1795344276589742021", frozenset({"worker"}), {}, ()),))
+    known = PodGangMap("demo-0", (PodGangEntry("Anchor", "1795344276589742021", frozenset({"worker"}), {}, ()),))
     assert decided(NEW, [gang(OLD, OLD)], known=known) == (OLD, False)
     assert decided(NEW, [gang(OLD, OLD)], [pod(KOORDINATOR)], known=known) == (OLD, True)
 
 
 def test_a_gang_whose_podclique_is_also_in_another_podgang_gets_its_own_name() -> None:
     tail = "demo-0-1795344276589742999"
-    entries = (Entry("Anchor", epoch[7:], frozenset({"worker"}), {}, ()) for epoch in (NEW, tail))
+    entries = (PodGangEntry("Anchor", epoch[7:], frozenset({"worker"}), {}, ()) for epoch in (NEW, tail))
     assert decided(tail, [gang(NEW, NEW)], known=PodGangMap("demo-0", tuple(entries))) == (tail, False)
 
 
@@ -155,7 +155,7 @@ def test_the_pods_on_nodes_that_are_in_the_gang_are_counted_if_a_member_lacks_so
     strayed = [pod(KOORDINATOR, name="a"), pod(KOORDINATOR, name="b", node=None), pod(other, name="c")]
     raw = podgang(NEW)
     raw["spec"]["podgroups"][0]["minReplicas"] = 2
-    known = Known([], lambda: strayed, preparing(), ClusterFacts(pod_gang_maps={}), lambda: None)
+    known = NameEvidence([], lambda: strayed, preparing(), ClusterFacts(pod_gang_maps={}), lambda: None)
     assert gang_of(PodGang(raw), known).present() == {"demo-0-worker": 1}
     raw["spec"]["podgroups"][0]["minReplicas"] = 1
     assert gang_of(PodGang(raw), known).present() is None
@@ -241,7 +241,7 @@ def test_without_its_podcliqueset_a_scaled_gang_has_no_earlier_name() -> None:
 
 def test_the_map_of_a_podgang_is_that_of_its_replica() -> None:
     known = PodGangMap("demo-0", ())
-    found = gang_of(PodGang(podgang(NEW)), Known((), list, None, NOTHING_KNOWN, lambda: None))
+    found = gang_of(PodGang(podgang(NEW)), NameEvidence((), list, None, NOTHING_KNOWN, lambda: None))
     here, elsewhere = (ClusterFacts(pod_gang_maps={(namespace, "demo-0"): known}) for namespace in ("team-a", "team-b"))
     assert here.pod_gang_map(found.namespace, found.labels) is known
     assert elsewhere.pod_gang_map(found.namespace, found.labels) is None

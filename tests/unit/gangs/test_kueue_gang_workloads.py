@@ -5,15 +5,15 @@ from __future__ import annotations
 from tests.unit.gangs.judged_gangs import whole
 from tests.unit.gangs.queued_gangs import job, queued_facts
 from tests.unit.growth.step_counts import Cost, growing
-from webhook.gangs.kueue.gang_workload import workload_of
-from webhook.gangs.pod import GangPod
+from webhook.gangs.kueue_hold import workload_of
+from webhook.gangs.members import GangPod
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import ObjectKey
-from webhook.model.kueue.objects import KueueWorkload, KueueWorkloads
-from webhook.model.workloads.gang import gangs_of, group_gang
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.validators.opted_in_examples import leader_worker_set
+from webhook.model.kueue_objects import KueueWorkload, KueueWorkloads
+from webhook.validators.examples import leader_worker_set
+from webhook.workloads.job import Job
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import gangs_of, group_gang
 
 SET = leader_worker_set()
 SET["metadata"] |= {"uid": "u-set", "namespace": "team-a"}

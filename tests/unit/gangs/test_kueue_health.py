@@ -11,17 +11,14 @@ from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, podgang, whole
 from tests.unit.gangs.queued_gangs import NOW, condition, health, job, lacks, queued_facts, workload
 from tests.unit.worlds import koordinator
-from webhook.gangs.health import GangHealth, State, judge
-from webhook.gangs.hold_reasons import Reason
-from webhook.gangs.kueue.readiness import taken_back
-from webhook.gangs.observed import Observed
-from webhook.gangs.pod import GangPod
-from webhook.gangs.roster import Roster
-from webhook.model.kueue.objects import KueueWorkload, KueueWorkloads, LocalQueue, Owner
-from webhook.model.kueue.projections import WORKLOADS
-from webhook.model.kueue.settings import KueueSettings
+from webhook.gangs.health import GangHealth, GangState, Observed, judge
+from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.kueue_hold import taken_back
+from webhook.gangs.members import GangPod, Roster
+from webhook.model.grove import PodGang
+from webhook.model.kueue import KueueSettings
+from webhook.model.kueue_objects import WORKLOADS, KueueWorkload, KueueWorkloads, LocalQueue, Owner
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podgang import PodGang
 
 ADMISSION, TOPOLOGY = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"
 OWN = "rollcall.dev/gang-sync"
@@ -53,16 +50,19 @@ def in_group(pods: list[GangPod], *conditions: Manifest, **status: Any) -> GangH
 
 def test_a_gang_whose_pods_have_kueues_gate_is_queued_with_the_reason_of_its_workload() -> None:
     found = in_group(grouped(gates=(ADMISSION, TOPOLOGY, OWN)), SHORT)
-    assert (found.state, found.word, found.kueue_workload) == (State.QUEUED, "queued", ("default", "demo"))
+    assert (found.state, found.word, found.kueue_workload) == (GangState.QUEUED, "queued", ("default", "demo"))
     assert [(hold.reason, str(hold)) for hold in found.obstacles] == [
-        (Reason.KUEUE_WAITS_FOR_QUOTA, Text("ClusterQueue research", "2 cpu in flavor f; ", "ClusterQueue research"))
+        (
+            GangReason.KUEUE_WAITS_FOR_QUOTA,
+            Text("ClusterQueue research", "2 cpu in flavor f; ", "ClusterQueue research"),
+        )
     ]
 
 
 def test_a_gang_that_also_lacks_something_else_is_held_by_that() -> None:
     found = judged(grouped(gates=(ADMISSION,)), {}, facts=facts_of(workload("demo", SHORT)))
-    assert (found.state, found.word) == (State.HELD, "GangObjectMissing")
-    assert found.obstacles[-1].reason is Reason.KUEUE_WAITS_FOR_QUOTA
+    assert (found.state, found.word) == (GangState.HELD, "GangObjectMissing")
+    assert found.obstacles[-1].reason is GangReason.KUEUE_WAITS_FOR_QUOTA
 
 
 def test_a_gang_of_which_kueue_has_admitted_a_part_is_held() -> None:
@@ -76,13 +76,13 @@ def test_a_gang_of_which_kueue_has_admitted_a_part_is_held() -> None:
     }
     facts = replace(facts_of(), kueue_workloads=KueueWorkloads(each))
     found = judged(pods, in_step(), facts=facts)
-    assert (found.state, found.word) == (State.HELD, "KueueWaitsForQuota")
+    assert (found.state, found.word) == (GangState.HELD, "KueueWaitsForQuota")
     assert found.kueue_workload == ("default", "demo-0-worker-0")
 
 
 def test_pods_without_a_workload_of_kueue_say_so() -> None:
     found = judged(grouped(gates=(ADMISSION,)), in_step(), facts=facts_of())
-    assert (found.state, found.word) == (State.QUEUED, "KueueNoWorkload")
+    assert (found.state, found.word) == (GangState.QUEUED, "KueueNoWorkload")
     assert str(found.obstacles[0]) == Text("Kueue's gate", "no Workload", "pod-group-total-count")
 
 
@@ -103,12 +103,12 @@ GATES = {
 def test_a_gate_of_kueue_is_named_without_those_that_follow_it(case: str) -> None:
     gates, expected = GATES[case]
     found = judged(whole(gates=gates))
-    assert (found.state, [str(one) for one in found.obstacles]) == (State.HELD, [expected])
+    assert (found.state, [str(one) for one in found.obstacles]) == (GangState.HELD, [expected])
 
 
 def test_an_admitted_gang_that_its_scheduler_holds_shows_when_kueue_takes_it_back() -> None:
     found = in_group(grouped(), *ADMITTED)
-    assert (found.state, found.word) == (State.HELD, "GangSchedulerSilent")
+    assert (found.state, found.word) == (GangState.HELD, "GangSchedulerSilent")
     assert found.deadline == "Kueue takes it back at 12:15:00 UTC, in 15m, unless all 8 pods are ready"
     assert found.why == f"{found.obstacles[0].why}; {found.deadline}"
     assert found.as_json()["deadline"] == found.deadline
@@ -248,7 +248,7 @@ def test_a_gang_that_kueue_took_back_says_what_it_lacked(case: str) -> None:
     _, found = workload("demo", schedulingStats={"evictions": evictions})
     back = taken_back(found, KueueSettings(unscheduled_seconds=300), "volcano")
     assert back is not None
-    assert (back.reason, str(back)) == (Reason.KUEUE_TOOK_BACK, text)
+    assert (back.reason, str(back)) == (GangReason.KUEUE_TOOK_BACK, text)
 
 
 def test_a_gang_that_kueue_took_back_says_how_often_and_for_whom() -> None:
@@ -259,7 +259,7 @@ def test_a_gang_that_kueue_took_back_says_how_often_and_for_whom() -> None:
     stats = {"evictions": [{"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 3}]}
     requeued = {"count": 3, "requeueAt": "2026-01-01T12:00:45Z"}
     found = health(queued_facts(workload("job-train-1a2b3", *evicted, requeueState=requeued, schedulingStats=stats)))
-    assert (found.state, found.word) == (State.QUEUED, "KueueTookBack")
+    assert (found.state, found.word) == (GangState.QUEUED, "KueueTookBack")
     assert [str(one) for one in found.obstacles] == [
         Text("3 times", "koord-scheduler", "within 30m; ", "waitForPodsReady.timeout"),
         Text("12:00:45 UTC, in 45s; "),
@@ -269,7 +269,7 @@ def test_a_gang_that_kueue_took_back_says_how_often_and_for_whom() -> None:
 @pytest.mark.parametrize("said", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00", "soon", "24:61", "1"])
 def test_a_gang_is_queued_although_the_time_of_its_next_attempt_cannot_be_read(said: str) -> None:
     found = health(queued_facts(workload("job-train-1a2b3", SHORT, requeueState={"count": 1, "requeueAt": said})))
-    assert (found.state, found.obstacles[0].reason) == (State.QUEUED, Reason.KUEUE_WAITS_FOR_QUOTA)
+    assert (found.state, found.obstacles[0].reason) == (GangState.QUEUED, GangReason.KUEUE_WAITS_FOR_QUOTA)
 
 
 def test_a_gang_is_queued_although_the_time_of_its_next_attempt_is_the_last_of_the_calendar() -> None:
@@ -281,7 +281,7 @@ def test_a_gang_is_queued_although_the_time_of_its_next_attempt_is_the_last_of_t
 def test_a_gang_that_is_held_again_has_the_loop_behind_its_schedulers_reason() -> None:
     stats = {"evictions": [{"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 1}]}
     found = in_group(grouped(), *ADMITTED, schedulingStats=stats)
-    assert [one.reason for one in found.obstacles] == [Reason.SILENT, Reason.KUEUE_TOOK_BACK]
+    assert [one.reason for one in found.obstacles] == [GangReason.SILENT, GangReason.KUEUE_TOOK_BACK]
     assert found.obstacles[1].why.startswith("Kueue took it back once, because koord-scheduler")
 
 
@@ -289,4 +289,4 @@ def test_a_workload_that_runs_in_another_cluster_is_elsewhere() -> None:
     raw = job(suspend=False)
     raw["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
     found = health(queued_facts(), raw)
-    assert (found.state, found.word, found.obstacles) == (State.ELSEWHERE, "elsewhere", ())
+    assert (found.state, found.word, found.obstacles) == (GangState.ELSEWHERE, "elsewhere", ())

@@ -11,12 +11,11 @@ from tests.unit.gangs.queued_gangs import ELSEWHERE, condition, health, job, lac
 from tests.unit.growth.step_counts import growing
 from tests.unit.worlds import koordinator
 from webhook.gangs.key import GangKey
-from webhook.gangs.kueue.followed import FollowedWorkloads
-from webhook.gangs.kueue.queue_places import Ahead, QueuePlaces
-from webhook.gangs.kueue.quotes import quoted
+from webhook.gangs.kueue_hold import quoted
+from webhook.gangs.kueue_queue import Ahead, FollowedWorkloads, QueuePlaces
 from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model.keys import ObjectKey
-from webhook.model.kueue.objects import KueueWorkload, KueueWorkloads, LocalQueue
+from webhook.model.kueue_objects import KueueWorkload, KueueWorkloads, LocalQueue
 
 MINE = ("team-a", "mine")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.texts import Text
-from webhook.gangs.leaving_objects import PROTECTION, leaving
+from webhook.gangs.object_plan import PROTECTION, leaving
 
 CASES = {
     "Kubernetes keeps it for its pods": (

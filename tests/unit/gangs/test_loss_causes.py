@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.gangs.judged_gangs import pod
-from webhook.gangs.loss_causes import LossCause, cause_in
-from webhook.gangs.pod_changes import cause_of_end
-from webhook.gangs.pod_gpus import gpus_of
+from webhook.gangs.members import LossCause, cause_in, cause_of_end, gpus_of
 
 
 def disrupted(why: str, said: str = "True", **of_status: str) -> dict[str, Any]:

@@ -10,17 +10,28 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.gangs.judged_gangs import judged, pod, podgang, whole
-from webhook.gangs import loss_records
-from webhook.gangs.bound_members import BoundMembers, bound_members
-from webhook.gangs.health import State
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs import losses as losses_module
+from webhook.gangs.health import GangState
+from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
-from webhook.gangs.loss_causes import LossCause
-from webhook.gangs.loss_records import MOST_BYTES, Line, content_of, content_with, line_of, losses_in, shard
-from webhook.gangs.losses import MOST_PODS, Loss, LostMembers, LostPod
-from webhook.gangs.pod import GangPod
+from webhook.gangs.losses import (
+    MOST_BYTES,
+    MOST_PODS,
+    BoundMembers,
+    Line,
+    Loss,
+    LostMembers,
+    LostPod,
+    bound_members,
+    content_of,
+    content_with,
+    line_of,
+    losses_in,
+    shard,
+)
+from webhook.gangs.members import GangPod, LossCause
 from webhook.installation.names import LOSS_RECORDS
-from webhook.model.workloads.podgang import PodGang
+from webhook.model.grove import PodGang
 
 SINCE, LATER = "2026-09-01T12:00:00Z", "2026-09-01T12:05:00Z"
 NOW = datetime(2026, 9, 1, 14, 30, tzinfo=UTC)
@@ -61,13 +72,13 @@ def test_a_record_grows_by_pods_that_it_does_not_have_up_to_a_limit() -> None:
 
 def test_the_loss_is_the_first_reason_while_pods_are_idle_and_else_the_last() -> None:
     part = judged([pod("leader", 0, node="n"), pod("worker", 0, node="n"), pod("worker", 1)])
-    assert part.state is State.IN_PART
+    assert part.state is GangState.IN_PART
     found = part.with_loss(LostMembers(LOSS, 2, 0, NOW))
-    assert [one.reason for one in found.obstacles][:2] == [Reason.LOST_MEMBERS, Reason.IN_PART]
+    assert [one.reason for one in found.obstacles][:2] == [GangReason.LOST_MEMBERS, GangReason.IN_PART]
     assert found.word == "GangLostMembers"
     assert found.as_json()["lost"]["idle"]["pods"] == 2
     held = judged(whole()).with_loss(LostMembers(LOSS, 0, 0, NOW))
-    assert [one.reason for one in held.obstacles] == [Reason.SILENT, Reason.LOST_MEMBERS]
+    assert [one.reason for one in held.obstacles] == [GangReason.SILENT, GangReason.LOST_MEMBERS]
 
 
 # What is left of a gang.
@@ -161,7 +172,7 @@ def test_a_record_never_has_more_pods_than_the_limit() -> None:
 @pytest.fixture
 def most_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
     """A tenth of what a shard may contain."""
-    monkeypatch.setattr(loss_records, "MOST_BYTES", MOST_BYTES // 10)
+    monkeypatch.setattr(losses_module, "MOST_BYTES", MOST_BYTES // 10)
     return MOST_BYTES // 10
 
 

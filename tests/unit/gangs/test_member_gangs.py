@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from webhook.backends.koordinator.keys import POD_GROUP
-from webhook.gangs.member_gangs import MemberGangs
-from webhook.model.living_gang import LivingGang
+from webhook.gangs.object_plan import MemberGangs
+from webhook.model.gang_objects import LivingGang
 
 BOTH = LivingGang("demo-0", "demo-0", ("demo-0-a", "demo-0-b"), moved=True)
 

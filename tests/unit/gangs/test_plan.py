@@ -11,16 +11,16 @@ from tests.unit.reconciler.opted_in_workloads import job, job_set
 from tests.unit.worlds import koordinator, settings_of
 from webhook.config.file import settings_from
 from webhook.errors import FactsUnavailable, Inexpressible
-from webhook.gangs.plan import Plan, SkipReason, plan
+from webhook.gangs.object_plan import GangPlan, SkipReason, plan
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
-from webhook.model.workloads.facts import KnownWorkload
-from webhook.model.workloads.gang import OptedInGang, gangs_of
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.workloads.job import Job
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.opted_in_gang import OptedInGang, gangs_of
+from webhook.workloads.opted_in_workload import OptedInWorkload
 
 SETTINGS = koordinator(standalone=False)
 
@@ -42,14 +42,14 @@ def recorded_for(scheduler: str | None, **record: Any) -> ClusterFacts:
 
 def test_the_objects_are_for_the_scheduler_that_the_workload_recorded() -> None:
     planned = plan(podgang(), recorded_for("koord-scheduler"), SETTINGS)
-    assert isinstance(planned, Plan)
+    assert isinstance(planned, GangPlan)
     assert planned.profile.name == "koord-scheduler"
     assert [found["metadata"]["name"] for found in planned.objects] == ["demo-0-worker"]
 
 
 def test_a_podgang_without_a_workload_names_its_scheduler_itself() -> None:
     planned = plan(podgang({"rollcall.dev/scheduler": "koord-scheduler"}), NOTHING_KNOWN, SETTINGS)
-    assert isinstance(planned, Plan)
+    assert isinstance(planned, GangPlan)
     assert plan(podgang({}), NOTHING_KNOWN, SETTINGS) is SkipReason.UNRECORDED
 
 
@@ -120,7 +120,7 @@ def test_a_job_set_without_a_queue_uses_the_queue_of_its_train_job() -> None:
     queues = ((VOLCANO_QUEUE, "research"),)
     facts = ClusterFacts(train_jobs={("team-a", "x"): KnownWorkload(Record("volcano", queues=queues))})
     planned = plan(opted_in_gang(JobSet, made, "volcano"), facts, settings_of("volcano", standalone=False))
-    assert isinstance(planned, Plan)
+    assert isinstance(planned, GangPlan)
     (group,) = planned.objects
     assert (group["spec"]["queue"], group["spec"]["minMember"]) == ("research", 4)
     assert group["metadata"]["labels"]["rollcall.dev/gang"] == "x"
@@ -150,5 +150,5 @@ def test_objects_of_a_job_that_are_not_rollcall_s_are_skipped(
 
 def test_a_job_whose_scheduler_has_no_gangs_needs_no_objects() -> None:
     planned = plan(opted_in_gang(Job, job(), "default-scheduler"), NOTHING_KNOWN, SETTINGS)
-    assert isinstance(planned, Plan)
+    assert isinstance(planned, GangPlan)
     assert planned.objects == []

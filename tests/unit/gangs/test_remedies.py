@@ -10,16 +10,15 @@ import pytest
 from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, observed, pod, podgang, whole
 from webhook.backends.base import Wake
-from webhook.fit.now import Now, NowAnswer
+from webhook.fit.feasibility import Now, NowAnswer
 from webhook.fit.verdict import Witness
-from webhook.gangs.hold_reasons import HoldReason, Reason
-from webhook.gangs.leaving_objects import PROTECTION
-from webhook.gangs.pod import GangPod, Unscheduled
+from webhook.gangs.hold_reasons import GangReason, HoldReason
+from webhook.gangs.members import GangPod, Roster, Unscheduled
+from webhook.gangs.object_plan import PROTECTION
 from webhook.gangs.remedies import Act, Remedy, RemedyCause, may_need_remedy, needed_remedy
-from webhook.gangs.roster import Roster
-from webhook.gangs.waiting_gang import Waiting
+from webhook.gangs.waiting_gang import WaitingGang
+from webhook.model.grove import OwnerReference
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podgang import OwnerReference
 
 CLIQUE = OwnerReference("grove.io/v1alpha1", "PodClique", "demo-0-worker", "clique")
 REJECTED = Unscheduled("Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")
@@ -33,10 +32,10 @@ class Estimate:
     def __init__(self, answer: NowAnswer) -> None:
         self.answer = answer
 
-    def never(self, _: Waiting) -> Witness | None:
+    def never(self, _: WaitingGang) -> Witness | None:
         return None
 
-    def now(self, _: Waiting) -> Now | None:
+    def now(self, _: WaitingGang) -> Now | None:
         return Now(self.answer, why="it is short of cpu")
 
 
@@ -97,8 +96,10 @@ def test_a_gang_in_part_is_woken_by_the_group_that_lacks_pods_and_its_running_po
 
 def test_a_gang_that_lost_members_is_woken_like_any_other_in_part() -> None:
     health = judged(in_part())
-    lost = HoldReason(Reason.LOST_MEMBERS, "a node was lost", "wait")
-    health = replace(health, obstacles=(lost, *(one for one in health.obstacles if one.reason is not Reason.IN_PART)))
+    lost = HoldReason(GangReason.LOST_MEMBERS, "a node was lost", "wait")
+    health = replace(
+        health, obstacles=(lost, *(one for one in health.obstacles if one.reason is not GangReason.IN_PART))
+    )
     found = needed_remedy(health, observed(in_part()))
     assert found is not None
     assert (found.cause, found.act) == (RemedyCause.FORGOTTEN, Act.WAKE)

@@ -10,19 +10,18 @@ import pytest
 from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, pod, podgang, reasons, whole
 from tests.unit.worlds import koordinator
-from webhook.fit.now import Now, NowAnswer
-from webhook.fit.verdict import Family, Scope, Shortfall, Witness
-from webhook.gangs.health import State
-from webhook.gangs.hold_reasons import Reason
-from webhook.gangs.pod import Unscheduled
-from webhook.gangs.roster import Roster
-from webhook.gangs.waiting_gang import Waiting
+from webhook.fit.feasibility import Now, NowAnswer
+from webhook.fit.verdict import FitFamily, FitScope, Shortfall, Witness
+from webhook.gangs.health import GangState
+from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.members import Roster, Unscheduled
+from webhook.gangs.waiting_gang import WaitingGang
 from webhook.model.fields import SPEC
 
 NO_NODE = Unscheduled("Unschedulable", "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
 WITNESS = Witness(
-    Family.TOPOLOGY,
-    Scope.ON_THESE_NODES,
+    FitFamily.TOPOLOGY,
+    FitScope.ON_THESE_NODES,
     SPEC,
     "rack",
     "12 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 9",
@@ -44,20 +43,20 @@ class Told:
 
     def __init__(self, never: Witness | None = None, now: Now | None = None) -> None:
         self._never, self._now = never, now
-        self.asked: list[Waiting] = []
+        self.asked: list[WaitingGang] = []
 
-    def never(self, gang: Waiting) -> Witness | None:
+    def never(self, gang: WaitingGang) -> Witness | None:
         self.asked.append(gang)
         return self._never
 
-    def now(self, _: Waiting) -> Now | None:
+    def now(self, _: WaitingGang) -> Now | None:
         return self._now
 
 
 def test_a_gang_that_never_fits_has_the_proof_before_the_schedulers_message() -> None:
     found = judged(whole(unscheduled=NO_NODE), fits=Told(WITNESS, SHORT))
-    assert (found.state, found.word) == (State.HELD, "GangNeverFits")
-    assert reasons(found) == [Reason.NEVER_FITS, Reason.NO_ROOM]
+    assert (found.state, found.word) == (GangState.HELD, "GangNeverFits")
+    assert reasons(found) == [GangReason.NEVER_FITS, GangReason.NO_ROOM]
     assert str(found.obstacles[0]) == Text("never", "on these nodes", f": {WITNESS.why}; {WITNESS.remedy}")
     assert found.obstacles[1].why.startswith("koord-scheduler reports for pod demo-0-leader-0: 0/2 nodes are available")
     assert found.as_json()["neverFits"] == {
@@ -71,8 +70,8 @@ def test_a_gang_that_never_fits_has_the_proof_before_the_schedulers_message() ->
 
 
 def test_a_proof_that_no_node_cures_says_so() -> None:
-    found = judged(whole(), fits=Told(replace(WITNESS, scope=Scope.EVER, why="a claim asks for 33 devices")))
-    assert reasons(found) == [Reason.NEVER_FITS, Reason.SILENT]
+    found = judged(whole(), fits=Told(replace(WITNESS, scope=FitScope.EVER, why="a claim asks for 33 devices")))
+    assert reasons(found) == [GangReason.NEVER_FITS, GangReason.SILENT]
     assert found.why == "it can never start: a claim asks for 33 devices"
 
 
@@ -80,7 +79,7 @@ def test_a_gang_without_room_is_told_what_is_short_and_where_it_is_nearest() -> 
     owner = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "s", "controller": True}
     gang = podgang(ownerReferences=[owner])
     found = judged(whole(unscheduled=NO_NODE), in_step(gang), gang=gang, fits=Told(now=SHORT))
-    assert reasons(found) == [Reason.NO_ROOM, Reason.NO_ROOM]
+    assert reasons(found) == [GangReason.NO_ROOM, GangReason.NO_ROOM]
     assert found.obstacles[0].why == Text("by an estimate", f": {SHORT.why}; rack r1", "6 nvidia.com/gpu")
     assert found.obstacles[0].remedy == Text("rack r1", "rollcall fit pcs/demo -n default")
     assert "neverFits" not in found.as_json()
@@ -89,11 +88,11 @@ def test_a_gang_without_room_is_told_what_is_short_and_where_it_is_nearest() -> 
 @pytest.mark.parametrize("now", [Now(NowAnswer.ROOM), Now(NowAnswer.UNKNOWN, why="the nodes"), None])
 def test_without_a_shortage_only_the_schedulers_message_is_told(now: Now | None) -> None:
     found = judged(whole(unscheduled=NO_NODE), fits=Told(now=now))
-    assert reasons(found) == [Reason.NO_ROOM]
+    assert reasons(found) == [GangReason.NO_ROOM]
 
 
 def test_an_estimate_does_not_hide_that_a_scheduler_is_silent() -> None:
-    assert reasons(judged(whole(), fits=Told(now=SHORT))) == [Reason.SILENT]
+    assert reasons(judged(whole(), fits=Told(now=SHORT))) == [GangReason.SILENT]
 
 
 RUNS = {**in_step()["demo-0-worker"], "status": {"phase": "Running"}}
@@ -115,14 +114,14 @@ def test_a_gang_with_another_reason_or_a_past_is_not_judged(pods: Any, objects: 
     told = Told(WITNESS)
     found = judged(pods, objects, fits=told)
     assert told.asked == []
-    assert Reason.NEVER_FITS not in reasons(found)
+    assert GangReason.NEVER_FITS not in reasons(found)
 
 
 @pytest.mark.parametrize(
     ("policy", "expected"),
-    [("once-satisfied", [Reason.SILENT]), ("waiting-and-running", [Reason.NEVER_FITS, Reason.SILENT])],
+    [("once-satisfied", [GangReason.SILENT]), ("waiting-and-running", [GangReason.NEVER_FITS, GangReason.SILENT])],
 )
-def test_a_gang_that_koordinator_may_remember_as_started_is_not_judged(policy: str, expected: list[Reason]) -> None:
+def test_a_gang_that_koordinator_may_remember_as_started_is_not_judged(policy: str, expected: list[GangReason]) -> None:
     """All its pods were replaced, so the status is that of a new gang. koord-scheduler binds them one by one, without
     their topology.
     """
@@ -157,9 +156,9 @@ def unnamed_gang() -> Any:
 
 def test_a_quota_that_keeps_pods_from_being_made_is_why_pods_are_missing() -> None:
     gang = unnamed_gang()
-    quota = replace(WITNESS, family=Family.QUOTA, scope=Scope.EVER, why="3 pods; ResourceQuota small allows 2")
+    quota = replace(WITNESS, family=FitFamily.QUOTA, scope=FitScope.EVER, why="3 pods; ResourceQuota small allows 2")
     found = judged(whole()[:2], in_step(gang), gang=gang, fits=Told(quota))
-    assert reasons(found) == [Reason.NEVER_FITS, Reason.TOO_FEW_PODS]
+    assert reasons(found) == [GangReason.NEVER_FITS, GangReason.TOO_FEW_PODS]
     assert found.why == Text("it can never start: 3 pods; ResourceQuota small allows 2", "no other webhook")
     other = judged(whole()[:2], in_step(gang), gang=gang, fits=Told(WITNESS))
-    assert reasons(other) == [Reason.TOO_FEW_PODS]
+    assert reasons(other) == [GangReason.TOO_FEW_PODS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from webhook.gangs.pod_parts import parts_of
+from webhook.gangs.members import parts_of
 from webhook.model.reading import Manifest
 
 

@@ -8,18 +8,16 @@ import pytest
 
 from tests.unit.gangs.judged_gangs import pod, podgang
 from tests.unit.worlds import koordinator
-from webhook.fit.verdict import Family, Scope, Witness
-from webhook.gangs.pod import GangPod, read_gang_pod
+from webhook.fit.verdict import FitFamily, FitScope, Witness
+from webhook.gangs.members import GangPod, read_gang_pod, spec_text
 from webhook.gangs.pod_reasons import tallies
-from webhook.gangs.pod_spec import spec_text
-from webhook.gangs.waiting_gang import Waiting, named, shape_key
-from webhook.gangs.waiting_pods import PodShape, pod_shapes
+from webhook.gangs.waiting_gang import WaitingGang, WaitingPodShape, named, pod_shapes, shape_key
 from webhook.model.fields import SPEC
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
-from webhook.model.workloads.gang import gangs_of
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.podgang import PodGang
-from webhook.validators.opted_in_examples import job_set, replicated
+from webhook.validators.examples import job_set, replicated
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.opted_in_gang import gangs_of
 
 
 def stored(name: str, *, labels: Any = None, annotations: Any = None, **spec: Any) -> GangPod:
@@ -29,7 +27,7 @@ def stored(name: str, *, labels: Any = None, annotations: Any = None, **spec: An
     return read_gang_pod({"metadata": metadata, "spec": {"containers": containers, **spec}})[1]
 
 
-def shapes(*pods: GangPod) -> dict[str, PodShape]:
+def shapes(*pods: GangPod) -> dict[str, WaitingPodShape]:
     return pod_shapes(tallies(PodGang(podgang()), pods))
 
 
@@ -38,7 +36,7 @@ def test_pods_that_differ_in_names_only_have_one_shape() -> None:
     sealed = {"rollcall.dev/seal": "demo-0/demo-0-worker/0123456789ab"}
     second = stored("b", labels={"batch.kubernetes.io/job-completion-index": "1", "team": "x"}, annotations=sealed)
     assert shapes(first, second) == {
-        "demo-0-worker": PodShape('{"containers":[{"name":"main"}]}', (("team", "x"),), ())
+        "demo-0-worker": WaitingPodShape('{"containers":[{"name":"main"}]}', (("team", "x"),), ())
     }
 
 
@@ -76,7 +74,7 @@ def test_a_spec_that_is_too_long_is_not_kept() -> None:
     assert spec_text({"nodeSelector": {f"key-{index}": "value" for index in range(1000)}}) is None
 
 
-def gang(name: str, **metadata: Any) -> Waiting:
+def gang(name: str, **metadata: Any) -> WaitingGang:
     raw = podgang(**metadata)
     raw["metadata"]["name"] = name
     for group in raw["spec"]["podgroups"]:
@@ -85,7 +83,7 @@ def gang(name: str, **metadata: Any) -> Waiting:
     shape = pod_shapes(tallies(PodGang(podgang()), [pod("worker", 0)]))["demo-0-worker"]
     profile = koordinator(standalone=False).profiles["koord-scheduler"]
     pods = {member.name: shape for member in seen.members}
-    return Waiting(seen, None, profile, Record("koord-scheduler"), pods, dict.fromkeys(pods, 2))
+    return WaitingGang(seen, None, profile, Record("koord-scheduler"), pods, dict.fromkeys(pods, 2))
 
 
 def test_gangs_that_differ_in_names_only_have_one_key() -> None:
@@ -103,11 +101,11 @@ def test_gangs_that_differ_in_names_only_have_one_key() -> None:
     ],
     ids=["namespace", "topology", "record", "pods", "number of pods"],
 )
-def test_gangs_that_differ_in_more_have_keys_of_their_own(other: Waiting) -> None:
+def test_gangs_that_differ_in_more_have_keys_of_their_own(other: WaitingGang) -> None:
     assert shape_key(gang("demo-0")) != shape_key(other)
 
 
-def of_job_set(**annotations: str) -> Waiting:
+def of_job_set(**annotations: str) -> WaitingGang:
     workers = replicated("worker", 4, replicas=2, metadata={"annotations": annotations})
     (own,) = gangs_of(JobSet(job_set(workers)))
     known = gang("demo-0")
@@ -122,7 +120,7 @@ def test_gangs_of_job_sets_whose_jobs_ask_for_another_topology_have_keys_of_thei
 
 def test_the_names_of_a_gang_are_put_into_the_proof() -> None:
     proof = Witness(
-        Family.NODE, Scope.ON_THESE_NODES, SPEC, 1, "a pod of <1> fits no node", "shrink <1>", "C1", ("<1>",)
+        FitFamily.NODE, FitScope.ON_THESE_NODES, SPEC, 1, "a pod of <1> fits no node", "shrink <1>", "C1", ("<1>",)
     )
     found = named(proof, ["demo-0-leader", "demo-0-worker"])
     assert (found.why, found.remedy, found.members) == (

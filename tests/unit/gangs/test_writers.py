@@ -7,12 +7,12 @@ import pytest
 from tests.unit.gangs.test_plan import podgang, recorded_for
 from tests.unit.reconciler.opted_in_workloads import job
 from tests.unit.worlds import koordinator, settings_of
-from webhook.gangs.writers import Writer, writer_of
+from webhook.gangs.object_plan import GangObjectWriter, writer_of
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
-from webhook.model.workloads.gang import gangs_of
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.podgang import PodGang
+from webhook.workloads.job import Job
+from webhook.workloads.opted_in_gang import gangs_of
 
 _BEFORE = frozenset({Api("grove.io", "v1alpha1", "PodCliqueSet")})
 _AFTER = _BEFORE | {Api("grove.io", "v1alpha1", "PodGangMap")}
@@ -26,39 +26,39 @@ def served(apis: frozenset[Api]) -> ClusterFacts:
     return ClusterFacts(pod_clique_sets={("team-a", "demo"): Record("kai-scheduler")}, apis=apis)
 
 
-CASES: dict[str, tuple[PodGang, ClusterFacts, Writer]] = {
-    "a recorded scheduler with gang objects": (podgang(), recorded_for("koord-scheduler"), Writer.ROLLCALL),
+CASES: dict[str, tuple[PodGang, ClusterFacts, GangObjectWriter]] = {
+    "a recorded scheduler with gang objects": (podgang(), recorded_for("koord-scheduler"), GangObjectWriter.ROLLCALL),
     "Grove's label for a scheduler without its own backend": (
         of_grove("default-scheduler"),
         recorded_for("koord-scheduler"),
-        Writer.ROLLCALL,
+        GangObjectWriter.ROLLCALL,
     ),
     "Grove's label for a profile of the type External": (
         of_grove("koord-scheduler"),
         recorded_for("koord-scheduler"),
-        Writer.ROLLCALL,
+        GangObjectWriter.ROLLCALL,
     ),
-    "a scheduler without gang objects": (podgang(), recorded_for("default-scheduler"), Writer.NONE),
-    "no record": (podgang(), recorded_for(None), Writer.NONE),
-    "an unknown workload": (podgang(), NOTHING_KNOWN, Writer.NONE),
-    "Grove's backend for Volcano": (of_grove("volcano"), served(_BEFORE), Writer.GROVE),
-    "Grove's backend for KAI": (of_grove("kai-scheduler"), served(_AFTER), Writer.GROVE),
-    "KAI's podgrouper, for an earlier Grove": (of_grove("kai-scheduler"), served(_BEFORE), Writer.SCHEDULER),
+    "a scheduler without gang objects": (podgang(), recorded_for("default-scheduler"), GangObjectWriter.NONE),
+    "no record": (podgang(), recorded_for(None), GangObjectWriter.NONE),
+    "an unknown workload": (podgang(), NOTHING_KNOWN, GangObjectWriter.NONE),
+    "Grove's backend for Volcano": (of_grove("volcano"), served(_BEFORE), GangObjectWriter.GROVE),
+    "Grove's backend for KAI": (of_grove("kai-scheduler"), served(_AFTER), GangObjectWriter.GROVE),
+    "KAI's podgrouper, for an earlier Grove": (of_grove("kai-scheduler"), served(_BEFORE), GangObjectWriter.SCHEDULER),
     "an external owner": (
         podgang({"app.kubernetes.io/part-of": "demo", "grove.io/external-workload-managed": "true"}),
         recorded_for("koord-scheduler"),
-        Writer.OTHER,
+        GangObjectWriter.OTHER,
     ),
 }
 
 
 @pytest.mark.parametrize(("gang", "facts", "writer"), CASES.values(), ids=CASES)
 def test_the_writer_of_a_gang_is_known_from_its_labels_and_its_record(
-    gang: PodGang, facts: ClusterFacts, writer: Writer
+    gang: PodGang, facts: ClusterFacts, writer: GangObjectWriter
 ) -> None:
     assert writer_of(gang, facts, koordinator(standalone=False)) is writer
 
 
 def test_kai_makes_the_gang_of_a_job_itself() -> None:
     (gang,) = gangs_of(Job(job(scheduler="kai-scheduler")))
-    assert writer_of(gang, NOTHING_KNOWN, settings_of("kai-scheduler")) is Writer.SCHEDULER
+    assert writer_of(gang, NOTHING_KNOWN, settings_of("kai-scheduler")) is GangObjectWriter.SCHEDULER

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.growth.reviews import Grown, judge, settings_for
-from webhook.backends.koordinator.gang_settings import Unreadable, read_groups, read_topology
+from webhook.backends.koordinator.gang_groups import UnreadableSetting, read_groups, read_topology
 from webhook.backends.registry import installed_backends
 from webhook.model.facts import ClusterFacts
-from webhook.model.go_values import nanoseconds
-from webhook.model.quantity import parse_quantity
+from webhook.model.quantity import nanoseconds, parse_quantity
 from webhook.validators.examples import clique, pod_clique_set
 
 LONG = 300_000
@@ -24,7 +23,7 @@ def test_a_duration_with_too_many_parts_is_invalid(written: str) -> None:
 
 @pytest.mark.parametrize("read", [read_groups, read_topology])
 def test_an_annotation_that_no_api_server_stores_is_not_read(read: Any) -> None:
-    with pytest.raises(Unreadable, match="longer than the API server allows"):
+    with pytest.raises(UnreadableSetting, match="longer than the API server allows"):
         read("[" * LONG)
 
 

@@ -10,22 +10,20 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from webhook.cli.app import app
+from webhook.cli.commands import app
 from webhook.config.defaults import default_settings
 from webhook.config.file import settings_from
-from webhook.installation.installed_objects import everything
-from webhook.installation.network import port_of
-from webhook.installation.options import Options, Reconciler, named_by_content, placed
-from webhook.installation.pod_network import Network
+from webhook.installation.installed_objects import everything, port_of
+from webhook.installation.parameters import Network, Options, ReconcilerPlace, named_by_content, placed
 from webhook.model.reading import Manifest
 
 ROOT = Path(__file__).parents[3]
 OWN = {"certificates": {"mode": "selfManaged"}}
 WAYS = {
-    "sidecar": (Reconciler.SIDECAR, {}),
-    "deployment": (Reconciler.DEPLOYMENT, {}),
-    "moving": (Reconciler.MOVING, {}),
-    "self-managed": (Reconciler.DEPLOYMENT, OWN),
+    "sidecar": (ReconcilerPlace.SIDECAR, {}),
+    "deployment": (ReconcilerPlace.DEPLOYMENT, {}),
+    "moving": (ReconcilerPlace.MOVING, {}),
+    "self-managed": (ReconcilerPlace.DEPLOYMENT, OWN),
 }
 
 
@@ -116,9 +114,9 @@ def test_the_server_s_account_cannot_write_anything() -> None:
 
 def test_an_authority_s_key_is_never_in_the_server_s_pod() -> None:
     settings = settings_from({"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration", **OWN}, "test")
-    assert placed(settings, Reconciler.SIDECAR) is Reconciler.DEPLOYMENT
+    assert placed(settings, ReconcilerPlace.SIDECAR) is ReconcilerPlace.DEPLOYMENT
     # Nor is the right to change pods, unless that is asked for.
-    assert placed(default_settings(), None) is Options("rollcall:1").reconciler is Reconciler.DEPLOYMENT
+    assert placed(default_settings(), None) is Options("rollcall:1").reconciler is ReconcilerPlace.DEPLOYMENT
     for way in WAYS:
         assert "rollcall-ca" not in str([pod["volumes"] for pod in pods(way).values()])
 
@@ -280,7 +278,7 @@ def test_a_hook_that_fails_closed_selects_only_gangs() -> None:
         },
         "test",
     )
-    options = Options("rollcall:1", reconciler=Reconciler.DEPLOYMENT)
+    options = Options("rollcall:1", reconciler=ReconcilerPlace.DEPLOYMENT)
     hooks = [hook for one in everything(settings, options) for hook in one.get("webhooks", ())]
     assert len(hooks) > 15
     for hook in hooks:

@@ -10,9 +10,9 @@ import pytest
 from tests.unit.worlds import koordinator
 from webhook.backends.base import GangMember, PodChanges
 from webhook.backends.koordinator.backend import KoordinatorBackend
-from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.backends.koordinator.keys import KoordinatorSettings
 from webhook.config.settings import Registration
-from webhook.installation.net import net_policy
+from webhook.installation.net_policy import net_policy
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 

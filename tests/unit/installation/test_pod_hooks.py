@@ -13,7 +13,7 @@ from tests.configurations import configuration_of, settings_from_document
 from tests.unit.installation.registrations import SERVICE
 from webhook.config.defaults import default_settings
 from webhook.installation.webhooks import webhook_configurations
-from webhook.model.selectors import selects
+from webhook.model.reading import selects
 
 PODGANG, MANAGER, SCHEDULER = "grove.io/podgang", "app.kubernetes.io/managed-by", "rollcall.dev/scheduler"
 LABELS = [

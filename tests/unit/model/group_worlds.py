@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.explain.group_forest import GroupForest
-from webhook.explain.satisfiability import Branch
+from webhook.offline.group_forest import GroupForest
+from webhook.offline.satisfiability import Branch
 
 Manifests = list[tuple[str, str, dict[str, Any]]]
 

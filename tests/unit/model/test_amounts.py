@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from webhook.model.amounts import ceiling_amounts, exact_amounts, is_cpu, rounded_down, rounded_up
+from webhook.model.quantity import ceiling_amounts, exact_amounts, is_cpu, rounded_down, rounded_up
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from webhook.model.bounds import (
     unpacked,
     weight,
 )
-from webhook.model.disruption import Disruption
+from webhook.model.capabilities import Disruption
 from webhook.model.reading import Malformed
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.model.circles import circles
+from webhook.model.pod_groups import circles
 
 Parents = dict[str, str | None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.growth.step_counts import growing
-from webhook.model.field_names import MOST_UNKNOWN, OBJECT_META, KindFields, kind_names, names_in
+from webhook.model.fields import MOST_UNKNOWN, OBJECT_META, KindFields, kind_names, names_in
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from webhook.backends.kube.facts import (
-    Membership,
+from webhook.backends.kube.groups import (
+    GroupMembership,
     membership_of,
     read_composite_pod_group,
     read_pod_group,
     read_workload,
 )
-from webhook.model.disruption import Disruption
-from webhook.model.group_tree import Group
+from webhook.model.capabilities import Disruption
+from webhook.model.pod_groups import TreeGroup
 from webhook.model.reading import Malformed
 
 
@@ -33,7 +33,7 @@ def test_a_PodGroup_of_1_36_is_read() -> None:
     }
     assert read_pod_group(named(spec)) == (
         ("team-a", "job"),
-        Group(False, 4, None, "job", "worker", Disruption.ALL, "example.com/rack", "high", 7),
+        TreeGroup(False, 4, None, "job", "worker", Disruption.ALL, "example.com/rack", "high", 7),
     )
 
 
@@ -47,7 +47,7 @@ def test_a_PodGroup_of_1_37_is_read() -> None:
     }
     assert read_pod_group(named(spec)) == (
         ("team-a", "job"),
-        Group(False, 4, "ring", "job", "worker", Disruption.ALL, "example.com/rack"),
+        TreeGroup(False, 4, "ring", "job", "worker", Disruption.ALL, "example.com/rack"),
     )
 
 
@@ -58,22 +58,22 @@ def test_a_CompositePodGroup_is_read() -> None:
         "schedulingPolicy": {"gang": {"minGroupCount": 2}},
         "disruptionMode": {"single": {}},
     }
-    assert read_composite_pod_group(named(spec))[1] == Group(True, 2, "top", "job", "ring")
+    assert read_composite_pod_group(named(spec))[1] == TreeGroup(True, 2, "top", "job", "ring")
 
 
 @pytest.mark.parametrize("policy", [{"basic": {}}, {}, None])
 def test_a_group_that_is_not_a_gang_has_no_minimum(policy: dict[str, Any] | None) -> None:
-    assert read_pod_group(named({"schedulingPolicy": policy}))[1] == Group(False, None)
+    assert read_pod_group(named({"schedulingPolicy": policy}))[1] == TreeGroup(False, None)
 
 
-WORKLOADS: dict[str, tuple[dict[str, Any], dict[str, Group]]] = {
+WORKLOADS: dict[str, tuple[dict[str, Any], dict[str, TreeGroup]]] = {
     "1.35": (
         {"podGroups": [{"name": "a", "policy": {"gang": {"minCount": 3}}}, {"name": "b", "policy": {"basic": {}}}]},
-        {"a": Group(False, 3), "b": Group(False, None)},
+        {"a": TreeGroup(False, 3), "b": TreeGroup(False, None)},
     ),
     "1.36": (
         {"podGroupTemplates": [{"name": "a", "schedulingPolicy": {"gang": {"minCount": 3}}, "disruptionMode": "Pod"}]},
-        {"a": Group(False, 3)},
+        {"a": TreeGroup(False, 3)},
     ),
     "1.37": (
         {
@@ -91,14 +91,14 @@ WORKLOADS: dict[str, tuple[dict[str, Any], dict[str, Group]]] = {
                 }
             ]
         },
-        {"top": Group(True, 1), "ring": Group(True, None, "top"), "worker": Group(False, 3, "ring")},
+        {"top": TreeGroup(True, 1), "ring": TreeGroup(True, None, "top"), "worker": TreeGroup(False, 3, "ring")},
     ),
 }
 
 
 @pytest.mark.parametrize(("spec", "expected"), WORKLOADS.values(), ids=list(WORKLOADS))
 def test_the_templates_of_a_Workload_are_read_by_name_with_their_parents(
-    spec: dict[str, Any], expected: dict[str, Group]
+    spec: dict[str, Any], expected: dict[str, TreeGroup]
 ) -> None:
     key, workload = read_workload(named(spec))
     assert key == ("team-a", "job")
@@ -108,18 +108,18 @@ def test_the_templates_of_a_Workload_are_read_by_name_with_their_parents(
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        ({"schedulingGroup": {"podGroupName": "g"}}, Membership("g")),
-        ({"workloadRef": {"name": "w", "podGroup": "g"}}, Membership("g", "w")),
+        ({"schedulingGroup": {"podGroupName": "g"}}, GroupMembership("g")),
+        ({"workloadRef": {"name": "w", "podGroup": "g"}}, GroupMembership("g", "w")),
         (
             {"workloadRef": {"name": "w", "podGroup": "g", "podGroupReplicaKey": "0"}},
-            Membership("g", "w", "0"),
+            GroupMembership("g", "w", "0"),
         ),
         ({"workloadRef": {"name": "w"}}, None),
         ({"schedulingGroup": {}}, None),
         ({}, None),
     ],
 )
-def test_a_pod_names_its_group(spec: dict[str, Any], expected: Membership | None) -> None:
+def test_a_pod_names_its_group(spec: dict[str, Any], expected: GroupMembership | None) -> None:
     assert membership_of(spec) == expected
 
 

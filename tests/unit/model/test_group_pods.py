@@ -13,16 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.admission.live_reads import in_doubt
-from webhook.backends.kube.facts import Membership, read_group_pod
-from webhook.backends.kube.groups import MOST_BELOW
-from webhook.backends.kube.rules.examples import known, member, pod, root, waiting
+from webhook.admission.decision import in_doubt
+from webhook.backends.kube.groups import MOST_BELOW, GroupMembership, known, member, pod, read_group_pod, root, waiting
 from webhook.model.bounds import weight
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
-from webhook.model.group_pods import GroupPod, GroupPods
-from webhook.model.group_tree import Group, Groups
 from webhook.model.keys import Needed, ObjectKey
+from webhook.model.pod_groups import GroupPod, GroupPods, Groups, TreeGroup
 from webhook.model.reading import Manifest
 
 ON = settings_of("default-scheduler", {"gangScheduling": True})
@@ -47,16 +44,19 @@ def with_metadata(manifest: Manifest, **fields: Any) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], **fields}}
 
 
-OF_WORKER = GroupPod(("default", Membership("worker")), KUBE)
+OF_WORKER = GroupPod(("default", GroupMembership("worker")), KUBE)
 WAITING: dict[str, tuple[Manifest, GroupPod | None]] = {
     "of a PodGroup": (member(), OF_WORKER),
     "of a PodGroup, for another scheduler": (member(schedulerName=BATCH), replace(OF_WORKER, scheduler=BATCH)),
     "with gates on it": (member(schedulingGates=[{"name": "example.com/hold"}]), OF_WORKER),
-    "of an entry of a Workload": (entry("worker"), GroupPod(("default", Membership("worker", "demo")), KUBE)),
-    "of a replica of an entry": (entry("worker", "a"), GroupPod(("default", Membership("worker", "demo", "a")), KUBE)),
+    "of an entry of a Workload": (entry("worker"), GroupPod(("default", GroupMembership("worker", "demo")), KUBE)),
+    "of a replica of an entry": (
+        entry("worker", "a"),
+        GroupPod(("default", GroupMembership("worker", "demo", "a")), KUBE),
+    ),
     "of another namespace": (
         with_metadata(member(), namespace="team-a"),
-        GroupPod(("team-a", Membership("worker")), KUBE),
+        GroupPod(("team-a", GroupMembership("worker")), KUBE),
     ),
     "of no group": (pod(), None),
     "on a node": (member(nodeName="node-0"), None),
@@ -165,8 +165,8 @@ def test_a_lookup_in_a_group_of_five_thousand_pods_is_as_fast_as_in_a_small_one(
     """In a tree of five thousand groups with a pod each, besides."""
     asked = []
     for number in (MOST_BELOW, 5000):
-        groups = Groups({keyed(f"g{index}"): Group(False, 2, parent="root") for index in range(number)})
-        groups[keyed("worker")] = Group(False, 2, parent="root")
+        groups = Groups({keyed(f"g{index}"): TreeGroup(False, 2, parent="root") for index in range(number)})
+        groups[keyed("worker")] = TreeGroup(False, 2, parent="root")
         many = {keyed(f"worker-{index}"): waiting(KUBE) for index in range(number)}
         many |= {keyed(f"other-{index}"): waiting(KUBE, f"g{index}") for index in range(number)}
         if odd is not None:
@@ -192,10 +192,10 @@ def test_one_live_read_copies_no_pods() -> None:
 # What is said
 
 TREE_OF_TWO: dict[str, Any] = {
-    "pod_groups": {"worker": Group(False, 2, parent="root"), "leader": Group(False, 1, parent="inner")},
+    "pod_groups": {"worker": TreeGroup(False, 2, parent="root"), "leader": TreeGroup(False, 1, parent="inner")},
     "composite_pod_groups": {"root": root(), "inner": root(parent="root")},
 }
-WORKER: dict[str, Any] = {"pod_groups": {"worker": Group(False, 2)}}
+WORKER: dict[str, Any] = {"pod_groups": {"worker": TreeGroup(False, 2)}}
 
 
 def entries(**pods: GroupPod) -> ClusterFacts:
@@ -203,7 +203,7 @@ def entries(**pods: GroupPod) -> ClusterFacts:
 
 
 def of_entry(scheduler: str, replica: str | None = None) -> GroupPod:
-    return GroupPod(("default", Membership("worker", "demo", replica)), scheduler)
+    return GroupPod(("default", GroupMembership("worker", "demo", replica)), scheduler)
 
 
 SAID: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
@@ -230,7 +230,7 @@ SAID: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
         member(),
         replace(
             known(**WORKER),
-            group_pods=GroupPods({("team-a", "a"): GroupPod(("team-a", Membership("worker")), BATCH)}),
+            group_pods=GroupPods({("team-a", "a"): GroupPod(("team-a", GroupMembership("worker")), BATCH)}),
         ),
         [],
     ),
@@ -275,7 +275,7 @@ def test_a_pod_of_a_group_gets_the_expected_findings(manifest: Manifest, facts: 
 
 def test_a_search_in_a_circle_of_groups_ends() -> None:
     circle = {"a": root(parent="b"), "b": root(parent="a")}
-    facts = known(pod_groups={"worker": Group(False, 2, parent="a")}, composite_pod_groups=circle)
+    facts = known(pod_groups={"worker": TreeGroup(False, 2, parent="a")}, composite_pod_groups=circle)
     assert rules(validate(member(), settings=ON, facts=facts)) == ["kube/pod-cycle"]
 
 

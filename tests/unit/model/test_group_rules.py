@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.backends.kube.rules.examples import (
+from webhook.backends.kube.groups import (
     ALL,
     BASIC,
     RACK,
@@ -27,11 +27,11 @@ from webhook.backends.kube.rules.examples import (
     root,
     workload,
 )
-from webhook.model.disruption import Disruption
+from webhook.model.capabilities import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
-from webhook.model.group_tree import Group, Workload
 from webhook.model.known_objects import Namespace, PriorityClass, TopologyBinding
+from webhook.model.pod_groups import TreeGroup, WorkloadTemplates
 from webhook.model.reading import Manifest
 
 ON = settings_of("default-scheduler", {"gangScheduling": True})
@@ -54,8 +54,8 @@ def loose(name: str, parent: str | None = None, **spec: Any) -> Manifest:
     return composite(name, **FREE, parentCompositePodGroupName=parent, **spec)
 
 
-def leaf_group(**fields: Any) -> dict[str, Group]:
-    return {"worker": Group(**{"composite": False, "minimum": 2, **fields})}
+def leaf_group(**fields: Any) -> dict[str, TreeGroup]:
+    return {"worker": TreeGroup(**{"composite": False, "minimum": 2, **fields})}
 
 
 Case = tuple[Manifest, ClusterFacts, list[str]]
@@ -87,7 +87,7 @@ REFERENCES: dict[str, Case] = {
             minimum=3,
             podGroupTemplateRef={"workload": {"workloadName": "demo", "podGroupTemplateName": "worker"}},
         ),
-        known(workloads={"demo": Workload({"worker": Group(composite=False, minimum=2)})}),
+        known(workloads={"demo": WorkloadTemplates({"worker": TreeGroup(composite=False, minimum=2)})}),
         ["kube/template-policy"],
     ),
     "an unknown template": (composite(template="rot"), ALONE, ["kube/template-unknown"]),
@@ -123,8 +123,11 @@ REFERENCES: dict[str, Case] = {
         composite(minimum=2),
         known(
             workloads={
-                "demo": Workload(
-                    {"root": Group(composite=True, minimum=2), "a": Group(composite=False, minimum=1, parent="root")}
+                "demo": WorkloadTemplates(
+                    {
+                        "root": TreeGroup(composite=True, minimum=2),
+                        "a": TreeGroup(composite=False, minimum=1, parent="root"),
+                    }
                 )
             }
         ),
@@ -201,12 +204,16 @@ AGREEMENTS: dict[str, Case] = {
     ),
     "another class than the template's": (
         pod_group(**made_from("worker"), priorityClassName="low"),
-        known(workloads={"demo": Workload({"worker": Group(composite=False, minimum=2, priority_class="high")})}),
+        known(
+            workloads={
+                "demo": WorkloadTemplates({"worker": TreeGroup(composite=False, minimum=2, priority_class="high")})
+            }
+        ),
         ["kube/group-priority"],
     ),
     "a class, where the template leaves it open": (
         pod_group(**made_from("worker"), priorityClassName="high"),
-        known(workloads={"demo": Workload({"worker": Group(composite=False, minimum=2)})}),
+        known(workloads={"demo": WorkloadTemplates({"worker": TreeGroup(composite=False, minimum=2)})}),
         [],
     ),
     "single below all": (loose("b", "a"), known(composite_pod_groups={"a": IN_ONE}), ["kube/disruption-single"]),
@@ -371,7 +378,7 @@ def test_a_resize_in_two_steps_is_never_refused() -> None:
     larger = pod_group(minimum=4, **child_of("root"))
     first = validate(larger, WORKER, settings=ON, facts=ROOT)
     assert (first.allowed, rules(first)) == (True, ["kube/template-drift"])
-    resized = Workload({**TREE.templates, "worker": replace(TREE.templates["worker"], minimum=4)})
+    resized = WorkloadTemplates({**TREE.templates, "worker": replace(TREE.templates["worker"], minimum=4)})
     second = validate(larger, WORKER, settings=ON, facts=replace(ROOT, workloads={("default", "demo"): resized}))
     assert rules(second) == []
     trees = workload(branch("root", leaf("worker", minimum=2))), workload(branch("root", leaf("worker", minimum=4)))

@@ -8,14 +8,14 @@ import pytest
 
 from tests.texts import require_like
 from tests.unit.model.group_worlds import Manifests, composite, gang, gang_pods, group, pods, trees_of
-from webhook.explain.satisfiability import Fault, judge, walk
+from webhook.offline.satisfiability import BranchFault, judge_tree, walk
 
 
 def verdicts(manifests: Manifests) -> dict[str, list[str]]:
     """Each tree by its top: the answer, then the causes."""
     found = {}
     for tree in trees_of(manifests):
-        verdict = judge(tree)
+        verdict = judge_tree(tree)
         found[f"{tree.kind} {tree.full_name}"] = [str(verdict.standing), *(str(cause) for cause in verdict.causes)]
     return found
 
@@ -338,13 +338,13 @@ def test_lists_that_differ_or_omit_their_own_gang_are_noted() -> None:
 def test_chains_and_cycles_of_thousands_are_reported_in_short_form() -> None:
     chain = [composite(f"c{index}", 1, f"c{index - 1}" if index else None) for index in range(3000)]
     (tree,) = trees_of(chain)
-    assert [str(cause) for cause in judge(tree).causes if cause.branch.fault] == [
+    assert [str(cause) for cause in judge_tree(tree).causes if cause.branch.fault] == [
         "CompositePodGroup c4 is at level 5, and a tree has at most 4"
     ]
     assert len(list(walk(tree))) == 8
     assert sum(branch.hidden for branch, _ in walk(tree)) == 2992
     around = [composite(f"c{index}", 1, f"c{(index - 1) % 3000}") for index in range(3000)]
     (tree,) = trees_of(around)
-    (cause,) = judge(tree).causes
-    assert cause.branch.fault is Fault.CYCLE
+    (cause,) = judge_tree(tree).causes
+    assert cause.branch.fault is BranchFault.CYCLE
     assert len(str(cause)) < 200

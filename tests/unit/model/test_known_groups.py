@@ -14,14 +14,24 @@ from hypothesis import strategies as st
 
 from tests.unit.worlds import request, rules, settings_of, validate
 from webhook import admission
-from webhook.backends.kube.facts import PROJECTIONS
-from webhook.backends.kube.groups import MOST_BELOW
-from webhook.backends.kube.rules.examples import TREE, branch, child_of, composite, known, leaf, member, pod_group, root
-from webhook.backends.kube.rules.examples import workload as workload_of
-from webhook.model.disruption import Disruption
+from webhook.backends.kube.groups import (
+    MOST_BELOW,
+    PROJECTIONS,
+    TREE,
+    branch,
+    child_of,
+    composite,
+    known,
+    leaf,
+    member,
+    pod_group,
+    root,
+)
+from webhook.backends.kube.groups import workload as workload_of
+from webhook.model.capabilities import Disruption
 from webhook.model.facts import ClusterFacts
-from webhook.model.group_tree import Group, Groups, Workload
 from webhook.model.keys import Needed, ObjectKey
+from webhook.model.pod_groups import Groups, TreeGroup, WorkloadTemplates
 from webhook.model.reading import Manifest
 
 ON = settings_of("default-scheduler", {"gangScheduling": True})
@@ -42,8 +52,8 @@ def read(manifest: Manifest) -> Any:
 def test_a_workload_of_1_35_is_read() -> None:
     spec = {"podGroups": [{"name": "a", "policy": {"gang": {"minCount": 3}}}, {"name": "b", "policy": {"basic": {}}}]}
     manifest = {"kind": "Workload", "metadata": {"name": "demo"}, "spec": spec}
-    assert read(manifest) == Workload(
-        {"a": Group(composite=False, minimum=3), "b": Group(composite=False, minimum=None)}
+    assert read(manifest) == WorkloadTemplates(
+        {"a": TreeGroup(composite=False, minimum=3), "b": TreeGroup(composite=False, minimum=None)}
     )
 
 
@@ -62,10 +72,10 @@ def test_objects_of_1_36_are_read() -> None:
     }
     templates = {"podGroupTemplates": [{"name": "worker", **body}]}
     manifest = {"kind": "Workload", "metadata": {"name": "demo"}, "spec": templates}
-    assert read(manifest) == Workload({"worker": Group(composite=False, **fields)})
+    assert read(manifest) == WorkloadTemplates({"worker": TreeGroup(composite=False, **fields)})
     reference = {"workload": {"workloadName": "demo", "podGroupTemplateName": "worker"}}
     group = {"kind": "PodGroup", "metadata": {"name": "w"}, "spec": {"podGroupTemplateRef": reference, **body}}
-    assert read(group) == Group(composite=False, workload="demo", template="worker", **fields)
+    assert read(group) == TreeGroup(composite=False, workload="demo", template="worker", **fields)
 
 
 def test_objects_of_1_37_are_read() -> None:
@@ -76,18 +86,18 @@ def test_objects_of_1_37_are_read() -> None:
             compositePodGroupTemplates=[branch("inner", leaf("worker"), disruptionMode={"all": {}})],
         )
     )
-    assert read(manifest) == Workload(
+    assert read(manifest) == WorkloadTemplates(
         {
-            "root": Group(composite=True, minimum=1),
-            "router": Group(composite=False, minimum=1, parent="root"),
-            "inner": Group(composite=True, minimum=1, parent="root", disruption=Disruption.ALL),
-            "worker": Group(composite=False, minimum=2, parent="inner"),
+            "root": TreeGroup(composite=True, minimum=1),
+            "router": TreeGroup(composite=False, minimum=1, parent="root"),
+            "inner": TreeGroup(composite=True, minimum=1, parent="root", disruption=Disruption.ALL),
+            "worker": TreeGroup(composite=False, minimum=2, parent="inner"),
         }
     )
-    assert read(composite("a", **child_of("root", "inner"), priority=7)) == Group(
+    assert read(composite("a", **child_of("root", "inner"), priority=7)) == TreeGroup(
         composite=True, minimum=1, parent="root", workload="demo", template="inner", priority=7
     )
-    assert read(pod_group("w", disruptionMode={"single": {}})) == Group(composite=False, minimum=2)
+    assert read(pod_group("w", disruptionMode={"single": {}})) == TreeGroup(composite=False, minimum=2)
 
 
 NAMES = st.sampled_from("abcde")
@@ -138,7 +148,7 @@ def test_one_live_read_copies_no_groups() -> None:
 class Unwalked(Groups):
     """Groups that count the lookups, and forbid iteration."""
 
-    def __init__(self, known: dict[ObjectKey, Group]) -> None:
+    def __init__(self, known: dict[ObjectKey, TreeGroup]) -> None:
         self.asked = 0
         super().__init__(known)
         self.asked = 0
@@ -147,7 +157,7 @@ class Unwalked(Groups):
         self.asked += 1
         return super().get(key, default)
 
-    def __getitem__(self, key: ObjectKey) -> Group:
+    def __getitem__(self, key: ObjectKey) -> TreeGroup:
         self.asked += 1
         return super().__getitem__(key)
 
@@ -182,7 +192,7 @@ def test_a_lookup_among_five_thousand_groups_costs_no_more_than_among_a_few(mani
     asked = []
     for number in (MOST_BELOW, 5000):
         workers = {
-            keyed(f"worker-{index}"): Group(composite=False, minimum=2, parent="root") for index in range(number)
+            keyed(f"worker-{index}"): TreeGroup(composite=False, minimum=2, parent="root") for index in range(number)
         }
         above = {keyed("root"): root(), **{keyed(f"c{index}"): root(parent="root") for index in range(number // 5)}}
         groups, composites = Unwalked(workers), Unwalked(above)
@@ -236,7 +246,7 @@ KINDS = st.sampled_from(
 )
 FACTS = known(
     workloads={"demo": TREE},
-    pod_groups={"worker": Group(composite=False, minimum=2, parent="root")},
+    pod_groups={"worker": TreeGroup(composite=False, minimum=2, parent="root")},
     composite_pod_groups={"root": root()},
 )
 

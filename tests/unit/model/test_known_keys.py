@@ -10,7 +10,7 @@ import pytest
 
 import webhook.backends
 import webhook.model
-from webhook.model.known_keys import KNOWN_KEYS, Holder, MisspeltKeys
+from webhook.model.any_object import KNOWN_KEYS, KeyPlace, MisspeltKeys
 
 LIKELY = {
     "scheduling.grove.io/koordinator-quotas": "scheduling.grove.io/koordinator-quota",
@@ -91,8 +91,8 @@ def test_every_key_that_the_code_reads_or_writes_is_known() -> None:
 
 
 def test_rollcall_s_choice_is_a_label() -> None:
-    assert KNOWN_KEYS["rollcall.dev/scheduler"] is Holder.LABEL
-    assert KNOWN_KEYS["rollcall.dev/enforcement"] is Holder.NAMESPACE
+    assert KNOWN_KEYS["rollcall.dev/scheduler"] is KeyPlace.LABEL
+    assert KNOWN_KEYS["rollcall.dev/enforcement"] is KeyPlace.NAMESPACE
 
 
 def _keys() -> Iterator[str]:

@@ -11,15 +11,14 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.keys import Api
 from webhook.model.known_objects import Namespace
-from webhook.model.kueue.holding import Held, HeldBy, Unit, held, held_clique, runs_elsewhere
-from webhook.model.kueue.objects import LocalQueue
-from webhook.model.kueue.settings import INSTALLED, KueueSettings
+from webhook.model.kueue import INSTALLED, KueueSettings
+from webhook.model.kueue_objects import LocalQueue
 from webhook.model.reading import Manifest
-from webhook.model.workloads.applied_pods import with_pods
-from webhook.model.workloads.facts import VIEWS
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.trainjob import Runtime, TrainJob
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.workloads.known_workloads import VIEWS
+from webhook.workloads.kueue_integration import Held, HeldBy, Unit, held, held_clique, runs_elsewhere, with_pods
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.workloads.trainjob import Runtime, TrainJob
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
 KUEUE_SERVED = frozenset({Api("kueue.x-k8s.io", "v1beta2", "LocalQueue")})

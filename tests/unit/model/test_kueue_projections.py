@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 
 from webhook.cluster.watch import Index
+from webhook.model import kueue_objects
 from webhook.model.bounds import KEPT_BYTES, weight
-from webhook.model.kept_fields import kept
-from webhook.model.kueue import projections
-from webhook.model.kueue.objects import (
+from webhook.model.kueue_objects import (
     AdmissionCheck,
     CheckState,
     ClusterQueue,
     Cohort,
-    Condition,
     Evictions,
     FlavorQuota,
+    KueueCondition,
     KueueWorkload,
     KueueWorkloads,
     LocalQueue,
@@ -25,7 +24,7 @@ from webhook.model.kueue.objects import (
     ResourceFlavor,
     WorkloadPods,
 )
-from webhook.model.projections import Projection
+from webhook.model.projections import Projection, kept
 from webhook.model.reading import Malformed, Manifest
 
 NOW = "2026-11-01T10:00:00Z"
@@ -48,12 +47,12 @@ def value(projection: Projection, raw: Manifest) -> Any:
 QUOTA = {"name": "nvidia.com/gpu", "nominalQuota": 16, "borrowingLimit": "8"}
 CASES: dict[str, tuple[Projection, Manifest, Any]] = {
     "a LocalQueue that Kueue has not seen yet": (
-        projections.LOCAL_QUEUES,
+        kueue_objects.LOCAL_QUEUES,
         thing({"clusterQueue": "research"}),
         LocalQueue("research", "None", None),
     ),
     "a LocalQueue that is stopped": (
-        projections.LOCAL_QUEUES,
+        kueue_objects.LOCAL_QUEUES,
         thing(
             {"clusterQueue": "research", "stopPolicy": "Hold"},
             {"conditions": [condition("Active", "False", "Stopped", "LocalQueue is stopped")]},
@@ -61,7 +60,7 @@ CASES: dict[str, tuple[Projection, Manifest, Any]] = {
         LocalQueue("research", "Hold", False, "Stopped", "LocalQueue is stopped"),
     ),
     "a ClusterQueue": (
-        projections.CLUSTER_QUEUES,
+        kueue_objects.CLUSTER_QUEUES,
         thing(
             {
                 "cohortName": "all",
@@ -87,29 +86,29 @@ CASES: dict[str, tuple[Projection, Manifest, Any]] = {
         ),
     ),
     "a ClusterQueue of some namespaces, written as v1beta1": (
-        projections.CLUSTER_QUEUES,
+        kueue_objects.CLUSTER_QUEUES,
         thing({"cohort": "all", "admissionChecks": ["gang"], "namespaceSelector": {"matchLabels": {"team": "ml"}}}),
         ClusterQueue("all", checks=("gang",), namespaces=None),
     ),
     "a ClusterQueue of no namespace": (
-        projections.CLUSTER_QUEUES,
+        kueue_objects.CLUSTER_QUEUES,
         thing({"stopPolicy": "HoldAndDrain"}),
         ClusterQueue(stop_policy="HoldAndDrain", namespaces=False),
     ),
-    "a Cohort": (projections.COHORTS, thing({"parentName": "root"}), Cohort("root")),
+    "a Cohort": (kueue_objects.COHORTS, thing({"parentName": "root"}), Cohort("root")),
     "a ResourceFlavor": (
-        projections.RESOURCE_FLAVORS,
+        kueue_objects.RESOURCE_FLAVORS,
         thing({"nodeLabels": {"pool": "h100"}, "topologyName": "racks"}),
         ResourceFlavor("racks", (("pool", "h100"),)),
     ),
-    "an empty ResourceFlavor": (projections.RESOURCE_FLAVORS, thing(), ResourceFlavor()),
+    "an empty ResourceFlavor": (kueue_objects.RESOURCE_FLAVORS, thing(), ResourceFlavor()),
     "a Topology": (
-        projections.TOPOLOGIES,
+        kueue_objects.TOPOLOGIES,
         thing({"levels": [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]}),
         ("example.com/rack", "kubernetes.io/hostname"),
     ),
     "an AdmissionCheck": (
-        projections.ADMISSION_CHECKS,
+        kueue_objects.ADMISSION_CHECKS,
         thing(
             {"controllerName": "rollcall.dev/gang"},
             {"conditions": [condition("Active", "False", "Stopped", "the controller is not running")]},
@@ -117,12 +116,12 @@ CASES: dict[str, tuple[Projection, Manifest, Any]] = {
         AdmissionCheck("rollcall.dev/gang", False, "the controller is not running"),
     ),
     "a new Workload": (
-        projections.WORKLOADS,
+        kueue_objects.WORKLOADS,
         thing({"queueName": "research", "podSets": [{"count": 4, "template": {"spec": {}}}]}, creationTimestamp=NOW),
         KueueWorkload("research", pods=(WorkloadPods("main", 4),), created=NOW),
     ),
     "a Workload that was admitted in part, and waits for a check": (
-        projections.WORKLOADS,
+        kueue_objects.WORKLOADS,
         thing(
             {
                 "queueName": "research",
@@ -155,7 +154,7 @@ CASES: dict[str, tuple[Projection, Manifest, Any]] = {
             "u-1",
             "3",
             (WorkloadPods("main", 8, 2, 3, True), WorkloadPods("other", 1, None, 1)),
-            (Condition("QuotaReserved", True, "QuotaReserved", "", NOW),),
+            (KueueCondition("QuotaReserved", True, "QuotaReserved", "", NOW),),
             (CheckState("gang", "Retry", "no topology"),),
             2,
             NOW,
@@ -188,11 +187,11 @@ CONDITIONS = [
 ]
 HOSTILE: dict[str, tuple[Projection, Manifest]] = {
     "long names and messages": (
-        projections.LOCAL_QUEUES,
+        kueue_objects.LOCAL_QUEUES,
         thing({"clusterQueue": LONG, "stopPolicy": LONG}, {"conditions": [condition("Active", "False", LONG, LONG)]}),
     ),
     "thousands of flavors": (
-        projections.CLUSTER_QUEUES,
+        kueue_objects.CLUSTER_QUEUES,
         thing(
             {
                 "resourceGroups": [
@@ -202,12 +201,15 @@ HOSTILE: dict[str, tuple[Projection, Manifest]] = {
         ),
     ),
     "thousands of node labels": (
-        projections.RESOURCE_FLAVORS,
+        kueue_objects.RESOURCE_FLAVORS,
         thing({"nodeLabels": {f"k{at}": LONG[:100] for at in range(9_000)}}),
     ),
-    "thousands of levels": (projections.TOPOLOGIES, thing({"levels": [{"nodeLabel": f"k{n}"} for n in range(9_000)]})),
+    "thousands of levels": (
+        kueue_objects.TOPOLOGIES,
+        thing({"levels": [{"nodeLabel": f"k{n}"} for n in range(9_000)]}),
+    ),
     "thousands of pod sets, conditions, checks and evictions": (
-        projections.WORKLOADS,
+        kueue_objects.WORKLOADS,
         thing(
             {"podSets": [{"name": f"p{at}", "count": 1} for at in range(20_000)]},
             {
@@ -228,14 +230,14 @@ def test_little_is_kept_of_a_large_object(name: str) -> None:
 
 
 MALFORMED: dict[str, tuple[Projection, Manifest]] = {
-    "a list for a spec": (projections.LOCAL_QUEUES, thing([])),
-    "a number for a queue": (projections.LOCAL_QUEUES, thing({"clusterQueue": 3})),
-    "a map for conditions": (projections.LOCAL_QUEUES, thing({}, {"conditions": {}})),
-    "null in a list": (projections.CLUSTER_QUEUES, thing({"resourceGroups": [{"flavors": [7]}]})),
-    "a text for pod sets": (projections.WORKLOADS, thing({"podSets": "main"})),
-    "a text for a count": (projections.WORKLOADS, thing({"podSets": [{"count": "4"}]})),
-    "a text for active": (projections.WORKLOADS, thing({"active": "yes"})),
-    "levels that are names": (projections.TOPOLOGIES, thing({"levels": ["rack"]})),
+    "a list for a spec": (kueue_objects.LOCAL_QUEUES, thing([])),
+    "a number for a queue": (kueue_objects.LOCAL_QUEUES, thing({"clusterQueue": 3})),
+    "a map for conditions": (kueue_objects.LOCAL_QUEUES, thing({}, {"conditions": {}})),
+    "null in a list": (kueue_objects.CLUSTER_QUEUES, thing({"resourceGroups": [{"flavors": [7]}]})),
+    "a text for pod sets": (kueue_objects.WORKLOADS, thing({"podSets": "main"})),
+    "a text for a count": (kueue_objects.WORKLOADS, thing({"podSets": [{"count": "4"}]})),
+    "a text for active": (kueue_objects.WORKLOADS, thing({"active": "yes"})),
+    "levels that are names": (kueue_objects.TOPOLOGIES, thing({"levels": ["rack"]})),
 }
 
 
@@ -264,7 +266,7 @@ def test_neither_templates_nor_nodes_are_written_into_files() -> None:
         {"podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": [{"env": ["secret"]}]}}}]},
         {"admission": {"clusterQueue": "all", "podSetAssignments": [assigned]}},
     )
-    written = kept(raw, projections.WORKLOADS.fields)
+    written = kept(raw, kueue_objects.WORKLOADS.fields)
     assert written["spec"] == {"podSets": [{"name": "main", "count": 1}]}
     assert written["status"]["admission"]["podSetAssignments"] == [
         {"name": "main", "topologyAssignment": {"levels": ["rack"]}}
@@ -287,7 +289,10 @@ def test_workloads_are_found_by_their_owner_and_its_group_in_the_same_namespace(
 
 def test_a_condition_counts_by_its_status() -> None:
     found = KueueWorkload(
-        conditions=(Condition("Admitted", False, "NoReservation", "", NOW), Condition("Finished", True, "x", "", NOW))
+        conditions=(
+            KueueCondition("Admitted", False, "NoReservation", "", NOW),
+            KueueCondition("Finished", True, "x", "", NOW),
+        )
     )
     assert (found.admitted, found.finished, found.is_true("Evicted")) == (False, True, False)
-    assert found.condition("Admitted") == Condition("Admitted", False, "NoReservation", "", NOW)
+    assert found.condition("Admitted") == KueueCondition("Admitted", False, "NoReservation", "", NOW)

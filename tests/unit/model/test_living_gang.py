@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.model.keys import Api
-from webhook.model.living_gang import (
+from webhook.model.gang_objects import (
     GangObjects,
     LivingGang,
     gang_joined,
@@ -17,7 +16,8 @@ from webhook.model.living_gang import (
     map_key,
     of_set,
 )
-from webhook.model.pod_gang_map import Entry, PodGangMap
+from webhook.model.keys import Api
+from webhook.model.pod_gang_map import PodGangEntry, PodGangMap
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 
@@ -126,8 +126,8 @@ def test_only_objects_that_rollcall_made_are_listed() -> None:
     assert projection is living_gangs(POD_GROUP), "the parts of a server are found by their projection"
 
 
-def entry(epoch: str, role: str = "Anchor", **pods: Any) -> Entry:
-    return Entry(role, epoch, frozenset(pods.get("cliques", ("worker",))), pods.get("groups", {}), ())
+def entry(epoch: str, role: str = "Anchor", **pods: Any) -> PodGangEntry:
+    return PodGangEntry(role, epoch, frozenset(pods.get("cliques", ("worker",))), pods.get("groups", {}), ())
 
 
 def gang(name: str, podgang: str, *, moved: bool = True) -> LivingGang:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from webhook.model.keys import Api
-from webhook.model.node import Taint
-from webhook.model.node_growth import CLUSTER_AUTOSCALER, GROWTH, NODE_POOLS, NodeGrower
+from webhook.model.nodes import CLUSTER_AUTOSCALER, GROWTH, NODE_POOLS, NodeGrower, Taint
 
 MACHINES = next(one for one in GROWTH if one.part == "machine_sets")
 SCALED = {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "5"}

@@ -12,11 +12,10 @@ import pytest
 
 from webhook.cluster.watch import Index
 from webhook.model import nodes as of_nodes
+from webhook.model.bounds import Row
 from webhook.model.facts import ClusterFacts
-from webhook.model.node import LIMITLESS, Taint, node_of
-from webhook.model.nodes import NODES, SOME, NodeGroup, Nodes
+from webhook.model.nodes import LIMITLESS, NODES, SOME, NodeGroup, Nodes, Taint, node_of
 from webhook.model.reading import Manifest
-from webhook.model.rows import Row
 
 GPU, HOST, RACK = "nvidia.com/gpu", "kubernetes.io/hostname", "example.com/rack"
 

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from webhook.model.fields import ROOT
-from webhook.model.findings import Finding, shown
-from webhook.model.plain_text import escaped, plain
+from webhook.model.findings import Finding, escaped, plain, shown
 
 # A name that a terminal shows as "team-a/train" although it is another.
 SPOOFED = "team-a/\u202eniart"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.worlds import gang_pod, koordinator, request
 from webhook import admission
-from webhook.admission.live_reads import required_facts
+from webhook.admission.decision import required_facts
 from webhook.backends.base import GangMember, PodChanges
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable

@@ -17,16 +17,16 @@ from tests.tls_listener import tls_listener
 from tests.trust_cases import HOST, OURS, REFUSED, TRUSTED, only
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import server_context
-from webhook.certificates.probes import handshake
-from webhook.doctor import handshakes
-from webhook.doctor.handshakes import Endpoint, look_at
+from webhook.certificates.observation import handshake
+from webhook.cluster.sockets import trusting
 from webhook.errors import CertificateError
-from webhook.network.client_tls import trusting
+from webhook.operations import snapshot_reader
+from webhook.operations.snapshot_reader import Endpoint, look_at
 
 
 @pytest.mark.parametrize("case", [*TRUSTED, *REFUSED])
 def test_verify_and_doctor_trust_the_same_certificates_as_go(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshakes, "SECONDS", LIMIT_SECONDS)
+    monkeypatch.setattr(snapshot_reader, "SECONDS", LIMIT_SECONDS)
     shown = (TRUSTED | REFUSED)[case]
     by_verify = handshake(shown.pair, shown.bundle, HOST)
     encoded = b64encode(shown.bundle).decode()

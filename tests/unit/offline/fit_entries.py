@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from webhook.fit.domain_rooms import DomainRoom
-from webhook.fit.now import Leaving, Now, NowAnswer
-from webhook.fit.verdict import Answer, Family, Placed, Scope, Shortfall, Verdict, Witness
+from webhook.fit.domains import DomainRoom
+from webhook.fit.feasibility import Leaving, Now, NowAnswer
+from webhook.fit.verdict import FitAnswer, FitFamily, FitScope, FitVerdict, PlacedPods, Shortfall, Witness
 from webhook.model.fields import SPEC
 from webhook.offline.fit_report import FitEntry
 
@@ -23,11 +23,11 @@ NEVER = FitEntry(
     TRAIN,
     "train",
     "koord-scheduler",
-    Verdict(
-        Answer.NEVER,
+    FitVerdict(
+        FitAnswer.NEVER,
         Witness(
-            Family.TOPOLOGY,
-            Scope.ON_THESE_NODES,
+            FitFamily.TOPOLOGY,
+            FitScope.ON_THESE_NODES,
             SPEC / "replicatedJobs" / "worker",
             12,
             "12 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 9",
@@ -47,21 +47,21 @@ ROOM = FitEntry(
     TRAIN,
     "train",
     "koord-scheduler",
-    Verdict(Answer.FITS, placement=(Placed("worker", "r6", "n1", 1), Placed("worker", "r6", "n2", 1))),
+    FitVerdict(FitAnswer.FITS, placement=(PlacedPods("worker", "r6", "n1", 1), PlacedPods("worker", "r6", "n2", 1))),
     more=2,
     pods={"worker": 2},
     domains=(rack("r6", 4, 16), rack("r7", 9, 72)),
     now=Now(
         NowAnswer.ROOM,
         ("rack r7",),
-        placement=(Placed("worker", "r7", "n5", 1), Placed("worker", "r7", "n6", 1)),
+        placement=(PlacedPods("worker", "r7", "n5", 1), PlacedPods("worker", "r7", "n6", 1)),
     ),
 )
 SHORT = FitEntry(
     TRAIN,
     "train",
     "koord-scheduler",
-    Verdict(Answer.FITS, placement=tuple(Placed("worker", "r7", f"n{index}", 1) for index in range(9))),
+    FitVerdict(FitAnswer.FITS, placement=tuple(PlacedPods("worker", "r7", f"n{index}", 1) for index in range(9))),
     pods={"worker": 9},
     domains=(rack("r6", 4, 32), rack("r7", 9, 48)),
     now=Now(
@@ -76,7 +76,7 @@ GROWS = FitEntry(
     TRAIN,
     "train",
     "koord-scheduler",
-    Verdict(Answer.UNKNOWN, causes=("the cluster may grow, and the shape of its new nodes is not known",)),
+    FitVerdict(FitAnswer.UNKNOWN, causes=("the cluster may grow, and the shape of its new nodes is not known",)),
     pods={"worker": 12},
     domains=(rack("r6", 4),),
     without_growth=NEVER.verdict.witness,

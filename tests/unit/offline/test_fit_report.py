@@ -8,11 +8,11 @@ import jsonschema
 import pytest
 
 from tests.unit.offline.fit_entries import GROWS, NEVER, ROOM, SHORT, TRAIN, rack
-from webhook.fit.now import Leaving, Now, NowAnswer
-from webhook.fit.verdict import Answer, Family, Scope, Shortfall, Verdict, Witness
+from webhook.fit.feasibility import Leaving, Now, NowAnswer
+from webhook.fit.verdict import FitAnswer, FitFamily, FitScope, FitVerdict, Shortfall, Witness
 from webhook.model.fields import SPEC
 from webhook.offline.fit_report import FitEntry, leaving_words, now_words, table_of, verdict_words
-from webhook.reports.fit_schema import FIT_VERSION, fit_schema
+from webhook.offline.report_schemas import FIT_VERSION, fit_schema
 
 
 @pytest.mark.parametrize("entry", [NEVER, ROOM, SHORT, GROWS], ids=["never", "room", "short", "grows"])
@@ -43,11 +43,11 @@ def test_the_json_of_now_counts_gangs_of_other_namespaces_and_names_none() -> No
 
 @pytest.mark.parametrize(
     ("scope", "words"),
-    [(Scope.EVER, "never fits"), (Scope.ON_THESE_NODES, "never fits on these nodes")],
+    [(FitScope.EVER, "never fits"), (FitScope.ON_THESE_NODES, "never fits on these nodes")],
 )
-def test_never_says_how_far_it_reaches(scope: Scope, words: str) -> None:
-    witness = Witness(Family.QUOTA, scope, SPEC, 1, "why", "do", "C0")
-    assert verdict_words(Verdict(Answer.NEVER, witness)) == words
+def test_never_says_how_far_it_reaches(scope: FitScope, words: str) -> None:
+    witness = Witness(FitFamily.QUOTA, scope, SPEC, 1, "why", "do", "C0")
+    assert verdict_words(FitVerdict(FitAnswer.NEVER, witness)) == words
 
 
 def test_now_is_a_sentence() -> None:
@@ -87,4 +87,4 @@ def test_without_pods_on_nodes_the_table_has_only_totals() -> None:
 
 
 def test_a_gang_without_nodes_has_no_table() -> None:
-    assert table_of(FitEntry(TRAIN, "train", "volcano", Verdict(Answer.UNKNOWN)).domains) == []
+    assert table_of(FitEntry(TRAIN, "train", "volcano", FitVerdict(FitAnswer.UNKNOWN)).domains) == []

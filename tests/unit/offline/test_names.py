@@ -18,13 +18,21 @@ from webhook import admission
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.keys import Api
-from webhook.model.kueue.settings import KueueSettings
+from webhook.model.kueue import KueueSettings
+from webhook.model.quantity import Version
 from webhook.model.reading import Manifest
-from webhook.model.version import Version
+from webhook.offline.fact_files import with_field_names
 from webhook.offline.judgement import judge, names_in
-from webhook.sources.facts import with_field_names
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
+from webhook.validators.examples import (
+    clique,
+    job,
+    job_set,
+    leader_worker_set,
+    pod_clique_set,
+    pod_template,
+    replicated,
+    train_job,
+)
 
 FACTS = with_field_names(NOTHING_KNOWN)
 SAMPLES = os.environ.get("ROLLCALL_SAMPLES")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.offline.placeholders import hidden
+from webhook.offline.translation import hidden
 
 ONE, OTHER = "1" * 19, "2" * 19
 CASES: dict[str, tuple[Any, Any, Any]] = {

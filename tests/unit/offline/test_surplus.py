@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import koordinator, settings_of
-from webhook.fit.verdict import Answer
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.offline.fit import entries_of
-from webhook.offline.fit_report import Surplus, surplus_words
-from webhook.validators.examples import clique, pod_clique_set, required
-from webhook.validators.fit.examples import GPU, racks
-from webhook.validators.opted_in_examples import job
+from webhook.fit.verdict import FitAnswer
+from webhook.offline.fit_report import Surplus, entries_of, surplus_words
+from webhook.validators.examples import GPU, clique, job, pod_clique_set, racks, required
+from webhook.workloads.job import Job
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 @pytest.mark.parametrize(
@@ -35,7 +32,7 @@ def test_a_gang_whose_minimum_fits_says_how_many_pods_are_not_judged(
     workload = PodCliqueSet(pod_clique_set(clique("worker", replicas=5, minimum=2, requests={GPU: "8"}), **constraint))
     settings = koordinator()
     (entry,) = entries_of(workload, settings.profiles["koord-scheduler"], racks(2, 2, gpus=8), settings)
-    assert (entry.verdict.answer, entry.pods, entry.surplus) == (Answer.FITS, {"worker": 2}, surplus)
+    assert (entry.verdict.answer, entry.pods, entry.surplus) == (FitAnswer.FITS, {"worker": 2}, surplus)
     assert words in surplus_words(surplus, "koord-scheduler")
     assert ("koord-scheduler" in surplus_words(surplus, "koord-scheduler")) is bool(surplus.domain)
     assert entry.as_json()["surplus"] == {"pods": 3, "domain": surplus.domain or None}

@@ -7,9 +7,7 @@ from xml.etree import ElementTree
 
 from tests.unit.offline.fit_entries import GROWS, NEVER, ROOM, SHORT, rack
 from webhook.offline.fit_report import FitEntry
-from webhook.pictures.fit import fit_picture
-from webhook.pictures.svg import drawing
-from webhook.pictures.text import tree_lines
+from webhook.offline.pictures import drawing, fit_picture, tree_lines
 
 
 def lines(entry: FitEntry) -> list[str]:

@@ -7,23 +7,19 @@ from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
-from webhook.explain.gang_tree import gang_tree
-from webhook.model.grove_generation import GroveGeneration
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.pictures.boxes import Box, Shape
-from webhook.pictures.folding import folded, gang_picture
-from webhook.pictures.mermaid import flowchart
-from webhook.pictures.svg import drawing
-from webhook.pictures.text import tree_lines
+from webhook.model.grove import GroveGeneration
+from webhook.offline.gang_tree import gang_tree
+from webhook.offline.pictures import Box, BoxShape, drawing, flowchart, folded, gang_picture, tree_lines
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def leaf(name: str, *details: str, **fields: Any) -> Box:
-    return Box(f"PodGroup {name}", details, Shape.LEAF, name, **fields)
+    return Box(f"PodGroup {name}", details, BoxShape.LEAF, name, **fields)
 
 
 def tree(*below: Box) -> Box:
-    return Box("JobSet team-a/train", ("pods",), Shape.WHOLE, "team-a/train", below=below)
+    return Box("JobSet team-a/train", ("pods",), BoxShape.WHOLE, "team-a/train", below=below)
 
 
 def lines(box: Box) -> list[str]:

@@ -13,12 +13,12 @@ from tests.series import value
 from tests.unit.certificates.certificate_world import NAMESPACE, SETTINGS
 from tests.unit.reconciler.certificate_api import SECRETS, CertificateApi
 from tests.unit.reconciler.running_reconciler import NOWHERE, at_once
-from webhook.clock import Clock
 from webhook.cluster.client import Client
-from webhook.config.reconciler_settings import Certificates
+from webhook.cluster.clock import Clock
+from webhook.config.settings import Certificates
 from webhook.reconciler.certificates import LOOK_SECONDS, CertificateController
 from webhook.reconciler.events import Events
-from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.metrics import ReconcilerMetrics
 from webhook.reconciler.writer import Writer
 
 IMMEDIATE = replace(SETTINGS, overlap=timedelta(0))
@@ -29,7 +29,7 @@ class Kept:
 
     def __init__(self, api: CertificateApi, settings: Certificates, clock: Clock) -> None:
         self.api = api
-        self.metrics = Metrics()
+        self.metrics = ReconcilerMetrics()
         self.leading = True
         client = at_once(Client(NOWHERE, api, clock=clock))
         writer = Writer(client, self.leads, self.metrics)

@@ -14,7 +14,7 @@ from tests.unit.reconciler.running_reconciler import GROUPS, world
 from tests.unit.worlds import koordinator
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Record
-from webhook.model.workloads.pod import Pod
+from webhook.model.pod_template import Pod
 from webhook.mutators.prepare_pod import prepare_pod
 
 GROUP = "demo-0-a"

@@ -24,14 +24,13 @@ from webhook.cluster.client import Client
 from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import Namespace
-from webhook.model.kueue.admission_check import CheckMode
-from webhook.model.kueue.objects import KueueWorkloads
-from webhook.model.kueue.projections import ADMISSION_CHECKS, WORKLOADS
+from webhook.model.kueue_objects import ADMISSION_CHECKS, WORKLOADS, KueueWorkloads
 from webhook.reconciler.admission_checks import AdmissionChecks
 from webhook.reconciler.events import Events
-from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.metrics import ReconcilerMetrics
 from webhook.reconciler.writer import Writer
-from webhook.validators.opted_in_examples import job
+from webhook.validators.examples import job
+from webhook.workloads.kueue_integration import CheckMode
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 CHECKS, WORKLOADS_PATH, JOBS = f"{KUEUE}/admissionchecks", f"{KUEUE}/workloads", "/apis/batch/v1/jobs"
@@ -157,7 +156,7 @@ class Answering:
         self.frozen: ClusterFacts | None = None
         clock = PlayedClock(NOW)
         client = at_once(Client(NOWHERE, api, clock=clock))
-        self.metrics = Metrics(settings.profiles)
+        self.metrics = ReconcilerMetrics(settings.profiles)
         dry_run = options.pop("dry_run", False)
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
         events = Events(client, self.metrics, "test", self.leads, dry_run=dry_run, clock=clock)

@@ -9,7 +9,7 @@ from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
 from tests.unit.reconciler.running_reconciler import sample, world
 from tests.waiting import until
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler.manager import Reconciler
 
 NODES, MAPS = "/api/v1/nodes", "/api/v1/configmaps"
 SYSTEM = {"lease_namespace": "rollcall-system"}

@@ -12,8 +12,8 @@ from tests.series import value
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.topologies import BINDINGS, MANAGED_BY, RACK, ZONE, binding
 from tests.unit.topology_bindings import racked
-from webhook.backends.koordinator.facts import NETWORK_TOPOLOGIES
-from webhook.backends.volcano.facts import HYPER_NODES
+from webhook.backends.koordinator.gangs import NETWORK_TOPOLOGIES
+from webhook.backends.volcano.keys import HYPER_NODES
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.nodes import NODES

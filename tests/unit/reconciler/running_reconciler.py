@@ -15,10 +15,10 @@ from tests.unit.reconciler import grove
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.worlds import koordinator
 from tests.waiting import until
-from webhook.clock import Clock
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.reconciler.run import Reconciler
+from webhook.cluster.clock import Clock
+from webhook.reconciler.manager import Reconciler
 from webhook.validators.examples import clique
 
 SETS, GANGS, GROUPS = (

@@ -13,7 +13,7 @@ from tests.unit.reconciler.kueue_api import (
     owner,
     workload,
 )
-from webhook.config.followed import followed_projections
+from webhook.config.settings import followed_projections
 
 # As the reconciler follows them: not all are the projections that admission follows.
 FOLLOWED = {projection.part: projection for projection in followed_projections(SETTINGS, objects=False)}

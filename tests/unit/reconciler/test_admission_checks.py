@@ -28,8 +28,8 @@ from tests.unit.reconciler.kueue_api import (
     workload,
 )
 from tests.waiting import until
-from webhook.model.kueue.admission_check import CheckMode
 from webhook.reconciler.admission_checks import PATIENCE_SECONDS
+from webhook.workloads.kueue_integration import CheckMode
 
 AUDIT = replace(SETTINGS, admission_check=CheckMode.AUDIT)
 STATUS = f"{KUEUE}/namespaces/default/workloads/job-demo/status"
@@ -232,12 +232,12 @@ async def test_facts_that_are_not_read_are_not_waited_for_longer() -> None:
 
 
 async def test_a_fault_of_rollcall_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    from webhook.reconciler import workload_owners
+    from webhook.reconciler import admission_checks
 
     def broken(*_: object) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(workload_owners, "answer", broken)
+    monkeypatch.setattr(admission_checks, "answer", broken)
     api = KueueApi(check(), faulty(), workload())
     await Answering(api).settle()
     assert [(one["state"], one["message"]) for one in api.entries()] == [

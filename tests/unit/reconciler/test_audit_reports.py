@@ -19,11 +19,10 @@ from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, running, 
 from tests.unit.worlds import koordinator
 from tests.waiting import until
 from webhook.cluster.client import Page
-from webhook.config.reconciler_settings import NO_REPORTS, Auditing
-from webhook.config.settings import Settings
-from webhook.model.open_reports import REPORTS
+from webhook.config.settings import NO_REPORTS, Auditing, Settings
+from webhook.model.gang_objects import REPORTS
 from webhook.reconciler import audit_reports
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler.manager import Reconciler
 
 SETS = "/apis/grove.io/v1alpha1/podcliquesets"
 PATH = "/apis/openreports.io/v1alpha1/reports"

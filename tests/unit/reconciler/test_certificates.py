@@ -20,7 +20,7 @@ from tests.unit.reconciler.certificate_keeper import IMMEDIATE, keeping
 from tests.waiting import until
 from webhook.certificates.x509 import read_certificates
 from webhook.reconciler.certificates import PATIENCE_SECONDS
-from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.metrics import ReconcilerMetrics
 
 FIRST = [
     "POST secrets",
@@ -273,7 +273,7 @@ async def test_the_rotation_waits_for_an_endpoint_without_the_service_port(
 
 
 def test_every_series_exists_before_its_first_event() -> None:
-    shown = Metrics().expose().decode()
+    shown = ReconcilerMetrics().expose().decode()
     for series in (
         'rollcall_ca_expiry_timestamp_seconds{ca="current"} 0.0',
         'rollcall_ca_expiry_timestamp_seconds{ca="next"} 0.0',

@@ -14,13 +14,13 @@ from tests.unit.reconciler.cluster import SERVED, WritableWorld
 from tests.unit.reconciler.running_reconciler import looked, running, sample
 from tests.unit.worlds import settings_of
 from tests.waiting import until
-from webhook.backends.kube.facts import PROJECTIONS, TREES
+from webhook.backends.kube.groups import PROJECTIONS, TREES
 from webhook.model.bounds import Packed
 from webhook.model.keys import ObjectKey
 from webhook.reconciler import circle_watch, events
 from webhook.reconciler.circle_watch import note
 from webhook.reconciler.events import REPEAT_SECONDS
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler.manager import Reconciler
 
 # 1.37 serves no CompositePodGroups in v1beta1.
 BETA, ALPHA = (trees.resource for trees in TREES)

@@ -29,14 +29,13 @@ from tests.unit.reconciler.running_reconciler import (
     world,
 )
 from tests.waiting import until
-from webhook.gangs.health import State
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.health import GangState
+from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
 from webhook.gangs.podgangs import STALE_SECONDS
-from webhook.model.workloads.pod_controllers import POD_CLIQUES
-from webhook.model.workloads.podgang import PodGang
-from webhook.reconciler.run import Reconciler
-from webhook.reconciler.single_pass import reconcile_once
+from webhook.model.grove import PodGang
+from webhook.model.place import POD_CLIQUES
+from webhook.reconciler.manager import Reconciler, reconcile_once
 
 KEY = GangKey("team-a", "demo-0")
 EMPTY = {"scheduler": "koord-scheduler", "health": "empty"}
@@ -255,16 +254,16 @@ async def test_an_empty_podgang_is_counted_as_such_and_says_why() -> None:
         await until(lambda: sample(found, "rollcall_gangs", **EMPTY) == 1)
         health = found.following.health(KEY)
         assert health is not None
-        assert (health.state, health.word, health.in_trouble) == (State.EMPTY, "empty", False)
+        assert (health.state, health.word, health.in_trouble) == (GangState.EMPTY, "empty", False)
         (reason,) = health.obstacles
-        assert (reason.reason, health.why) == (Reason.TOO_FEW_PODS, reason.why)
+        assert (reason.reason, health.why) == (GangReason.TOO_FEW_PODS, reason.why)
         assert "no gang objects are written" in reason.why
         assert sample(found, "rollcall_queue_failing") == sample(found, "rollcall_queue_depth") == 0
         assert sample(found, "rollcall_reconciled_total", outcome="waiting") == 0
         assert not any(found.reasons_not_ready())
         assert cluster.events == []
         cluster.put(CLIQUES, pod_clique("demo-0-a"))
-        held = {"scheduler": "koord-scheduler", "health": Reason.TOO_FEW_PODS.value}
+        held = {"scheduler": "koord-scheduler", "health": GangReason.TOO_FEW_PODS.value}
         await until(lambda: sample(found, "rollcall_gangs", **held) == 1)
         assert sample(found, "rollcall_gangs", **EMPTY) == 0
         cluster.remove(GANGS, "team-a", "demo-0")

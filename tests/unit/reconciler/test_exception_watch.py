@@ -16,9 +16,9 @@ from tests.unit.reconciler.running_reconciler import looked, running, sample, wo
 from tests.unit.worlds import koordinator
 from tests.waiting import until
 from webhook.config.settings import Settings
-from webhook.model.exceptions import Exceptions, RuleException, WorkloadSelector
-from webhook.reconciler import exception_watch
-from webhook.reconciler.exception_watch import ExceptionWatch
+from webhook.model.findings import Exceptions, RuleException, WorkloadSelector
+from webhook.reconciler import events
+from webhook.reconciler.events import ExceptionWatch
 
 DAY = timedelta(days=1)
 UNTIL = datetime(2027, 2, 1, tzinfo=UTC)
@@ -115,7 +115,7 @@ async def test_events_are_spread_over_several_looks() -> None:
     written = Written()
     watch = written.watch(granted("one", *(f"team-{number}" for number in range(30))))
     await watch.look(UNTIL)
-    assert len(written.told) == exception_watch.EVENTS_A_LOOK
+    assert len(written.told) == events.EXCEPTION_EVENTS_A_LOOK
     await watch.look(UNTIL)
     await watch.look(UNTIL)
     assert len(written.told) == len(set(written.told)) == 30

@@ -19,7 +19,7 @@ from tests.unit.worlds import koordinator
 from tests.waiting import until
 from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler.manager import Reconciler
 
 
 def owned_by(kind: str, name: str, uid: str) -> Callable[..., dict[str, Any]]:

@@ -29,10 +29,10 @@ from tests.unit.reconciler.running_reconciler import (
 from tests.unit.worlds import settings_of
 from tests.waiting import until
 from webhook.backends.volcano.keys import POD_GROUP
-from webhook.model.gang_object import is_raised
+from webhook.model.gang_objects import is_raised
 from webhook.model.projections import Resource
-from webhook.reconciler.gates import SIGN_SECONDS, SILENT_SECONDS, unseen_seconds
-from webhook.reconciler.single_pass import reconcile_once
+from webhook.reconciler.manager import reconcile_once
+from webhook.reconciler.writer import SIGN_SECONDS, SILENT_SECONDS, unseen_seconds
 
 
 async def test_the_gate_is_removed_from_all_pods_once_the_objects_exist_and_no_other_gate_is_left() -> None:

@@ -27,15 +27,13 @@ from tests.unit.reconciler.running_reconciler import (
 )
 from tests.unit.worlds import koordinator
 from tests.waiting import until
-from webhook.gangs.anchored_health import AnchoredHealth
-from webhook.gangs.health import GangHealth, State
-from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.health import AnchoredHealth, GangHealth, GangState
+from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.key import GangKey
 from webhook.reconciler import health_watch, held_gangs
 from webhook.reconciler.events import REPEAT_SECONDS
-from webhook.reconciler.held_gangs import HeldCause, Series
-from webhook.reconciler.judgements import judgement_of
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler.held_gangs import HeldCause, Series, judgement_of
+from webhook.reconciler.manager import Reconciler
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
@@ -146,12 +144,12 @@ async def test_many_gangs_of_one_cause_share_an_event_whose_number_is_kept(monke
 
 
 def test_a_shared_event_names_the_strangers_of_its_examples() -> None:
-    room = HoldReason(Reason.NO_ROOM, "no room", "free some")
-    strangers = HoldReason(Reason.UNOWNED, "1 pod (stranger) names its group", "delete it")
-    cause = HeldCause("team-a", Reason.NO_ROOM)
+    room = HoldReason(GangReason.NO_ROOM, "no room", "free some")
+    strangers = HoldReason(GangReason.UNOWNED, "1 pod (stranger) names its group", "delete it")
+    cause = HeldCause("team-a", GangReason.NO_ROOM)
     keys = tuple(GangKey("team-a", name) for name in ("a", "b"))
     examples = [
-        (key.name, judgement_of(GangHealth(*key[:2], None, State.HELD, "", obstacles=obstacles), None))
+        (key.name, judgement_of(GangHealth(*key[:2], None, GangState.HELD, "", obstacles=obstacles), None))
         for key, obstacles in zip(keys, ((room,), (room, strangers)), strict=True)
     ]
     note = health_watch._note_of_many(Series(cause, 20, keys, None), examples)
@@ -202,7 +200,7 @@ async def test_a_lasting_reason_gets_another_event() -> None:
     async with running(cluster, clock=clock):
         await until(lambda: cluster.events)
         clock.move(REPEAT_SECONDS)
-        await until(lambda: reasons(cluster) == [Reason.TOO_FEW_PODS.value] * 2)
+        await until(lambda: reasons(cluster) == [GangReason.TOO_FEW_PODS.value] * 2)
 
 
 async def test_a_restarted_process_does_not_repeat_every_event() -> None:

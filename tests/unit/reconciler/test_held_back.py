@@ -16,17 +16,15 @@ from tests.unit.reconciler.test_crowds import put_crowd, settled, slow_writes
 from tests.unit.reconciler.test_held_gangs import PACE, gangs
 from tests.waiting import until
 from webhook.gangs.escapes import Escape, Escaped
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
-from webhook.gangs.loss_causes import LossCause
-from webhook.gangs.pod import GangPod
-from webhook.gangs.pod_changes import PodEnd
+from webhook.gangs.members import GangPod, LossCause, PodEnd
 from webhook.reconciler import health_watch, loss_watch
-from webhook.reconciler.escape_deletion import DELETIONS_A_LOOK, PAUSE_SECONDS, SETTLE_SECONDS, EscapeDeletion
-from webhook.reconciler.held_back import LASTING_SECONDS, LOOK_SECONDS, HeldBack
+from webhook.reconciler.events import LASTING_SECONDS, SHARE_LOOK_SECONDS, HeldBack
 from webhook.reconciler.held_gangs import OWN_EVENTS, HeldGangs, OwnEvents
-from webhook.reconciler.metrics import Bound, Metrics
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler.manager import Reconciler
+from webhook.reconciler.metrics import Bound, ReconcilerMetrics
+from webhook.reconciler.remedies import DELETIONS_A_LOOK, PAUSE_SECONDS, SETTLE_SECONDS, EscapeDeletion
 
 
 class Written:
@@ -45,16 +43,16 @@ class Watched:
 
     def __init__(self) -> None:
         self.clock = PlayedClock()
-        self.metrics = Metrics()
+        self.metrics = ReconcilerMetrics()
         self.leading = True
         self.held_back = HeldBack(self.metrics, lambda: self.leading, clock=self.clock)
         self.written = Written()
 
     async def look(self, seconds: float, *noted: tuple[Bound, str]) -> None:
-        for _ in range(int(seconds / LOOK_SECONDS)):
+        for _ in range(int(seconds / SHARE_LOOK_SECONDS)):
             for bound, namespace in noted:
                 self.held_back.note(bound, namespace)
-            self.clock.move(LOOK_SECONDS)
+            self.clock.move(SHARE_LOOK_SECONDS)
             await self.held_back.look(self.written)  # type: ignore[arg-type]
 
     def number(self, bound: Bound) -> float:
@@ -63,7 +61,7 @@ class Watched:
 
 async def test_namespaces_are_counted_while_they_want_more_than_their_share() -> None:
     watched = Watched()
-    await watched.look(LOOK_SECONDS, (Bound.WORKERS, "a"), (Bound.WORKERS, "b"), (Bound.LOSSES, "a"))
+    await watched.look(SHARE_LOOK_SECONDS, (Bound.WORKERS, "a"), (Bound.WORKERS, "b"), (Bound.LOSSES, "a"))
     assert [watched.number(bound) for bound in (Bound.WORKERS, Bound.LOSSES, Bound.HEALTH)] == [2, 1, 0]
     await watched.look(20)
     assert [watched.number(bound) for bound in Bound] == [0] * len(Bound)
@@ -73,7 +71,7 @@ async def test_namespaces_are_counted_while_they_want_more_than_their_share() ->
 async def test_a_namespace_is_told_once_that_has_lasted_and_what_to_do() -> None:
     watched = Watched()
     both = (Bound.WORKERS, "a"), (Bound.LOSSES, "a")
-    await watched.look(LASTING_SECONDS - LOOK_SECONDS, *both)
+    await watched.look(LASTING_SECONDS - SHARE_LOOK_SECONDS, *both)
     assert watched.written.told == []
     await watched.look(600, *both)
     ((namespace, note),) = watched.written.told
@@ -157,11 +155,11 @@ def test_of_gangs_beyond_their_own_events_the_namespace_is_noted() -> None:
     noted: list[str] = []
     held = HeldGangs(OwnEvents(noted.append))
     for key in gangs(OWN_EVENTS):
-        held.put(key, Reason.NO_ROOM, 0.0, told=False)
+        held.put(key, GangReason.NO_ROOM, 0.0, told=False)
     held.due(20.0, PACE, 100)
     assert noted == []
     for key in gangs(1, first=100):
-        held.put(key, Reason.NO_ROOM, 20.0, told=False)
+        held.put(key, GangReason.NO_ROOM, 20.0, told=False)
     held.due(40.0, PACE, 100)
     assert noted == ["team-a"]
 
@@ -202,7 +200,7 @@ class Deletions:
         self.deletion = EscapeDeletion(
             frozenset({"stale"}),
             self,  # type: ignore[arg-type]
-            Metrics(),
+            ReconcilerMetrics(),
             held_back=self.noted.add,
             clock=self.clock,
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
-from webhook.reconciler.held_gangs import OWN_EVENTS, SERIES_SECONDS, HeldCause, HeldGangs, OwnEvents, Pace, Series
+from webhook.reconciler.held_gangs import OWN_EVENTS, SERIES_SECONDS, EventPace, HeldCause, HeldGangs, OwnEvents, Series
 
-PACE = Pace(settle=10.0, repeat=1800.0)
+PACE = EventPace(settle=10.0, repeat=1800.0)
 LEAST, LONGEST = SERIES_SECONDS
 MOST = 20
 
@@ -23,7 +23,7 @@ class Told:
         self.own: list[GangKey] = []
         self.series: list[Series] = []
 
-    def put(self, keys: Iterable[GangKey], reason: Reason = Reason.NO_ROOM, *, told: bool = False) -> None:
+    def put(self, keys: Iterable[GangKey], reason: GangReason = GangReason.NO_ROOM, *, told: bool = False) -> None:
         for key in keys:
             self.held.put(key, reason, self.now, told=told)
 
@@ -71,9 +71,9 @@ def test_a_gang_that_starts_meanwhile_is_not_told_of() -> None:
 
 def test_another_reason_begins_its_own_time() -> None:
     told = Told()
-    told.put(gangs(1), Reason.TOO_FEW_PODS)
+    told.put(gangs(1), GangReason.TOO_FEW_PODS)
     told.look(9)
-    told.put(gangs(1), Reason.NO_ROOM)
+    told.put(gangs(1), GangReason.NO_ROOM)
     told.look(9)
     assert told.own == []
     told.look(2)
@@ -92,16 +92,16 @@ def test_the_gangs_of_one_cause_beyond_the_number_share_one_event_that_counts_al
     told.put(gangs(1000))
     told.look(600)
     assert told.own == gangs(OWN_EVENTS)
-    assert told.series == [Series(HeldCause("team-a", Reason.NO_ROOM), 1000, tuple(gangs(3)), None)]
+    assert told.series == [Series(HeldCause("team-a", GangReason.NO_ROOM), 1000, tuple(gangs(3)), None)]
 
 
 def test_each_cause_of_a_namespace_has_its_own_event() -> None:
     told = Told()
     told.put(gangs(20))
-    told.put(gangs(20, first=100), Reason.TOO_FEW_PODS)
+    told.put(gangs(20, first=100), GangReason.TOO_FEW_PODS)
     told.look(60)
     assert len(told.own) == 2 * OWN_EVENTS
-    assert Counter(one.cause.reason for one in told.series) == {Reason.NO_ROOM: 1, Reason.TOO_FEW_PODS: 1}
+    assert Counter(one.cause.reason for one in told.series) == {GangReason.NO_ROOM: 1, GangReason.TOO_FEW_PODS: 1}
 
 
 def test_the_number_is_written_when_it_has_settled_and_into_the_same_event() -> None:
@@ -154,22 +154,22 @@ def test_a_gang_beyond_the_number_is_never_without_any_event() -> None:
     told.put(gangs(1, first=500))
     told.look(60)
     assert told.own == gangs(OWN_EVENTS)
-    assert told.series == [Series(HeldCause("team-a", Reason.NO_ROOM), 1, tuple(gangs(1, first=500)), None)]
+    assert told.series == [Series(HeldCause("team-a", GangReason.NO_ROOM), 1, tuple(gangs(1, first=500)), None)]
 
 
 def test_gangs_that_the_writer_tells_of_get_no_second_event_but_share_one() -> None:
     told = Told()
-    told.put(gangs(OWN_EVENTS), Reason.FROZEN, told=True)
+    told.put(gangs(OWN_EVENTS), GangReason.FROZEN, told=True)
     told.look(60)
     assert (told.own, told.series) == ([], [])
-    told.put(gangs(1, first=100), Reason.FROZEN, told=True)
+    told.put(gangs(1, first=100), GangReason.FROZEN, told=True)
     told.look(60)
     assert (told.own, told.numbers) == ([], [(OWN_EVENTS + 1, None)])
 
 
 def test_a_namespace_with_many_gangs_does_not_delay_the_event_of_another() -> None:
     told = Told()
-    reasons = list(Reason)
+    reasons = list(GangReason)
     for number, reason in enumerate(reasons):
         told.put(gangs(1000, "a", first=1000 * number), reason)
     for number in range(9):

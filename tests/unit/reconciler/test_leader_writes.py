@@ -16,7 +16,7 @@ from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.errors import NotLeading, RequestFailed
 from webhook.reconciler.lease import WRITE_SECONDS
-from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.metrics import ReconcilerMetrics
 from webhook.reconciler.writer import Writer
 
 WANTED = {"metadata": {"namespace": "team-a", "name": "demo-0"}, "spec": {"minMember": 2}}
@@ -47,7 +47,7 @@ async def writing_to(server: Silent, leads: Callable[[], bool], *, pooled: bool)
     port = listening.sockets[0].getsockname()[1]
     client = Client(Access(f"http://127.0.0.1:{port}", NO_TLS, lambda: None), pooled=pooled)
     try:
-        yield Writer(client, leads, Metrics())
+        yield Writer(client, leads, ReconcilerMetrics())
     finally:
         await client.close()
         listening.close()

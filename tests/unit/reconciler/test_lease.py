@@ -13,7 +13,7 @@ from tests.played import PlayedClock
 from tests.unit.cluster.scripted import client, failure
 from tests.waiting import until
 from webhook.reconciler.lease import LEASE_SECONDS, RENEW_SECONDS, Lease
-from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.metrics import ReconcilerMetrics
 
 NAME = "rollcall-reconciler"
 HOUR, DAY = 3600.0, 86400.0
@@ -68,7 +68,7 @@ class Replica:
     """A process that tries to get the lease. `told` are the changes that it was told."""
 
     def __init__(self, cluster: Cluster, identity: str) -> None:
-        self.metrics = Metrics()
+        self.metrics = ReconcilerMetrics()
         self.told: list[bool] = []
         self.transport = Counted(cluster)
         self.clock = PlayedClock()

@@ -27,40 +27,35 @@ from tests.unit.reconciler.kueue_api import workload as kueue_workload
 from tests.unit.reconciler.running_reconciler import reconciler
 from tests.unit.reconciler.topologies import ZONE, binding
 from tests.unit.worlds import settings_of
-from webhook.backends.kube.facts import TREES
-from webhook.clock import LoopTurn
-from webhook.config.reconciler_settings import RemedySettings
+from webhook.backends.kube.groups import TREES
+from webhook.cluster.clock import LoopTurn
+from webhook.config.settings import RemedySettings
 from webhook.gangs.escapes import Escape, Escaped
-from webhook.gangs.health import GangHealth, State
-from webhook.gangs.hold_reasons import HoldReason, Reason, TopologyReason
+from webhook.gangs.health import GangHealth, GangState
+from webhook.gangs.hold_reasons import GangReason, HoldReason, TopologyProblem, TopologyReason
 from webhook.gangs.key import GangKey
-from webhook.gangs.kueue.queue_places import QueuePlaces
-from webhook.gangs.loss_causes import LossCause
+from webhook.gangs.kueue_queue import QueuePlaces
 from webhook.gangs.losses import Loss
-from webhook.gangs.pod_changes import PodEnd
-from webhook.gangs.pods import GangPods
+from webhook.gangs.members import LossCause, PodEnd
+from webhook.gangs.pod_watches import GangPods
 from webhook.gangs.stores import Store
 from webhook.gangs.workload_gangs import OptedInGangs
-from webhook.model.kueue.objects import KueueWorkload, LocalQueue
+from webhook.model.kueue_objects import KueueWorkload, LocalQueue
 from webhook.model.projections import TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
-from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import Events
-from webhook.reconciler.held_gangs import HeldGangs, OwnEvents, Pace
-from webhook.reconciler.loss_conditions import LossConditions
-from webhook.reconciler.loss_store import LossStore
+from webhook.reconciler.held_gangs import EventPace, HeldGangs, OwnEvents, Turns
+from webhook.reconciler.loss_store import LossConditions, LossStore
 from webhook.reconciler.loss_watch import GONE_SECONDS, LossWatch
-from webhook.reconciler.metrics import Bound, Metrics
-from webhook.reconciler.queue import KeyQueue
-from webhook.reconciler.remedies import Remedies
-from webhook.reconciler.run import Reconciler
-from webhook.reconciler.topology_problems import Problem
-from webhook.reconciler.turns import Turns
+from webhook.reconciler.manager import Reconciler
+from webhook.reconciler.metrics import Bound, ReconcilerMetrics
+from webhook.reconciler.remedies import EscapeDeletion, Remedies
+from webhook.reconciler.work_queue import KeyQueue
 
 OWN = GangKey("team-a", "demo-0")
 SINCE = "2026-01-01T00:00:00Z"
-WHY = HoldReason(Reason.SILENT, "its scheduler says nothing", "read its log")
-PACE = Pace(10.0, 1800.0)
+WHY = HoldReason(GangReason.SILENT, "its scheduler says nothing", "read its log")
+PACE = EventPace(10.0, 1800.0)
 # So many that a copy of them takes more memory than is free.
 FEW_AND_MANY = (10, 1000)
 Work = Callable[[], object]
@@ -80,7 +75,7 @@ def crowd(number: int) -> list[GangKey]:
 
 
 def silent(key: GangKey) -> GangHealth:
-    return GangHealth(key.namespace, key.name, "koord-scheduler", State.HELD, "", obstacles=(WHY,))
+    return GangHealth(key.namespace, key.name, "koord-scheduler", GangState.HELD, "", obstacles=(WHY,))
 
 
 def lost(key: GangKey, more: int = 1) -> Loss:
@@ -161,12 +156,12 @@ async def test_a_loop_of_a_reconciler_does_not_grow_with_the_number_of_others(
 def held_gangs(others: int) -> Work:
     held = HeldGangs(OwnEvents())
     for key in (*crowd(others), OWN):
-        held.put(key, Reason.SILENT, 0.0, told=False)
+        held.put(key, GangReason.SILENT, 0.0, told=False)
     now = 20.0
     for _ in range(60):
         now += 1.0
         held.due(now, PACE, 20)
-    held.put(GangKey("team-a", "another"), Reason.SILENT, now, told=False)
+    held.put(GangKey("team-a", "another"), GangReason.SILENT, now, told=False)
     return lambda: held.due(now + 20.0, PACE, 20)
 
 
@@ -177,7 +172,7 @@ def remedies(others: int) -> Work:
         lambda _: None,
         NOBODY,
         NOBODY,
-        Metrics().remedies,
+        ReconcilerMetrics().remedies,
         clock=clock,
     )
     for key in crowd(others):
@@ -192,7 +187,7 @@ def remedies(others: int) -> Work:
 
 
 def deletions(others: int) -> Work:
-    found = EscapeDeletion(frozenset({"stale"}), NOBODY, Metrics(), clock=PlayedClock())
+    found = EscapeDeletion(frozenset({"stale"}), NOBODY, ReconcilerMetrics(), clock=PlayedClock())
     escaped = (Escaped(pod("leader", 0), Escape.STALE, ("/spec/schedulerName",)),)
     health = replace(gang_with([]), escaped=escaped)
     for key in crowd(others):
@@ -305,13 +300,13 @@ def turns(others: int) -> Work:
 
 
 def told(others: int) -> Work:
-    found = Events(NOBODY, Metrics(), "me", lambda: False, clock=PlayedClock())
+    found = Events(NOBODY, ReconcilerMetrics(), "me", lambda: False, clock=PlayedClock())
     for key in crowd(others):
-        found._said.put("crowd", (key.name, key.name, Reason.SILENT), NOBODY)
+        found._said.put("crowd", (key.name, key.name, GangReason.SILENT), NOBODY)
 
     def work() -> None:
-        found._said.put("team-a", ("uid", "demo-0", Reason.SILENT), NOBODY)
-        assert found._said.get(("uid", "demo-0", Reason.SILENT)) is NOBODY
+        found._said.put("team-a", ("uid", "demo-0", GangReason.SILENT), NOBODY)
+        assert found._said.get(("uid", "demo-0", GangReason.SILENT)) is NOBODY
 
     return work
 
@@ -413,7 +408,7 @@ def topology_objects(others: int) -> Work:
         found._stored(next(iter(found._kinds.values())).api, ("", "of-own"), {"own"})
         assert [key[1] for key in queued] == ["own"]
         queued.clear()
-        found._problems["own"] = {"kai-scheduler": (Problem(TopologyReason.DRIFT, "it differs"),)}
+        found._problems["own"] = {"kai-scheduler": (TopologyProblem(TopologyReason.DRIFT, "it differs"),)}
         found._count("own")
 
     return work

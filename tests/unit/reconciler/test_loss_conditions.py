@@ -24,7 +24,7 @@ from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, rec
 from tests.waiting import until
 from webhook.gangs.key import GangKey
 from webhook.gangs.losses import Loss
-from webhook.reconciler.loss_conditions import LossConditions
+from webhook.reconciler.loss_store import LossConditions
 from webhook.reconciler.writer import Writer
 
 

@@ -12,7 +12,7 @@ from tests.unit.reconciler.running_reconciler import SETS, put_gang, running, se
 from tests.unit.worlds import settings_of
 from tests.waiting import until
 from webhook.backends.kai.keys import POD_GROUP, pod_group
-from webhook.model.gang_object import RESTORED_ANNOTATION
+from webhook.model.gang_objects import RESTORED_ANNOTATION
 from webhook.model.projections import Resource
 
 GROUPS = "/apis/scheduling.run.ai/v2alpha2/podgroups"

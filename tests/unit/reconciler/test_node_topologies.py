@@ -27,8 +27,8 @@ from tests.unit.reconciler.topologies import BINDINGS, MANAGED_BY, RACK, ROW, ZO
 from tests.unit.topology_bindings import racked
 from tests.waiting import until
 from webhook.config.file import settings_from
-from webhook.reconciler import node_topologies
-from webhook.reconciler.single_pass import reconcile_once
+from webhook.reconciler import topologies
+from webhook.reconciler.manager import reconcile_once
 
 WRITTEN, COMPARED = fed(), fed(written="compare")
 WHOLE = {
@@ -130,7 +130,7 @@ async def test_while_most_nodes_lack_the_label_of_a_further_level_nothing_is_wri
 
 
 async def test_many_writes_are_made_in_parts_that_each_leave_a_usable_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_topologies, "WRITES_AT_ONCE", 2)
+    monkeypatch.setattr(topologies, "WRITES_AT_ONCE", 2)
     cluster = world(*PLACES, there=(hyper_node("old", 3, "old", "x", ours="uid-dc"),))
     async with running(cluster, settings=WRITTEN) as found:
         await until(lambda: members(cluster) == WHOLE and found.idle)

@@ -12,7 +12,7 @@ from tests.unit.reconciler.forgetful_scheduler import ForgetfulScheduler, prepar
 from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, running, sample
 from tests.unit.worlds import koordinator
 from tests.waiting import until
-from webhook.config.reconciler_settings import RemedySettings
+from webhook.config.settings import RemedySettings
 from webhook.reconciler import remedies
 
 REMEDIES = RemedySettings(frozenset({"oldMembership"}), 0.05, 0.05, 600)

@@ -13,10 +13,9 @@ from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, grove_pod, put_pods
 from tests.unit.reconciler.running_reconciler import SETS, names, put_gang, reconciler, running, sample, workload
 from tests.waiting import until
-from webhook.reconciler import queue as queues
-from webhook.reconciler import run, single_pass
-from webhook.reconciler.run import UNREAD_SECONDS, Reconciler
-from webhook.reconciler.single_pass import reconcile_once
+from webhook.reconciler import manager
+from webhook.reconciler import work_queue as queues
+from webhook.reconciler.manager import UNREAD_SECONDS, Reconciler, reconcile_once
 
 
 class SlowWorld(WritableWorld):
@@ -53,15 +52,15 @@ async def test_a_gang_that_failed_while_a_kind_was_read_is_written_as_soon_as_it
     """Other changes made it fail more often than a gang may, and its next try by itself is far away."""
     monkeypatch.setattr(queues, "BACKOFF_SECONDS", (3600.0, 3600.0))
     # Gangs are tried before everything is read.
-    monkeypatch.setattr(run, "MOST_UNREAD_SECONDS", 0.0)
+    monkeypatch.setattr(manager, "MOST_UNREAD_SECONDS", 0.0)
     looks = list[bool]()
-    hopeless = single_pass._hopeless
+    hopeless = manager._hopeless
 
     def looked(found: Reconciler, seconds: float) -> bool:
         looks.append(hopeless(found, seconds))
         return looks[-1]
 
-    monkeypatch.setattr(single_pass, "_hopeless", looked)
+    monkeypatch.setattr(manager, "_hopeless", looked)
     cluster = SlowWorld(slow)
     found = reconciler(cluster)
     once = asyncio.create_task(reconcile_once(found))

@@ -24,7 +24,7 @@ from tests.unit.reconciler.opted_in_workloads import (
 from tests.unit.reconciler.running_reconciler import GROUPS, SETS, names, put_gang, running, sample, workload
 from tests.unit.worlds import koordinator
 from tests.waiting import until
-from webhook.model.workloads.kinds import JOB_SETS
+from webhook.model.known_kinds import JOB_SETS
 
 
 def group(cluster: WritableWorld, name: str) -> dict[str, Any]:

@@ -26,13 +26,13 @@ from tests.unit.reconciler.opted_in_workloads import (
 from tests.unit.reconciler.running_reconciler import SETS, names, running, sample, workload
 from tests.unit.worlds import koordinator
 from tests.waiting import until
-from webhook.gangs.health import GangHealth, State
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.health import GangHealth, GangState
+from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
-from webhook.gangs.pod import read_opted_in_pod
+from webhook.gangs.members import read_opted_in_pod
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Record
-from webhook.model.workloads.pod import Pod
+from webhook.model.pod_template import Pod
 from webhook.mutators.prepare_pod import prepare_pod
 
 TRAIN = GangKey("team-a", "train", "Job", "train")
@@ -76,53 +76,53 @@ def key(gang: str, kind: str, name: str) -> GangKey:
 
 
 # The gang, its workload, its pods, and its state with the reasons and what each text names.
-Case = tuple[GangKey, tuple[str, dict[str, Any]], tuple[dict[str, Any], ...], State, list[tuple[Reason, Text]]]
+Case = tuple[GangKey, tuple[str, dict[str, Any]], tuple[dict[str, Any], ...], GangState, list[tuple[GangReason, Text]]]
 CASES: dict[str, Case] = {
     "one pod is missing": (
         TRAIN,
         (JOB_PATH, job()),
         (prepared(job_pod(0)),),
-        State.HELD,
-        [(Reason.TOO_FEW_PODS, Text("train has 1 pod of the 2", "ResourceQuota", "describe job train -n team-a"))],
+        GangState.HELD,
+        [(GangReason.TOO_FEW_PODS, Text("train has 1 pod of the 2", "ResourceQuota", "describe job train -n team-a"))],
     ),
     "all are on nodes": (
         TRAIN,
         (JOB_PATH, job()),
         (prepared(job_pod(0, nodeName="n1")), prepared(job_pod(1, nodeName="n1"))),
-        State.STARTED,
+        GangState.STARTED,
         [],
     ),
     "one is on a node": (
         TRAIN,
         (JOB_PATH, job()),
         (prepared(job_pod(0, nodeName="n1")), prepared(job_pod(1, GATE))),
-        State.IN_PART,
-        [(Reason.IN_PART, Text("train has 1 of 2")), (Reason.GATED, Text("train-1"))],
+        GangState.IN_PART,
+        [(GangReason.IN_PART, Text("train has 1 of 2")), (GangReason.GATED, Text("train-1"))],
     ),
-    "a Job that is suspended": (TRAIN, (JOB_PATH, job(suspend=True)), (), State.SUSPENDED, []),
-    "a Job that is done": (TRAIN, (JOB_PATH, ended()), (), State.ENDED, []),
+    "a Job that is suspended": (TRAIN, (JOB_PATH, job(suspend=True)), (), GangState.SUSPENDED, []),
+    "a Job that is done": (TRAIN, (JOB_PATH, ended()), (), GangState.ENDED, []),
     "a scheduler that is not enabled": (
         TRAIN,
         (JOB_PATH, job(scheduler="slurm")),
         (job_pod(0), job_pod(1)),
-        State.HELD,
-        [(Reason.NO_PROFILE, Text("its Job"))],
+        GangState.HELD,
+        [(GangReason.NO_PROFILE, Text("its Job"))],
     ),
     "a Job with a tail": (
         TRAIN,
         (JOB_PATH, job(completions=5)),
         (),
-        State.HELD,
-        [(Reason.INEXPRESSIBLE, Text("owner/completions at spec.completions: 5: only 2 of the pods"))],
+        GangState.HELD,
+        [(GangReason.INEXPRESSIBLE, Text("owner/completions at spec.completions: 5: only 2 of the pods"))],
     ),
     "pods that bypassed the webhook": (
         TRAIN,
         (JOB_PATH, job()),
         (unprepared(job_pod(0)), unprepared(job_pod(1))),
-        State.HELD,
+        GangState.HELD,
         [
             (
-                Reason.ESCAPED,
+                GangReason.ESCAPED,
                 Text(
                     "2 pods (train-0, train-1) bypassed",
                     "without a mark",
@@ -136,29 +136,29 @@ CASES: dict[str, Case] = {
         key("x-b", "JobSet", "x"),
         (JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)),
         (),
-        State.LATER,
+        GangState.LATER,
         [],
     ),
     "a part that starts first": (
         key("x-a", "JobSet", "x"),
         (JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)),
         (),
-        State.HELD,
-        [(Reason.TOO_FEW_PODS, Text("x-a has 0 pods of the 1"))],
+        GangState.HELD,
+        [(GangReason.TOO_FEW_PODS, Text("x-a has 0 pods of the 1"))],
     ),
     "pods of a part that bypassed the webhook": (
         key("x-b", "JobSet", "x"),
         (JOB_SET_PATH, job_set("x", ("a", 1), ("b", 1), **IN_TURN)),
         (job_set_pod("b", 0, of="x"),),
-        State.HELD,
-        [(Reason.ESCAPED, Text("1 pod (x-b-0-0) bypassed"))],
+        GangState.HELD,
+        [(GangReason.ESCAPED, Text("1 pod (x-b-0-0) bypassed"))],
     ),
     "a group with one of its pods": (
         key("serve-0-new", "LeaderWorkerSet", "serve"),
         (LWS_PATH, lws()),
         (prepared(lws_pod(0, 0, "new")), prepared(lws_pod(1, 0, "new"))),
-        State.HELD,
-        [(Reason.TOO_FEW_PODS, Text("serve-0-new has 1 pod of the 2"))],
+        GangState.HELD,
+        [(GangReason.TOO_FEW_PODS, Text("serve-0-new has 1 pod of the 2"))],
     ),
 }
 
@@ -168,8 +168,8 @@ async def test_a_gang_of_an_opted_in_workload_has_the_expected_health(
     gang: GangKey,
     workload: tuple[str, dict[str, Any]],
     pods: tuple[dict[str, Any], ...],
-    state: State,
-    expected: list[tuple[Reason, Text]],
+    state: GangState,
+    expected: list[tuple[GangReason, Text]],
 ) -> None:
     found = await health_of(gang, workload, pods=pods)
     assert found.state == state

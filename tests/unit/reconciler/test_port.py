@@ -19,9 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.programs import eventually, free_port
 from tests.played import START, PlayedClock
 from tests.waiting import LIMIT_SECONDS
-from webhook.reconciler.endpoints import create_app
-from webhook.reconciler.metrics import Metrics
-from webhook.server.descriptors import HEALTH_CONNECTIONS
+from webhook.reconciler.metrics import ReconcilerMetrics
+from webhook.reconciler.process import create_app
+from webhook.server.memory import HEALTH_CONNECTIONS
 
 # An address without a listener: health needs no cluster.
 KUBECONFIG = {
@@ -79,7 +79,7 @@ def reconciling(folder: Path) -> Iterator[Reconciling]:
 
 
 async def test_health_bears_the_time_of_the_process() -> None:
-    app = create_app(lambda: iter(()), Metrics(), clock=PlayedClock())
+    app = create_app(lambda: iter(()), ReconcilerMetrics(), clock=PlayedClock())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://reconciler") as client:
         answer = await client.get("/healthz")
     assert parsedate_to_datetime(answer.headers["date"]) == START

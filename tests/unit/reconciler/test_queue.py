@@ -9,8 +9,8 @@ import pytest
 from tests.played import PlayedClock
 from tests.waiting import turns
 from webhook.model.keys import ObjectKey
-from webhook.reconciler import queue as queues
-from webhook.reconciler.queue import KeyQueue
+from webhook.reconciler import work_queue as queues
+from webhook.reconciler.work_queue import KeyQueue
 
 A, B = ("team", "a"), ("team", "b")
 

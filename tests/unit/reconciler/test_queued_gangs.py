@@ -13,12 +13,12 @@ from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorl
 from tests.unit.reconciler.opted_in_workloads import JOB_PATH, JOB_SET_PATH, job, job_pod, job_set
 from tests.unit.reconciler.running_reconciler import running, sample
 from tests.waiting import until
-from webhook.gangs.health import State
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.health import GangState
+from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
-from webhook.model.kueue.projections import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
-from webhook.model.workloads.kinds import JOB_SETS, JOBS, TRAIN_JOBS
-from webhook.reconciler.run import Reconciler
+from webhook.model.known_kinds import JOB_SETS, JOBS, TRAIN_JOBS
+from webhook.model.kueue_objects import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from webhook.reconciler.manager import Reconciler
 
 API = "/apis/kueue.x-k8s.io/v1beta2"
 PATH, LOCAL, CLUSTER = f"{API}/workloads", f"{API}/localqueues", f"{API}/clusterqueues"
@@ -74,7 +74,7 @@ STOPPED = workload("Inadmissible", "ClusterQueue research is inactive")
 OF_POD = {"apiVersion": "v1", "kind": "Pod", "name": "train-0", "uid": "train-0", "controller": True}
 
 
-def reasons(found: Reconciler) -> list[Reason]:
+def reasons(found: Reconciler) -> list[GangReason]:
     """The reasons why the Job's gang is held."""
     health = found.health.known(TRAIN)
     return [] if health is None else [one.reason for one in health.obstacles]
@@ -128,9 +128,9 @@ async def test_a_gang_is_judged_again_when_the_workload_of_one_of_its_pods_comes
     for index in range(2):
         cluster.put(PODS, job_pod(index, "kueue.x-k8s.io/admission"))
     async with running(cluster) as found:
-        await until(lambda: Reason.KUEUE_NO_WORKLOAD in reasons(found))
+        await until(lambda: GangReason.KUEUE_NO_WORKLOAD in reasons(found))
         cluster.put(PATH, {**SHORT, "metadata": {**SHORT["metadata"], "labels": {}, "ownerReferences": [OF_POD]}})
-        await until(lambda: Reason.KUEUE_WAITS_FOR_QUOTA in reasons(found))
+        await until(lambda: GangReason.KUEUE_WAITS_FOR_QUOTA in reasons(found))
 
 
 async def test_only_what_does_not_pass_by_itself_gets_an_event() -> None:
@@ -187,7 +187,7 @@ async def test_gangs_are_judged_without_kueue_if_its_objects_may_not_be_read() -
         await until(lambda: counted(found) == {"suspended": 1})
         health = found.following.health(TRAIN)
     assert health is not None
-    assert (health.state, health.obstacles) == (State.SUSPENDED, ())
+    assert (health.state, health.obstacles) == (GangState.SUSPENDED, ())
     assert sample(found, "rollcall_gangs", health="suspended", **SCHEDULER) == 1
 
 

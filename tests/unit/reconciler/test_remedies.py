@@ -20,16 +20,15 @@ from tests.unit.worlds import koordinator
 from tests.waiting import until, until_set
 from webhook.backends.base import Wake
 from webhook.config.file import settings_from
-from webhook.config.reconciler_settings import NO_REMEDIES, RemedySettings
-from webhook.gangs.health import GangHealth, State
-from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.config.settings import NO_REMEDIES, RemedySettings
+from webhook.gangs.health import GangHealth, GangState, Observed
+from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.key import GangKey
-from webhook.gangs.observed import Observed
 from webhook.gangs.remedies import Act, Remedy, RemedyCause, needed_remedy
 from webhook.reconciler import remedies
 from webhook.reconciler.events import Events
-from webhook.reconciler.remedy_writes import carry_out
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler.manager import Reconciler
+from webhook.reconciler.remedies import carry_out
 from webhook.reconciler.writer import Writer
 
 ALL = frozenset({"forgotten", "objectLeft", "oldMembership"})
@@ -167,8 +166,8 @@ async def test_there_are_no_more_remedies_in_a_minute_than_the_configuration_all
 
 
 def silent(namespace: str, name: str) -> tuple[GangKey, GangHealth]:
-    why = HoldReason(Reason.SILENT, "its scheduler says nothing", "read its log")
-    return GangKey(namespace, name), GangHealth(namespace, name, None, State.HELD, "", obstacles=(why,))
+    why = HoldReason(GangReason.SILENT, "its scheduler says nothing", "read its log")
+    return GangKey(namespace, name), GangHealth(namespace, name, None, GangState.HELD, "", obstacles=(why,))
 
 
 async def test_a_namespace_with_many_silent_gangs_does_not_delay_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,11 +28,11 @@ from tests.unit.reconciler.running_reconciler import NOWHERE, names, running, sa
 from tests.unit.worlds import koordinator
 from tests.waiting import until
 from webhook.gangs.gang_view import looking
-from webhook.gangs.health import State
-from webhook.gangs.hold_reasons import Reason
-from webhook.gangs.removed_records import MOST_KEPT, READS_A_LOOK, SETTLE_SECONDS
-from webhook.model.fair_memory import share_of
-from webhook.reconciler.run import Reconciler
+from webhook.gangs.health import GangState
+from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.workload_gangs import MOST_KEPT, READS_A_LOOK, SETTLE_SECONDS
+from webhook.model.bounds import share_of
+from webhook.reconciler.manager import Reconciler
 
 pytestmark = pytest.mark.anyio
 Raw = dict[str, Any]
@@ -68,7 +68,7 @@ def changed(raw: Raw, **metadata: Any) -> Raw:
     return {**raw, "metadata": {**raw["metadata"], **metadata}}
 
 
-def reasons(started: Reconciler, gang: str) -> list[Reason]:
+def reasons(started: Reconciler, gang: str) -> list[GangReason]:
     key = next((key for key in started.following.gangs if key.name == gang), None)
     judgement = None if key is None else started.health.known(key)
     return [] if judgement is None else [one.reason for one in judgement.obstacles]
@@ -99,32 +99,32 @@ async def test_a_record_that_is_removed_is_told_of_until_it_is_back(
         objects = names(cluster)
         assert objects
         removed(cluster, path, raw)
-        await until(lambda: Reason.UNRECORDED in reasons(started, gang))
+        await until(lambda: GangReason.UNRECORDED in reasons(started, gang))
         label = f"set the label {LABEL}: koord-scheduler on the"
         await until(
-            lambda: any(f"{Reason.UNRECORDED}" in str(event) and label in event["note"] for event in cluster.events)
+            lambda: any(f"{GangReason.UNRECORDED}" in str(event) and label in event["note"] for event in cluster.events)
         )
-        words = (Reason.UNRECORDED, Reason.IN_PART)
+        words = (GangReason.UNRECORDED, GangReason.IN_PART)
         assert sum(sample(started, "rollcall_gangs", scheduler="other", health=word.value) for word in words) == 1
         assert names(cluster) == objects
         cluster.objects[path].pop()
         cluster.put(path, raw)
-        await until(lambda: Reason.UNRECORDED not in reasons(started, gang))
+        await until(lambda: GangReason.UNRECORDED not in reasons(started, gang))
         await elapse(200)
-        assert Reason.UNRECORDED not in reasons(started, gang)
+        assert GangReason.UNRECORDED not in reasons(started, gang)
         assert names(cluster) == objects
 
 
 async def test_a_reconciler_that_starts_later_and_a_command_find_it_as_well() -> None:
     cluster = opted_in_world((JOB_PATH, unlabelled(job())), (PODS, on_a_node(0)), (PODS, prepared(job_pod(1))))
     async with running(cluster) as started:
-        await until(lambda: Reason.UNRECORDED in reasons(started, "train"))
+        await until(lambda: GangReason.UNRECORDED in reasons(started, "train"))
     async with looking(koordinator(standalone=False), NOWHERE, cluster, clock=PlayedClock()) as look:
         (gang,) = look.gangs()
-        assert (gang.kind, gang.name, gang.state, gang.scheduler) == ("Job", "train", State.IN_PART, None)
-        assert Reason.UNRECORDED in [one.reason for one in gang.obstacles]
+        assert (gang.kind, gang.name, gang.state, gang.scheduler) == ("Job", "train", GangState.IN_PART, None)
+        assert GangReason.UNRECORDED in [one.reason for one in gang.obstacles]
         ((health, pods),) = look.named("Job", "team-a", "train")
-        assert Reason.UNRECORDED in [one.reason for one in health.obstacles]
+        assert GangReason.UNRECORDED in [one.reason for one in health.obstacles]
         assert len(pods) == 2
 
 

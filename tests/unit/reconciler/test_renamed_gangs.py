@@ -27,7 +27,7 @@ from tests.unit.reconciler.running_reconciler import (
 )
 from tests.waiting import until
 from webhook.model.pod_gang_map import POD_GANG_MAPS
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler.manager import Reconciler
 
 MAPS = "/apis/grove.io/v1alpha1/podgangmaps"
 EPOCH = "1795344276589742021"

@@ -30,10 +30,10 @@ from tests.unit.reconciler.running_reconciler import (
 from tests.unit.worlds import settings_of
 from tests.waiting import until
 from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
-from webhook.backends.kube.generation import GROUP
+from webhook.backends.kube.workload_api import GROUP
 from webhook.model.keys import Api
 from webhook.model.projections import Resource
-from webhook.reconciler.gates import SILENT_SECONDS
+from webhook.reconciler.writer import SILENT_SECONDS
 
 BOUND, WAITING = pod("p") | {"spec": {"nodeName": "n1"}}, pod("p")
 NOTE = Text("demo-0-c is new: Koordinator ", "recreate", "PodCliqueSet")

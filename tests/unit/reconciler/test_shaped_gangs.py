@@ -13,11 +13,11 @@ from tests.unit.reconciler.running_reconciler import GROUPS, names, running
 from tests.unit.shapes.workloads import pod_of, ray_cluster, worker_group
 from tests.waiting import until
 from webhook.config.defaults import built_in_shapes
-from webhook.gangs.health import State
+from webhook.gangs.health import GangState
 from webhook.gangs.key import GangKey
 from webhook.model.keys import Api
+from webhook.model.known_kinds import JOBS, STATEFUL_SETS
 from webhook.model.projections import Resource
-from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
 
 REPLICA_SETS = Resource(Api("apps", "v1", "ReplicaSet"), "replicasets")
 RAY = "/apis/ray.io/v1/rayclusters"
@@ -95,7 +95,7 @@ async def test_pods_that_no_gang_needs_are_no_escapes() -> None:
         assert [pod.name for pod in roster.pods] == ["demo-0"]
         found = started.following.health(KEY)
         assert found is not None
-        assert found.state is State.HELD
+        assert found.state is GangState.HELD
 
 
 async def test_a_pod_that_only_names_the_workload_is_no_member() -> None:

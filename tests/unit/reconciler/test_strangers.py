@@ -17,19 +17,19 @@ from tests.unit.reconciler.opted_in_workloads import JOB_PATH, job, job_pod, opt
 from tests.unit.reconciler.running_reconciler import SETS, looked, podgang, put_gang, running, sample, workload
 from tests.unit.worlds import settings_of
 from tests.waiting import until
-from webhook.backends.coscheduling.keys import POD_GROUP as COSCHEDULING_GROUP
+from webhook.backends.coscheduling import POD_GROUP as COSCHEDULING_GROUP
 from webhook.backends.kai.keys import POD_GROUP as KAI_GROUP
 from webhook.backends.kai.keys import pod_group
 from webhook.backends.koordinator.keys import POD_GROUP as KOORDINATOR_GROUP
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO_GROUP
-from webhook.gangs.health import State
+from webhook.gangs.escapes import KEPT
+from webhook.gangs.health import GangState
 from webhook.gangs.key import GangKey
-from webhook.gangs.strangers import KEPT
 from webhook.model.keys import Api
 from webhook.model.projections import Resource
-from webhook.reconciler import stranger_watch
-from webhook.reconciler.run import Reconciler
-from webhook.reconciler.stranger_watch import PACES
+from webhook.reconciler import health_watch
+from webhook.reconciler.health_watch import PACES
+from webhook.reconciler.manager import Reconciler
 
 LISTED = "/api/v1/namespaces/{}/pods"
 
@@ -121,7 +121,7 @@ def lists(cluster: WritableWorld, namespace: str = "team-a") -> int:
     return cluster.asked.count(LISTED.format(namespace))
 
 
-def pass_time(found: Reconciler, seconds: float = PACES[State.IN_PART].period) -> None:
+def pass_time(found: Reconciler, seconds: float = PACES[GangState.IN_PART].period) -> None:
     """Namespaces are due again."""
     assert isinstance(found.clock, PlayedClock)
     found.clock.move(seconds)
@@ -139,7 +139,7 @@ async def test_a_stranger_of_a_gang_in_part_is_counted_and_named_until_it_is_gon
     start_in_part(cluster)
     async with running(cluster, settings=settings(way)) as found:
         await until(lambda: state(found) == "inPart")
-        pass_time(found, PACES[State.IN_PART].settle)
+        pass_time(found, PACES[GangState.IN_PART].settle)
         await until(lambda: unowned(found, way) == 1)
         pass_time(found)
         await until(lambda: cluster.events)
@@ -257,7 +257,7 @@ async def test_the_strangers_of_a_held_gang_are_named_and_stay_known_when_it_sta
     put_pods(cluster, grove_pod("p"), grove_pod("q"))
     async with running(cluster, settings=settings(KOORDINATOR)) as found:
         await until(lambda: state(found) == "held")
-        pass_time(found, PACES[State.HELD].settle)
+        pass_time(found, PACES[GangState.HELD].settle)
         await until(lambda: unowned(found) == 1)
         await until(lambda: any("stranger" in one["note"] for one in cluster.events))
         before = lists(cluster)
@@ -277,9 +277,9 @@ async def test_gangs_in_part_come_before_gangs_that_are_held() -> None:
     put_gang_of(cluster, "team-b")
     async with running(cluster, settings=settings(KOORDINATOR)) as found:
         await until(lambda: all(found.strangers._namespaces.values()))
-        pass_time(found, PACES[State.HELD].settle)
+        pass_time(found, PACES[GangState.HELD].settle)
         await until(lambda: unowned(found) == 1)
-        assert lists(cluster) <= 2 * PACES[State.HELD].pages
+        assert lists(cluster) <= 2 * PACES[GangState.HELD].pages
 
 
 async def test_nothing_is_listed_while_no_gang_waits() -> None:
@@ -374,7 +374,7 @@ async def test_any_number_of_strangers_takes_little_room_and_delays_no_other_nam
     start_in_part(cluster)
     put_gang_of(cluster, "team-b")
     async with running(cluster, settings=settings(KOORDINATOR)) as found:
-        await until(lambda: len(found.strangers._namespaces[State.IN_PART]) == 2)
+        await until(lambda: len(found.strangers._namespaces[GangState.IN_PART]) == 2)
         pass_time(found)
         await until(lambda: unowned(found) == 1)
         assert lists(cluster) <= 8, "the pages of the other namespace have turns in between"
@@ -458,7 +458,7 @@ async def test_a_list_that_takes_longer_than_its_version_is_kept_goes_on() -> No
 
 
 async def test_a_list_ends_after_so_many_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stranger_watch, "MOST_PAGES", 2)
+    monkeypatch.setattr(health_watch, "MOST_PAGES", 2)
     cluster = cluster_of(KOORDINATOR)
     for index in range(350):
         cluster.put(PODS, stranger(KOORDINATOR.mark, f"stranger-{index:03}"))

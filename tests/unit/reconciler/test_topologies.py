@@ -27,7 +27,7 @@ from tests.unit.reconciler.topologies import (
     world,
 )
 from tests.waiting import until
-from webhook.backends.kai.facts import TOPOLOGIES
+from webhook.backends.kai.keys import TOPOLOGIES
 
 
 async def test_each_binding_gets_and_owns_one_topology() -> None:

@@ -11,9 +11,9 @@ from tests.unit.reconciler.running_reconciler import reconciler, running
 from tests.unit.reconciler.topologies import KAI, ROW, ZONE, binding, levels, methods, problems, topology, world
 from tests.waiting import until
 from webhook.backends.kai.backend import KaiBackend
-from webhook.backends.kai.facts import TOPOLOGIES
+from webhook.backends.kai.keys import TOPOLOGIES
 from webhook.errors import FactsUnavailable, NotLeading
-from webhook.reconciler.single_pass import reconcile_once
+from webhook.reconciler.manager import reconcile_once
 
 
 async def test_no_binding_is_watched_for_schedulers_without_topology_objects() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webhook.gangs.key import GangKey
-from webhook.reconciler.turns import Turns
+from webhook.reconciler.held_gangs import Turns
 
 
 def gangs(*written: str) -> list[GangKey]:

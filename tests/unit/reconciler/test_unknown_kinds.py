@@ -20,9 +20,9 @@ from tests.unit.worlds import koordinator, three_schedulers
 from tests.waiting import until
 from webhook.config.settings import Settings
 from webhook.model.findings import Action
-from webhook.model.workloads.podgang import OwnerReference
-from webhook.reconciler.run import Reconciler
-from webhook.reconciler.unknown_kinds import KINDS_KEPT, MOST_SECONDS, PERIOD_SECONDS, Tally
+from webhook.model.grove import OwnerReference
+from webhook.reconciler.manager import Reconciler
+from webhook.reconciler.unknown_kinds import KINDS_KEPT, MOST_SECONDS, PERIOD_SECONDS, UnknownKindTally
 
 NAMESPACES = "/api/v1/namespaces"
 RECORD, ENFORCEMENT = "rollcall.dev/scheduler", "rollcall.dev/enforcement"
@@ -360,7 +360,7 @@ async def test_kinds_take_little_room_whatever_a_tenant_writes(kinds: list[str],
 
 
 def test_kinds_that_one_namespace_makes_up_do_not_hide_those_of_others() -> None:
-    tally = Tally()
+    tally = UnknownKindTally()
     for number in range(KINDS_KEPT):
         tally.add(unknown(f"Forged{number}"), KOORD, "crowd")
     for _ in range(5):

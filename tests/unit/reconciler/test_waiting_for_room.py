@@ -16,10 +16,10 @@ from tests.unit.reconciler.running_reconciler import GROUPS, names, running, sam
 from tests.unit.worlds import koordinator
 from tests.waiting import until
 from webhook.model.keys import Record
-from webhook.model.workloads.pod import Pod
+from webhook.model.pod_template import Pod
 from webhook.mutators.prepare_pod import prepare_pod
-from webhook.reconciler.run import Reconciler
-from webhook.validators.fit.examples import GPU, node
+from webhook.reconciler.manager import Reconciler
+from webhook.validators.examples import GPU, node
 
 NODES = "/api/v1/nodes"
 NO_ROOM = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}

@@ -12,21 +12,15 @@ import pytest
 
 from tests.unit.reports.given import FINE, OPTIONS, REFUSED
 from webhook.config.defaults import default_settings, force_scheduler
-from webhook.model.exceptions import Exceptions, RuleException
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.findings import Exceptions, RuleException
+from webhook.offline.finding_details import FailOn
 from webhook.offline.judgement import judge
-from webhook.offline.levels import FailOn
+from webhook.offline.manifests import read_text
 from webhook.offline.report import Report
-from webhook.reports.concise import concise
-from webhook.reports.github import github
-from webhook.reports.json_report import report_as_json
-from webhook.reports.junit import junit
-from webhook.reports.markdown import markdown
-from webhook.reports.sarif import sarif
-from webhook.reports.schema import report_schema
-from webhook.reports.tap import tap
-from webhook.reports.text import text_lines
-from webhook.sources.manifests import read_text
+from webhook.offline.report_json import report_as_json, sarif
+from webhook.offline.report_schemas import report_schema
+from webhook.offline.report_text import concise, github, junit, markdown, tap, text_lines
 
 UNTIL = datetime(2027, 2, 1, tzinfo=UTC)
 BEFORE = datetime(2027, 1, 31, 23, 59, tzinfo=UTC)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from tests.unit.reports.given import FINE, HOSTILE, OPTIONS, PUBLISHED, REFUSED, report_on, with_unreadable
 from webhook.errors import InputError
-from webhook.offline.levels import FailOn
+from webhook.offline.finding_details import FailOn
 from webhook.offline.report import Report
-from webhook.reports.concise import concise
-from webhook.reports.github import github
-from webhook.reports.markdown import markdown
-from webhook.reports.options import ReportOptions
-from webhook.reports.tap import tap
-from webhook.reports.text import text_lines
+from webhook.offline.report_summary import ReportOptions
+from webhook.offline.report_text import concise, github, markdown, tap, text_lines
 
 ANNOTATED = REFUSED.replace("train\n", "train # rollcall:ignore koordinator/mnnvl: one rack\n")
 WITH_HOSTILE = REFUSED.replace('"ls"', f"'{HOSTILE}'")

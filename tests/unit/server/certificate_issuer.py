@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.mount import Mount
 from webhook.certificates.x509 import key_usage
-from webhook.clock import MACHINE_CLOCK
+from webhook.cluster.clock import MACHINE_CLOCK
 from webhook.server.tls import PairFiles
 
 HOSTS = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))

@@ -28,10 +28,10 @@ from webhook.certificates.files import (
     make_development_certificates,
     server_context,
 )
-from webhook.clock import MACHINE_CLOCK
+from webhook.cluster.clock import MACHINE_CLOCK
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.server.app import create_app
 from webhook.server.lane import Lane
+from webhook.server.routes import create_app
 from webhook.server.state import ServerState
 from webhook.validators.examples import clique, pod_clique_set
 

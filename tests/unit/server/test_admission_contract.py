@@ -16,7 +16,7 @@ from tests.unit.worlds import gang_pod, validate
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.fields import ANNOTATIONS, SPEC
 from webhook.model.findings import Finding
-from webhook.server.review import write_review
+from webhook.server.admission_review import write_review
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
 GROUP = "grove.io/mnnvl-group"

@@ -16,8 +16,8 @@ from tests.waiting import turns
 from webhook.config.settings import Serving
 from webhook.errors import TooLarge
 from webhook.model.facts import ClusterFacts
-from webhook.server.answers import MAX_BODY_BYTES
-from webhook.server.app import create_app
+from webhook.server.intake import MAX_BODY_BYTES
+from webhook.server.routes import create_app
 from webhook.server.state import ServerState
 from webhook.validators.examples import clique, pod_clique_set
 

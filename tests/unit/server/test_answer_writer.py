@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from webhook.server.answer_writer import AnswerWriter
+from webhook.server.connections import AnswerWriter
 
 Act = Callable[[AnswerWriter], None]
 

@@ -18,11 +18,11 @@ from tests.unit.server.conftest import Call, HeldThread, body, review
 from tests.waiting import LIMIT_SECONDS, turns, until
 from webhook import admission
 from webhook.model.admission_request import ALLOWED
-from webhook.server import large_json
+from webhook.server import large_review
 from webhook.server.admission_endpoint import AdmissionEndpoint
 from webhook.server.state import ServerState
 
-DECODED_IN_PIECES = large_json.WHOLE_BYTES + 1
+DECODED_IN_PIECES = large_review.WHOLE_BYTES + 1
 EMPTY_LISTS = b"[" + b"[]," * (DECODED_IN_PIECES // 3) + b"[]]"
 
 
@@ -59,7 +59,7 @@ def of(content: bytes, *more: dict[str, Any], seconds: str = "30s") -> Call:
 async def test_an_answered_body_is_freed(
     state: ServerState, monkeypatch: pytest.MonkeyPatch, content: bytes, status: int, said: str
 ) -> None:
-    monkeypatch.setattr(large_json, "MAX_TOKENS", EMPTY_LISTS.count(b"[") * 2)
+    monkeypatch.setattr(large_review, "MAX_TOKENS", EMPTY_LISTS.count(b"[") * 2)
     before = sys.getrefcount(content)
     call = await of(content).to(AdmissionEndpoint("validate", admission.validate, state))
     await paid_back(state)

@@ -16,14 +16,22 @@ from tests.played import PlayedClock, PlayedLoop
 from tests.unit.server.conftest import review
 from tests.waiting import until
 from webhook.certificates.files import server_context
-from webhook.server import acceptor
 from webhook.server import connections as connections_module
-from webhook.server.app import create_app
-from webhook.server.connection import HEAD_SECONDS, JITTER, MAX_AHEAD, Connection
-from webhook.server.connections import UNREAD_SECONDS, UNUSED_SECONDS, YOUNG_SECONDS, Connections, Room
-from webhook.server.life_metrics import LifeMetrics
+from webhook.server import listener as listener_module
+from webhook.server.connections import (
+    HEAD_SECONDS,
+    JITTER,
+    MAX_AHEAD,
+    UNREAD_SECONDS,
+    UNUSED_SECONDS,
+    YOUNG_SECONDS,
+    Connection,
+    ConnectionRoom,
+    Connections,
+)
 from webhook.server.listener import Listener
-from webhook.server.network_metrics import ConnectionMetrics, Ended
+from webhook.server.metrics import ConnectionMetrics, Ended, LifeMetrics
+from webhook.server.routes import create_app
 from webhook.server.state import ServerState
 
 # The API server closes a connection that has been silent for so long (k8s.io/apimachinery, pkg/util/net, the
@@ -193,7 +201,7 @@ async def test_at_the_limit_connections_without_a_review_are_closed_oldest_first
         connections.replace()
         assert await is_ended(asked)
         # Now there is space, so no connection is closed.
-        assert connections.room() == Room(None)
+        assert connections.room() == ConnectionRoom(None)
         for gone in (silent, uploading):
             connections.replace()
             assert await is_ended(gone)
@@ -395,7 +403,7 @@ async def test_a_request_head_that_never_ends_has_a_deadline(state: ServerState)
 
 
 def test_a_handshake_that_never_completes_has_a_deadline(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptor, "HANDSHAKE_SECONDS", 0.05)
+    monkeypatch.setattr(listener_module, "HANDSHAKE_SECONDS", 0.05)
     assert state.certificate is not None
     tls = server_context(state.certificate)
 

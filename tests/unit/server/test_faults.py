@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from tests.waiting import until
 from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE
-from webhook.server import run
-from webhook.server.run import Plan, _Server
+from webhook.server import serving
+from webhook.server.serving import ServingPlan, _Server
 from webhook.server.state import ServerState
 from webhook.server.tls import PairFiles
 
@@ -24,15 +24,15 @@ class Broken(Exception):
 
 
 @pytest.fixture
-def plan(certificates: Path) -> Plan:
+def plan(certificates: Path) -> ServingPlan:
     """A port that is free, with development certificates."""
-    return Plan(("127.0.0.1", 0), PairFiles(certificates / CERTIFICATE_FILE, certificates / KEY_FILE))
+    return ServingPlan(("127.0.0.1", 0), PairFiles(certificates / CERTIFICATE_FILE, certificates / KEY_FILE))
 
 
 async def test_an_error_in_reading_files_keeps_the_serving_pair(
-    state: ServerState, plan: Plan, monkeypatch: pytest.MonkeyPatch
+    state: ServerState, plan: ServingPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.005)
 
     with capture_logs() as lines:
         server = _Server(state, plan)
@@ -56,7 +56,7 @@ async def test_an_error_in_reading_files_keeps_the_serving_pair(
 
 
 async def test_a_failed_background_task_ends_the_process_with_its_error(
-    state: ServerState, plan: Plan, monkeypatch: pytest.MonkeyPatch
+    state: ServerState, plan: ServingPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restart is better than a process that lost a task; and its exit differs from a requested stop."""
 

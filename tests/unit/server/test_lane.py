@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry
 from tests.played import PlayedClock
 from tests.waiting import LIMIT_SECONDS, turns
 from webhook.errors import DeadlineExceeded, Overloaded, Stopped
-from webhook.server.answers import ClientGone
+from webhook.server.intake import ClientGone
 from webhook.server.lane import MAX_WAITING, Lane, Turn
-from webhook.server.lane_metrics import REVIEWS, lane_metrics
+from webhook.server.metrics import REVIEWS, lane_metrics
 
 # More than any test asks, but where this is the subject.
 ENOUGH = 1 << 40

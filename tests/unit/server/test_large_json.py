@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.unit.growth.step_counts import Cost
 from webhook.errors import ReviewError, Stopped, TooManyValues
-from webhook.server import large_json
-from webhook.server.large_json import Decoded, decode
+from webhook.server import large_review
+from webhook.server.large_review import Decoded, decode
 
-DECODED_IN_PIECES = large_json.WHOLE_BYTES * 3 // 2
+DECODED_IN_PIECES = large_review.WHOLE_BYTES * 3 // 2
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=8) | st.floats(-1e9, 1e9)
 VALUES = st.recursive(
     SCALARS,
@@ -25,7 +25,7 @@ VALUES = st.recursive(
 
 
 def in_pieces(body: bytes, size: int = 1) -> Decoded:
-    return large_json._Pieces(body, lambda: None, size).decoded()
+    return large_review._Pieces(body, lambda: None, size).decoded()
 
 
 def outcome(body: bytes, size: int) -> Any:
@@ -112,7 +112,7 @@ def test_other_threads_run_between_the_pieces(member: bytes) -> None:
         turns += 1
 
     assert decode(body, proceed).value == orjson.loads(body)
-    assert turns >= len(body) // large_json.PIECE_BYTES - 1
+    assert turns >= len(body) // large_review.PIECE_BYTES - 1
 
 
 # 300 KB of each of these, with a comma between the items of a list.
@@ -131,8 +131,8 @@ LONG = {
 def test_every_pattern_match_is_fast_and_long_values_are_read_completely(content: bytes) -> None:
     body = b'{"a":[{},' + content + b'],"b":{"c":[1]}}'
     # 300 KB take a millisecond.
-    assert max(len(match[0]) for match in large_json._TOKEN.finditer(body)) < 300_000
-    assert max(len(match[0]) for match in large_json._REST_OF_STRING.finditer(body)) < 300_000
+    assert max(len(match[0]) for match in large_review._TOKEN.finditer(body)) < 300_000
+    assert max(len(match[0]) for match in large_review._REST_OF_STRING.finditer(body)) < 300_000
     assert outcome(body, 1000) == orjson.loads(body)
     assert outcome(body[:-1], 1000) == "no JSON"
     assert outcome(body.replace(b'{"c":', b'{"c" '), 1000) == "no JSON"
@@ -161,7 +161,7 @@ MANY = [b"[],", b"{},", b'"",', b"[[[[[[]]]]]],"]
 @pytest.mark.parametrize("member", MANY)
 def test_too_many_values_are_refused_whatever_their_size(member: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     # A tenth of what is allowed, for the sake of the time.
-    monkeypatch.setattr(large_json, "MAX_TOKENS", large_json.MAX_TOKENS // 10)
+    monkeypatch.setattr(large_review, "MAX_TOKENS", large_review.MAX_TOKENS // 10)
     with pytest.raises(TooManyValues, match="250000 "):
         decode(dense(member, (7 << 20) // 9), lambda: None)
 

@@ -8,8 +8,8 @@ import json
 from tests.unit.server.conftest import Call, body, review
 from tests.waiting import turns
 from webhook.errors import TooLarge
-from webhook.server.connection import SHOWN
-from webhook.server.next_port import MAX_BODY_BYTES, create_next_app
+from webhook.server.connections import SHOWN
+from webhook.server.routes import MAX_BODY_BYTES, create_next_app
 from webhook.server.state import ServerState
 
 FINGERPRINT = "ab" * 32

@@ -19,8 +19,8 @@ from tests.unit.server.conftest import review
 from tests.unit.server.server_process import ServingProcess, eventually, serving_process, shown_to, trusting
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import load_pair
-from webhook.doctor import handshakes
-from webhook.doctor.handshakes import Endpoint, look_at
+from webhook.operations import snapshot_reader
+from webhook.operations.snapshot_reader import Endpoint, look_at
 from webhook.server.tls import PairFiles
 
 ROTATIONS = 2
@@ -198,7 +198,7 @@ def test_the_next_port_reports_the_certificate_of_its_connection(tmp_path: Path)
 
 def test_the_doctor_reads_the_certificate_and_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of a server that a test made up: the clock is told by the Date of an answer, which servers may leave out."""
-    monkeypatch.setattr(handshakes, "SECONDS", LIMIT_SECONDS)
+    monkeypatch.setattr(snapshot_reader, "SECONDS", LIMIT_SECONDS)
     authority = Authority(tmp_path)
     files = authority.issue("tls")
     with serving_process(tmp_path, files) as server:

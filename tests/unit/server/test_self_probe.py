@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from tests.e2e.programs import free_port
 from tests.unit.server.certificate_issuer import Authority
 from webhook.certificates.files import Pair, load_pair, server_context
-from webhook.server import self_probe
-from webhook.server.self_probe import NOT_YET, TRIES, SelfProbe
+from webhook.server import serving
+from webhook.server.serving import NOT_YET, TRIES, SelfProbe
 from webhook.server.state import ServerState
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -84,7 +84,7 @@ async def test_a_port_with_another_certificate_is_not_ours(state: ServerState, t
 async def test_a_port_that_does_not_answer_fails_the_probe(
     state: ServerState, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(self_probe, "TRY_SECONDS", 0.2)
+    monkeypatch.setattr(serving, "TRY_SECONDS", 0.2)
 
     async def seen(answer: Answer) -> list[str]:
         async with port(server_context(pair), answer) as address:

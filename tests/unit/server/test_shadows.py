@@ -16,12 +16,12 @@ from tests.played import PlayedClock
 from tests.unit.server.conftest import Call, body, review
 from tests.unit.worlds import request, validate
 from tests.waiting import LIMIT_SECONDS
-from webhook.admission import shadow
+from webhook.admission import decision as decision_module
 from webhook.config.file import settings_from
 from webhook.errors import Stopped
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.server import shadows
-from webhook.server.shadow_time import MOST_SAVED, SHARE, Allowance
+from webhook.server.shadows import MOST_SAVED, SHARE, Allowance
 from webhook.server.state import ServerState
 from webhook.validators.examples import clique, pod_clique_set
 
@@ -137,9 +137,9 @@ def test_a_shadow_that_uses_too_much_of_a_processor_is_ended_and_counted(
 ) -> None:
     """Each question between two rules finds the time used up."""
     manifest = pod_clique_set(annotations={"example.com/note": "x" * 400_000} if large else {})
-    answer = shadow.shadow_answer
+    answer = decision_module.shadow_answer
 
-    def costly(*asked: Any) -> shadow.ShadowAnswer:
+    def costly(*asked: Any) -> decision_module.ShadowAnswer:
         clock.used += 2 * (MOST_SAVED if large else shadows.LOOP_SECONDS)
         return answer(*asked)
 
@@ -153,9 +153,9 @@ def test_a_shadow_that_uses_too_much_of_a_processor_is_ended_and_counted(
 def test_the_share_of_a_shadow_is_not_used_up_by_other_programs(
     state: ServerState, clock: Busy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = shadow.shadow_answer
+    answer = decision_module.shadow_answer
 
-    def waiting(*asked: Any) -> shadow.ShadowAnswer:
+    def waiting(*asked: Any) -> decision_module.ShadowAnswer:
         # As on a machine that runs another program for all of this time.
         clock.move(4 * MOST_SAVED)
         return answer(*asked)
@@ -173,9 +173,9 @@ def test_a_shadow_ends_long_before_the_deadline(
     state: ServerState, clock: Busy, monkeypatch: pytest.MonkeyPatch, large: bool
 ) -> None:
     """The caller waits for elapsed time, whatever has used it."""
-    answer = shadow.shadow_answer
+    answer = decision_module.shadow_answer
 
-    def waiting(*asked: Any) -> shadow.ShadowAnswer:
+    def waiting(*asked: Any) -> decision_module.ShadowAnswer:
         clock.move(2.6)
         return answer(*asked)
 
@@ -295,7 +295,9 @@ def test_a_large_review_that_took_long_leaves_no_time_for_shadows(state: ServerS
 
 
 def test_an_annotation_is_cut(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
-    many = shadow.ShadowAnswer(shadow.Would.WARNED, tuple(f"kai/{number:04d}" for number in range(1000)))
+    many = decision_module.ShadowAnswer(
+        decision_module.Would.WARNED, tuple(f"kai/{number:04d}" for number in range(1000))
+    )
     monkeypatch.setattr(shadows, "shadow_answer", lambda *_: many)
     text = ask(state)["auditAnnotations"]["shadow.kai-scheduler"]
     assert len(text.encode()) <= shadows.MAX_ANNOTATION_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webhook.errors import ReviewError
-from webhook.server.timeouts import budget
+from webhook.server.admission_review import budget
 
 # A fifth of a second is kept for the way back, or half of what is less than twice that.
 BUDGETS = {

@@ -19,8 +19,8 @@ from tests.unit.server.certificate_issuer import Authority
 from tests.unit.server.server_process import trusting
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import Pair, load_pair
-from webhook.clock import MACHINE_CLOCK
-from webhook.server.life_metrics import LifeMetrics
+from webhook.cluster.clock import MACHINE_CLOCK
+from webhook.server.metrics import LifeMetrics
 from webhook.server.tls import PairFiles, Tls, next_tls, serving_tls
 
 DAY = 86_400.0

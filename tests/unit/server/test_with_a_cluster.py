@@ -17,15 +17,15 @@ from tests.unit.cluster.world import World
 from tests.unit.server.conftest import Call, body, review
 from tests.unit.worlds import gang_pod, koordinator, settings_of
 from tests.waiting import turns
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
 from webhook.backends.koordinator.keys import POD_GROUP
-from webhook.cluster import lookup
+from webhook.cluster import cluster_facts
 from webhook.cluster.access import Access
-from webhook.cluster.facts import LiveFacts
+from webhook.cluster.cluster_facts import LiveFacts
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.known_objects import Namespace
 from webhook.model.projections import POD_CLIQUE_SETS, Resource
-from webhook.server.app import create_app
+from webhook.server.routes import create_app
 from webhook.server.state import ServerState
 from webhook.validators.examples import pod_clique_set
 
@@ -121,7 +121,7 @@ class Silent(World):
 async def test_a_live_read_waits_no_longer_than_the_api_server_does(
     path: str, asked: dict[str, Any], facts: ClusterFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "LOOKUP_SECONDS", 600.0)
+    monkeypatch.setattr(cluster_facts, "LOOKUP_SECONDS", 600.0)
     world = Silent(ELASTIC_QUOTAS.resource)
     begun = asyncio.get_running_loop().time()
     answer = await Call(body(asked), path=path, query="timeout=100ms").to(create_app(following(world, facts)))
@@ -144,7 +144,7 @@ class Held(World):
 
 
 async def test_256_calls_that_wait_for_the_api_server_do_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "LOOKUP_SECONDS", 600.0)
+    monkeypatch.setattr(cluster_facts, "LOOKUP_SECONDS", 600.0)
     pods = [body(review(gang_pod(labels={"app.kubernetes.io/part-of": f"s{number}"}))) for number in range(257)]
     world = Held(POD_CLIQUE_SETS.resource)
     state = following(world, ClusterFacts(namespaces={"default": Namespace({})}))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.shapes.workloads import declared, shape_of
 from webhook.model.reading import Malformed
-from webhook.model.workloads.shapes.path import Scope
+from webhook.workloads.workload_shape import ShapeScope
 
 FOR = {"group": "example.com", "kind": "Training", "plural": "trainings", "versions": ["v1"]}
 
@@ -16,12 +16,12 @@ FOR = {"group": "example.com", "kind": "Training", "plural": "trainings", "versi
 def _pods(count: Any, spec: dict[str, Any]) -> int:
     part = {"template": "$.spec.template", "pods": count}
     (found,) = shape_of(declared({"for": FOR, "parts": [part]})).parts
-    return found.pods.value(Scope({"spec": spec}))
+    return found.pods.value(ShapeScope({"spec": spec}))
 
 
 def _holds(condition: Any, spec: dict[str, Any]) -> bool:
     shape = shape_of(declared({"for": FOR, "suspended": condition, "gang": {"over": "none"}}))
-    return shape.suspended[0].holds(Scope({"spec": spec}))
+    return shape.suspended[0].holds(ShapeScope({"spec": spec}))
 
 
 DESIRED = {

@@ -26,16 +26,16 @@ from tests.unit.shapes.workloads import (
 from tests.unit.worlds import request
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
-from webhook.gangs.plan import Plan, SkipReason, is_elsewhere, plan
-from webhook.installation.net import net_policy
+from webhook.gangs.object_plan import GangPlan, SkipReason, is_elsewhere, plan
+from webhook.installation.net_policy import net_policy
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
-from webhook.model.workloads.gang import gangs_of, group_gang
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.offline.translation import translated
 from webhook.testing.start import may_start
-from webhook.validators.opted_in_examples import job
+from webhook.validators.examples import job
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import gangs_of, group_gang
 
 KAI = "kai-scheduler"
 QUEUE = "kai.scheduler/queue"
@@ -140,7 +140,7 @@ def test_the_pods_of_a_role_are_rollcall_s_even_if_only_its_leader_worker_set_is
     # Its own group: the set, which would tell how many groups start together, is not opted in.
     assert found["metadata"]["labels"][LEAF] == "demo-5f8-decode-0-9c4"
     planned = plan(_group(LeaderWorkerSet(on_kai(made)), "0-9c4"), NOTHING_KNOWN, EVERY)
-    assert isinstance(planned, Plan)
+    assert isinstance(planned, GangPlan)
     assert [leaf["name"] for leaf in planned.objects[0]["spec"]["subGroups"]] == ["demo-5f8-decode-0-9c4"]
 
 
@@ -161,7 +161,7 @@ def test_the_first_groups_of_a_set_are_one_tree_and_a_further_group_is_another()
     manifest = on_kai(serving("prefill=2", replicas=3))
     shared, prefill, _ = gangs_of(view(manifest))
     planned = [plan(gang, NOTHING_KNOWN, EVERY) for gang in (shared, prefill)]
-    assert [one.objects for one in planned if isinstance(one, Plan)] == [
+    assert [one.objects for one in planned if isinstance(one, GangPlan)] == [
         [_pod_group("demo", "demo-02c8c86b", {"demo-prefill-0": 2, "demo-prefill-1": 2, "demo-decode-0": 2})],
         [_pod_group("demo-prefill-2", "demo-prefill-2-04c4eb18", {"demo-prefill-2": 2})],
     ]
@@ -192,7 +192,7 @@ def test_a_further_group_is_in_the_queue_of_the_set() -> None:
         plan(gang, NOTHING_KNOWN, EVERY)
     gang.above = view(on_kai(serving())).record
     planned = plan(gang, NOTHING_KNOWN, EVERY)
-    assert isinstance(planned, Plan)
+    assert isinstance(planned, GangPlan)
     (group,) = planned.objects
     assert (group["metadata"]["name"], group["spec"]["queue"]) == (FURTHER, "team-a")
 
@@ -241,14 +241,14 @@ def test_the_annotations_of_podgrouper_place_the_whole_group(
     manifest = on_kai(serving())
     manifest["metadata"]["annotations"] = annotations
     planned = plan(next(gangs_of(view(manifest))), NOTHING_KNOWN, EVERY)
-    assert isinstance(planned, Plan)
+    assert isinstance(planned, GangPlan)
     assert planned.objects[0]["spec"].get("topologyConstraint") == constraint
 
 
 def _queue_of(manifest: Manifest, settings: Settings) -> str | None:
     gang = next(gangs_of(view(manifest, settings)))
     planned = plan(gang, NOTHING_KNOWN, settings)
-    assert isinstance(planned, Plan)
+    assert isinstance(planned, GangPlan)
     queue: str = planned.objects[0]["spec"]["queue"]
     return queue
 

@@ -8,7 +8,7 @@ import pytest
 
 from webhook.model.fields import FieldPath
 from webhook.model.reading import Malformed
-from webhook.model.workloads.shapes.path import Found, PathError, Scope, parsed_steps, shape_path
+from webhook.workloads.workload_shape import PathError, PathValue, ShapeScope, parsed_steps, shape_path
 
 OBJECT = {
     "metadata": {"annotations": {"example.com/gang": "true"}},
@@ -32,7 +32,7 @@ OBJECT = {
     ],
 )
 def test_a_path_finds_each_value_with_its_place(written: str, found: dict[str, object]) -> None:
-    assert {str(one.path): one.value for one in shape_path(written).values(Scope(OBJECT))} == found
+    assert {str(one.path): one.value for one in shape_path(written).values(ShapeScope(OBJECT))} == found
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_a_plain_path_has_the_steps_that_the_parser_finds(written: str) -> None:
 
 
 def test_an_entry_has_the_name_by_which_two_versions_are_compared() -> None:
-    anchors = [one.path.anchor for one in shape_path("$.spec.groups[*]").values(Scope(OBJECT))]
+    anchors = [one.path.anchor for one in shape_path("$.spec.groups[*]").values(ShapeScope(OBJECT))]
     assert anchors == ["spec.groups[gpu]", "spec.groups[]"]
 
 
 def test_a_path_of_an_entry_begins_there() -> None:
-    entry = next(shape_path("$.spec.groups[*]").values(Scope(OBJECT)))
-    scope = Scope(OBJECT, entry)
+    entry = next(shape_path("$.spec.groups[*]").values(ShapeScope(OBJECT)))
+    scope = ShapeScope(OBJECT, entry)
     assert shape_path("@.replicas").value(scope) == 2
     assert str(shape_path("@.template.spec").at(scope)) == "spec.groups[0].template.spec"
     assert shape_path("$.spec.roles.Master.replicas").value(scope) == 1, "from the object, inside an entry as well"
@@ -91,15 +91,15 @@ def test_other_texts_are_no_paths(written: str, why: str) -> None:
 )
 def test_a_value_of_another_type_is_an_error_and_not_absent(written: str) -> None:
     with pytest.raises(Malformed):
-        list(shape_path(written).values(Scope(OBJECT)))
+        list(shape_path(written).values(ShapeScope(OBJECT)))
 
 
 def test_null_in_a_list_is_an_error() -> None:
     with pytest.raises(Malformed):
-        list(shape_path("$.spec.groups[*]").values(Scope({"spec": {"groups": [None]}})))
+        list(shape_path("$.spec.groups[*]").values(ShapeScope({"spec": {"groups": [None]}})))
 
 
 def test_the_key_of_an_entry_is_kept() -> None:
-    keys = [one.key for one in shape_path("$.spec.roles[*]").values(Scope(OBJECT))]
+    keys = [one.key for one in shape_path("$.spec.roles[*]").values(ShapeScope(OBJECT))]
     assert keys == ["Master", "Worker"]
-    assert Found(FieldPath(), 1).key == ""
+    assert PathValue(FieldPath(), 1).key == ""

@@ -17,10 +17,10 @@ from tests.unit.shapes.workloads import (
     volcano_job,
 )
 from webhook.config.defaults import built_in_kinds
+from webhook.model.place import Place
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Manifest
-from webhook.model.workloads.place import Place
-from webhook.model.workloads.pod import Pod
-from webhook.validators.opted_in_examples import stateful_set
+from webhook.validators.examples import stateful_set
 
 HASH = {"pod-template-hash": "7d9"}
 

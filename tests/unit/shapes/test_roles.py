@@ -12,17 +12,17 @@ from tests.unit.admission.opted_in.worlds import EVERY, validate
 from tests.unit.shapes.workloads import RECORD, disaggregated_set, known_shaped, view
 from tests.unit.worlds import request
 from webhook import admission
-from webhook.admission.live_reads import required_facts
-from webhook.gangs.pod import read_opted_in_pod
-from webhook.gangs.role_sets import gangs_of_sets
+from webhook.admission.decision import required_facts
+from webhook.gangs.members import read_opted_in_pod
+from webhook.gangs.object_plan import gangs_of_sets
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed, Record
+from webhook.model.place import MOST_TOGETHER, surge_of, together_in
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Manifest, mapping
-from webhook.model.workloads.facts import KnownWorkload
-from webhook.model.workloads.gang import gangs_of
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.roles import MOST_TOGETHER, surge_of, together_in
+from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import gangs_of
 
 TOGETHER = "rollcall.dev/groups-together"
 NAME, ROLE = "disaggregatedset.x-k8s.io/name", "disaggregatedset.x-k8s.io/role"

@@ -26,12 +26,12 @@ from tests.unit.shapes.workloads import (
 )
 from tests.unit.worlds import request
 from webhook import admission
-from webhook.admission.live_reads import required_facts
+from webhook.admission.decision import required_facts
 from webhook.errors import TooManyParts
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Needed
 from webhook.model.reading import Manifest
-from webhook.validators.opted_in_examples import stateful_set
+from webhook.validators.examples import stateful_set
 
 OPTED_IN = known(default="koord-scheduler")
 # What KAI's podgrouper does with such a workload.

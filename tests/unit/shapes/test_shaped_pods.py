@@ -20,10 +20,10 @@ from tests.unit.shapes.workloads import (
     worker_group,
 )
 from tests.unit.worlds import request
-from webhook.admission.live_reads import required_facts
+from webhook.admission.decision import required_facts
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.model.grove_generation import NEWEST
+from webhook.model.grove import NEWEST
 from webhook.model.keys import Needed, Record
 from webhook.model.reading import Manifest
 from webhook.offline.translation import expected_gangs, gang_objects

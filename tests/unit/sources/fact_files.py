@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.sources.facts import facts_from
-from webhook.sources.manifests import read_text
+from webhook.offline.fact_files import facts_from
+from webhook.offline.manifests import read_text
 
 
 def facts(text: str, known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:

@@ -15,22 +15,22 @@ import yaml
 from tests.texts import Text
 from tests.unit.cluster.scripted import NO_TLS
 from tests.unit.cluster.world import World
-from webhook.backends.kai.facts import QUEUES as KAI_QUEUES
-from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
-from webhook.backends.kube.facts import GROUP_PODS, Membership
+from webhook.backends.kai.keys import QUEUE_FACTS as KAI_QUEUES
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
+from webhook.backends.kube.groups import GROUP_PODS, GroupMembership
 from webhook.cluster.access import Access
 from webhook.cluster.client import CONNECT_SECONDS
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
-from webhook.model.general import GENERAL
-from webhook.model.group_pods import GroupPod
 from webhook.model.keys import Api
+from webhook.model.known_kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS
 from webhook.model.known_objects import KaiQueue, Namespace, Quota
+from webhook.model.pod_groups import GroupPod
 from webhook.model.projections import POD_CLIQUE_SETS, PRIORITY_CLASSES, Projection
-from webhook.model.workloads.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS
-from webhook.sources.cluster_objects import ClusterObjects, read_cluster
-from webhook.sources.facts import load_facts
-from webhook.sources.facts_folder import write_folder
+from webhook.offline.fact_files import load_facts
+from webhook.offline.whole_files import write_folder
+from webhook.operations.cluster_facts import ClusterObjects, read_cluster
+from webhook.workloads.known_workloads import GENERAL
 
 ACCESS = Access("https://cluster", NO_TLS, lambda: None)
 QUEUE_PATH = "/apis/scheduling.run.ai/v2/queues"
@@ -120,7 +120,7 @@ def test_what_was_read_is_known_as_facts() -> None:
     assert facts.namespaces == {"team-a": Namespace({"rollcall.dev/scheduler": "volcano"})}
     assert facts.kai_queues == {"team-a": KaiQueue("root", {"pool": "a"}, limit={}, quota={})}
     assert facts.group_pods == {
-        ("team-a", "waiting"): GroupPod(("team-a", Membership("workers")), "default-scheduler"),
+        ("team-a", "waiting"): GroupPod(("team-a", GroupMembership("workers")), "default-scheduler"),
     }
     assert facts.bound_gangs == frozenset({("team-a", "demo-0")})
     assert facts.apis is not None

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.sources.fact_files import facts
-from webhook.backends.kube.facts import Membership
+from webhook.backends.kube.groups import GroupMembership
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, KoordinatorPodGroups
-from webhook.model.group_pods import GroupPod, GroupPods
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import (
     HyperNode,
@@ -26,8 +24,9 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
-from webhook.sources.manifests import read_text
-from webhook.sources.worlds import one_world
+from webhook.model.pod_groups import GatherRule, GroupPod, GroupPods, KoordinatorPodGroup, KoordinatorPodGroups
+from webhook.offline.manifests import read_text
+from webhook.offline.worlds import one_world
 
 LEADER = """
 apiVersion: scheduling.sigs.k8s.io/v1alpha1
@@ -138,8 +137,8 @@ items:
             bound_gangs=frozenset(),
             group_pods=GroupPods(
                 {
-                    ("default", "a"): GroupPod(("default", Membership("worker")), "default-scheduler"),
-                    ("default", "b"): GroupPod(("default", Membership("worker")), "batch-scheduler"),
+                    ("default", "a"): GroupPod(("default", GroupMembership("worker")), "default-scheduler"),
+                    ("default", "b"): GroupPod(("default", GroupMembership("worker")), "batch-scheduler"),
                 }
             ),
         ),

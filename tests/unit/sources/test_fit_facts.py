@@ -9,12 +9,11 @@ import pytest
 from tests.texts import Text
 from tests.unit.sources.fact_files import facts
 from webhook.errors import InputError
-from webhook.model.devices import Alternative, DeviceRequest
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.model.namespace_limits import NamespaceQuota
 from webhook.model.node_pods import NodePod
-from webhook.sources.manifests import read_text
-from webhook.sources.worlds import one_world
+from webhook.model.resources import Alternative, DeviceRequest, NamespaceQuota
+from webhook.offline.manifests import read_text
+from webhook.offline.worlds import one_world
 
 
 def whole_pod(name: str, node: str | None, **status: str) -> str:

@@ -7,10 +7,10 @@ import pytest
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.known_objects import KaiLevels
-from webhook.model.kueue.objects import ClusterQueue, Cohort, KueueWorkload, KueueWorkloads, LocalQueue
-from webhook.sources.facts import facts_from
-from webhook.sources.manifests import read_text
-from webhook.sources.worlds import one_world
+from webhook.model.kueue_objects import ClusterQueue, Cohort, KueueWorkload, KueueWorkloads, LocalQueue
+from webhook.offline.fact_files import facts_from
+from webhook.offline.manifests import read_text
+from webhook.offline.worlds import one_world
 
 LOCAL_QUEUE = """
 apiVersion: kueue.x-k8s.io/v1beta2

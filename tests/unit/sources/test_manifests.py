@@ -20,9 +20,9 @@ from tests.texts import Text
 from tests.unit.growth.step_counts import Cost
 from webhook.errors import InputError, Stopped
 from webhook.model.fields import FieldPath, Item
-from webhook.sources import whole_files
-from webhook.sources.limits import COMMAND_LINE, SERVER, Limits
-from webhook.sources.manifests import NO_MANIFEST, files_of, read_file, read_text
+from webhook.offline import whole_files
+from webhook.offline.manifests import NO_MANIFEST, files_of, read_file, read_text
+from webhook.offline.positions import COMMAND_LINE, SERVER, Limits
 from webhook.testing.strategies import words
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.growth.step_counts import Cost
-from webhook.offline.suppression import Directive
-from webhook.sources.suppression_comments import suppressions_in
+from webhook.offline.finding_details import Directive
+from webhook.offline.manifests import suppressions_in
 
 RULE = "koordinator/mnnvl"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.growth.step_counts import Cost
-from webhook.model.changes import Change
+from webhook.model.admission_request import Change
 from webhook.model.fields import ROOT, FieldPath, Item
-from webhook.offline.fix import applied_to
-from webhook.sources.manifests import read_text
+from webhook.offline.manifests import read_text
+from webhook.offline.positions import applied_to
 
 TEXT = """\
 # The head.

@@ -12,10 +12,10 @@ from tests.unit.sources.fact_files import facts
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed
-from webhook.sources import worlds as sources_worlds
-from webhook.sources.facts import load_facts
-from webhook.sources.manifests import Document, read_text
-from webhook.sources.worlds import Worlds
+from webhook.offline import worlds as sources_worlds
+from webhook.offline.fact_files import load_facts
+from webhook.offline.manifests import Document, read_text
+from webhook.offline.worlds import Worlds
 
 BINDING = """\
 apiVersion: grove.io/v1alpha1

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.server.conftest import anyio_backend, certificates, state
 from tests.unit.telemetry.receiver import Receiver, receiving
 from tests.waiting import LIMIT_SECONDS
-from webhook.telemetry import span_export, spans
+from webhook.cluster import span_export, spans
 
 __all__ = ["anyio_backend", "certificates", "state"]
 

@@ -12,8 +12,8 @@ from tests.tls_listener import tls_listener
 from tests.trust_cases import ADDRESS, REFUSED, TRUSTED, TrustCase
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import server_context
-from webhook.telemetry import span_export
-from webhook.telemetry.span_export import collector_session, exporter_to
+from webhook.cluster import span_export
+from webhook.cluster.span_export import collector_session, exporter_to
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 

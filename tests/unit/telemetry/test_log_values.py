@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.telemetry.logs import MAX_VALUE_CHARACTERS, cut_values
+from webhook.cluster.logs import MAX_VALUE_CHARACTERS, cut_values
 
 
 def test_a_long_uid_is_cut() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from webhook.cli.metric_reference import RECONCILER, SERVER, Family, metrics_of, reference_settings
+from webhook.cli.metric_reference import RECONCILER, SERVER, MetricFamily, metrics_of, reference_settings
 from webhook.installation.names import HEALTH_PORT, LABELS, NAMESPACE, RECONCILER_PORT
 
 CHECKOUT = Path(__file__).parents[3]
@@ -36,9 +36,9 @@ _SHOWN = re.compile(r"\$labels\.([a-z_]+)|\{\{([a-z_]+)\}\}")
 
 
 @pytest.fixture(scope="module")
-def exposed() -> dict[str, Family]:
+def exposed() -> dict[str, MetricFamily]:
     """Every metric of both processes by name, a histogram by those of its series."""
-    found: dict[str, Family] = {}
+    found: dict[str, MetricFamily] = {}
     for families in metrics_of(reference_settings()).values():
         for family in families:
             names = [family.name]
@@ -81,7 +81,7 @@ def _shown(text: str) -> Iterator[str]:
 
 @pytest.mark.parametrize(("query", "whose"), [pytest.param(*one, id=one[1]) for one in queries()])
 def test_every_queried_metric_is_exposed_with_the_queried_labels(
-    query: str, whose: str, exposed: dict[str, Family]
+    query: str, whose: str, exposed: dict[str, MetricFamily]
 ) -> None:
     selected = _SELECTED.findall(query)
     assert selected, whose
@@ -117,7 +117,7 @@ def test_every_documented_alert_exists() -> None:
     assert set(re.findall(r"\]\(#(rollcall[a-z]+)\)", page)) <= {name.lower() for name in told}
 
 
-def test_the_dashboard_queries_each_important_metric(exposed: dict[str, Family]) -> None:
+def test_the_dashboard_queries_each_important_metric(exposed: dict[str, MetricFamily]) -> None:
     panels = dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     shown = {name for query, _ in queries() for name, _ in _SELECTED.findall(query)}

@@ -23,15 +23,15 @@ from tests.unit.server.conftest import Call, body, refused, review
 from tests.unit.telemetry.receiver import Receiver, Span
 from tests.unit.worlds import gang_pod, koordinator
 from tests.waiting import until
-from webhook.cluster.facts import LiveFacts
+from webhook.cluster import logs, spans
+from webhook.cluster import span_export as export
+from webhook.cluster.cluster_facts import LiveFacts
+from webhook.cluster.spans import started
 from webhook.config.settings import Tracing
 from webhook.errors import ConfigurationError
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.server.state import ServerState
-from webhook.telemetry import logs, spans
-from webhook.telemetry import span_export as export
-from webhook.telemetry.span_collector import started
 
 SETS = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
 LABELLED = {
@@ -260,8 +260,8 @@ def test_an_endpoint_without_a_path_gets_the_otlp_path() -> None:
 def test_without_an_endpoint_the_opentelemetry_sdk_is_not_imported() -> None:
     told = "import sys; print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
     used = (
-        "from webhook.config.settings import Tracing; from webhook.telemetry import spans; import webhook.server.run; "
-        "import webhook.reconciler.run; from webhook.telemetry.span_collector import started\n"
+        "from webhook.config.settings import Tracing; from webhook.cluster import spans; "
+        "import webhook.server.serving; import webhook.reconciler.manager; from webhook.cluster.spans import started\n"
         "with started(Tracing(), 'x'):\n with spans.span('x'): spans.note({'a': 1}); spans.fail('x')\n"
     )
     made = subprocess.run([sys.executable, "-c", f"{used}{told}"], capture_output=True, text=True, check=True)
@@ -273,7 +273,7 @@ def test_without_an_endpoint_the_opentelemetry_sdk_is_not_imported() -> None:
 def test_an_endpoint_without_opentelemetry_is_an_error_that_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "webhook.telemetry.span_export", None)
+    monkeypatch.setitem(sys.modules, "webhook.cluster.span_export", None)
     with (
         pytest.raises(ConfigurationError, match=r"rollcall\[tracing\]"),
         started(Tracing("http://127.0.0.1:9"), "rollcall"),

@@ -6,40 +6,39 @@ import re
 
 import pytest
 
-from webhook.upgrades.change import Change, Example, Outcome
-from webhook.upgrades.changes import ALL, UNREAD
-from webhook.upgrades.plan import Upgrade, Verdict, verdict
-from webhook.upgrades.releases import Product, Release
+from webhook.operations.release_notes import EVERY_CHANGE, UNREAD
+from webhook.operations.releases import ChangeOutcome, Product, Release, ReleaseChange, ReleaseExample
+from webhook.operations.upgrade_plan import Upgrade, UpgradeVerdict, verdict
 
-CHANGES = [pytest.param(change, id=change.id) for change in ALL]
+CHANGES = [pytest.param(change, id=change.id) for change in EVERY_CHANGE]
 
 
-def judged(change: Change, example: Example) -> Verdict:
+def judged(change: ReleaseChange, example: ReleaseExample) -> UpgradeVerdict:
     targets = {} if change.product is None else {change.product: Release(example.to)}
     return verdict(Upgrade(targets, example.cluster.moves), example.gang, example.cluster)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_fact_concerns_its_example(change: Change) -> None:
+def test_a_fact_concerns_its_example(change: ReleaseChange) -> None:
     (effect,) = [one for one in judged(change, change.hit).effects if one.change == change.id]
     assert (effect.outcome, effect.source) == (change.outcome, change.source)
     assert "{" not in effect.why + effect.before + effect.after
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_fact_spares_its_other_example(change: Change) -> None:
+def test_a_fact_spares_its_other_example(change: ReleaseChange) -> None:
     assert change.id not in [one.change for one in judged(change, change.spared).effects]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_fact_says_what_to_do_and_where_it_is_from(change: Change) -> None:
+def test_a_fact_says_what_to_do_and_where_it_is_from(change: ReleaseChange) -> None:
     assert re.fullmatch(r"https://\S+(, https://\S+)*( \([^)]+\))?", change.source)
     assert not change.why.endswith(".")
-    assert change.outcome is Outcome.CONTINUES or change.before, "something can be done before"
+    assert change.outcome is ChangeOutcome.CONTINUES or change.before, "something can be done before"
 
 
 def test_every_fact_has_a_name_of_its_own() -> None:
-    assert len({change.id for change in ALL}) == len(ALL)
+    assert len({change.id for change in EVERY_CHANGE}) == len(EVERY_CHANGE)
 
 
 def test_the_example_of_every_product_is_a_release_that_is_known() -> None:
@@ -73,7 +72,7 @@ SEEN = [
 
 @pytest.mark.parametrize(("change", "to", "outcome"), SEEN)
 def test_a_release_has_the_outcome_that_was_seen(change: str, to: str, outcome: str) -> None:
-    (found,) = [one for one in ALL if one.id == change]
+    (found,) = [one for one in EVERY_CHANGE if one.id == change]
     assert judged(found, found.hit._replace(to=to)).outcome == outcome
 
 

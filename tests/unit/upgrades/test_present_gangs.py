@@ -12,19 +12,15 @@ from tests.texts import Text
 from tests.unit.gangs.judged_gangs import FACTS, in_step, podgang, whole
 from tests.unit.worlds import koordinator
 from webhook.errors import FactsUnavailable
-from webhook.gangs.health import State, judge
+from webhook.gangs.health import GangState, Observed, judge
 from webhook.gangs.key import GangKey
-from webhook.gangs.observed import Observed
-from webhook.gangs.plan import SkipReason, plan
-from webhook.gangs.roster import Roster
-from webhook.gangs.writers import Writer
+from webhook.gangs.members import Roster
+from webhook.gangs.object_plan import GangObjectWriter, SkipReason, plan
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.workloads.podgang import PodGang
-from webhook.upgrades.change import Outcome
-from webhook.upgrades.plan import Upgrade, upgrade_plan
-from webhook.upgrades.present import PresentGang, present_gang, present_gangs
-from webhook.upgrades.releases import Product, Release
+from webhook.operations.releases import ChangeOutcome, PresentGang, Product, Release, present_gang, present_gangs
+from webhook.operations.upgrade_plan import Upgrade, upgrade_plan
 
 POD_GROUP = "scheduling.sigs.k8s.io/v1alpha1"
 SET = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "s", "controller": True}
@@ -110,16 +106,16 @@ def test_a_gang_asks_for_a_placement() -> None:
 @pytest.mark.parametrize(
     ("labels", "writer", "scheduler", "unknown"),
     [
-        ({"grove.io/scheduler-name": "kai-scheduler"}, Writer.GROVE, "kai-scheduler", ""),
+        ({"grove.io/scheduler-name": "kai-scheduler"}, GangObjectWriter.GROVE, "kai-scheduler", ""),
         (
             {"grove.io/external-workload-managed": "true"},
-            Writer.OTHER,
+            GangObjectWriter.OTHER,
             "koord-scheduler",
             Text("another program"),
         ),
     ],
 )
-def test_other_writers(labels: dict[str, str], writer: Writer, scheduler: str, unknown: str) -> None:
+def test_other_writers(labels: dict[str, str], writer: GangObjectWriter, scheduler: str, unknown: str) -> None:
     found = living(podgang(labels=labels), {})
     assert (found.writer, found.scheduler, found.unknown) == (writer, scheduler, unknown)
 
@@ -130,7 +126,7 @@ def test_the_scheduler_of_a_gang_of_groves_is_the_one_that_grove_names() -> None
     kai = podgang(labels={"grove.io/scheduler-name": "kai-scheduler"})
     for record in (Record("koord-scheduler"), Record(None)):
         found = living(kai, {}, facts=replace(FACTS, apis=served, pod_clique_sets={("default", "demo"): record}))
-        assert (found.writer, found.scheduler) == (Writer.SCHEDULER, "kai-scheduler")
+        assert (found.writer, found.scheduler) == (GangObjectWriter.SCHEDULER, "kai-scheduler")
         upgrade = Upgrade({Product.GROVE: Release("v0.1.0-alpha.13")}, {})
         (verdict,) = upgrade_plan(upgrade, [found]).verdicts
         assert [one.change for one in verdict.effects] == ["grove/own-backend", "grove/kai-podgroup-names"]
@@ -147,7 +143,7 @@ def test_the_scheduler_of_a_gang_of_groves_is_the_one_that_grove_names() -> None
 def test_objects_that_are_not_known(record: Record | None, unknown: str) -> None:
     known = {} if record is None else {("default", "demo"): record}
     found = living(facts=replace(FACTS, pod_clique_sets=known))
-    assert (found.writer, found.unknown) == (Writer.NONE, unknown)
+    assert (found.writer, found.unknown) == (GangObjectWriter.NONE, unknown)
 
 
 def test_a_gang_that_is_being_deleted_does_not_live() -> None:
@@ -163,7 +159,7 @@ def test_a_gang_that_cannot_be_read_is_not_left_out() -> None:
     keys = [GangKey("default", "gone"), GangKey("default", "demo-0"), GangKey("default", "broken")]
     broken, whole_gang = present_gangs(keys, seen)
     assert whole_gang == living()
-    assert (broken.name, broken.scheduler, broken.writer) == ("broken", None, Writer.NONE)
+    assert (broken.name, broken.scheduler, broken.writer) == ("broken", None, GangObjectWriter.NONE)
     assert broken.unknown == f"it cannot be read: {Malformed('nothing', 'a list')}"
 
 
@@ -188,10 +184,15 @@ def test_a_gang_in_a_pod_group_of_all_gangs_of_its_replica_is_grove_s_and_lives(
     assert plan(seen.podgang, seen.facts, seen.settings) is SkipReason.GROVE
     health = judge(seen)
     # Its pods are Grove's, so they lack nothing of Rollcall's.
-    assert (health.state, health.writer, health.escaped, health.obstacles) == (State.STARTED, Writer.GROVE, (), ())
+    assert (health.state, health.writer, health.escaped, health.obstacles) == (
+        GangState.STARTED,
+        GangObjectWriter.GROVE,
+        (),
+        (),
+    )
     found = living(gang, {})
     assert (found.scheduler, found.pod_group, found.migrated) == ("kai-scheduler", "grove-demo-0", True)
-    for release, outcome in (("v0.1.0-alpha.13", Outcome.CONTINUES), ("v0.1.0-alpha.14", Outcome.UNKNOWN)):
+    for release, outcome in (("v0.1.0-alpha.13", ChangeOutcome.CONTINUES), ("v0.1.0-alpha.14", ChangeOutcome.UNKNOWN)):
         (verdict,) = upgrade_plan(Upgrade({Product.GROVE: Release(release)}, {}), [found]).verdicts
         assert verdict.outcome is outcome
 
@@ -199,5 +200,5 @@ def test_a_gang_in_a_pod_group_of_all_gangs_of_its_replica_is_grove_s_and_lives(
 def test_a_gang_whose_finalizer_keeps_it_is_leaving_and_not_living() -> None:
     seen = observed(aggregated(deletionTimestamp="2026-11-30T12:00:00Z"), {})
     assert plan(seen.podgang, seen.facts, seen.settings) is SkipReason.LEAVING
-    assert judge(seen).state is State.LEAVING
+    assert judge(seen).state is GangState.LEAVING
     assert present_gang(seen) is None

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.texts import Text
-from webhook.gangs.writers import Writer
-from webhook.upgrades.change import Outcome, gang
-from webhook.upgrades.plan import UNAFFECTED, Upgrade, UpgradePlan, upgrade_plan
-from webhook.upgrades.present import PresentGang
-from webhook.upgrades.releases import Product, Release
+from webhook.gangs.object_plan import GangObjectWriter
+from webhook.operations.releases import ChangeOutcome, PresentGang, Product, Release, gang
+from webhook.operations.upgrade_plan import UNAFFECTED, Upgrade, UpgradePlan, upgrade_plan
 
 BARE = gang("bare", owners=frozenset({"PodCliqueSet"}), missing=True)
 NEW = gang("new", owners=frozenset({"PodCliqueSet"}))
@@ -34,14 +32,14 @@ def outcomes(found: UpgradePlan) -> dict[str, str]:
 def test_each_gang_gets_its_own_verdict() -> None:
     found = planned(BARE, NEW, JOB, grove="v0.1.0-alpha.13")
     assert outcomes(found) == {"bare": "unknown", "new": "continues", "job": "continues"}
-    assert found.counts == {Outcome.CONTINUES: 2, Outcome.UNKNOWN: 1, Outcome.RECREATE: 0}
+    assert found.counts == {ChangeOutcome.CONTINUES: 2, ChangeOutcome.UNKNOWN: 1, ChangeOutcome.RECREATE: 0}
 
 
 def test_the_worst_of_several_facts_counts_and_comes_first() -> None:
     found = planned(KUBE, grove="v0.1.0-alpha.13", kubernetes="1.37")
     (one,) = found.verdicts
     assert [effect.change for effect in one.effects] == ["kubernetes/workload-v1alpha2", "grove/podgangs-replaced"]
-    assert one.outcome is Outcome.RECREATE
+    assert one.outcome is ChangeOutcome.RECREATE
 
 
 def test_the_steps_are_in_the_order_of_the_products() -> None:
@@ -90,21 +88,21 @@ def test_a_later_release_than_those_that_were_read_is_unknown() -> None:
 
 
 def test_a_gang_whose_objects_are_not_known_is_unknown_where_a_product_touches_it() -> None:
-    hidden = replace(BARE, writer=Writer.OTHER, unknown="it is hidden")
+    hidden = replace(BARE, writer=GangObjectWriter.OTHER, unknown="it is hidden")
     assert outcomes(planned(hidden, grove="v0.1.0-alpha.13")) == {"bare": "unknown"}
     assert outcomes(planned(hidden, koordinator="1.8")) == {"bare": "unknown"}
     assert outcomes(planned(hidden, kai="0.17.1")) == {"bare": "continues"}
 
 
 def test_podgangs_of_one_name_in_two_namespaces_mix_in_an_old_kai() -> None:
-    one = gang(scheduler="kai-scheduler", writer=Writer.GROVE, restarts=frozenset({"Always"}))
+    one = gang(scheduler="kai-scheduler", writer=GangObjectWriter.GROVE, restarts=frozenset({"Always"}))
     twins = one, replace(one, namespace="other")
     assert [found.effects[0].change for found in planned(*twins, kai="0.17.1").verdicts] == ["kai/podgroup-twins"] * 2
     assert outcomes(planned(one, kai="0.17.1")) == {"demo-0": "continues"}
 
 
 def test_a_fix_that_was_backported_ends_a_fact_in_its_series() -> None:
-    one = gang(scheduler="kai-scheduler", writer=Writer.GROVE, restarts=frozenset({"Always"}))
+    one = gang(scheduler="kai-scheduler", writer=GangObjectWriter.GROVE, restarts=frozenset({"Always"}))
     twins = one, replace(one, namespace="other")
     mixing = {to for to in KAIS if "kai/podgroup-twins" in changes(planned(*twins, kai=to))}
     assert mixing == {"0.14.8", "0.15.3", "0.16.9"}
@@ -120,7 +118,12 @@ KAIS = ("0.14.8", "0.14.9", "0.14.10", "0.15.3", "0.16.9", "0.17.2")
 
 
 def test_podgangs_that_share_a_pod_group_are_no_twins_and_those_of_another_namespace_are() -> None:
-    one = gang(scheduler="kai-scheduler", writer=Writer.GROVE, restarts=frozenset({"Always"}), pod_group="grove-demo-0")
+    one = gang(
+        scheduler="kai-scheduler",
+        writer=GangObjectWriter.GROVE,
+        restarts=frozenset({"Always"}),
+        pod_group="grove-demo-0",
+    )
     shared = one, replace(one, name="demo-0-1788-decode-1")
     assert set(outcomes(planned(*shared, kai="0.17.1")).values()) == {"continues"}
     twins = one, replace(one, name="demo-0-1789", namespace="other")

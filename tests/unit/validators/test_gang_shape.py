@@ -9,7 +9,7 @@ import pytest
 from tests.texts import Text
 from tests.unit.worlds import gang_pod, request, rules, settings_of, validate
 from webhook import admission
-from webhook.admission.live_reads import in_doubt
+from webhook.admission.decision import in_doubt
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed, Record
 from webhook.model.known_objects import PodGangFacts

@@ -8,8 +8,7 @@ import pytest
 
 from tests.unit.worlds import koordinator, validate
 from webhook.model.reading import Manifest
-from webhook.validators.examples import clique, pod_clique_set, scaling_group
-from webhook.validators.opted_in_examples import job_set, leader_worker_set, replicated
+from webhook.validators.examples import clique, job_set, leader_worker_set, pod_clique_set, replicated, scaling_group
 
 EXPLICIT = "CliqueStartupTypeExplicit"
 CLIQUES = "spec.template.cliques"

@@ -13,7 +13,7 @@ from tests.unit.worlds import koordinator, settings_of, validate
 from webhook.model.admission_request import Kind
 from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
-from webhook.model.field_names import KindFields
+from webhook.model.fields import KindFields
 from webhook.model.findings import Action
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import TopologyBinding

@@ -15,15 +15,16 @@ from webhook.config.settings import Settings
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api
 from webhook.model.known_objects import PriorityClass
-from webhook.model.kueue.objects import ClusterQueue, LocalQueue
-from webhook.model.kueue.settings import KueueSettings
+from webhook.model.kueue import KueueSettings
+from webhook.model.kueue_objects import ClusterQueue, LocalQueue
+from webhook.model.quantity import Version
 from webhook.model.reading import Manifest
-from webhook.model.version import Version
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.opted_in_examples import (
+from webhook.validators.examples import (
+    clique,
     job,
     job_set,
     leader_worker_set,
+    pod_clique_set,
     pod_template,
     replicated,
     runtimes,

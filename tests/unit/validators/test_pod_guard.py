@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.model.workloads.pod import Pod
+from webhook.model.pod_template import Pod
 from webhook.validators.pod_guard import NEEDS_WORKLOAD, HasAnnotation, HasLabel, Requests, Trait, any_of, sees
 
 GPU = Requests(frozenset({"example.com/gpu"}))

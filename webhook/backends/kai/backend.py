@@ -1,52 +1,441 @@
-"""The backend of `kai-scheduler`: implements the contract with the modules of this folder."""
+"""The backend of `kai-scheduler`: the contract, what KAI honours, what it places together, and the Queues that limit a
+gang.
+
+KAI places the minimum of every leaf, each set of leaves and the whole group in the domain that it requires. A domain
+is a path of label values from the broadest level of a Topology down, and a node must have the label of every level of
+it. The groups of opted-in workloads are made by KAI's podgrouper, with minimums of their own (`podgrouper`). Where
+podgrouper makes no group, or one that never starts, nothing is claimed.
+
+A Queue limits GPUs, cpu and memory. What it does not state it does not give, and exactly -1 is no limit. The whole
+minimum is held against `limit` in one sum. A gang that is never preempted is held against `quota`, too. GPUs count by
+annotations: parts of a GPU by their part, MIG instances by their number of slices, and GPU memory, which is unknown
+here, as nothing.
+
+Source: kai-scheduler/KAI-Scheduler v0.16.8,
+pkg/scheduler/plugins/{topology,proportion/{proportion.go,capacity_policy}},
+pkg/scheduler/api/{podgroup_info,resource_info/gpu_resource_requirment.go} (`GetGpusQuota`), pkg/podgrouper
+(defaultgrouper; plugins at v0.17.0).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.kai import gangs, pods, topology
-from webhook.backends.kai.capabilities import CAPABILITIES
-from webhook.backends.kai.ceilings import ceilings_of
-from webhook.backends.kai.facts import PROJECTIONS, SHAPES, TOPOLOGIES
+from webhook.backends.kai import gangs, opted_in, pod_clique_sets, pod_groups, podgrouper
+from webhook.backends.kai.gangs import levels_of
 from webhook.backends.kai.keys import (
+    ANNOTATION_MINIMUM,
     ANNOTATION_SKIP,
     CONTROLLERS,
     DEFAULT_QUEUE,
     GROUP_MARK,
     GROUPED_KINDS,
+    LABEL_PREEMPTIBILITY,
     LABEL_SUBGROUP,
     NAME,
+    NON_PREEMPTIBLE,
     POD_GROUP,
+    PROJECTIONS,
+    SHAPES,
+    TOPOLOGIES,
     TOPOLOGY,
+    KaiSettings,
 )
-from webhook.backends.kai.packing import packing_of
-from webhook.backends.kai.pod_group_tree import pod_groups_of
-from webhook.backends.kai.podgrouper import grouping_of
-from webhook.backends.kai.rules import RULES
-from webhook.backends.kai.settings import KaiSettings
-from webhook.backends.queue_tree import limits_of
-from webhook.fit.packing import Ceilings, Packing, Role
-from webhook.fit.reading import KAI, PodReading
-from webhook.fit.settings import FitSettings
-from webhook.fit.shape import GangShape
-from webhook.model.capabilities import CapabilityTable
+from webhook.backends.kai.podgrouper import (
+    RAY,
+    TREES,
+    annotations_of,
+    first_parts,
+    grouping_of,
+    holders_of,
+    pod_groups_of,
+    reads_pods,
+    root_minimum,
+)
+from webhook.backends.queues import leaves, limits_of, path_of, place_of
+from webhook.backends.topologies import NoTopology, UnknownTopology
+from webhook.fit.ceilings import MOST_TRIED, Counted, allows
+from webhook.fit.gang_shapes import GangShape, MemberShape
+from webhook.fit.packing import (
+    KAI,
+    Ceiling,
+    Ceilings,
+    FitSettings,
+    GroupNeed,
+    Need,
+    Packing,
+    PackingRole,
+    Partition,
+    PodReading,
+    PodsNeed,
+    Roles,
+    all_together,
+    group_of,
+)
+from webhook.fit.resource_requests import GPU_PARTS, GPUS
+from webhook.fit.verdict import FitFamily, FitScope
+from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, depends
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import FieldPath
-from webhook.model.frozen_changes import Frozen
+from webhook.model.fields import LABELS, FieldPath
+from webhook.model.findings import shown
+from webhook.model.gang_objects import Frozen
+from webhook.model.grove import ClusterTopologyBinding, PodGang
 from webhook.model.keys import GroupKind, Record
-from webhook.model.known_objects import SpecField
+from webhook.model.known_objects import KaiLevels, KaiQueue, SpecField
+from webhook.model.pod_template import PodTemplate
 from webhook.model.projections import Resource
-from webhook.model.reading import Manifest
-from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.topology_objects import TopologyDrift
-from webhook.model.version import Version
-from webhook.model.workloads.gang import made_elsewhere
-from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.scheduler_group import SchedulerGroups
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.model.quantity import Version
+from webhook.model.reading import Manifest, mapping, text
+from webhook.model.topology_tree import TopologyDrift
 from webhook.validators.gang_scheduler import Limit
+from webhook.validators.registry import collect
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.opted_in_gang import KAI_REQUIRED, KAI_TOPOLOGY, made_elsewhere
+from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulerGroups
+
+_LEVEL = depends("a KAI Topology that has the domain among its levels")
+CAPABILITIES: CapabilityTable = {
+    Capability.GANG: SUPPORTED,
+    Capability.MULTIPLE_POD_GROUPS: SUPPORTED,
+    Capability.CLIQUE_MINIMUM: SUPPORTED,
+    Capability.SCALE_GANG: SUPPORTED,
+    Capability.MULTI_NODE_NVLINK: SUPPORTED,
+    Capability.RESOURCE_CLAIMS: depends("shared GPU ResourceClaims that have the gang's queue as a label"),
+    Capability.TOPOLOGY_WORKLOAD: _LEVEL,
+    Capability.TOPOLOGY_SCALING_GROUP: _LEVEL,
+    Capability.TOPOLOGY_CLIQUE: _LEVEL,
+    Capability.TOPOLOGY_DIVERGENT: SUPPORTED,
+    Capability.TOPOLOGY_PREFERRED: depends("a KAI Topology that has the level, not broader than the required one"),
+    Capability.QUEUE: depends("one leaf Queue that exists, the same for all cliques"),
+    Capability.PRIORITY_CLASS: depends("a PriorityClass that exists"),
+}
+
+
+_ASSUMED = f"kai-scheduler is {TREES} or newer"
+_UNKNOWN = "the level of the KAI Topology that the gang requires"
+# Jobs of a JobSet that each need a domain of their own are listed up to this number.
+_MOST_LISTED = 64
+_MOST_DIGITS = 9
+_MOST_FAULTS = 3
+_IN_TURN = "KAI's group needs {} of the replicated Jobs at once, and {} have pods before another one ran"
+
+
+def packing_of(shape: GangShape, roles: Roles, version: Version | None, facts: ClusterFacts) -> Packing:
+    """Return what KAI places together of a gang."""
+    domains = _Domains(facts)
+    if shape.opted_in is not None:
+        found = _grouped(shape, roles, version, domains)
+    else:
+        binding = shape.topology_name
+        found = all_together(shape, roles, lambda key, at: domains.of_binding(binding, key, at))
+    return replace(found, left_out=(*found.left_out, _UNKNOWN)) if domains.unknown else found
+
+
+class _Domains:
+    """How nodes fall into the domains of Topologies. `unknown` says whether a level was asked for that is not known."""
+
+    def __init__(self, facts: ClusterFacts) -> None:
+        self._facts = facts
+        self.unknown = False
+
+    def of_binding(self, binding: str | None, key: str, at: FieldPath | None) -> Partition | None:
+        """Return the domains of a level of the Topology for a ClusterTopologyBinding."""
+        try:
+            levels = () if binding is None else levels_of(binding, self._facts)
+        except (NoTopology, UnknownTopology):
+            levels = ()
+        known = (self._facts.topology_bindings or {}).get(binding or "")
+        names = {} if known is None else {level: domain for domain, level in known.keys.items()}
+        return self._of(levels, key, at, names)
+
+    def of_annotations(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
+        """Return the domains that annotations require; None if they require none. Without the name of a Topology KAI
+        ignores a level.
+        """
+        level, topology = text(annotations.get(KAI_REQUIRED)), text(annotations.get(KAI_TOPOLOGY))
+        if not level or not topology:
+            return None
+        levels = (self._facts.kai_topologies or {}).get(topology, ())
+        aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
+        names = {label: alias for alias, label in aliases.items()}
+        return self._of(levels, aliases.get(level, level), at, names)
+
+    def _of(
+        self, levels: tuple[str, ...], key: str, at: FieldPath | None, names: Mapping[str, str]
+    ) -> Partition | None:
+        """Return the domains of a level: nodes with the same values up to it, and with the label of every level.
+        `names` are what people call the levels.
+        """
+        if key not in levels:
+            self.unknown = True
+            return None
+        partition = None
+        for place, level in enumerate(levels[: levels.index(key) + 1], start=1):
+            named = names.get(level, level)
+            partition = Partition(named, tuple(levels[:place]), at, wanted=tuple(levels), broader=partition)
+        return partition
+
+
+def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
+    """Return what a group of podgrouper places together."""
+    workload = None if shape.opted_in is None else shape.opted_in.workload
+    within = domains.of_annotations({} if workload is None else annotations_of(workload))
+    grouping = None if workload is None else grouping_of(workload, trees=version is None or version >= TREES)
+    if grouping is not None and (faults := [*grouping.errors, *grouping.unreachable]):
+        return Packing((), unknown=tuple(f"{fault.at}: {fault.why}" for fault in faults[:_MOST_FAULTS]))
+    if isinstance(workload, JobSet):
+        return _of_job_set(shape, workload, roles, version, domains)
+    minimums = {} if grouping is None else grouping.minimums
+    needs: list[Need] = []
+    for member in shape.needed:
+        part = next(iter(() if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())), None)
+        count = member.minimum if part is None else minimums.get(part.place, member.minimum)
+        if part is not None and member.minimum < part.needed:
+            # Kueue may start the workload with fewer pods.
+            count = min(count, member.minimum)
+        if count > 0:
+            # Podgrouper reads the level of a leaf from Ray's templates.
+            asked = member.template.annotations if workload is not None and reads_pods(workload) else {}
+            needs.append(PodsNeed(roles.of(member), count, domains.of_annotations(asked)))
+    found = _together(shape, needs, len(needs), within)
+    return found if grouping is None else replace(found, left_out=(*found.left_out, *grouping.unsure))
+
+
+def _of_job_set(
+    shape: GangShape, workload: JobSet, roles: Roles, version: Version | None, domains: _Domains
+) -> Packing:
+    """Return what the group of a JobSet places together: of its replicated Jobs all, or as many as an annotation says;
+    of each of these all Jobs, with the pods of each.
+    """
+    needed, first = root_minimum(workload), first_parts(workload)
+    if (version is None or version >= TREES) and needed is not None and needed > first:
+        return Packing((), unknown=(_IN_TURN.format(needed, first),))
+    stated = _minimum(annotations_of(workload), None)
+    left_out_members = _members_of(shape) - len(shape.needed)
+    if version is not None and version < TREES:
+        if left_out_members:
+            # The pods count together, and any of them. So those that are left out may be enough.
+            return Packing((), left_out=shape.left_out)
+        if stated is None or stated <= 1 or len(workload.parts) != 1:
+            needs: list[Need] = [PodsNeed(role, 1) for role in roles.values()]
+            return _together(shape, needs, min(1, len(needs)), None)
+        only = shape.needed[0]
+        return _together(shape, [PodsNeed(roles.of(only), min(stated, only.minimum))], 1, None)
+    whole = domains.of_annotations(annotations_of(workload))
+    of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
+    needs, left_out = [], False
+    for member in shape.needed:
+        part = _replicated_job(member, shape)
+        # Without its replicated Job nothing is known but that there are pods.
+        each = 1 if part is None else max(part.each, 1)
+        annotations = {} if part is None else mapping(of_jobs.get(part.name, {}).get("annotations"))
+        pods = min(_minimum(annotations, None) or each, each)
+        jobs = 1 if part is None else member.minimum // each
+        within = domains.of_annotations(annotations)
+        if within is None or jobs > _MOST_LISTED:
+            left_out = left_out or within is not None
+            needs.append(PodsNeed(roles.of(member), jobs * pods))
+        else:
+            one = PodsNeed(roles.of(member), pods, within)
+            needs.append(one if jobs == 1 else GroupNeed(member.name, (one,) * jobs, jobs))
+    # Where some parts are enough, those that are left out may be among them.
+    count = len(needs) if stated is None else max(min(stated - left_out_members, len(needs)), 0)
+    found = _together(shape, needs, count, whole)
+    found = replace(found, assumptions=() if version is not None else (_ASSUMED,))
+    return replace(found, left_out=(*found.left_out, "the domain of each Job is not judged")) if left_out else found
+
+
+def _members_of(shape: GangShape) -> int:
+    """Return how many members of a gang of a JobSet have pods, also those that its shape leaves out."""
+    return 0 if shape.opted_in is None else sum(member.min_replicas > 0 for member in shape.opted_in.members)
+
+
+def _replicated_job(member: MemberShape, shape: GangShape) -> Part | None:
+    """Return the replicated Job that a member's pods are of. Stored pods do not have its name as their role."""
+    parts = () if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())
+    return next(iter(parts), None)
+
+
+def _together(shape: GangShape, needs: list[Need], count: int, within: Partition | None) -> Packing:
+    if not needs:
+        return Packing((), left_out=shape.left_out)
+    group = replace(group_of(shape.name, needs, within), count=count)
+    return Packing((group,), left_out=shape.left_out)
+
+
+def _minimum(annotations: Mapping[str, Any], default: int | None) -> int | None:
+    """Return the minimum that annotations state; one pod if that cannot be read."""
+    stated = text(annotations.get(ANNOTATION_MINIMUM))
+    if stated is None:
+        return default
+    if not (stated.isascii() and stated.isdigit()) or len(stated) > _MOST_DIGITS:
+        return 1
+    return max(int(stated), 1)
+
+
+_UNKNOWN_QUEUES = "the KAI Queues are unknown"
+_NO_QUEUE = "the KAI Queue of the gang is unknown"
+_UNKNOWN_LIMITS = "the limits of the KAI Queue {} are unknown"
+_MISSING = "the KAI Queue {} above {} is unknown"
+_MIG = re.compile(r"nvidia\.com/mig-(\d{1,2})g\.", re.ASCII)
+_MILLI = 1000
+# The name of a PriorityClass, on a workload or a pod.
+_CLASS_LABEL, _RAY_CLASS = "priorityClassName", "ray.io/priority-class-name"
+# Under these names a Queue states what it gives. GPUs are kept in thousandths.
+_GPU, _PLAIN = "gpu", ("cpu", "memory")
+# The amounts of a Queue, with None for no limit.
+_Stated = Mapping[str, int | None] | None
+
+
+def ceilings_of(
+    shape: GangShape,
+    roles: Mapping[str, PackingRole],
+    facts: ClusterFacts,
+    settings: KaiSettings,
+    queue: str | None = None,
+) -> Ceilings:
+    """Return the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
+    name = queue or shape.record.queue(settings.queueLabelKey) or settings.defaultQueue
+    known = facts.kai_queues
+    if name is None or known is None:
+        return Ceilings(unknown=(_NO_QUEUE if name is None else _UNKNOWN_QUEUES,))
+    found = list(path_of(name, known))
+    limits: list[tuple[str, Callable[[KaiQueue], _Stated]]] = [("the KAI Queue", lambda one: one.limit)]
+    if _is_never_preempted(shape, facts):
+        limits.append(("the quota of the KAI Queue", lambda one: one.quota))
+    whole = all(_gpus(role) % _MILLI == 0 for role in roles.values())
+    key = settings.queueLabelKey
+    at = place_of(shape, [("labels", key)] if shape.opted_in else [("labels", key), ("annotations", key)], LABELS / key)
+    ceilings = [
+        _ceiling(called, name, one, amounts, at, whole=whole)
+        for called, stated in limits
+        for one, queue_found in found
+        if (amounts := _amounts(stated(queue_found), whole=whole)) is not None
+    ]
+    unknown = [_UNKNOWN_LIMITS.format(shown(one)) for one, of_queue in found if of_queue.limit is None]
+    top = found[-1][1].parent if found else name
+    if top and top not in known:
+        unknown.append(_UNKNOWN_LIMITS.format(shown(top)) if top == name else _MISSING.format(shown(top), shown(name)))
+    if not all(allows(one, shape, roles) for one in ceilings):
+        cure = _cure(name, shape, roles, known, settings)
+        ceilings = [one._replace(cure=cure) for one in ceilings]
+    return Ceilings(tuple(ceilings), tuple(unknown))
+
+
+def _ceiling(called: str, own: str, name: str, amounts: Mapping[str, int], at: FieldPath, *, whole: bool) -> Ceiling:
+    return Ceiling(
+        called if name == own else called.replace("KAI", "parent KAI"),
+        name,
+        amounts,
+        FitFamily.QUEUE,
+        FitScope.EVER,
+        at=at,
+        counted=_counted(whole=whole),
+    )
+
+
+def _amounts(stated: _Stated, *, whole: bool) -> Mapping[str, int] | None:
+    """Return what a queue gives; None if that is unknown. What it does not state is 0."""
+    if stated is None:
+        return None
+    found = {resource: amount for resource in _PLAIN if (amount := stated.get(resource, 0)) is not None}
+    if (gpus := stated.get(_GPU, 0)) is not None:
+        found |= {GPUS: gpus // _MILLI} if whole else {GPU_PARTS: gpus}
+    return found
+
+
+def _counted(*, whole: bool) -> Counted:
+    """Return what one pod counts, with GPUs as whole ones or in thousandths."""
+
+    def counted(role: PackingRole) -> Mapping[str, int]:
+        found = {resource: role.pods.request.get(resource, 0) for resource in _PLAIN}
+        gpus = _gpus(role)
+        return {**found, GPUS: gpus // _MILLI} if whole else {**found, GPU_PARTS: gpus}
+
+    return counted
+
+
+def _gpus(role: PackingRole) -> int:
+    """Return the GPUs that one pod counts, in thousandths."""
+    found = role.pods.request.get(GPU_PARTS, 0)
+    for resource, amount in role.pods.request.items():
+        if profile := _MIG.match(resource):
+            found += int(profile[1]) * amount * _MILLI
+    return found
+
+
+def _is_never_preempted(shape: GangShape, facts: ClusterFacts) -> bool:
+    """Return whether a gang is surely never preempted: it says so, or says nothing and has such a PriorityClass."""
+    stated = text(shape.labels.get(LABEL_PREEMPTIBILITY))
+    if stated is not None:
+        return stated == "non-preemptible"
+    if shape.opted_in is not None:
+        return _has_such_class(shape, shape.opted_in.workload, facts)
+    found = (facts.priority_classes or {}).get(shape.record.priority_class or "")
+    return found is not None and found.value >= NON_PREEMPTIBLE
+
+
+def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterFacts) -> bool:
+    """Return whether podgrouper surely finds a class with which a gang is never preempted, whichever pod it reads. It
+    takes the first name that is stated: in the label of the workload, in that of the pod, in the pod's spec. If there
+    is no such class, it takes one of its configuration. Of Ray it takes the label of Ray, whatever it names.
+    """
+    above = [holder.labels for holder in holders_of(workload)]
+    templates = [member.template for member in shape.members]
+    stated = (*above, *(template.labels for template in templates))
+    if any(LABEL_PREEMPTIBILITY in labels for labels in stated) or not templates:
+        return False
+    known = facts.priority_classes or {}
+    if workload.resource.api.group == RAY and _RAY_CLASS in workload.labels:
+        found = known.get(text(workload.labels[_RAY_CLASS]) or "")
+        return found is not None and found.value >= NON_PREEMPTIBLE
+    return all(
+        (value := _value_of(template, above, facts)) is not None and value >= NON_PREEMPTIBLE for template in templates
+    )
+
+
+def _value_of(template: PodTemplate, above: Iterable[Mapping[str, Any]], facts: ClusterFacts) -> int | None:
+    """Return the value of the class that is named first; of the cluster's default class, which the API server writes
+    into pods that name none. None if it is not known.
+    """
+    known = facts.priority_classes or {}
+    labels = next((labels for labels in (*above, template.labels) if _CLASS_LABEL in labels), None)
+    name = text(template.spec.get("priorityClassName")) if labels is None else text(labels[_CLASS_LABEL]) or ""
+    if name is not None:
+        return known[name].value if name in known else None
+    if not facts.is_whole("priority_classes"):
+        return None
+    return min((found.value for found in known.values() if found.is_default), default=None)
+
+
+def _cure(
+    name: str, shape: GangShape, roles: Mapping[str, PackingRole], known: Mapping[str, KaiQueue], settings: KaiSettings
+) -> str:
+    """Return the advice to name another queue of the same node pool that allows the gang, if one is known."""
+    pool = known[name].labels.get(settings.nodePoolLabelKey)
+    for other in leaves(known)[:MOST_TRIED]:
+        if other != name and known[other].labels.get(settings.nodePoolLabelKey) == pool:
+            ceilings = list(_every(other, known))
+            if None not in ceilings and all(one is not None and allows(one, shape, roles) for one in ceilings):
+                return f"name the Queue {shown(other)}, which allows it"
+    return ""
+
+
+def _every(name: str, known: Mapping[str, KaiQueue]) -> Iterator[Ceiling | None]:
+    """Yield the limits and quotas of a queue and of all above it; None for one that is unknown."""
+    for one, queue in path_of(name, known):
+        for stated in (queue.limit, queue.quota):
+            amounts = _amounts(stated, whole=False)
+            yield None if amounts is None else _ceiling("", name, one, amounts, LABELS, whole=False)
+
+
+RULES = collect(pod_clique_sets, pod_groups, opted_in, podgrouper)
+
 
 # kai.scheduler/skip-podgrouper and minSubGroup exist since this version.
 FIRST_VERSION = Version(0, 15)
@@ -81,7 +470,7 @@ class KaiBackend(Backend[KaiSettings]):
         return None
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        drifts = (f"{self.name}: {drift.message}" for drift in topology.known_drifts(facts))
+        drifts = (f"{self.name}: {drift.message}" for drift in gangs.known_drifts(facts))
         return (*super().init(facts), *drifts)
 
     @property
@@ -111,7 +500,7 @@ class KaiBackend(Backend[KaiSettings]):
         name = name or gangs.project_queue(workload, self.settings) or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
-    def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:
+    def ceilings(self, shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts) -> Ceilings:
         return ceilings_of(shape, roles, facts, self.settings)
 
     @property
@@ -130,7 +519,7 @@ class KaiBackend(Backend[KaiSettings]):
         )
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
-        return pods.prepare_pod(member, self.settings)
+        return gangs.prepare_pod(member, self.settings)
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, record, self.settings, facts)
@@ -143,7 +532,7 @@ class KaiBackend(Backend[KaiSettings]):
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         if desired["kind"] == TOPOLOGY.kind:
-            return topology.adopt(desired, live)
+            return gangs.adopt_topology(desired, live)
         return gangs.adopt(desired, live, self.settings)
 
     def restore(self, desired: Manifest, present: Mapping[str, int]) -> Manifest:
@@ -153,10 +542,10 @@ class KaiBackend(Backend[KaiSettings]):
         return gangs.frozen(desired, live)
 
     def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
-        return topology.topology_objects(binding)
+        return gangs.topology_objects(binding)
 
     def topology_must_be_remade(self, desired: Manifest, live: Manifest) -> bool:
-        return topology.must_be_remade(desired, live)
+        return gangs.must_be_remade(desired, live)
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-        return topology.topology_drift(binding, live)
+        return gangs.topology_drift(binding, live)

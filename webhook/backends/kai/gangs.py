@@ -1,34 +1,273 @@
-"""PodGang to KAI's PodGroup: one PodGroup with a tree of subgroups.
+"""PodGang to KAI's PodGroup with its tree of subgroups, the marks of its pods, and KAI's Topology objects.
 
 The leaves are the PodGang's members; KAI counts pods per leaf. A set stands for a group of members with its own
 topology. With subgroups the root's minMember has no meaning (and up to v0.17.0 must not be 0), so it is left out. The
-root's minSubGroup is left out as well: without it, KAI requires every child.
+root's minSubGroup is left out as well: without it, KAI requires every child. A PodGroup without subgroups is one leaf.
+
+A constraint names a Topology, and a level by its node label key. KAI reports a missing Topology. It does not report a
+missing level; the gang stays pending (seen with v0.16.8).
+
+All marks of a pod must be there when it is stored. Podgrouper watches every pod of the scheduler, and overwrites the
+group of a pod without the skip annotation (pkg/podgrouper/pod_controller.go).
+
+Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info (2026-08).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible, refuse_twins
+from webhook.backends.base import GangMember, PodChanges
 from webhook.backends.kai import keys
+from webhook.backends.kai.keys import KaiSettings, is_queue_name
 from webhook.backends.kai.podgrouper import holders_of
-from webhook.backends.kai.settings import KaiSettings
-from webhook.backends.kai.topology import levels_of, topology_name
+from webhook.backends.topologies import NoTopology, UnknownTopology, inexpressible, refuse_twins, topology_metadata
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import ANNOTATIONS, LABELS
-from webhook.model.frozen_changes import Frozen, Stage
-from webhook.model.gang_object import RESTORED_ANNOTATION, gang_metadata, is_restored
-from webhook.model.go_values import nanoseconds
-from webhook.model.grove import TOPOLOGY_NAME
-from webhook.model.keys import Record
-from webhook.model.naming import label_name
+from webhook.model.fields import ANNOTATIONS, LABELS, SPEC, FieldPath, Item
+from webhook.model.gang_objects import RESTORED_ANNOTATION, Frozen, Stage, gang_metadata, is_restored
+from webhook.model.grove import TOPOLOGY_NAME, ClusterTopologyBinding, PackConstraint, PodGang
+from webhook.model.keys import LABEL_VALUE_LIMIT, Needed, Record, label_name
+from webhook.model.quantity import nanoseconds
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
-from webhook.model.workloads.gang import OptedInGang
-from webhook.model.workloads.podgang import PackConstraint, PodGang
-from webhook.model.workloads.topology_request import KAI_TOPOLOGY, of_workload
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.opted_in_names import first_named
+from webhook.model.topology_tree import DriftReason, TopologyDrift
+from webhook.validators.shared_checks import first_named
+from webhook.workloads.opted_in_gang import KAI_TOPOLOGY, OptedInGang, of_workload
+from webhook.workloads.opted_in_workload import OptedInWorkload
+
+
+def topology_name(binding: str, facts: ClusterFacts) -> str:
+    """The Topology for a ClusterTopologyBinding: the one that the binding refers to, else the one with the binding's
+    name.
+    """
+    known = (facts.topology_bindings or {}).get(binding)
+    return binding if known is None else known.references.get(keys.NAME, binding)
+
+
+def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
+    """The node label keys of the Topology for `binding`, broadest first: its existing levels, or those it will be made
+    with.
+
+    Raises `UnknownTopology` and `NoTopology`.
+    """
+    name = topology_name(binding, facts)
+    if facts.kai_topologies is not None and (levels := facts.kai_topologies.get(name)) is not None:
+        return levels
+    known = (facts.topology_bindings or {}).get(binding)
+    if known is not None and keys.NAME not in known.references:
+        levels = tuple(known.keys.values())
+        if (problem := _problem(levels)) is None:
+            return levels
+        if facts.kai_topologies is not None:
+            raise _missing(name, problem)
+    if facts.kai_topologies is None:
+        raise UnknownTopology("the KAI Topologies", "kai_topologies")
+    if not facts.is_whole("topology_bindings"):
+        raise UnknownTopology("the ClusterTopologyBinding", "topology_bindings")
+    raise _missing(name)
+
+
+def _missing(name: str, problem: str | None = None) -> NoTopology:
+    """The cluster does not have this Topology, and it will not be made from a binding, because of `problem`."""
+    missing = f"the cluster has no KAI Topology {name[:LABEL_VALUE_LIMIT]}"
+    return NoTopology(missing if problem is None else f"{missing}, and {problem}", Needed("kai_topologies", name))
+
+
+def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
+    """The Topology for `binding`; none if someone else manages it. Raises `Inexpressible`."""
+    if keys.NAME in binding.references:
+        return []
+    levels = [level.key or "" for level in binding.levels]
+    if problem := _problem(levels):
+        remedy = "change the levels of the ClusterTopologyBinding"
+        raise inexpressible("kai/topology", SPEC / "levels", levels, problem, remedy=remedy)
+    api, metadata = keys.TOPOLOGY, topology_metadata(binding.name, binding)
+    spec = {"levels": [{"nodeLabel": key} for key in levels]}
+    return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
+
+
+def adopt_topology(desired: Manifest, live: Manifest | None) -> Manifest:
+    """`desired` with the aliases that other authors gave its levels. KAI lets any user edit aliases. The list of levels
+    is written as a whole, so an alias that is not sent would be lost.
+    """
+    found = _levels(live)
+    levels = desired["spec"]["levels"]
+    if [text(level.get("nodeLabel")) for level in found] != [level["nodeLabel"] for level in levels]:
+        return desired
+    aliases = [text(level.get("alias")) for level in found]
+    named = [
+        level if alias is None else {**level, "alias": alias} for level, alias in zip(levels, aliases, strict=True)
+    ]
+    return {**desired, "spec": {**desired["spec"], "levels": named}}
+
+
+def must_be_remade(desired: Manifest, live: Manifest) -> bool:
+    """Whether the node label keys or their order differ: in KAI's CRD they are immutable."""
+    return _keys(live) != _keys(desired)
+
+
+def topology_drift(binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
+    """How the Topology for `binding` differs from it: in its levels, in their order, or because it is missing."""
+    name = binding.references.get(keys.NAME, binding.name)
+    found = None if live is None else _keys(live)
+    return _drift(binding.name, name, [level.key or "" for level in binding.levels], found)
+
+
+def known_drifts(facts: ClusterFacts) -> Iterator[TopologyDrift]:
+    """Every drift that `facts` show. A Topology that is not yet made from its binding is not a drift."""
+    if facts.kai_topologies is None:
+        return
+    for binding, known in sorted((facts.topology_bindings or {}).items()):
+        name = topology_name(binding, facts)
+        found = facts.kai_topologies.get(name)
+        if found is None and keys.NAME not in known.references:
+            continue
+        levels = None if found is None else list(found)
+        if (drift := _drift(binding, name, list(known.keys.values()), levels)) is not None:
+            yield drift
+
+
+def _levels(live: Manifest | None) -> list[Mapping[str, Any]]:
+    levels = sequence(mapping(mapping(live).get("spec")).get("levels"))
+    return [mapping(level) for level in levels]
+
+
+def _keys(live: Manifest) -> list[str]:
+    return [text(level.get("nodeLabel")) or "" for level in _levels(live)]
+
+
+def _drift(binding: str, name: str, wanted: list[str], found: list[str] | None) -> TopologyDrift | None:
+    if found is None:
+        return TopologyDrift(name, DriftReason.NOT_FOUND, f"Topology {name} is missing")
+    if found == wanted:
+        return None
+    levels, keys_wanted = ", ".join(found), ", ".join(wanted)
+    message = f"Topology {name} has the levels {levels}, and ClusterTopologyBinding {binding} has {keys_wanted}"
+    return TopologyDrift(name, DriftReason.DRIFT, message)
+
+
+def _problem(levels: Sequence[str]) -> str | None:
+    """Why KAI's CRD would refuse these levels, or None."""
+    if not 1 <= len(levels) <= keys.MAX_LEVELS:
+        return f"a KAI Topology must have 1 to {keys.MAX_LEVELS} levels"
+    if not all(levels):
+        return "each level of a KAI Topology must be a node label key"
+    if len(set(levels)) < len(levels):
+        return "a KAI Topology must not have a node label key twice"
+    if keys.HOSTNAME in levels[:-1]:
+        return f"{keys.HOSTNAME} can only be the narrowest level of a KAI Topology"
+    return None
+
+
+class SubGroup(NamedTuple):
+    """One subgroup; the root of the tree has no name. `pods` is its minMember, `groups` its minSubGroup."""
+
+    name: str
+    parent: str | None
+    pods: int | None
+    groups: int | None
+    topology: Mapping[str, Any] | None
+    path: FieldPath
+
+    @property
+    def states_both(self) -> bool:
+        """Whether it states a minimum of pods and one of groups."""
+        return bool(self.pods) and self.groups is not None
+
+
+class Tree:
+    """The subgroups of one PodGroup by name, and the children of each."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        """Raises `Malformed`."""
+        self.root = _subgroup(spec, "", None, SPEC)
+        self.by_name: dict[str, SubGroup] = {}
+        self.below: dict[str, list[SubGroup]] = {}
+        # Those whose name an earlier one has.
+        self.twins: list[SubGroup] = []
+        for index, raw in enumerate(sequence(spec.get("subGroups"))):
+            found = mapping(raw)
+            name, parent = text(found.get("name")) or "", text(found.get("parent"))
+            group = _subgroup(found, name, parent, SPEC / "subGroups" / Item(index, name))
+            if name in self.by_name:
+                self.twins.append(group)
+            self.by_name[name] = group
+            self.below.setdefault(parent or "", []).append(group)
+
+    @property
+    def sets(self) -> list[SubGroup]:
+        """The subgroups with children, and the root if it has children."""
+        return [group for group in (self.root, *self.by_name.values()) if group.name in self.below]
+
+    @property
+    def leaves(self) -> list[SubGroup]:
+        """The leaves, which pods belong to."""
+        return [group for group in self.by_name.values() if group.name not in self.below]
+
+    @property
+    def minimums(self) -> dict[str, int]:
+        """The minimum of each leaf. A PodGroup without subgroups needs one pod if it states no minimum."""
+        if not self.by_name:
+            return {"": 1 if self.root.pods is None else self.root.pods}
+        return {leaf.name: leaf.pods or 0 for leaf in self.leaves}
+
+    def demanding(self) -> set[str]:
+        """The sets that have, at any depth, a leaf that needs pods."""
+        found: set[str] = set()
+        for leaf in self.leaves:
+            above = leaf.parent or ""
+            # If a set is already in the result, its ancestors are as well.
+            while leaf.pods and above not in found and (not above or above in self.by_name):
+                found.add(above)
+                above = (self.by_name[above].parent or "") if above else ""
+        return found
+
+    def lost(self) -> set[str]:
+        """The subgroups that cannot be reached from the root: their parent is missing, or they are in a cycle."""
+        reached: set[str] = set()
+        waiting = [""]
+        while waiting:
+            for group in self.below.get(waiting.pop(), ()):
+                if group.name not in reached:
+                    reached.add(group.name)
+                    waiting.append(group.name)
+        return self.by_name.keys() - reached
+
+
+def _subgroup(raw: Mapping[str, Any], name: str, parent: str | None, path: FieldPath) -> SubGroup:
+    topology = raw.get("topologyConstraint")
+    return SubGroup(
+        name,
+        parent,
+        integer(raw.get("minMember")),
+        integer(raw.get("minSubGroup")),
+        None if topology is None else mapping(topology),
+        path,
+    )
+
+
+def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
+    """The changes for a pod. The queue label is for KAI's check of shared GPU claims; a group names its own queue.
+
+    For most pods of opted-in workloads podgrouper makes the group. It reads the queue from this label if the pod's
+    owners name none (pkg/podgrouper/podgrouper/plugins/defaultgrouper).
+    """
+    named = member.record.queue(settings.queueLabelKey)
+    queue = named or settings.defaultQueue
+    labels = {settings.queueLabelKey: queue} if queue is not None and is_queue_name(queue) else {}
+    # The own value of a pod that is not Grove's wins over the configuration.
+    own, default = ({}, labels) if member.opted_in and named is None else (labels, {})
+    if not member.made:
+        return PodChanges(scheduler_name=keys.NAME, inputs=(), labels=own, default_labels=default, stamped=False)
+    group, leaf = keys.pod_group(member.namespace, member.podgang), keys.leaf(member.podclique)
+    return PodChanges(
+        scheduler_name=keys.NAME,
+        inputs=(f"podGroup={group}", f"subGroup={leaf}", f"queue={settings.queueLabelKey}={queue or ''}"),
+        labels={keys.LABEL_SUBGROUP: leaf, **own},
+        default_labels=default,
+        annotations={keys.ANNOTATION_GROUP: group, keys.ANNOTATION_SKIP: "true"},
+    )
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts: ClusterFacts) -> list[Manifest]:

@@ -1,18 +1,34 @@
-"""KAI's keys and kinds, and the names of its PodGroups and their leaves.
+"""KAI's keys, kinds and names, the configuration of a `kai-scheduler` profile, and the facts that its rules read:
+queues, the PodGroups in each queue, topologies, and the node pools of the shards.
 
-Source: kai-scheduler/KAI-Scheduler, pkg/common/constants/constants.go, pkg/apis.
+Source: kai-scheduler/KAI-Scheduler, pkg/common/constants/constants.go, pkg/apis, deployments/kai-scheduler/crds (Queue
+v2, PodGroup v2alpha2, Topology v1alpha1, SchedulingShard v1).
 """
 
-import hashlib
+from __future__ import annotations
 
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+from webhook.backends.base import BackendSettings
+from webhook.model.admission_request import service_account
+from webhook.model.bounds import labels_kept, name_text
 from webhook.model.claims import Mark
-from webhook.model.keys import Api
-from webhook.model.known_objects import SpecField
-from webhook.model.naming import label_name
-from webhook.model.stored_object import Judged
-from webhook.model.users import service_account
-from webhook.model.version import Version
-from webhook.model.workloads.topology_request import KAI_PREFERRED, KAI_REQUIRED, KAI_TOPOLOGY
+from webhook.model.fields import SPEC, Item
+from webhook.model.gang_objects import JudgedKind
+from webhook.model.keys import Api, ObjectKey, is_key, is_label_value, is_subdomain, label_name
+from webhook.model.known_objects import KaiLevels, KaiQueue, QueuedGroup, QueuedGroups, QueueTree, SpecField
+from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
+from webhook.model.quantity import LARGEST_AMOUNT, Version, parse_quantity
+from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.workload_record import OWN_LABELS, QUEUE_WORD
+from webhook.validators.registry import Context
+from webhook.workloads.opted_in_gang import KAI_PREFERRED, KAI_REQUIRED, KAI_TOPOLOGY
 
 NAME = "kai-scheduler"
 
@@ -36,8 +52,8 @@ QUEUE = Api("scheduling.run.ai", "v2", "Queue")
 TOPOLOGY = Api("kai.scheduler", "v1alpha1", "Topology")
 SHARD = Api("kai.scheduler", "v1", "SchedulingShard")
 # The same kinds, as they are judged when other authors store them.
-POD_GROUPS = Judged(POD_GROUP.group, POD_GROUP.kind, "podgroups")
-QUEUES = Judged(QUEUE.group, QUEUE.kind, "queues", namespaced=False)
+POD_GROUPS = JudgedKind(POD_GROUP.group, POD_GROUP.kind, "podgroups")
+QUEUES = JudgedKind(QUEUE.group, QUEUE.kind, "queues", namespaced=False)
 
 # On a pod: its PodGroup, in the pod's namespace. The key has no prefix.
 ANNOTATION_GROUP = "pod-group-name"
@@ -122,3 +138,152 @@ GROUPED_KINDS = frozenset(
         ("ray.io", "RayService"),
     }
 )
+
+
+def is_queue_name(name: str) -> bool:
+    """Whether this can be the name of a Queue and the value of a label."""
+    return is_subdomain(name) and is_label_value(name)
+
+
+def _queue(name: str) -> str:
+    if not is_queue_name(name):
+        raise PydanticCustomError("queue_name", "is not a valid name of a Queue")
+    return name
+
+
+def _label_key(key: str) -> str:
+    if not is_key(key):
+        raise PydanticCustomError("label_key", "is not a valid label key")
+    return key
+
+
+def _queue_key(key: str) -> str:
+    if QUEUE_WORD not in key.rpartition("/")[2]:
+        raise PydanticCustomError(
+            "queue_key", "must have 'queue' in its name, because queue keys are recognised by this word"
+        )
+    return key
+
+
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+
+
+class KaiSettings(BackendSettings):
+    """defaultQueue is the queue of a PodCliqueSet that names none. If defaultQueue is not set, such a set is refused.
+    Set the two keys if KAI's installation does not use the default keys.
+    """
+
+    defaultQueue: Annotated[str, AfterValidator(_queue)] | None = None
+    queueLabelKey: Annotated[LabelKey, AfterValidator(_queue_key)] = LABEL_QUEUE
+    nodePoolLabelKey: LabelKey = LABEL_NODE_POOL
+
+
+# What each rule of this scheduler is called with, besides what it judges.
+RuleContext = Context[KaiSettings]
+
+
+# What a Queue counts in: GPUs (kept in milli), millicores, and millions of bytes.
+_UNITS = {"gpu": 1000, "cpu": 1, "memory": 10**6}
+_UNLIMITED = -1
+
+
+def _facts_queue(raw: Manifest) -> tuple[str, KaiQueue]:
+    labels, whole = labels_kept(labels_of(raw), first=OWN_LABELS)
+    spec = mapping(raw.get("spec"))
+    return name_of(raw), KaiQueue(
+        name_text(spec.get("parentQueue")),
+        labels,
+        not whole,
+        limit=_stated(spec, "limit"),
+        quota=_stated(spec, "quota"),
+    )
+
+
+def _stated(spec: Mapping[str, Any], kind: str) -> dict[str, int | None] | None:
+    """What a Queue states of each resource, with None for no limit: exactly -1, and for memory any negative number.
+    None as a whole if another number is negative or overflows: what KAI makes of that is not known.
+    Source: pkg/scheduler/plugins/proportion (`createQueueResourceAttrs`), v0.16.8.
+    """
+    found: dict[str, int | None] = {}
+    resources = mapping(spec.get("resources"))
+    for resource, unit in _UNITS.items():
+        shares = resources.get(resource)
+        said = shares.get(kind) if isinstance(shares, dict) else None
+        if said is not None:
+            amount = parse_quantity(said)
+            # A number that cannot be read limits nothing.
+            unlimited = amount is None or amount == _UNLIMITED or (amount < 0 and resource == "memory")
+            if amount is not None and not unlimited and not 0 <= amount * unit <= LARGEST_AMOUNT:
+                return None
+            found[resource] = None if unlimited or amount is None else math.ceil(amount * unit)
+    return found
+
+
+def _topology(raw: Manifest) -> tuple[str, KaiLevels]:
+    levels, aliases = [], {}
+    for index, level in enumerate(sequence(mapping(raw.get("spec")).get("levels"))):
+        place = SPEC / "levels" / Item(index) / "nodeLabel"
+        key = required(text(mapping(level).get("nodeLabel")), place)
+        levels.append(key)
+        if (alias := text(mapping(level).get("alias"))) is not None:
+            aliases[alias] = key
+    return name_of(raw), KaiLevels(levels, aliases)
+
+
+def _pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
+    return key_of(raw), QueuedGroup(name_text(mapping(raw.get("spec")).get("queue")))
+
+
+def _shard(raw: Manifest) -> tuple[str, str | None]:
+    return name_of(raw), name_text(mapping(raw.get("spec")).get("partitionLabelValue"))
+
+
+QUEUE_FACTS = Projection(
+    "kai_queues",
+    Resource(QUEUE, "queues", namespaced=False),
+    _facts_queue,
+    QueueTree,
+    fields=("metadata.labels", "spec.parentQueue", "spec.resources"),
+)
+TOPOLOGIES = Projection(
+    "kai_topologies", Resource(TOPOLOGY, "topologies", namespaced=False), _topology, fields=("spec.levels",)
+)
+SHARDS = Projection(
+    "kai_shards",
+    Resource(SHARD, "schedulingshards", namespaced=False),
+    _shard,
+    fields=("spec.partitionLabelValue",),
+)
+POD_GROUP_FACTS = Projection(
+    "kai_pod_groups",
+    Resource(POD_GROUP, "podgroups"),
+    _pod_group,
+    QueuedGroups,
+    for_objects=True,
+    fields=("spec.queue",),
+)
+
+PROJECTIONS = (QUEUE_FACTS, TOPOLOGIES, SHARDS, POD_GROUP_FACTS)
+
+_SUBGROUP: dict[str, Any] = {
+    "minMember": int,
+    "minSubGroup": int,
+    "topologyConstraint": {"topology": str, "requiredTopologyLevel": str, "preferredTopologyLevel": str},
+}
+
+# The fields that are read of PodGroups and Queues stored by other authors, with the type of each field.
+SHAPES: dict[tuple[str, str], dict[str, Any]] = {
+    POD_GROUPS[:2]: {
+        "spec": {
+            **_SUBGROUP,
+            "queue": str,
+            "priorityClassName": str,
+            "preemptibility": str,
+            "preemptionDelay": str,
+            "stalenessGracePeriod": str,
+            "subGroups": [{"name": str, "parent": str, **_SUBGROUP}],
+        },
+        "status": {"resourcesStatus": {"allocated": {}}},
+    },
+    QUEUES[:2]: {"spec": {"parentQueue": str, "resources": {}}},
+}

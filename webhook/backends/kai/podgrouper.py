@@ -1,38 +1,48 @@
-"""What KAI's podgrouper makes of workloads of the kinds that it knows: the minimum of each part in their PodGroup, why
-it makes no PodGroup, and why the PodGroup never starts.
+"""What KAI's podgrouper makes of workloads of the kinds that it knows: the minimum of each part, why it makes no
+PodGroup, why the PodGroup never starts, and the PodGroups as trees; and the rules about the minimum of Jobs that Kueue
+starts.
 
-It reads the stored object, so what a controller assumes for a missing field does not count. The minimum of a Job is one
-pod, that of a JobSet is a tree; an annotation overrides both. A RayCluster, and a PyTorchJob, have a leaf for each
-part. An MPIJob has one minimum for launcher and workers.
+It reads the stored object, so what a controller assumes for a missing field does not count. The minimum of a Job is
+one pod, an MPIJob has one minimum for all pods, and a JobSet is a tree with a leaf for each of its Jobs; the
+annotation kai.scheduler/batch-min-member overrides the minimums of Jobs and JobSets. A RayCluster and a PyTorchJob
+have a leaf for each part. Each group of a LeaderWorkerSet is a PodGroup with leaves for leader and workers; workers
+may be in segments, each a leaf.
 
 Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{job,jobset,leaderworkerset,ray,minmember},
-kubeflow/{distributed_common,pytorch,mpi} (v0.17.0 to 2026-08).
+kubeflow/{distributed_common,pytorch,mpi} (v0.15.2 to 2026-08); kubernetes-sigs/kueue v0.19,
+pkg/controller/jobs/job/job_controller.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from webhook.backends.kai.keys import (
     ANNOTATION_MINIMUM,
     ANNOTATION_SEGMENT,
+    ANNOTATION_SEGMENT_PREFERRED,
     ANNOTATION_SEGMENT_REQUIRED,
     ANNOTATION_SKIP,
+    RuleContext,
 )
-from webhook.model.changes import value_at
+from webhook.model.admission_request import value_at
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
-from webhook.model.go_values import int32
+from webhook.model.findings import Action, Finding
+from webhook.model.kueue import COMPLETIONS_IN_STEP, MIN_PARALLELISM, QUEUE_NAME
+from webhook.model.quantity import Version, int32
 from webhook.model.reading import Malformed, flag, integer, mapping, text
-from webhook.model.version import Version
-from webhook.model.workloads.gang import made_elsewhere
-from webhook.model.workloads.job import Job, parallelism
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.topology_request import KAI_PREFERRED, KAI_REQUIRED, KAI_TOPOLOGY, of_pods
-from webhook.model.workloads.trainjob import MadeJobSet
-from webhook.model.workloads.workload import OptedInWorkload, Part
+from webhook.validators.examples import job
+from webhook.validators.kueue_holds import duration, ready_times
+from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.workloads.job import Job, parallelism
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.kueue_integration import held, least_parallelism
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import KAI_PREFERRED, KAI_REQUIRED, KAI_TOPOLOGY, made_elsewhere, of_pods
+from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulerGroup, SchedulerGroups, group_of
+from webhook.workloads.trainjob import MadeJobSet
 
 # From this version on, podgrouper's groups of JobSets are trees.
 TREES = Version(0, 16)
@@ -45,7 +55,7 @@ _DELAYED = "WaitForWorkersReady"
 _OPTIONAL = Version(0, 18)
 
 
-class Fault(NamedTuple):
+class GroupingFault(NamedTuple):
     """A field of a workload for which podgrouper makes no PodGroup, or one that never starts. `until` is the version of
     KAI from which on it is right, if there is one.
     """
@@ -66,8 +76,8 @@ class PodGrouping:
 
     minimums: dict[FieldPath, int] = field(default_factory=dict)
     total: int | None = None
-    errors: list[Fault] = field(default_factory=list)
-    unreachable: list[Fault] = field(default_factory=list)
+    errors: list[GroupingFault] = field(default_factory=list)
+    unreachable: list[GroupingFault] = field(default_factory=list)
     unsure: list[str] = field(default_factory=list)
 
 
@@ -150,7 +160,7 @@ def _annotated(path: FieldPath, stated: str | None, found: PodGrouping) -> int |
     if minimum is not None and minimum > 0:
         return minimum
     why = "podgrouper reads no number of 1 or more here, so it makes no PodGroup and the pods wait"
-    found.errors.append(Fault(path, stated, why, "set a whole number of 1 or more"))
+    found.errors.append(GroupingFault(path, stated, why, "set a whole number of 1 or more"))
     return None
 
 
@@ -158,7 +168,7 @@ def _above(fault: FieldPath, value: Any, minimum: int, pods: int, found: PodGrou
     """Adds that a minimum is above the number of pods that exist at a time."""
     if minimum > pods:
         why = f"KAI's group needs {minimum} pods, and {pods} exist at a time, so it never starts"
-        found.unreachable.append(Fault(fault, value, why, f"let it need at most {pods}"))
+        found.unreachable.append(GroupingFault(fault, value, why, f"let it need at most {pods}"))
 
 
 def _of_job(workload: Job) -> PodGrouping:
@@ -170,7 +180,7 @@ def _of_job(workload: Job) -> PodGrouping:
         until = None if minimum < 0 else _OPTIONAL
         who = "KAI" if until is None else "KAI up to 0.17"
         why = f"{who} refuses the PodGroup, because its minimum is below {0 if until is None else 1}; the pods wait"
-        found.errors.append(Fault(path, stated, why, "set a whole number of 1 or more", until))
+        found.errors.append(GroupingFault(path, stated, why, "set a whole number of 1 or more", until))
     else:
         minimum = _annotated(path, stated, found)
     pods = workload.parts[0].pods
@@ -235,13 +245,15 @@ def _of_group(workload: LeaderWorkerSet) -> PodGrouping:
         return found
     if not 1 < segment.size <= workload.size:
         why = f"podgrouper wants segments of 2 to {workload.size} pods, so it makes no PodGroup and the pods wait"
-        found.errors.append(Fault(segment.path, segment.value, why, "set a number in this range, or remove it"))
+        found.errors.append(GroupingFault(segment.path, segment.value, why, "set a number in this range, or remove it"))
     elif text(workload.spec.get("startupPolicy")) == "LeaderReady":
         why = "with LeaderReady podgrouper counts only the leader at first, so it makes no PodGroup"
-        found.errors.append(Fault(segment.path, segment.value, why, "remove it, or set startupPolicy to LeaderCreated"))
+        found.errors.append(
+            GroupingFault(segment.path, segment.value, why, "remove it, or set startupPolicy to LeaderCreated")
+        )
     elif segment.size == workload.size - 1:
         why = f"podgrouper counts the leader twice in one segment of {segment.size} workers, so its group never starts"
-        found.unreachable.append(Fault(segment.path, segment.value, why, "set a smaller number, or remove it"))
+        found.unreachable.append(GroupingFault(segment.path, segment.value, why, "set a smaller number, or remove it"))
     if workload.parts[-1].template.annotations.get(ANNOTATION_SEGMENT_REQUIRED):
         found.unsure.append("the level that each segment requires is not judged")
     return found
@@ -263,7 +275,9 @@ def _of_ray(workload: OptedInWorkload) -> PodGrouping:
             continue
         if least > replicas:
             why = f"podgrouper makes no PodGroup if replicas ({replicas}) is lower, so no pod of the cluster starts"
-            found.errors.append(Fault(part.path / "minReplicas", least, why, f"set replicas to at least {least}"))
+            found.errors.append(
+                GroupingFault(part.path / "minReplicas", least, why, f"set replicas to at least {least}")
+            )
             continue
         hosts = integer(group.get("numOfHosts"))
         minimum = (least or (0 if autoscaling else replicas)) * (1 if hosts is None else hosts)
@@ -280,7 +294,7 @@ def _require_topology(part: Part, found: PodGrouping) -> None:
     if asked and KAI_TOPOLOGY not in asked:
         use = next(iter(asked.values()))
         why = f"without {KAI_TOPOLOGY} beside it podgrouper makes no PodGroup, so no pod of the cluster starts"
-        found.errors.append(Fault(use.path, use.value, why, f"add {KAI_TOPOLOGY} to the template"))
+        found.errors.append(GroupingFault(use.path, use.value, why, f"add {KAI_TOPOLOGY} to the template"))
 
 
 def _replicas(specs: Mapping[str, Any], path: FieldPath, found: PodGrouping) -> int:
@@ -290,7 +304,9 @@ def _replicas(specs: Mapping[str, Any], path: FieldPath, found: PodGrouping) -> 
         replicas = integer(mapping(raw).get("replicas"))
         if not replicas:
             why = f"podgrouper counts no {name} here, so it makes no PodGroup and the pods wait"
-            found.errors.append(Fault(path / name / "replicas", replicas, why, "state the number of pods, 1 or more"))
+            found.errors.append(
+                GroupingFault(path / name / "replicas", replicas, why, "state the number of pods, 1 or more")
+            )
         total += replicas or 0
     return total
 
@@ -331,7 +347,7 @@ def _of_mpi(workload: OptedInWorkload) -> PodGrouping:
         for name in ("Launcher", "Worker"):
             if name not in specs:
                 why = f"podgrouper makes no PodGroup of an MPIJob without {name}, so its pods wait"
-                found.errors.append(Fault(path / name, None, why, f"add a {name}"))
+                found.errors.append(GroupingFault(path / name, None, why, f"add a {name}"))
     if delayed:
         total -= integer(mapping(specs.get("Launcher")).get("replicas")) or 0
     else:
@@ -342,3 +358,260 @@ def _of_mpi(workload: OptedInWorkload) -> PodGrouping:
         found.minimums[workers.place] = max(total - (0 if delayed else 1), 0)
         _above(at, total if at == _MIN_AVAILABLE else None, total, workers.pods + (0 if delayed else 1), found)
     return found
+
+
+_ASSUMED = f"if kai-scheduler is {TREES} or newer"
+# Up to this many equal groups are shown one by one; of more, only the first.
+_ONE_BY_ONE = 2
+# Podgrouper's own limit.
+_MOST_SEGMENTS = 10_000
+
+
+def pod_groups_of(workload: OptedInWorkload, version: Version | None) -> SchedulerGroups | None:
+    """The PodGroups of a workload; None for a kind of which podgrouper makes none, or nothing is read here."""
+    trees = version is None or version >= TREES
+    grouping = grouping_of(workload, trees=trees)
+    if grouping is None:
+        return None
+    for fault in grouping.errors:
+        if fault.until is None or version is None or version < fault.until:
+            return SchedulerGroups((), f"podgrouper makes no PodGroup: {fault.at}: {fault.why}")
+    if isinstance(workload, JobSet):
+        groups = _pod_group_tree_of_job_set(workload, grouping) if trees else _of_flat_job_set(workload)
+        return groups if version is not None else groups._replace(why=_ASSUMED)
+    if isinstance(workload, LeaderWorkerSet):
+        return _of_groups(workload)
+    domains = _domains(annotations_of(workload))
+    if grouping.total is not None or isinstance(workload, Job):
+        return SchedulerGroups((_flat(workload, grouping, domains),))
+    leaves = [leaf for part in workload.parts for leaf in _leaves(workload, part, grouping)]
+    return SchedulerGroups((group_of(workload.name, tuple(leaves), domains=domains),))
+
+
+def _domains(annotations: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The levels that annotations require and prefer; none without a Topology."""
+    if not text(annotations.get(KAI_TOPOLOGY)):
+        return None, None
+    return text(annotations.get(KAI_REQUIRED)) or None, text(annotations.get(KAI_PREFERRED)) or None
+
+
+def _leaf(part: Part, minimum: int, domains: tuple[str | None, str | None] = (None, None)) -> SchedulerGroup:
+    return SchedulerGroup(part.name, part.pods, minimum, part, None, *domains, waits_for=", ".join(part.after) or None)
+
+
+def _folded(group: SchedulerGroup, stem: str, count: int) -> tuple[SchedulerGroup, ...]:
+    """The groups `stem`-0 to `stem`-`count - 1`, which are equal."""
+    if count <= _ONE_BY_ONE:
+        return tuple(replace(group, name=f"{stem}-{index}") for index in range(count))
+    return (replace(group, name=f"{stem}-0", more=count - 1, last=f"{stem}-{count - 1}"),)
+
+
+def _flat(workload: OptedInWorkload, grouping: PodGrouping, domains: tuple[str | None, str | None]) -> SchedulerGroup:
+    """The PodGroup of a Job or MPIJob: its minimum counts any of the pods, so its parts have none of their own."""
+    parts = [part for part in (*workload.outside_parts, *workload.parts) if part.pods > 0]
+    is_job = isinstance(workload, Job)
+    below = () if is_job else tuple(_leaf(part, part.pods) for part in parts)
+    minimum = sum(grouping.minimums.values()) if grouping.total is None else grouping.total
+    pods = sum(part.pods for part in parts)
+    part = workload.parts[0] if is_job else None
+    return SchedulerGroup(workload.name, pods, minimum, part, None, *domains, below=below)
+
+
+def _leaves(workload: OptedInWorkload, part: Part, grouping: PodGrouping) -> Iterator[SchedulerGroup]:
+    """The leaf of a part of a RayCluster or PyTorchJob, or its segments. Podgrouper reads the level of a leaf from
+    Ray's templates.
+    """
+    minimum = grouping.minimums.get(part.place)
+    if part.pods <= 0 and not minimum:
+        return
+    minimum = part.pods if minimum is None else minimum
+    size = None if reads_pods(workload) or part.name != "worker" else _size(part)
+    if size is None:
+        yield _leaf(part, minimum, _domains(part.template.annotations) if reads_pods(workload) else (None, None))
+        return
+    # Those that lie within the minimum must be complete, the others may be empty.
+    domains = _segment_domains(workload, part.template.annotations)
+    full, rest = divmod(part.pods, size)
+    needed = -(-minimum // size)
+    segments = [
+        *_segments("worker", range(min(full, needed)), size, size, part, domains),
+        *_segments("worker", range(needed, full), size, 0, part, domains),
+    ]
+    if rest:
+        segments += _segments("worker", range(full, full + 1), rest, rest if full < needed else 0, part, domains)
+    yield group_of(part.name, tuple(segments))
+
+
+def _size(part: Part) -> int | None:
+    """The pods of a segment of workers, if podgrouper makes segments."""
+    size = int32(text(part.template.annotations.get(ANNOTATION_SEGMENT)) or "")
+    return size if size is not None and size > 0 and part.pods <= size * _MOST_SEGMENTS and part.pods > 0 else None
+
+
+def _segments(
+    stem: str, indices: range, pods: int, minimum: int, part: Part, domains: tuple[str | None, str | None]
+) -> list[SchedulerGroup]:
+    """The segments of these indices, which are equal."""
+    group = SchedulerGroup("", pods, minimum, part, None, *domains)
+    first, count = indices.start, len(indices)
+    if count <= _ONE_BY_ONE:
+        return [replace(group, name=f"{stem}-{index}") for index in indices]
+    return [replace(group, name=f"{stem}-{first}", more=count - 1, last=f"{stem}-{first + count - 1}")]
+
+
+def _segment_domains(workload: OptedInWorkload, annotations: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The levels of segments, from the template of the workers; the Topology may be named by the workload."""
+    if not (text(annotations.get(KAI_TOPOLOGY)) or text(workload.annotations.get(KAI_TOPOLOGY))):
+        return None, None
+    levels = (ANNOTATION_SEGMENT_REQUIRED, ANNOTATION_SEGMENT_PREFERRED)
+    required, preferred = (text(annotations.get(key)) or None for key in levels)
+    return required, preferred
+
+
+def _pod_group_tree_of_job_set(workload: JobSet, grouping: PodGrouping) -> SchedulerGroups:
+    """The tree of a JobSet: of its replicated Jobs all, or as many as an annotation says; of each of these all Jobs."""
+    below = []
+    for index, part in enumerate(workload.parts):
+        if part.pods <= 0:
+            continue
+        jobs = part.pods // max(part.each, 1)
+        domains = _domains(mapping(workload.job_metadata(index).get("annotations")))
+        least = grouping.minimums.get(part.place, part.pods) // max(jobs, 1)
+        leaf = SchedulerGroup("", part.each, least, part, None, *domains)
+        group = group_of(part.name, _folded(leaf, f"{part.name}-replica", jobs))
+        below.append(replace(group, waits_for=", ".join(part.after) or None))
+    needed = root_minimum(workload)
+    if needed is not None:
+        # A replicated Job without pods has its minimum.
+        needed = max(needed - (len(workload.parts) - len(below)), 0)
+    domains = _domains(annotations_of(workload))
+    return SchedulerGroups((group_of(workload.name, tuple(below), needed, domains),))
+
+
+def _of_flat_job_set(workload: JobSet) -> SchedulerGroups:
+    """The PodGroup of a JobSet before there were trees, or one for each replicated Job if they start in order. Its
+    minimum is one pod, or the number in an annotation.
+    """
+    minimum = int32(stated_minimum(workload) or "") or 1
+    domains = _domains(annotations_of(workload))
+    parts = [part for part in workload.parts if part.pods > 0]
+    if workload.in_order:
+        return SchedulerGroups(
+            tuple(replace(_leaf(part, minimum, domains), name=f"{workload.name}-{part.name}") for part in parts)
+        )
+    pods = sum(part.pods for part in parts)
+    below = tuple(_leaf(part, part.pods) for part in parts)
+    return SchedulerGroups((SchedulerGroup(workload.name, pods, minimum, None, None, *domains, below=below),))
+
+
+def _of_groups(workload: LeaderWorkerSet) -> SchedulerGroups:
+    """The PodGroup of each group of a LeaderWorkerSet. With LeaderReady, the leader alone is enough until it is on a
+    node.
+    """
+    segment = segment_size(workload)
+    leader, *others = workload.parts
+    first = replace(_leaf(leader, 1), pods=1)
+    below = (first, *(replace(_leaf(part, part.each), name="workers", pods=part.each) for part in others))
+    if segment is not None:
+        below = tuple(_of_segments(workload, first, others[0], segment))
+    group = group_of("", below, domains=_domains(workload.annotations))
+    if text(workload.spec.get("startupPolicy")) == "LeaderReady" and others:
+        waiting = tuple(replace(part, waits_for="leader") for part in below[1:])
+        group = replace(group, minimum=1, below=(first, *waiting))
+    return SchedulerGroups(_folded(group, workload.name, max(workload.replicas, 0)))
+
+
+def _of_segments(workload: LeaderWorkerSet, leader: SchedulerGroup, part: Part, size: int) -> Iterator[SchedulerGroup]:
+    """The segments of one group. The first has the leader, unless it is excluded; it may be larger then."""
+    domains = _segment_domains(workload, part.template.annotations)
+    workers = workload.size - 1
+    # A segment of all workers counts the leader once too often.
+    more = 1 if size == workers else 0
+    policy = mapping(mapping(workload.spec.get("leaderWorkerTemplate")).get("subGroupPolicy"))
+    if text(policy.get("subGroupPolicyType")) == "LeaderExcluded":
+        yield leader
+        yield from _segments("segment", range(workers // size), size, size + more, part, domains)
+        return
+    first = size if workers % size == 0 else size - 1
+    of_first = SchedulerGroup("workers", first, first + more, part)
+    yield replace(group_of("segment-0", (leader, of_first)), required=domains[0], preferred=domains[1])
+    full, rest = divmod(workers - first, size)
+    yield from _segments("segment", range(1, 1 + full), size, size, part, domains)
+    if rest:
+        yield from _segments("segment", range(1 + full, 2 + full), rest, rest, part, domains)
+
+
+_MOST_DIGITS = 10
+
+
+def _minimum(workload: OptedInWorkload, context: RuleContext) -> int | None:
+    """The minimum that a Job states, if Kueue holds it and its group is a gang."""
+    if not isinstance(workload, Job) or workload.managed_elsewhere is not None:
+        return None
+    stated = text(workload.annotations.get(ANNOTATION_MINIMUM)) or ""
+    if not (stated.isascii() and stated.isdigit() and len(stated) <= _MOST_DIGITS) or int(stated) <= 1:
+        return None
+    return None if held(workload, context.facts, context.kueue) is None else int(stated)
+
+
+def _job(minimum: int, **annotations: str) -> Example:
+    labels = {QUEUE_NAME: "research"}
+    stated = {ANNOTATION_MINIMUM: str(minimum), **annotations}
+    counts: dict[str, Any] = {"parallelism": 4, "completions": 4, "completionMode": "Indexed"}
+    return Example(job(scheduler="kai-scheduler", labels=labels, annotations=stated, **counts))
+
+
+_PARTIAL = {MIN_PARALLELISM: "2", COMPLETIONS_IN_STEP: "true"}
+
+
+@rule(
+    "kueue/kai-minimum",
+    subject=Subject.OPTED_IN,
+    default=Action.WARN,
+    passes=_job(2, **_PARTIAL),
+    fails=_job(4, **_PARTIAL),
+)
+def minimum_above_partial(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """If its queue has too little room, Kueue resumes a Job with a lower parallelism. Podgrouper's minimum does not
+    follow, so the gang waits for pods that the Job never creates.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/job (`RunWithPodSetsInfo`); kai-scheduler/KAI-Scheduler,
+    pkg/podgrouper/podgrouper/plugins/job (v0.17.0).
+    """
+    minimum = _minimum(workload, context)
+    least = least_parallelism(workload) if isinstance(workload, Job) else None
+    if minimum is not None and least is not None and minimum > least:
+        yield Finding(
+            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            found=str(minimum),
+            why=f"Kueue may start the Job with {least} pods, and KAI then waits for {minimum}",
+            remedy=f"set it to at most {least}, as {MIN_PARALLELISM}",
+        )
+
+
+@rule(
+    "kueue/kai-ready-minimum",
+    subject=Subject.OPTED_IN,
+    default=Action.WARN,
+    passes=_job(4),
+    fails=_job(2),
+)
+def minimum_below_ready(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """Kueue calls a Job ready when all pods that it has at a time are ready or have succeeded. A gang that KAI starts
+    with its minimum is not ready in that sense, so Kueue stops it while it works.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/job/job_controller.go (`PodsReady`).
+    """
+    minimum, timeout = _minimum(workload, context), ready_times(workload, context).ready
+    if minimum is None or timeout is None or minimum >= (pods := workload.parts[0].pods):
+        return
+    if isinstance(workload, Job) and least_parallelism(workload) == minimum:
+        # The other rule asks for this: Kueue then waits for the pods that it has admitted.
+        return
+    yield Finding(
+        at=ANNOTATIONS / ANNOTATION_MINIMUM,
+        found=str(minimum),
+        why=f"Kueue wants all {pods} pods ready, and KAI starts the gang with {minimum}: it is stopped "
+        f"{duration(timeout)} after its admission although it runs",
+        remedy=f'set it to "{pods}"',
+    )

@@ -1,48 +1,223 @@
-"""The backend of `koord-scheduler`: implements the contract with the modules of this folder."""
+"""The backend of `koord-scheduler`: the contract, and what koord-scheduler places together: the minimum of every gang
+in a GangGroup, in one domain of the deepest layer that must gather.
+
+A layer is found in the ClusterNetworkTopology `default`. A node without the label of the layer directly above the
+nodes is a domain of its own, and in no domain of a broader layer. A single pod starts anywhere. Pods above the minimum
+are packed into the same domain only if they exist when koord-scheduler looks, so they prove nothing.
+
+koord-scheduler keys its tree by layer and value, without the values above. A value that nodes of two zones share is
+one domain, below the zone of whichever node it saw first, and all nodes of the value are then in that zone. A layer
+whose domains it mixes up in this way is left out. The tree is built anew every 10 seconds, from nodes in any order.
+
+Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling/core/gang.go and
+network_topology_workflow.go, pkg/scheduler/frameworkext/networktopology/tree.go (`addNode`, `getTreeNodesMeta`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from webhook.backends.base import Backend, GangMember, PodChanges, Wake
-from webhook.backends.koordinator import gangs, network_topology, pods
-from webhook.backends.koordinator.capabilities import CAPABILITIES
-from webhook.backends.koordinator.ceilings import ceilings_of
-from webhook.backends.koordinator.facts import NETWORK_TOPOLOGIES, PROJECTIONS, SHAPES
+from webhook.backends.koordinator import gang_groups, gangs, opted_in, pod_clique_sets, pod_groups, quotas
+from webhook.backends.koordinator.gang_groups import UnreadableSetting, read_topology
+from webhook.backends.koordinator.gangs import (
+    NETWORK_TOPOLOGIES,
+    PROJECTIONS,
+    SHAPES,
+    carried_topology,
+    layer_of,
+    required_layers,
+    unavailable,
+)
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
+    CAPABILITIES,
     CONTROLLERS,
     GROUP_MARKS,
+    HOSTNAME,
     LABEL_OLD_MINIMUM,
     LABEL_POD_GROUP,
     NAME,
+    NETWORK_TOPOLOGY,
+    NODE_LAYER,
     POD_GROUP,
     QUOTA_KEYS,
     QUOTA_KEYS_OF_PODS,
+    KoordinatorSettings,
 )
-from webhook.backends.koordinator.packing import packing_of
-from webhook.backends.koordinator.rules import RULES
-from webhook.backends.koordinator.settings import KoordinatorSettings
-from webhook.backends.koordinator.topology import unavailable
-from webhook.backends.topology_metadata import unfed_topology
-from webhook.fit.packing import Ceilings, Packing, Role
-from webhook.fit.reading import KOORDINATOR, PodReading
-from webhook.fit.settings import FitSettings
-from webhook.fit.shape import GangShape
+from webhook.backends.koordinator.quotas import ceilings_of
+from webhook.backends.topologies import UnknownTopology, unfed_topology
+from webhook.errors import Inexpressible
+from webhook.fit.gang_shapes import GangShape
+from webhook.fit.packing import (
+    KOORDINATOR,
+    Ceilings,
+    FitSettings,
+    Packing,
+    PackingRole,
+    Partition,
+    PodReading,
+    Roles,
+    group_of,
+    in_no_domain,
+    needs_in,
+)
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
-from webhook.model.frozen_changes import Frozen
+from webhook.model.fields import FieldPath
+from webhook.model.gang_objects import Frozen
+from webhook.model.grove import ClusterTopologyBinding, PodGang
 from webhook.model.keys import Record
+from webhook.model.known_objects import TopologyLayer
+from webhook.model.nodes import Node, Nodes
 from webhook.model.projections import Resource
+from webhook.model.quantity import Version
 from webhook.model.reading import Manifest
-from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.topology_objects import TopologyDrift
-from webhook.model.version import Version
-from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.model.topology_tree import TopologyDrift
 from webhook.validators.gang_scheduler import Limit, permit_retry_seconds
-from webhook.validators.opted_in_names import first_named
+from webhook.validators.registry import collect
+from webhook.validators.shared_checks import first_named
+from webhook.workloads.opted_in_workload import OptedInWorkload
+
+# The label keys of each layer between one and the single nodes, the lowest first.
+Below = Sequence[tuple[str, ...]]
+
+
+def are_domains(key: str, below: Below, nodes: Mapping[str, Node]) -> bool:
+    """Return whether each value of a layer's label is a domain with just the nodes that have it. The answer is kept
+    until a node changes.
+    """
+    known = nodes if isinstance(nodes, Nodes) else Nodes(nodes)
+    if not below:
+        return not _is_named_like_a_node(key, known)
+    return known.remembered(("ClusterNetworkTopology", key, *below), lambda: _are_domains(key, below, known))
+
+
+def _are_domains(key: str, below: Below, nodes: Nodes) -> bool:
+    # Groups of nodes are kept over changes, and far fewer values than nodes differ.
+    groups = nodes.groups((key, *(one for keys in below for one in keys)))
+    found = {group.values for group in groups if group.values[0]}
+    seen: list[dict[str, str]] = [{} for _ in below]
+    for own, *values in found:
+        place = 0
+        for keys, parents in zip(below, seen, strict=True):
+            value = next(filter(None, values[place : place + len(keys)]), None)
+            place += len(keys)
+            if value is not None and parents.setdefault(value, own or "") != own:
+                return False
+    # Without a label of the lowest layer a node is a domain of its own name there.
+    lowest = seen[0]
+    return all(
+        lowest.get(name, own) == own
+        for group, names in groups.items()
+        if (own := group.values[0]) and not any(group.values[1 : 1 + len(below[0])])
+        for name in names
+    )
+
+
+def _is_named_like_a_node(key: str, nodes: Nodes) -> bool:
+    """Return whether a value of the lowest layer is also the name of a node without the label, which joins it."""
+    return any(value in nodes and not nodes[value].labels.get(key) for value in nodes.values_of(key) if value)
+
+
+_UNKNOWN = "the layer of the ClusterNetworkTopology that the gang requires"
+
+
+def packing_of(
+    shape: GangShape, roles: Roles, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
+) -> Packing:
+    """Return what koord-scheduler places together of a gang."""
+    layer, at, left_out = _layer(shape, settings, version, facts)
+    if layer is not None and sum(member.minimum for member in shape.needed) > 1:
+        within = _partition(layer, at, facts)
+        left_out = left_out or within is None
+    else:
+        within = None
+    needs = needs_in(shape.needed, roles, in_no_domain)
+    if not needs:
+        return Packing((), left_out=shape.left_out)
+    found = Packing((group_of(shape.name, needs, within),), left_out=shape.left_out)
+    return replace(found, left_out=(*shape.left_out, _UNKNOWN)) if left_out else found
+
+
+def _layer(
+    shape: GangShape, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
+) -> tuple[str | None, FieldPath | None, bool]:
+    """Return the layer that all pods of the gang must share, where that is required, and whether more is required that
+    is not known, or that Koordinator cannot express.
+    """
+    if shape.opted_in is not None:
+        return _carried(shape, settings, version, facts)
+    keys = {member.required or shape.required for member in shape.members}
+    if shape.subsets:
+        keys.add(None)
+    if keys <= {None}:
+        return None, None, bool(shape.subsets)
+    if len(keys) > 1 or unavailable(settings, version, facts) is not None:
+        return None, None, True
+    (key,) = keys
+    try:
+        layer = layer_of(key or "", settings, facts)
+    except UnknownTopology:
+        return None, None, True
+    first = shape.members[0]
+    return layer, first.required_at or shape.required_at, layer is None
+
+
+def _carried(
+    shape: GangShape, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
+) -> tuple[str | None, FieldPath | None, bool]:
+    """Return the same for the annotation of an opted-in workload."""
+    if shape.opted_in is None:
+        return None, None, False
+    try:
+        written = carried_topology(shape.opted_in, settings, version, facts)
+        layers = [] if written is None else required_layers(read_topology(written))
+    except (Inexpressible, UnreadableSetting):
+        return None, None, True
+    chain = _chain(facts)
+    # The deepest layer counts. One outside the chain, such as the root, restricts nothing.
+    deepest = next((layer for layer in chain if layer in layers), None)
+    return deepest, None, False
+
+
+def _chain(facts: ClusterFacts) -> list[str]:
+    """Return the layers from that of single nodes up."""
+    by_name = _layers(facts)
+    found = [NODE_LAYER]
+    current = by_name.get(NODE_LAYER)
+    while current is not None and current.parent and current.parent not in found:
+        found.append(current.parent)
+        current = by_name.get(current.parent)
+    return found
+
+
+def _layers(facts: ClusterFacts) -> dict[str, TopologyLayer]:
+    return {layer.name: layer for layer in (facts.network_topologies or {}).get(NETWORK_TOPOLOGY, ())}
+
+
+def _partition(name: str, at: FieldPath | None, facts: ClusterFacts) -> Partition | None:
+    """Return how nodes fall into domains of a layer; None if a domain is not the value of one label."""
+    if name == NODE_LAYER:
+        return Partition("node", (HOSTNAME,), at, own_domain=True)
+    chain = _chain(facts)
+    layers = _layers(facts)
+    layer = layers.get(name)
+    if layer is None or name not in chain or len(layer.label_keys) != 1:
+        # Of several keys the first that a node has counts.
+        return None
+    place = chain.index(name)
+    below = tuple(layers[one].label_keys for one in chain[1:place])
+    if facts.nodes is not None and not are_domains(layer.label_keys[0], below, facts.nodes):
+        return None
+    broader = _partition(layer.parent, at, facts) if layer.parent in layers else None
+    return Partition(name, layer.label_keys, at, own_domain=place == 1, broader=broader)
+
+
+RULES = collect(pod_clique_sets, quotas, gang_groups, pod_groups, opted_in)
+
 
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v1.5 is built on.
 FIRST_VERSION = Version(1, 5)
@@ -119,7 +294,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         if name is not None and found is not None and found.limited:
             yield Limit("the ElasticQuota", name, name)
 
-    def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:
+    def ceilings(self, shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts) -> Ceilings:
         return ceilings_of(shape, roles, facts, self.settings)
 
     @property
@@ -131,7 +306,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return ((Mark("labels", LABEL_POD_GROUP),),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
-        return pods.prepare_pod(member, self.settings)
+        return gangs.prepare_pod(member, self.settings)
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, self.settings, self.scheduler_version, facts)
@@ -153,7 +328,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return gangs.frozen(desired, live)
 
     def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
-        return [] if self.topology_kind is None else network_topology.network_topology(binding, self.settings)
+        return [] if self.topology_kind is None else gangs.network_topology(binding, self.settings)
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-        return network_topology.topology_drift(binding, live, self.settings)
+        return gangs.topology_drift(binding, live, self.settings)

@@ -1,21 +1,248 @@
-"""Koordinator's gangs, for explaining a folder: each PodGroup with the gangs it starts with, and the gang of each pod.
-`gang_settings` reads the settings.
+"""Koordinator's gangs and GangGroups: how koord-scheduler reads the settings of a PodGroup and of a pod that names its
+gang, the PodGroups that start together, and the rules about their lists.
 
-Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling (core/gang.go, util/gang_helper.go).
+PodGroups, and pods that use one of the older ways, list each other. Koordinator does not validate these lists. Only
+the first few members of a list are checked, so a long list does not cost more time.
+
+Source: koordinator-sh/koordinator v1.8.0, apis/extension/{coscheduling,network_topology,multi_scheduler}.go,
+pkg/scheduler/plugins/coscheduling (core/gang.go, util/gang_helper.go).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import Any, NamedTuple
 
-from webhook.backends.koordinator.gang_settings import listed, naming
-from webhook.backends.koordinator.keys import ANNOTATION_MINIMUM, LABEL_OLD_MINIMUM, POD_GROUP
-from webhook.model.gang_groups import gang_id
-from webhook.model.go_values import int32
-from webhook.model.keys import ObjectKey
+from webhook.backends.koordinator.keys import (
+    ANNOTATION_GROUPS,
+    ANNOTATION_MATCH_POLICY,
+    ANNOTATION_MATCH_POLICY_ALIAS,
+    ANNOTATION_MINIMUM,
+    ANNOTATION_MODE,
+    ANNOTATION_NAME,
+    ANNOTATION_TOPOLOGY,
+    GANG_PREFIX,
+    GANG_SETTINGS,
+    LABEL_OLD_MINIMUM,
+    LABEL_OLD_NAME,
+    LABEL_POD_GROUP,
+    LABEL_SCHEDULER_NAME,
+    NAME,
+    POD_GROUP,
+    POD_GROUPS,
+    RuleContext,
+)
+from webhook.model.bounds import digest, fits, list_kept, name_text
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.gang_objects import JUDGED_PODS, StoredObject
+from webhook.model.keys import Needed, ObjectKey
+from webhook.model.known_objects import TopologyLayer
+from webhook.model.pod_groups import GatherRule, KoordinatorPodGroup, KoordinatorPodGroups, gang_id
 from webhook.model.projections import key_of
+from webhook.model.quantity import Fields, Number, int32, json_value, string
 from webhook.model.reading import Manifest, integer, text
-from webhook.model.stored_object import StoredObject
+from webhook.validators.registry import Example, Results, rule
+from webhook.validators.shared_checks import told
+
+Topology = tuple[GatherRule, ...]
+
+# The members of one GangGroup have the same annotations, so the parsed value is cached and shared. Long texts are not
+# cached: a parsed list may take twenty times the memory of its text.
+_KEPT_TEXTS, _LONGEST_KEPT = 128, 4096
+# The API server refuses an object whose annotations are longer in sum (TotalAnnotationSizeLimitB), so reading more of
+# one is useless.
+_LONGEST_ANNOTATION = 256 * 1024
+
+
+class UnreadableSetting(Exception):
+    """An annotation that koord-scheduler cannot read; the text says what is wrong with it."""
+
+
+class Naming(NamedTuple):
+    """How a pod names its gang. With the label (`by_label`), no setting on the pod is read; in an older way, settings
+    are read. If the text is too long for a name, `gang` is what `name_text` keeps of it.
+    """
+
+    gang: str
+    at: FieldPath
+    by_label: bool
+
+
+def naming(pod: StoredObject) -> Naming | None:
+    """The first of a pod's keys that names a gang. koord-scheduler uses that one."""
+    for key in (LABEL_POD_GROUP, LABEL_OLD_NAME):
+        if (gang := name_text(pod.labels.get(key))) is not None:
+            return Naming(gang, LABELS / key, key == LABEL_POD_GROUP)
+    gang = name_text(pod.annotations.get(ANNOTATION_NAME))
+    return None if gang is None else Naming(gang, ANNOTATIONS / ANNOTATION_NAME, by_label=False)
+
+
+def is_scheduled_here(pod: StoredObject) -> bool:
+    """Whether koord-scheduler schedules a pod. The label wins over the field, even if the label is empty."""
+    if LABEL_SCHEDULER_NAME in pod.labels:
+        return bool(pod.labels[LABEL_SCHEDULER_NAME] == NAME)
+    return bool(pod.spec.get("schedulerName") == NAME)
+
+
+def is_set(found: StoredObject) -> bool:
+    """Whether an object has settings that koord-scheduler reads. A PodGroup without any may belong to another scheduler
+    that uses the same kind, so its spec is not judged.
+    """
+    if found.kind == POD_GROUP.kind:
+        return any(key.startswith(GANG_PREFIX) or key in GANG_SETTINGS for key in found.annotations)
+    named = naming(found)
+    return named is not None and not named.by_label and is_scheduled_here(found)
+
+
+def own_id(found: StoredObject) -> str:
+    """The id of an object's gang; empty if the gang has no name yet."""
+    if found.kind == POD_GROUP.kind:
+        return gang_id(found.key) if found.name else ""
+    named = naming(found)
+    return "" if named is None else gang_id((found.key[0], named.gang))
+
+
+def key_of_gang(gang: str) -> ObjectKey | None:
+    """The namespace and name in an id; None if one is missing, because such an id names no gang."""
+    namespace, _, name = gang.partition("/")
+    return (namespace, name) if namespace and name else None
+
+
+def listed(found: StoredObject) -> tuple[str, ...]:
+    """The ids in the annotation `groups` as koord-scheduler reads them; empty if it reads none."""
+    written = text(found.annotations.get(ANNOTATION_GROUPS))
+    try:
+        return () if written is None else read_groups(written)
+    except UnreadableSetting:
+        return ()
+
+
+def match_policy(found: StoredObject) -> tuple[str, FieldPath] | None:
+    """The match policy that koord-scheduler reads, and its path."""
+    for key in (ANNOTATION_MATCH_POLICY, ANNOTATION_MATCH_POLICY_ALIAS):
+        if (policy := text(found.annotations.get(key))) is not None:
+            return policy, ANNOTATIONS / key
+    return None
+
+
+def topology_of(found: StoredObject) -> Topology | None:
+    """The network topology that an object asks for; None if it asks for none. Raises `Unreadable`."""
+    written = text(found.annotations.get(ANNOTATION_TOPOLOGY))
+    return None if written is None else read_topology(written)
+
+
+def pod_group_facts(found: StoredObject) -> KoordinatorPodGroup:
+    """The facts that are kept of a stored PodGroup."""
+    try:
+        topology = topology_of(found)
+    except UnreadableSetting:
+        topology = None
+    groups = _group(listed(found) or (gang_id(found.key),))
+    return KoordinatorPodGroup(integer(found.spec.get("minMember")) or 0, groups, topology_kept(topology))
+
+
+def topology_kept(topology: Topology | None) -> Topology | None:
+    """A topology. If it is too long to keep, a value that equals no other topology."""
+    texts = [text for rule in topology or () for text in (rule.layer, rule.strategy, str(rule.pod_count_multiple))]
+    return topology if topology is None or fits(texts) else (GatherRule(digest(texts), "", len(topology)),)
+
+
+def group_of(found: StoredObject) -> tuple[str, ...]:
+    """The ids of an object's GangGroup, sorted; only its own id if it lists none. A long list is shortened by
+    `list_kept`.
+    """
+    return _group(listed(found) or (own_id(found),))
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _kept_group(ids: tuple[str, ...]) -> tuple[str, ...]:
+    return list_kept(tuple(sorted(ids)))
+
+
+def _group(ids: tuple[str, ...]) -> tuple[str, ...]:
+    return _kept_group(ids) if sum(map(len, ids)) <= _LONGEST_KEPT else list_kept(tuple(sorted(ids)))
+
+
+def read_groups(written: str) -> tuple[str, ...]:
+    """The ids in a `groups` annotation, with "" for an item that is not a string. Raises `Unreadable`."""
+    return _kept_groups(written) if len(written) <= _LONGEST_KEPT else _groups(written)
+
+
+def read_topology(written: str) -> Topology:
+    """The entries of a network-topology-spec, sorted because their order does not matter. Raises `Unreadable`."""
+    return _kept_topology(written) if len(written) <= _LONGEST_KEPT else _topology(written)
+
+
+def _groups(written: str) -> tuple[str, ...]:
+    value = _json(written)
+    if value is not None and not isinstance(value, list):
+        raise UnreadableSetting("is not a JSON array")
+    return tuple(_text(item) or "" for item in value or ())
+
+
+def _topology(written: str) -> Topology:
+    spec = _json(written)
+    if spec is None:
+        return ()
+    if not isinstance(spec, Fields):
+        raise UnreadableSetting("is not a JSON object")
+    rules: list[GatherRule] = []
+    for strategy in spec.named("gatherStrategy"):
+        if strategy is not None and not isinstance(strategy, list):
+            raise UnreadableSetting("has a gatherStrategy that is not an array")
+        rules = [_rule(entry, f"gatherStrategy[{index}]") for index, entry in enumerate(strategy or ())]
+    return tuple(sorted(rules))
+
+
+def _rule(entry: Any, place: str) -> GatherRule:
+    if entry is None:
+        return GatherRule("", "", 0)
+    if not isinstance(entry, Fields):
+        raise UnreadableSetting(f"has a {place} that is not an object")
+    layer, strategy = (_word(entry, name, place) for name in ("layer", "strategy"))
+    multiple = 0
+    for value in entry.named("podCountMultiple"):
+        number = multiple if value is None else value.int64() if isinstance(value, Number) else None
+        if number is None:
+            raise UnreadableSetting(
+                f"has a {place}.podCountMultiple that is not a whole number, without quotes and decimal point"
+            )
+        multiple = number
+    return GatherRule(layer, strategy, multiple)
+
+
+def _word(entry: Fields, name: str, place: str) -> str:
+    """The value of a field of type string. Null is never an error and leaves the field unchanged."""
+    word = ""
+    for value in entry.named(name):
+        found = word if value is None else _text(value)
+        if found is None:
+            raise UnreadableSetting(f"has a {place}.{name} that is not a string")
+        word = found
+    return word
+
+
+def _text(value: Any) -> str | None:
+    """A JSON string; None for any other value. `Number` is a str only in Python."""
+    return string(value) if isinstance(value, str) and not isinstance(value, Number) else None
+
+
+def _json(written: str) -> Any:
+    if len(written) > _LONGEST_ANNOTATION:
+        raise UnreadableSetting("is longer than the API server allows for annotations")
+    try:
+        return json_value(written)
+    except ValueError:
+        raise UnreadableSetting("is not JSON") from None
+
+
+_kept_groups = lru_cache(maxsize=_KEPT_TEXTS)(_groups)
+_kept_topology = lru_cache(maxsize=_KEPT_TEXTS)(_topology)
 
 
 class Gang(NamedTuple):
@@ -42,3 +269,325 @@ def gang_of_pod(pod: StoredObject) -> tuple[str, Gang | None] | None:
         return None if named is None else (named.gang, None)
     written = text(pod.labels.get(LABEL_OLD_MINIMUM)) or text(pod.annotations.get(ANNOTATION_MINIMUM)) or ""
     return named.gang, Gang(int32(written), listed(pod) or (gang_id((pod.key[0], named.gang)),))
+
+
+def pod_group(
+    name: str = "leader", /, *listed: str, settings: Mapping[str, str] | None = None, **spec: Any
+) -> Manifest:
+    """A PodGroup that lists these gangs of its namespace. `settings` are annotations, keyed by the name after the
+    prefix.
+    """
+    annotations = {ANNOTATION_MODE: "Strict", **_prefixed(settings)}
+    if listed:
+        annotations[ANNOTATION_GROUPS] = json.dumps([f"default/{other}" for other in listed])
+    metadata = {"name": name, "namespace": "default", "annotations": annotations}
+    api = f"{POD_GROUP.group}/{POD_GROUP.version}"
+    return {"apiVersion": api, "kind": POD_GROUP.kind, "metadata": metadata, "spec": {"minMember": 2, **spec}}
+
+
+def pod(*, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None) -> Manifest:
+    """A pod of koord-scheduler."""
+    metadata = {
+        "name": "worker-0",
+        "namespace": "default",
+        "labels": dict(labels or {}),
+        "annotations": dict(annotations or {}),
+    }
+    spec = {"schedulerName": NAME, "containers": [{"name": "main", "image": "example.com/main"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def annotated_pod(**settings: str) -> Manifest:
+    """A pod that names its gang by the older annotation. Keywords are further settings, with `_` for `-`."""
+    named = {ANNOTATION_NAME: "worker", ANNOTATION_MINIMUM: "2"}
+    written = {key.replace("_", "-"): value for key, value in settings.items()}
+    return pod(annotations={**named, **_prefixed(written)})
+
+
+def gather(*rules: Mapping[str, Any]) -> dict[str, str]:
+    """The setting of a network topology."""
+    return {ANNOTATION_TOPOLOGY.removeprefix(GANG_PREFIX): json.dumps({"gatherStrategy": list(rules)})}
+
+
+# A ClusterNetworkTopology with a layer above the nodes.
+SPINE_LAYERS = {
+    "default": (
+        TopologyLayer("SpineLayer", None, ("example.com/spine",)),
+        TopologyLayer("NodeTopologyLayer", "SpineLayer", ()),
+    )
+}
+
+
+def gather_from(layer: str, strategy: str = "MustGather") -> dict[str, str]:
+    """The annotation of a network topology of one layer."""
+    return _prefixed(gather({"layer": layer, "strategy": strategy}))
+
+
+def known(*pod_groups: Manifest, **facts: Any) -> ClusterFacts:
+    """A cluster with these PodGroups."""
+    views = [StoredObject(found, POD_GROUP.kind, POD_GROUP.version) for found in pod_groups]
+    stored = KoordinatorPodGroups({view.key: pod_group_facts(view) for view in views})
+    return ClusterFacts(koordinator_pod_groups=stored, **facts)
+
+
+def _prefixed(settings: Mapping[str, str] | None) -> dict[str, str]:
+    return {GANG_PREFIX + key: value for key, value in (settings or {}).items()}
+
+
+AT = ANNOTATIONS / ANNOTATION_GROUPS
+BOTH = (POD_GROUPS, JUDGED_PODS)
+# At most this many members of a gang are looked up and compared.
+MOST_MEMBERS = 32
+
+
+@rule(
+    "koordinator/gang-groups-unread",
+    kinds=BOTH,
+    membership=True,
+    passes=Example(pod_group("leader", settings={"groups": '["default/leader"]'})),
+    fails=Example(pod_group("leader", settings={"groups": "default/leader,default/worker"})),
+)
+def groups_unreadable(found: StoredObject, _: RuleContext) -> Results:
+    """If the annotation is not a JSON array, koord-scheduler only logs the error and treats the gang as a gang of its
+    own. The gang starts without the others.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go
+    (`StringToGangGroupSlice`) and core/gang.go (`tryInitByPodGroup`), v1.8.0.
+    """
+    written = _written(found)
+    if written is None:
+        return
+    try:
+        read_groups(written)
+    except UnreadableSetting as error:
+        yield Finding(
+            at=AT,
+            found=written,
+            why=f"it {error}, so koord-scheduler starts this gang without the others",
+            remedy='set a JSON array such as ["namespace/leader","namespace/worker"]',
+        )
+
+
+@rule(
+    "koordinator/gang-groups-member",
+    kinds=BOTH,
+    membership=True,
+    passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "leader", "worker"))),
+    fails=Example(pod_group("leader", settings={"groups": '["default/leader","worker"]'})),
+)
+def groups_member(found: StoredObject, _: RuleContext) -> Results:
+    """koord-scheduler looks up a member by `namespace/name`. A member without a namespace never exists. An item that is
+    not a string is read as the empty name, which never exists either. All pods of the gang are held for ever, without
+    an event.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`basicGangRequirementsCheck`)
+    and util/gang_helper.go, v1.8.0; Go's encoding/json, which keeps the rest of a list of mixed types.
+    """
+    for member in told(_of_no_gang(found), () if found.old is None else _of_no_gang(found.old)):
+        yield Finding(
+            at=AT,
+            found=member,
+            why="koord-scheduler looks members up by namespace and name, so it would wait for this one for ever",
+            remedy='write each member as a string "namespace/name"',
+        )
+
+
+def _of_no_gang(found: StoredObject) -> Iterator[str]:
+    return (member for member in _listed(found) if key_of_gang(member) is None)
+
+
+@rule(
+    "koordinator/gang-groups-itself",
+    kinds=BOTH,
+    membership=True,
+    passes=Example(annotated_pod(groups='["default/worker"]'), facts=known()),
+    fails=Example(pod_group("leader", "worker"), facts=known(pod_group("worker", "worker"))),
+)
+def groups_itself(found: StoredObject, _: RuleContext) -> Results:
+    """koord-scheduler judges each pod by its own gang's list. If a gang is not in its own list, its pods do not wait
+    for it, so fewer pods than its minimum may start. Which pods start depends on their order (seen).
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`Permit`), v1.8.0.
+    """
+    members, itself = _listed(found), own_id(found)
+    if members and itself and itself not in members:
+        yield Finding(
+            at=AT,
+            found=itself,
+            why="the list does not contain this gang, so koord-scheduler does not wait for its pods",
+            remedy="list every gang that must start together, including this one",
+        )
+
+
+@rule(
+    "koordinator/gang-groups-twice",
+    kinds=BOTH,
+    default=Action.WARN,
+    membership=True,
+    passes=Example(pod_group("leader", "leader")),
+    fails=Example(pod_group("leader", "leader", "leader")),
+)
+def groups_twice(found: StoredObject, _: RuleContext) -> Results:
+    """The id of a GangGroup is its list, sorted and joined. A list with a member twice has another id than a list with
+    that member once. The two GangGroups do not share their state.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetGangGroupId`),
+    v1.8.0.
+    """
+    seen: set[str] = set()
+    for member in _listed(found):
+        if member in seen:
+            yield Finding(
+                at=AT,
+                found=member,
+                why="it is listed twice; for koord-scheduler this is not the gang group that lists it once",
+                remedy="list it once",
+            )
+            return
+        seen.add(member)
+
+
+@rule(
+    "koordinator/gang-groups-differ",
+    kinds=BOTH,
+    membership=True,
+    passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker", "leader"))),
+    fails=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker"))),
+)
+def groups_differ(found: StoredObject, context: RuleContext) -> Results:
+    """koord-scheduler does not check that members agree. With [leader, worker] on one member and [worker] on the other,
+    the workers start without the leader, and the leader waits for them. The rule judges a gang when it is created,
+    against the members that it lists and the PodGroups that list it, because an edit of one PodGroup cannot agree with
+    all others at once. A PodGroup in another namespace causes at most a warning, because its author may have no
+    relation to this gang.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`Permit`,
+    `basicGangRequirementsCheck`), v1.8.0.
+    """
+    members = _listed(found)
+    pod_groups = context.facts.koordinator_pod_groups
+    if found.old is not None or not own_id(found) or (found.kind != POD_GROUP.kind and not members):
+        return
+    if pod_groups is None:
+        if members:
+            yield Unjudged(AT, "the other PodGroups of the gang group", part="koordinator_pod_groups")
+        return
+    own = group_of(found)
+    others = (key for key in _partners(found, context) if key in pod_groups and pod_groups[key].groups != own)
+    if (key := nearest(found, others)) is not None:
+        yield Finding(
+            at=AT,
+            found=_written(found),
+            why=f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other",
+            remedy="set the same list, with this gang, on every member; recreate members that have another list",
+            at_most=most_action(found, key),
+        )
+        return
+    if any(key != found.key and pod_groups[key].groups != own for key in pod_groups.too_long(found.key[0])):
+        yield Unjudged(AT, "the PodGroups of the namespace with lists that are too long to keep")
+
+
+@rule(
+    "koordinator/gang-groups-edited",
+    kinds=(POD_GROUPS,),
+    default=Action.WARN,
+    membership=True,
+    passes=Example(
+        pod_group("leader", "leader", minMember=3), old=pod_group("leader", "leader"), facts=known(pod_group("leader"))
+    ),
+    fails=Example(
+        pod_group("leader", "leader", "worker"),
+        old=pod_group("leader", "leader"),
+        facts=known(pod_group("worker", "leader", "worker")),
+    ),
+)
+def groups_edited(found: StoredObject, _: RuleContext) -> Results:
+    """koord-scheduler keeps the state of a GangGroup (whether it was ever complete, which gang represents it) with the
+    list that it saw first. An edit does not return held pods to the queue.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`SetGangGroupInfo`) and
+    gang_cache.go (`onPodGroupUpdate`), v1.8.0.
+    """
+    if found.old is not None and group_of(found.old) != group_of(found):
+        yield Finding(
+            at=AT,
+            found=f"{len(_listed(found))} members",
+            why="koord-scheduler ignores an edit of the list",
+            remedy="delete and recreate the gang's pods and PodGroups",
+        )
+
+
+@rule(
+    "koordinator/gang-member-missing",
+    kinds=(POD_GROUPS,),
+    default=Action.WARN,
+    membership=True,
+    passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "leader", "worker"))),
+    fails=Example(pod_group("leader", "leader", "worker"), facts=known()),
+)
+def member_missing(found: StoredObject, context: RuleContext) -> Results:
+    """If a listed gang is missing, every pod of the GangGroup is held, without an event. The gang may be created later,
+    and if two gangs list each other, one of them is always created first. So this is at most a warning, regardless of
+    the creation order of the namespace.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`basicGangRequirementsCheck`,
+    called by `PreEnqueue`), v1.8.0.
+    """
+    pod_groups = context.facts.koordinator_pod_groups
+    for key in members_of(found):
+        if pod_groups is None:
+            yield Unjudged(AT, "the other PodGroups of the gang group", part="koordinator_pod_groups")
+            return
+        if key not in pod_groups:
+            yield Finding(
+                at=AT,
+                found=gang_id(key),
+                why="this PodGroup does not exist yet, and all members wait for it",
+                remedy="create it, or remove it from every list",
+                absent=Needed("koordinator_pod_groups", key),
+            )
+            return
+
+
+def nearest(found: StoredObject, others: Iterable[ObjectKey]) -> ObjectKey | None:
+    """The first of `others` in the object's own namespace, else the first of all."""
+    every = list(others)
+    return next((key for key in every if key[0] == found.key[0]), every[0] if every else None)
+
+
+def most_action(found: StoredObject, cause: ObjectKey) -> Action:
+    """The strongest action because of `cause`: an object is never refused because of another namespace."""
+    return Action.DENY if cause[0] == found.key[0] else Action.WARN
+
+
+def _written(found: StoredObject) -> str | None:
+    return text(found.annotations.get(ANNOTATION_GROUPS)) if is_set(found) else None
+
+
+def _listed(found: StoredObject) -> tuple[str, ...]:
+    return listed(found) if is_set(found) else ()
+
+
+def members_of(found: StoredObject) -> Iterator[ObjectKey]:
+    """The first members of a list, without the gang itself."""
+    itself = own_id(found)
+    for member in _listed(found)[:MOST_MEMBERS]:
+        key = key_of_gang(member)
+        if key is not None and member != itself:
+            yield key
+
+
+def _partners(found: StoredObject, context: RuleContext) -> Iterator[ObjectKey]:
+    """The gangs that should have the same list: the first members, and the first PodGroups that list this gang. They
+    include a pod's own PodGroup.
+    """
+    yield from members_of(found)
+    itself = key_of_gang(own_id(found))
+    pod_groups = context.facts.koordinator_pod_groups
+    if itself is None or pod_groups is None:
+        return
+    if found.kind != POD_GROUP.kind:
+        yield itself
+    # Each listing has its own limit, so that another namespace cannot hide the faults in this one.
+    for listing in (pod_groups.listing(itself), pod_groups.listing_from_abroad(itself)):
+        yield from islice((key for key in listing if key != found.key), MOST_MEMBERS)

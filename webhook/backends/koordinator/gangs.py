@@ -1,32 +1,435 @@
-"""PodGang to Koordinator's PodGroups: one per member, each listing all of them, in the PodGang's order.
+"""PodGang to Koordinator's PodGroups, the labels of their pods, the layers of Koordinator's ClusterNetworkTopology,
+and the facts about quotas, layers and PodGroups that Koordinator's rules read.
 
-Koordinator judges each pod by the `groups` list of its own PodGroup and ignores later edits of that list. So every list
-is complete and identical from the first write.
+There is one PodGroup per member, each listing all of them, in the PodGang's order. Koordinator judges each pod by the
+`groups` list of its own PodGroup and ignores later edits of that list. So every list is complete and identical from
+the first write.
+
+An administrator chooses the names of layers freely; only NodeTopologyLayer is built in. The layer of a node label key
+is looked up, never guessed from its spelling. koord-scheduler reads only the ClusterNetworkTopology `default`, so one
+ClusterTopologyBinding can be its source. The chain of layers ends in NodeTopologyLayer. A layer has the name of its
+level's domain, or the name that the profile's topologyKeyMappings gives its key, because constraints use that name.
+
+koord-scheduler reads an opted-in workload's network-topology-spec on a pod only if no label names the pod's PodGroup,
+and Rollcall sets that label. So the annotation is written on the PodGroups. All PodGroups of a gang need the same one.
+
+Source: koordinator-sh/koordinator, apis/thirdparty/scheduler-plugins (ElasticQuota), apis/scheduling/v1alpha1
+(ClusterNetworkTopology), apis/extension, pkg/scheduler/frameworkext/networktopology.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from webhook.backends.inexpressible import UnknownTopology, inexpressible, refuse_twins, unknown
+from webhook.backends.base import GangMember, PodChanges
 from webhook.backends.koordinator import keys
-from webhook.backends.koordinator.capabilities import CAPABILITIES
-from webhook.backends.koordinator.carried_topology import carried_topology
-from webhook.backends.koordinator.gang_settings import match_policy
-from webhook.backends.koordinator.settings import KoordinatorSettings
-from webhook.backends.koordinator.topology import layer_of, unavailable
-from webhook.model.capabilities import Capability
+from webhook.backends.koordinator.gang_groups import (
+    Topology,
+    UnreadableSetting,
+    match_policy,
+    pod_group_facts,
+    read_topology,
+)
+from webhook.backends.koordinator.keys import (
+    CAPABILITIES,
+    HOSTNAME,
+    LABEL_POD_GROUP,
+    MUST_GATHER,
+    NAME,
+    NETWORK_TOPOLOGY,
+    NODE_LAYER,
+    POD_GROUP,
+    POD_GROUPS,
+    ROOT_LAYER,
+    ROOT_QUOTA,
+    KoordinatorSettings,
+)
+from webhook.backends.topologies import UnknownTopology, inexpressible, refuse_twins, topology_metadata, unknown
+from webhook.model.bounds import name_text, names_kept
+from webhook.model.capabilities import QOS_LABEL, QUOTA_LABEL, Capability, Use
 from webhook.model.facts import ClusterFacts
-from webhook.model.frozen_changes import Frozen, Stage
-from webhook.model.gang_object import gang_metadata
-from webhook.model.naming import pod_group_name
-from webhook.model.reading import Manifest, integer, mapping
-from webhook.model.stored_object import StoredObject
-from webhook.model.version import Version
-from webhook.model.workloads.gang import OptedInGang
-from webhook.model.workloads.podgang import Member, PodGang
+from webhook.model.fields import SPEC, Item
+from webhook.model.gang_objects import Frozen, Stage, StoredObject, gang_metadata
+from webhook.model.grove import ClusterTopologyBinding, Member, PodGang
+from webhook.model.keys import Api, Needed, ObjectKey, pod_group_name
+from webhook.model.known_objects import ElasticQuotas, Quota, TopologyLayer
+from webhook.model.pod_groups import KoordinatorPodGroup, KoordinatorPodGroups
+from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
+from webhook.model.quantity import Amounts, Version, ceiling_amounts
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.topology_tree import DriftReason, TopologyDrift
+from webhook.workloads.opted_in_gang import KOORDINATOR_TOPOLOGY, OptedInGang, of_pods, of_workload
+from webhook.workloads.opted_in_workload import OptedInWorkload, Part
+
+_QUOTA = "quota.scheduling.koordinator.sh/"
+IS_PARENT_LABEL = _QUOTA + "is-parent"
+PARENT_LABEL = _QUOTA + "parent"
+TREE_LABEL = _QUOTA + "tree-id"
+NAMESPACES_ANNOTATION = _QUOTA + "namespaces"
+GUARANTEED_ANNOTATION = _QUOTA + "guaranteed"
+# A longer list of namespaces is not kept, and amounts of resources are shorter.
+_LONGEST_ANNOTATION = 16 * 1024
+_UNREADABLE = object()
+
+
+def _elastic_quota(raw: Manifest) -> tuple[str, Quota]:
+    created = text(mapping(raw.get("metadata")).get("creationTimestamp")) or ""
+    namespace, name = key_of(raw)
+    labels, annotations = labels_of(raw), mapping(mapping(raw.get("metadata")).get("annotations"))
+    spec = mapping(raw.get("spec"))
+    parent = name_text(labels.get(PARENT_LABEL))
+    return name, Quota(
+        is_parent=text(labels.get(IS_PARENT_LABEL)) == "true",
+        namespace=namespace,
+        created=created,
+        max=ceiling_amounts(spec.get("max")),
+        min=ceiling_amounts(spec.get("min")),
+        guaranteed=_guaranteed(annotations.get(GUARANTEED_ANNOTATION)),
+        parent=None if parent == ROOT_QUOTA else parent,
+        tree=name_text(labels.get(TREE_LABEL)) or "",
+        namespaces=_namespaces(annotations.get(NAMESPACES_ANNOTATION)),
+    )
+
+
+def _guaranteed(written: object) -> Amounts | None:
+    """What koord-scheduler has written that the quota's pods have for sure; None if it cannot be read."""
+    stated = _json(written)
+    return None if stated is _UNREADABLE or not isinstance(stated, dict | None) else ceiling_amounts(stated)
+
+
+def _namespaces(written: object) -> frozenset[str] | None:
+    """The namespaces that an annotation lists. Koordinator ignores a list that it cannot read."""
+    stated = _json(written)
+    listed = stated if isinstance(stated, list) and all(isinstance(one, str) for one in stated) else []
+    return names_kept(frozenset(listed))
+
+
+def quotas_of_namespace(namespace: str, quotas: Mapping[str, Quota]) -> list[str]:
+    """The quotas that may take the pods of a namespace that name none: the one with its name there, else those that
+    list it, or whose list is too long to be known. Of several the scheduler takes any.
+
+    Source: pkg/scheduler/plugins/elasticquota/plugin_helper.go (`getPodAssociateQuotaName`), v1.8.0.
+    """
+    own = quotas.get(namespace)
+    if own is not None and own.namespace == namespace:
+        return [namespace]
+    return (quotas if isinstance(quotas, ElasticQuotas) else ElasticQuotas(quotas)).takers(namespace)
+
+
+def _json(written: object) -> Any:
+    """The value that an annotation has as JSON: None without it, `_UNREADABLE` if it is no JSON."""
+    stated = text(written)
+    if stated is None:
+        return None
+    if len(stated) > _LONGEST_ANNOTATION:
+        return _UNREADABLE
+    try:
+        return json.loads(stated)
+    except (ValueError, RecursionError):
+        return _UNREADABLE
+
+
+def _network_topology(raw: Manifest) -> tuple[str, tuple[TopologyLayer, ...]]:
+    layers = []
+    for index, layer in enumerate(sequence(mapping(raw.get("spec")).get("networkTopologySpec"))):
+        place = SPEC / "networkTopologySpec" / Item(index) / "topologyLayer"
+        entry = mapping(layer)
+        name = required(text(entry.get("topologyLayer")), place)
+        keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
+        layers.append(TopologyLayer(name, text(entry.get("parentTopologyLayer")), keys))
+    return name_of(raw), tuple(layers)
+
+
+def _pod_group(raw: Manifest) -> tuple[ObjectKey, KoordinatorPodGroup]:
+    return key_of(raw), pod_group_facts(StoredObject(raw, POD_GROUP.kind, POD_GROUP.version))
+
+
+# A quota is identified by its name alone, without its namespace. koord-manager refuses a second quota with the same
+# name. If its webhook is off, koord-scheduler keeps the quota that it saw first until one of the others is updated.
+# Source: pkg/scheduler/plugins/elasticquota (`getPodAssociateQuotaName`, `OnQuotaAdd`, `OnQuotaUpdate`),
+# pkg/webhook/elasticquota (`ValidAddQuota`), v1.8.0.
+ELASTIC_QUOTAS = Projection(
+    "elastic_quotas",
+    Resource(Api("scheduling.sigs.k8s.io", "v1alpha1", "ElasticQuota"), "elasticquotas"),
+    _elastic_quota,
+    ElasticQuotas,
+    fields=("metadata.creationTimestamp", "metadata.labels", "metadata.annotations", "spec.max", "spec.min"),
+)
+NETWORK_TOPOLOGIES = Projection(
+    "network_topologies",
+    Resource(
+        Api("scheduling.koordinator.sh", "v1alpha1", "ClusterNetworkTopology"),
+        "clusternetworktopologies",
+        namespaced=False,
+    ),
+    _network_topology,
+    fields=("spec.networkTopologySpec",),
+)
+POD_GROUPS_KNOWN = Projection(
+    "koordinator_pod_groups",
+    Resource(POD_GROUP, POD_GROUPS.plural),
+    _pod_group,
+    KoordinatorPodGroups,
+    for_objects=True,
+    fields=("metadata.labels", "metadata.annotations", "spec.minMember"),
+)
+
+PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES, POD_GROUPS_KNOWN)
+
+# The fields that are read of PodGroups stored by other authors, with the type of each field. Their
+# annotations are read as Go reads them and have their own rules.
+SHAPES: dict[tuple[str, str], dict[str, Any]] = {
+    POD_GROUPS[:2]: {"spec": {"minMember": int, "scheduleTimeoutSeconds": int}},
+}
+
+
+# Network topology exists since v1.7.
+FIRST_VERSION = Version(1, 7)
+THE_TOPOLOGY = Needed("network_topologies", NETWORK_TOPOLOGY)
+
+
+def is_unknown(facts: ClusterFacts) -> bool:
+    """Whether the ClusterNetworkTopology may exist and is not known."""
+    return NETWORK_TOPOLOGY not in (facts.network_topologies or {}) and not facts.is_whole("network_topologies")
+
+
+def unavailable(settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts) -> str | None:
+    """Why this Koordinator does not support topology at all, or None. Unknown facts are not a reason."""
+    if not settings.awareNetworkTopology:
+        return "the scheduler runs without awareNetworkTopology, so a gang with topology never completes"
+    if version is not None and version < FIRST_VERSION:
+        return f"koord-scheduler {version} has no network topology, which was added in {FIRST_VERSION}"
+    if facts.network_topologies is None or is_unknown(facts):
+        return None
+    layers = facts.network_topologies.get(NETWORK_TOPOLOGY)
+    if layers is None:
+        return f'the cluster has no ClusterNetworkTopology "{NETWORK_TOPOLOGY}", so every pod of the gang would fail'
+    return (
+        None
+        if forms_tree(layers)
+        else f'the ClusterNetworkTopology "{NETWORK_TOPOLOGY}" is not a chain down to {NODE_LAYER}'
+    )
+
+
+def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
+    """Whether koord-scheduler builds its tree: the parents of NodeTopologyLayer must include each entry once."""
+    by_name = {layer.name: layer for layer in layers}
+    seen = 0
+    current = by_name.get(NODE_LAYER)
+    while current is not None and seen <= len(layers):
+        seen += 1
+        current = by_name.get(current.parent) if current.parent else None
+    return 0 < seen == len(layers) == len(by_name)
+
+
+def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> str | None:
+    """The layer for a node label key, or None if there is none. Raises `UnknownTopology`."""
+    if key == HOSTNAME:
+        return NODE_LAYER
+    if facts.network_topologies is None or is_unknown(facts):
+        raise UnknownTopology("the ClusterNetworkTopology", "network_topologies")
+    layers = facts.network_topologies.get(NETWORK_TOPOLOGY, ())
+    mapped = settings.topologyKeyMappings.get(key)
+    if mapped is not None:
+        return mapped if any(layer.name == mapped for layer in layers) else None
+    return next((layer.name for layer in layers if key in layer.label_keys), None)
+
+
+def declared_layers(facts: ClusterFacts) -> frozenset[str] | None:
+    """The names that a spec may give as layers; None if the ClusterNetworkTopology is unknown or missing."""
+    layers = (facts.network_topologies or {}).get(NETWORK_TOPOLOGY)
+    return None if layers is None else frozenset({NODE_LAYER, ROOT_LAYER, *(layer.name for layer in layers)})
+
+
+def required_layers(spec: Topology) -> list[str]:
+    """The layers that a spec requires."""
+    return [entry.layer for entry in spec if entry.strategy == MUST_GATHER]
+
+
+def undeclared(spec: Topology, names: Container[str]) -> Iterator[str]:
+    """The layers that a spec requires and that are not among `names`."""
+    return (layer for layer in required_layers(spec) if layer not in names)
+
+
+RULE = "koordinator/owner-topology"
+
+
+def asked_by(workload: OptedInWorkload, parts: Sequence[Part]) -> list[Use | None]:
+    """The annotation of each part: that of its pods, else the workload's."""
+    own = next(iter(of_workload(workload).asks(KOORDINATOR_TOPOLOGY)), None)
+    return [next(iter(of_pods(part).asks(KOORDINATOR_TOPOLOGY)), own) for part in parts]
+
+
+def differing(asked: Sequence[Use | None]) -> Use | None:
+    """A place whose annotation differs from that of another part of the same gang."""
+    first = asked[0] if asked else None
+    for use in asked[1:]:
+        if (use and use.value) != (first and first.value):
+            return use or first
+    return None
+
+
+def carried_topology(
+    gang: OptedInGang, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
+) -> str | None:
+    """The annotation of the gang's PodGroups. One with which no attempt to place the gang would succeed is left out:
+    the gang starts without it. Raises `Inexpressible` if the layers are not known.
+    """
+    asked = asked_by(gang.workload, [part for parts in gang.parts.values() for part in parts])
+    use = asked[0] if asked else None
+    if use is None or differing(asked) is not None:
+        return None
+    try:
+        layers = read_topology(use.value)
+    except UnreadableSetting:
+        # koord-scheduler drops all of it.
+        return None
+    if unavailable(settings, version, facts) is not None:
+        return None
+    if not required_layers(layers):
+        return str(use.value)
+    names = declared_layers(facts)
+    if names is None:
+        raise unknown(RULE, use.path, "the ClusterNetworkTopology", "network_topologies")
+    return str(use.value) if next(undeclared(layers, names), None) is None else None
+
+
+class _Layer(NamedTuple):
+    name: str
+    parent: str | None
+    keys: tuple[str, ...]
+
+
+def network_topology(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[Manifest]:
+    """The ClusterNetworkTopology for `binding`; none if someone else manages it. Raises `Inexpressible`."""
+    if NAME in binding.references:
+        return []
+    layers = _layers(binding, settings)
+    if problem := _problem(binding, layers):
+        remedy = "change the levels of the ClusterTopologyBinding"
+        found = [level.key or "" for level in binding.levels]
+        raise inexpressible("koordinator/topology", SPEC / "levels", found, problem, remedy=remedy)
+    spec: list[Manifest] = []
+    for name, parent, label_keys in layers:
+        entry: Manifest = {"topologyLayer": name}
+        if parent is not None:
+            entry["parentTopologyLayer"] = parent
+        if label_keys:
+            entry["labelKey"] = list(label_keys)
+        spec.append(entry)
+    api = NETWORK_TOPOLOGIES.resource.api
+    return [
+        {
+            "apiVersion": f"{api.group}/{api.version}",
+            "kind": api.kind,
+            "metadata": topology_metadata(NETWORK_TOPOLOGY, binding),
+            "spec": {"networkTopologySpec": spec},
+        }
+    ]
+
+
+def topology_drift(
+    binding: ClusterTopologyBinding, live: Manifest | None, settings: KoordinatorSettings
+) -> TopologyDrift | None:
+    """How the ClusterNetworkTopology for `binding` differs: in its layers, in their order, or because it is missing.
+
+    The names of layers may differ, because constraints are translated with the names that exist.
+    """
+    name = binding.references.get(NAME, NETWORK_TOPOLOGY)
+    if live is None:
+        return TopologyDrift(name, DriftReason.NOT_FOUND, f"ClusterNetworkTopology {name} is missing")
+    stored = text(mapping(live.get("metadata")).get("name"))
+    if stored not in {None, NETWORK_TOPOLOGY}:
+        read = f"koord-scheduler reads only the ClusterNetworkTopology {NETWORK_TOPOLOGY}, so {stored} has no effect"
+        return TopologyDrift(name, DriftReason.DRIFT, read)
+    why = _difference(_layers(binding, settings), _chain(live), settings, binding.name)
+    return None if why is None else TopologyDrift(name, DriftReason.DRIFT, f"ClusterNetworkTopology {name} {why}")
+
+
+def _difference(
+    wanted: list[_Layer], found: list[_Layer] | None, settings: KoordinatorSettings, binding: str
+) -> str | None:
+    """How the layers that were found differ from those of a binding, as the end of a sentence."""
+    if found is None:
+        return f"is not a chain of layers down to {NODE_LAYER}"
+    same = len(found) == len(wanted) and all(
+        set(one.keys) <= set(other.keys) for one, other in zip(wanted, found, strict=True)
+    )
+    if not same:
+        return f"has layers for {_shown(found)}, and ClusterTopologyBinding {binding} has {_shown(wanted)}"
+    for one, other in zip(wanted, found, strict=True):
+        mapped = settings.topologyKeyMappings.get(one.keys[0]) if one.keys else None
+        if mapped not in {None, other.name}:
+            return f"has the layer {other.name} for {one.keys[0]}, and topologyKeyMappings says {mapped}"
+    return None
+
+
+def _layers(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[_Layer]:
+    """The layers of the levels, broadest first; the last is that of nodes."""
+    found: list[_Layer] = []
+    for level in binding.levels:
+        key = level.key or ""
+        if key != HOSTNAME:
+            name = settings.topologyKeyMappings.get(key, level.domain or "")
+            found.append(_Layer(name, found[-1].name if found else None, (key,)))
+    return [*found, _Layer(NODE_LAYER, found[-1].name if found else None, ())]
+
+
+def _chain(live: Manifest) -> list[_Layer] | None:
+    """The layers of an object, broadest first; None if they are not one chain that ends in the layer of nodes."""
+    entries = [mapping(entry) for entry in sequence(mapping(live.get("spec")).get("networkTopologySpec"))]
+    by_name: dict[str, _Layer] = {}
+    for entry in entries:
+        name = text(entry.get("topologyLayer")) or ""
+        keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
+        by_name[name] = _Layer(name, text(entry.get("parentTopologyLayer")), keys)
+    found = list(_upwards(by_name))
+    return found[::-1] if len(found) == len(entries) == len(by_name) and found else None
+
+
+def _upwards(by_name: dict[str, _Layer]) -> Iterator[_Layer]:
+    layer = by_name.get(NODE_LAYER)
+    for _ in by_name:
+        if layer is None:
+            return
+        yield layer
+        layer = by_name.get(layer.parent) if layer.parent else None
+
+
+def _shown(layers: list[_Layer]) -> str:
+    return ", ".join("|".join(layer.keys) for layer in layers[:-1]) or "nodes only"
+
+
+def _problem(binding: ClusterTopologyBinding, layers: list[_Layer]) -> str | None:
+    """Why koord-scheduler would not build its tree from these layers, or None."""
+    names = [layer.name for layer in layers]
+    keys = [level.key for level in binding.levels]
+    if not keys or not all((*keys, *names)):
+        return "each level of a ClusterNetworkTopology must have a domain and a node label key"
+    if ROOT_LAYER in names:
+        return f"{ROOT_LAYER} is the built-in layer of the whole cluster"
+    if len(set(names)) < len(names) or len(set(keys)) < len(keys):
+        return "each layer of a ClusterNetworkTopology must have a name and a node label key of its own"
+    if HOSTNAME in keys[:-1]:
+        return f"{HOSTNAME} can only be the narrowest level: it is the built-in {NODE_LAYER}"
+    return None
+
+
+def prepare_pod(member: GangMember, settings: KoordinatorSettings) -> PodChanges:
+    """The changes for a pod of `member`'s PodClique."""
+    group = pod_group_name(member.podgang, member.podclique)
+    quota, qos_class = member.record.quota, settings.defaultQoSClass
+    labels = {LABEL_POD_GROUP: group}
+    if quota is not None:
+        labels[QUOTA_LABEL] = quota
+    return PodChanges(
+        scheduler_name=NAME,
+        inputs=(f"podGroup={group}", f"quota={quota or ''}", f"qosClass={qos_class or ''}"),
+        labels=labels,
+        default_labels={QOS_LABEL: qos_class} if qos_class is not None else {},
+    )
 
 
 def gang_objects(
@@ -49,7 +452,7 @@ def gang_objects(
     topology = _topology(podgang, settings, version, facts)
     if topology is not None:
         annotations[keys.ANNOTATION_TOPOLOGY] = topology
-    return [_pod_group(podgang, member, annotations, settings) for member in podgang.members]
+    return [_gangs_pod_group(podgang, member, annotations, settings) for member in podgang.members]
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
@@ -114,7 +517,9 @@ def _name(podgang: PodGang, member: Member) -> str:
     return pod_group_name(podgang.gang, member.name)
 
 
-def _pod_group(podgang: PodGang, member: Member, shared: dict[str, str], settings: KoordinatorSettings) -> Manifest:
+def _gangs_pod_group(
+    podgang: PodGang, member: Member, shared: dict[str, str], settings: KoordinatorSettings
+) -> Manifest:
     annotations = dict(shared)
     # Informational since v1.7. Before, a total above the real number of pods stalled retries, so it follows the pods.
     if member.pods >= member.min_replicas > 0:

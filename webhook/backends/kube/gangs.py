@@ -1,23 +1,37 @@
-"""PodGang to the Workload API's objects, in order of creation: Workload, composites from the top, PodGroups.
+"""PodGang to the Workload API's objects, in order of creation: Workload, composites from the top, PodGroups; and the
+fields of these objects that are immutable.
 
 Policies and constraints are written twice, into the Workload's templates and into the objects: the API does not copy
 them, and kube-scheduler reads the objects. Source: KEP-4671, KEP-6012, Grove's GREP-531.
+
+A Workload (read by the scheduler only in 1.35) and a CompositePodGroup can be recreated under waiting pods, which are
+held until then. A PodGroup cannot: from 1.36 on it is deleted only after all of its pods. No object is recreated under
+pods that are on nodes, except a Workload from 1.38 on. There the number of groups that a composite waits for is
+mutable, and no component reads the Workload, whose list of templates is not. So a tree gets and loses groups under its
+running pods: its Workload is recreated, the composites and the other PodGroups stay.
+
+Source: k8s.io/api scheduling (immutability by generation), the finalizer scheduling.k8s.io/podgroup-protection; seen
+with v1.35.4, v1.36.3 and v1.37.0. Read: v1.38.0-beta.0, k8s.io/api scheduling/v1beta1 (WorkloadSpec,
+CompositeGangSchedulingPolicy), and pkg/scheduler and pkg/controller, which list no Workloads of other controllers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from webhook.backends.inexpressible import inexpressible, refuse_spare_pods, refuse_twins, unknown
-from webhook.backends.kube import claims, disruption, keys
-from webhook.backends.kube.facts import PARENT, minimum_in, template_in
-from webhook.backends.kube.generation import (
+from webhook.backends.kube import pods, workload_api
+from webhook.backends.kube.groups import PARENT, minimum_in, template_in
+from webhook.backends.kube.pods import is_merged
+from webhook.backends.kube.workload_api import (
     CARRIES_CLASS,
     COMPOSITE,
+    COMPOSITE_BETA,
     GROUP,
+    TEMPLATES,
     UNREAD,
     Generation,
+    KubeSettings,
     Served,
     class_problem,
     known,
@@ -27,17 +41,16 @@ from webhook.backends.kube.generation import (
     unread,
     workload_apis,
 )
-from webhook.backends.kube.pods import is_merged
-from webhook.backends.kube.settings import KubeSettings
+from webhook.backends.topologies import inexpressible, refuse_spare_pods, refuse_twins, unknown
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Unjudged
-from webhook.model.gang_object import gang_metadata
+from webhook.model.gang_objects import Frozen, Stage, gang_metadata
+from webhook.model.grove import GroupConfig, Member, PackConstraint, PodGang
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
-from webhook.model.workloads.podgang import GroupConfig, Member, PackConstraint, PodGang
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 
 # WorkloadMaxPodGroups: templates in one list.
 MAX_TEMPLATES = 8
@@ -96,14 +109,14 @@ def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manif
     }
     return [
         {**item, "spec": _released(item["spec"], released)} if item["kind"] == "Workload" else item
-        for item in disruption.settled(desired, live)
+        for item in workload_api.settled(desired, live)
     ]
 
 
 def _released(holder: Manifest, minimums: Mapping[str, int]) -> Manifest:
     """`holder` with these minimums, as negative numbers, in the templates of members that Grove has released."""
     changed: dict[str, list[Manifest]] = {}
-    for field in disruption.TEMPLATES:
+    for field in workload_api.TEMPLATES:
         for entry in holder.get(field, ()):
             template = _released(entry, minimums)
             gang = mapping(entry["schedulingPolicy"].get("gang"))
@@ -121,7 +134,7 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
     recorded = mapping(mapping(live).get("spec"))
     spec = dict(desired["spec"])
     if kind != "Workload" and live is not None:
-        spec = claims.kept(_classless(disruption.kept(spec, recorded), recorded, api_version), recorded)
+        spec = pods.kept(_classless(workload_api.kept(spec, recorded), recorded, api_version), recorded)
     if kind == "CompositePodGroup":
         return {**desired, "spec": spec}
     if kind == "PodGroup":
@@ -129,7 +142,7 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
     elif api_version.endswith("/v1alpha1"):
         spec["podGroups"] = _kept_in(spec["podGroups"], recorded.get("podGroups"), "policy", api_version)
     else:
-        for field in disruption.TEMPLATES:
+        for field in workload_api.TEMPLATES:
             if field in spec:
                 spec[field] = _kept_in(spec[field], recorded.get(field), "schedulingPolicy", api_version)
     return {**desired, "spec": spec}
@@ -151,8 +164,8 @@ def _kept_in(templates: list[Any], live: Any, policy: str, api_version: str) -> 
         known = before.get(template["name"], {})
         found = {**template, policy: _kept(template[policy], known.get(policy))}
         if template["name"] in before:
-            found = claims.kept(_classless(disruption.kept(found, known), known, api_version), known)
-        for field in disruption.TEMPLATES:
+            found = pods.kept(_classless(workload_api.kept(found, known), known, api_version), known)
+        for field in workload_api.TEMPLATES:
             if field in found:
                 found[field] = _kept_in(found[field], known.get(field), policy, api_version)
         kept.append(found)
@@ -176,10 +189,10 @@ def _kept(policy: Any, live: Any) -> Any:
 
 def _flat(podgang: PodGang, shared: Manifest, record: Record, found: Served, *, merged: bool) -> list[Manifest]:
     if merged:
-        minimums = [(keys.MERGED, "", _sum(podgang.members))]
+        minimums = [(workload_api.MERGED, "", _sum(podgang.members))]
     else:
-        minimums = [(keys.template(one.name), one.name, one.min_replicas) for one in podgang.members]
-    name, spoken = keys.workload(podgang.gang), found.generation
+        minimums = [(workload_api.template(one.name), one.name, one.min_replicas) for one in podgang.members]
+    name, spoken = workload_api.workload(podgang.gang), found.generation
     head = {"apiVersion": f"{GROUP}/{found.version}", "kind": "Workload", "metadata": gang_metadata(podgang, name)}
     if spoken is Generation.V1ALPHA1:
         entries = [{"name": entry, "policy": _gang(minimum)} for entry, _, minimum in minimums]
@@ -187,7 +200,7 @@ def _flat(podgang: PodGang, shared: Manifest, record: Record, found: Served, *, 
     templates, groups = [], []
     for one, clique, minimum in minimums:
         members = [clique] if clique else [member.name for member in podgang.members]
-        own = {"schedulingPolicy": _gang(minimum), **shared, **claims.claims_of(podgang, members, record, spoken)}
+        own = {"schedulingPolicy": _gang(minimum), **shared, **pods.claims_of(podgang, members, record, spoken)}
         templates.append({"name": one, **own})
         groups.append(_pod_group(podgang, clique, found, {**_reference(spoken, name, one), **own}))
     return [{**head, "spec": {"podGroupTemplates": templates}}, *groups]
@@ -210,7 +223,7 @@ def _reference(spoken: Generation, workload: str, template: str) -> Manifest:
 
 def _pod_group(podgang: PodGang, clique: str, found: Served, spec: Manifest) -> Manifest:
     divided = clique in podgang.divided
-    name = keys.pod_group(podgang.gang, clique, found.generation, merged=not clique, divided=divided)
+    name = workload_api.pod_group(podgang.gang, clique, found.generation, merged=not clique, divided=divided)
     labels = {podgang.member_label: clique} if clique else {}
     metadata = gang_metadata(podgang, name, labels)
     return {"apiVersion": f"{GROUP}/{found.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}
@@ -230,7 +243,7 @@ def _shared(
     named = name is not None and may_carry_class(spoken, settings)
     named = named and (_may_exist(name, facts) or class_problem((classes or {}).get(name or ""), apis) is None)
     priority = {"priorityClassName": name} if named else {}
-    return {**priority, **disruption.written(disruption.mode_of(podgang, record, settings), spoken)}
+    return {**priority, **workload_api.written(workload_api.mode_of(podgang, record, settings), spoken)}
 
 
 # Hierarchical: one root, a composite for each group of members with a constraint, PodGroups as leaves.
@@ -241,19 +254,19 @@ def _tree(podgang: PodGang, shared: Manifest, record: Record, found: Served) -> 
     grouped = {name for group in groups for name in group.members}
     direct = [member for member in podgang.members if member.name not in grouped]
     by_name = {member.name: member for member in podgang.members}
-    taken = {keys.template(member.name) for member in podgang.members}
-    workload = keys.workload(podgang.gang)
-    top = keys.root(podgang.gang)
+    taken = {workload_api.template(member.name) for member in podgang.members}
+    workload = workload_api.workload(podgang.gang)
+    top = workload_api.root(podgang.gang)
 
     def template(name: str, policy: Manifest, constraint: PackConstraint) -> Manifest:
         return {"name": name, "schedulingPolicy": policy, **_topology(constraint), **shared}
 
     def claimed(member: str) -> Manifest:
-        return claims.claims_of(podgang, [member], record, Generation.TREE)
+        return pods.claims_of(podgang, [member], record, Generation.TREE)
 
     def leaves(members: Sequence[Member]) -> list[Manifest]:
         return [
-            {**template(keys.template(one.name), _gang(one.min_replicas), one.constraint), **claimed(one.name)}
+            {**template(workload_api.template(one.name), _gang(one.min_replicas), one.constraint), **claimed(one.name)}
             for one in members
         ]
 
@@ -272,15 +285,15 @@ def _tree(podgang: PodGang, shared: Manifest, record: Record, found: Served) -> 
     _limit(direct, SPEC / "podgroups")
     _limit(groups, SPEC / "topologyConstraintGroupConfigs")
     count = len(direct) + len(groups)
-    root = template(keys.ROOT, {"gang": {"minGroupCount": count}}, podgang.constraint)
+    root = template(workload_api.ROOT, {"gang": {"minGroupCount": count}}, podgang.constraint)
     if direct:
         root["podGroupTemplates"] = leaves(direct)
-    composites = [composite(top, keys.ROOT, None, count, podgang.constraint)]
+    composites = [composite(top, workload_api.ROOT, None, count, podgang.constraint)]
     parents = dict.fromkeys((member.name for member in direct), top)
     for group in groups:
         _limit(group.members, group.path)
         # A replica of a scaling group may have the same name as a clique, but names in a Workload must be unique.
-        part, name = keys.template(group.name, "group", taken), keys.composite(podgang.gang, group.name)
+        part, name = workload_api.template(group.name, "group", taken), workload_api.composite(podgang.gang, group.name)
         own = template(part, {"gang": {"minGroupCount": len(group.members)}}, group.constraint)
         own["podGroupTemplates"] = leaves([by_name[member] for member in group.members])
         root.setdefault("compositePodGroupTemplates", []).append(own)
@@ -293,7 +306,7 @@ def _tree(podgang: PodGang, shared: Manifest, record: Record, found: Served) -> 
             found,
             {
                 PARENT: parents[member.name],
-                **_reference(Generation.TREE, workload, keys.template(member.name)),
+                **_reference(Generation.TREE, workload, workload_api.template(member.name)),
                 "schedulingPolicy": _gang(member.min_replicas),
                 **_topology(member.constraint),
                 **shared,
@@ -379,3 +392,151 @@ def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:
         return Inexpressible((), (Unjudged(SPEC, needs, "kube/workload-api", UNREAD, "apis"),))
     why = f"this cluster does not serve {missing(settings)}"
     return inexpressible("kube/workload-api", SPEC, DEFAULT_SCHEDULER, why)
+
+
+# Source: kubernetes/kubernetes, pull request 141021.
+COMPOSITE_PROTECTION = "scheduling.k8s.io/compositepodgroup-protection"
+_Pair = tuple[Manifest, Manifest]
+_WHY = "the Workload API does not allow this change"
+# Of a PodGroup and a CompositePodGroup. Of the other immutable fields the API server fills in the priority, and `adopt`
+# keeps the disruptionMode.
+_FIXED = ("parentCompositePodGroupName", "workloadRef", "podGroupTemplateRef", "schedulingConstraints")
+
+
+def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
+    """The objects of `live` that the API server would not let change to `desired`; None if there are none."""
+    becomes = {_identity(manifest): manifest for manifest in desired}
+    pairs = [(old, becomes[_identity(old)]) for old in live if _identity(old) in becomes]
+    # A removed class shows only in the Workload: the API server may have given a group the cluster's default class.
+    classed = any(_class(old) != _class(new) for old, new in pairs if old["kind"] == "Workload")
+    grows = _is_of_1_38(desired)
+    recreated = tuple(old for old, new in pairs if classed or _fixed(old, grows=grows) != _fixed(new, grows=grows))
+    if not recreated:
+        return None
+    what = "; ".join(dict.fromkeys(_differences(pairs))) or "how its objects refer to each other"
+    return Frozen(what, _WHY, _until(pairs, recreated, grows=grows), recreated)
+
+
+def _is_of_1_38(desired: Sequence[Manifest]) -> bool:
+    """Whether the gang is a tree in the versions that only 1.38 and later serve."""
+    beta = f"{GROUP}/{COMPOSITE_BETA.version}", COMPOSITE_BETA.kind
+    return any((manifest["apiVersion"], manifest["kind"]) == beta for manifest in desired)
+
+
+def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool) -> Stage:
+    """The last stage at which these objects can be recreated. Waiting pods need a group that exists afterwards, or they
+    wait for ever. There is none if no leaf template stays, as when the gang changes between merged and separate
+    members. Nothing waits for a Workload of a gang that `grows` in place.
+    """
+    kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
+    if kept and grows and all(manifest["kind"] == "Workload" for manifest in recreated):
+        return Stage.BOUND
+    protected = any(manifest["kind"] == "PodGroup" or _is_protected(manifest) for manifest in recreated)
+    return Stage.WAITING if kept and not protected else Stage.EMPTY
+
+
+def _is_protected(manifest: Manifest) -> bool:
+    """Whether a composite is deleted only after the groups below it, as from 1.38 on."""
+    return COMPOSITE_PROTECTION in sequence(mapping(manifest.get("metadata")).get("finalizers"))
+
+
+def _leaves(workload: Manifest) -> set[str]:
+    return {name for name, template in _templates(workload).items() if not template.composite}
+
+
+def _identity(manifest: Manifest) -> tuple[str, str, str]:
+    return str(manifest["apiVersion"]), str(manifest["kind"]), str(manifest["metadata"]["name"])
+
+
+class _Template(NamedTuple):
+    """One template of a Workload, and what is frozen in it. `minimum` counts pods, or groups for a composite."""
+
+    parent: str
+    composite: bool
+    minimum: int | None
+    topology: str | None
+    priority_class: str | None
+
+
+def _templates(workload: Manifest) -> dict[str, _Template]:
+    """The templates by name, which is unique in the whole tree."""
+    spec = mapping(workload.get("spec"))
+    entries = sequence(spec.get("podGroups"))
+    found = {_name(entry): _template(mapping(entry), "", composite=False, policy="policy") for entry in entries}
+    return found | dict(_below(spec, ""))
+
+
+def _below(holder: Mapping[str, Any], parent: str) -> Iterator[tuple[str, _Template]]:
+    for field in TEMPLATES:
+        for entry in map(mapping, sequence(holder.get(field))):
+            yield _name(entry), _template(entry, parent, composite=field == TEMPLATES[1])
+            yield from _below(entry, _name(entry))
+
+
+def _name(entry: Any) -> str:
+    return text(mapping(entry).get("name")) or ""
+
+
+def _template(entry: Mapping[str, Any], parent: str, *, composite: bool, policy: str = "schedulingPolicy") -> _Template:
+    gang = mapping(mapping(entry.get(policy)).get("gang"))
+    minimum = integer(gang.get("minGroupCount" if composite else "minCount"))
+    return _Template(parent, composite, minimum, _frozen_topology(entry), text(entry.get("priorityClassName")))
+
+
+def _frozen_topology(holder: Mapping[str, Any]) -> str | None:
+    keys = sequence(mapping(holder.get("schedulingConstraints")).get("topology"))
+    return ", ".join(str(mapping(key).get("key")) for key in keys) or None
+
+
+def _class(workload: Manifest) -> str | None:
+    return next((template.priority_class for template in _templates(workload).values()), None)
+
+
+def _fixed(manifest: Manifest, *, grows: bool) -> object:
+    """The values that must be equal before and after. A gang that `grows` in place may wait for other numbers of
+    groups.
+    """
+    api_version, kind, spec = manifest["apiVersion"], manifest["kind"], mapping(manifest.get("spec"))
+    old = api_version in {f"{GROUP}/{Generation.V1ALPHA1}", f"{GROUP}/{Generation.V1ALPHA2}"}
+    if kind == "Workload":
+        # From 1.37 on, minimums of pods can change.
+        return {
+            name: template if old or (template.composite and not grows) else template._replace(minimum=None)
+            for name, template in _templates(manifest).items()
+        }
+    fixed: list[object] = [spec.get(field) or None for field in _FIXED]
+    if old or (kind == COMPOSITE.kind and not grows):
+        gang = mapping(mapping(spec.get("schedulingPolicy")).get("gang"))
+        fixed += [integer(gang.get("minCount")), integer(gang.get("minGroupCount"))]
+    return fixed
+
+
+def _differences(pairs: Sequence[_Pair]) -> Iterator[str]:
+    """What changed, in words, from the Workloads."""
+    for old, new in pairs:
+        if old["kind"] == "Workload":
+            before, now = _templates(old), _templates(new)
+            yield from (f"{_said(name)} is new" for name in now if name not in before)
+            yield from (f"{_said(name)} is gone" for name in before if name not in now)
+            for name in before:
+                if name in now:
+                    yield from _moved(_said(name), before[name], now[name])
+
+
+def _moved(name: str, before: _Template, now: _Template) -> Iterator[str]:
+    parts: list[tuple[str, object, object]] = [
+        (f"the topology of {name}", before.topology, now.topology),
+        ("the priority class", before.priority_class, now.priority_class),
+        (f"the group of {name}", before.parent and _said(before.parent), now.parent and _said(now.parent)),
+    ]
+    if not now.composite:
+        # A composite's minimum is the number of its members, whose changes are already reported.
+        parts.append((f"the minimum of {name}", before.minimum, now.minimum))
+    for what, was, becomes in parts:
+        if was != becomes:
+            yield f"{what} goes from {was or 'none'} to {becomes or 'none'}"
+
+
+def _said(name: str) -> str:
+    """A template's name in a message: two names stand for the whole gang."""
+    return "the whole gang" if name in {workload_api.ROOT, workload_api.MERGED} else name

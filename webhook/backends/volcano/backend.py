@@ -1,51 +1,288 @@
-"""The backend of `volcano`: implements the contract with the modules of this folder."""
+"""The backend of `volcano`: the contract, what Volcano places together, and the Queues that limit a gang.
+
+Volcano places the minimum of every member, the gang in one HyperNode of an allowed tier, and each member in one of its
+own tier inside it. Pods without any request are counted without a node. A topology counts only if the configuration
+says that the plugin network-topology-aware is on and all HyperNodes are known; else Volcano may ignore it. Volcano
+wants all pending pods of a gang in one HyperNode, but only the minimum has to exist when it looks, so only that is
+packed.
+
+A Queue limits what its `capability` names, and with hierarchical queues those above it limit, too. A cpu or memory of
+0 is no limit, but a device of 0 is. A Queue has its `guarantee` in any case. `deserved` is no ceiling: it follows the
+requests of other queues. What the nodes have in total is judged with the nodes.
+
+Source: volcano-sh/volcano v1.15.1, pkg/scheduler/api/{job_info,resource_info}.go,
+pkg/scheduler/plugins/network-topology-aware, plugins/proportion/proportion.go, plugins/capacity/capacity.go
+(`buildQueueAttrs`, `checkHierarchicalQueue`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.queue_tree import limits_of
-from webhook.backends.topology_metadata import unfed_topology
-from webhook.backends.volcano import gangs, hyper_nodes, pods
-from webhook.backends.volcano.capabilities import capabilities
-from webhook.backends.volcano.ceilings import ceilings_of
-from webhook.backends.volcano.facts import HYPER_NODES, PROJECTIONS, SHAPES
+from webhook.backends.queues import leaves, limits_of, path_of, place_of
+from webhook.backends.topologies import NoTopology, UnknownTopology, unfed_topology
+from webhook.backends.volcano import gangs, opted_in, pod_clique_sets, pod_groups
+from webhook.backends.volcano.gangs import carried_topology, has_effect, indexed, nodes_of_tier, queue_named, tier_of
 from webhook.backends.volcano.keys import (
     ANNOTATION_DEVICE_GROUP,
     CONTROLLERS,
+    DEFAULT_QUEUE,
     GROUP_MARK,
     HYPER_NODE,
+    HYPER_NODES,
     NAME,
+    OPEN,
     POD_GROUP,
+    PROJECTIONS,
     ROOT_QUEUE,
+    SHAPES,
+    VolcanoSettings,
+    capabilities,
 )
-from webhook.backends.volcano.packing import packing_of
-from webhook.backends.volcano.rules import RULES
-from webhook.backends.volcano.settings import VolcanoSettings
-from webhook.fit.packing import Ceilings, Packing, Role
-from webhook.fit.reading import VOLCANO, PodReading
-from webhook.fit.settings import FitSettings
-from webhook.fit.shape import GangShape
-from webhook.model.capabilities import CapabilityTable
+from webhook.errors import Inexpressible
+from webhook.fit.ceilings import MOST_TRIED, allows, requested
+from webhook.fit.gang_shapes import GangShape, MemberShape
+from webhook.fit.packing import (
+    VOLCANO,
+    Ceiling,
+    Ceilings,
+    FitSettings,
+    Need,
+    Packing,
+    PackingRole,
+    Partition,
+    PodReading,
+    PodsNeed,
+    Roles,
+    group_of,
+)
+from webhook.fit.resource_requests import is_best_effort
+from webhook.fit.verdict import FitFamily, FitScope
+from webhook.model.capabilities import VOLCANO_QUEUE, CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import FieldPath
+from webhook.model.fields import ANNOTATIONS, FieldPath
+from webhook.model.findings import shown
+from webhook.model.grove import ClusterTopologyBinding, PodGang
 from webhook.model.keys import Api, Record
-from webhook.model.known_objects import SpecField
+from webhook.model.known_objects import SpecField, VolcanoQueue
 from webhook.model.projections import Resource
+from webhook.model.quantity import Amounts, Version
 from webhook.model.reading import Manifest
-from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.topology_objects import DriftReason, NodeTopology, TopologyDrift
-from webhook.model.topology_tree import NodeLabels, members_of
-from webhook.model.version import Version
-from webhook.model.workloads.gang import made_elsewhere
-from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.scheduler_group import SchedulerGroups
-from webhook.model.workloads.volcano_job import is_volcano_job, least_pods, pod_groups_of
-from webhook.model.workloads.workload import QUEUE_ANNOTATIONS, OptedInWorkload
+from webhook.model.topology_tree import DriftReason, NodeLabels, NodeTopology, TopologyDrift, members_of
 from webhook.validators.gang_scheduler import Limit
-from webhook.validators.opted_in_names import first_named
+from webhook.validators.registry import collect
+from webhook.validators.shared_checks import first_named
+from webhook.workloads.opted_in_gang import made_elsewhere
+from webhook.workloads.opted_in_workload import QUEUE_ANNOTATIONS, OptedInWorkload, SchedulerGroups
+from webhook.workloads.volcano_job import is_volcano_job, least_pods, pod_groups_of
+
+_BEST_EFFORT = "where pods that request nothing may be, as Volcano starts the gang without them"
+
+
+class _Tiers(NamedTuple):
+    """The tiers that a gang and its members require, by member, and whether more is required that is not known."""
+
+    whole: int | None = None
+    parts: Mapping[str, int] = MappingProxyType({})
+    unknown: bool = False
+
+
+def packing_of(shape: GangShape, roles: Roles, settings: VolcanoSettings, facts: ClusterFacts) -> Packing:
+    """Return what Volcano places together of a gang."""
+    tiers = _carried(shape, settings, facts) if shape.opted_in is not None else _tiers(shape, settings, facts)
+    partitions = {
+        tier: _partition(tier, shape.required_at, facts)
+        for tier in {tiers.whole, *tiers.parts.values()}
+        if tier is not None
+    }
+    unknown = tiers.unknown or None in partitions.values()
+    members = [member for member in shape.needed if not _is_best_effort(roles, member)]
+    free = (_BEST_EFFORT,) if len(members) < len(tuple(shape.needed)) else ()
+    needs: list[Need] = []
+    counted: dict[str, int] = {}
+    for name, alike in _by_part(members).items():
+        within = partitions.get(tiers.parts[name]) if name in tiers.parts else None
+        if within is None:
+            for member in alike:
+                counted[member.called] = counted.get(member.called, 0) + member.minimum
+        elif len(alike) == 1:
+            needs.append(PodsNeed(roles.of(alike[0]), alike[0].minimum, within))
+        else:
+            needs.append(group_of(name, [PodsNeed(roles.of(one), one.minimum) for one in alike], within))
+    needs[:0] = [PodsNeed(roles[name], count) for name, count in counted.items()]
+    if not needs:
+        return Packing((), left_out=(*shape.left_out, *free))
+    whole = None if tiers.whole is None else partitions[tiers.whole]
+    sets = (group_of(shape.name, needs, whole),)
+    found = Packing(sets, unjudged=free, left_out=shape.left_out)
+    return (
+        replace(found, left_out=(*shape.left_out, "the HyperNodes that the gang requires are not known"))
+        if unknown
+        else found
+    )
+
+
+def _by_part(members: list[MemberShape]) -> dict[str, list[MemberShape]]:
+    found: dict[str, list[MemberShape]] = {}
+    for member in members:
+        found.setdefault(member.part or member.name, []).append(member)
+    return found
+
+
+def _is_best_effort(roles: Roles, member: MemberShape) -> bool:
+    """Return whether a member's pods surely request nothing."""
+    needs = roles.of(member).pods
+    return is_best_effort(needs.request, needs.unjudged)
+
+
+def _tiers(shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -> _Tiers:
+    """Return the tiers of a PodGang. One that Volcano cannot express is not required: its gang is not written."""
+    whole: int | None = None
+    parts: dict[str, int] = {}
+    unknown = False
+    asked: list[tuple[str, tuple[str, ...] | None]] = [] if shape.required is None else [(shape.required, None)]
+    asked += [(subset.required, subset.members) for subset in shape.subsets]
+    asked += [(member.required, (member.name,)) for member in shape.members if member.required is not None]
+    for key, members in asked:
+        tier = _tier(key, shape, settings, facts) if members is None or len(members) == 1 else None
+        if tier is None:
+            unknown = True
+        elif members is None:
+            whole = tier
+        else:
+            parts[members[0]] = min(tier, parts.get(members[0], tier))
+    return _Tiers(whole, {_part(shape, name): tier for name, tier in parts.items()}, unknown)
+
+
+def _part(shape: GangShape, name: str) -> str:
+    return next((member.part or name for member in shape.members if member.name == name), name)
+
+
+def _tier(key: str, shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -> int | None:
+    if settings.topology == "off":
+        return None
+    try:
+        return tier_of(key, shape.topology_name, facts)
+    except (NoTopology, UnknownTopology):
+        return None
+
+
+def _carried(shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -> _Tiers:
+    """Return the tiers of an opted-in workload."""
+    if shape.opted_in is None:
+        return _Tiers()
+    if is_volcano_job(shape.opted_in.workload):
+        # Volcano reads the topology of its own Job from its spec.
+        return _Tiers(unknown=bool(shape.opted_in.workload.spec.get("networkTopology")))
+    try:
+        whole, parts = carried_topology(shape.opted_in, settings, facts)
+    except Inexpressible:
+        return _Tiers(unknown=True)
+    hard = {name: tier for name, asked in parts.items() if (tier := _hard(asked)) is not None}
+    return _Tiers(None if whole is None else _hard(whole), hard)
+
+
+def _hard(topology: Manifest) -> int | None:
+    tier: int | None = topology.get("highestTierAllowed") if topology.get("mode") == "hard" else None
+    return tier
+
+
+def _partition(tier: int, at: FieldPath | None, facts: ClusterFacts) -> Partition | None:
+    """Return the HyperNodes that a tier allows; None if they are not known, or if Volcano ignores the tier."""
+    known, nodes = facts.hyper_nodes, facts.nodes
+    if known is None or nodes is None or {"hyper_nodes", "nodes"} & (facts.partial or frozenset()):
+        return None
+    if not has_effect(tier, known):
+        return None
+    members = nodes_of_tier(tier, known, nodes)
+    return None if members is None else Partition(_called(tier, facts), at=at, members=members)
+
+
+def _called(tier: int, facts: ClusterFacts) -> str:
+    """Return what people call a tier: the name that its HyperNodes give it, if it is one."""
+    hyper_nodes = indexed(facts.hyper_nodes or {})
+    names = {hyper_nodes[name].tier_name for name in hyper_nodes.having(tier)} - {None}
+    return f"{names.pop()}" if len(names) == 1 else f"HyperNode of tier {tier}"
+
+
+_UNKNOWN_QUEUES = "the Volcano Queues are unknown"
+_UNKNOWN_QUEUE = "the Volcano Queue {} is unknown"
+_UNREADABLE = "an amount of the Volcano Queue {} cannot be read"
+_DEFAULT = f"Volcano's webhook may put a gang in the queue {DEFAULT_QUEUE} into the queue of its namespace"
+_PARENTS = "a Volcano Queue above {} may limit the gang; the profile's enableHierarchy says whether it does"
+_KEYS = tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
+# 0 is no limit of these.
+_NEVER_ZERO = frozenset({"cpu", "memory"})
+
+
+def ceilings_of(
+    shape: GangShape,
+    roles: Mapping[str, PackingRole],
+    facts: ClusterFacts,
+    settings: VolcanoSettings,
+    queue: str | None = None,
+) -> Ceilings:
+    """Return the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
+    name = queue or queue_named(shape.record, opted_in=shape.opted_in is not None) or settings.defaultQueue
+    known = facts.volcano_queues
+    if known is None:
+        return Ceilings(unknown=(_UNKNOWN_QUEUES,))
+    if queue == shape.queue and name == DEFAULT_QUEUE:
+        return Ceilings(unknown=(_DEFAULT,))
+    path = [(one, found) for one, found in path_of(name, known) if one != ROOT_QUEUE]
+    unknown = [] if name in known else [_UNKNOWN_QUEUE.format(shown(name))]
+    if not settings.enableHierarchy:
+        if settings.enableHierarchy is None and any(found.limited for _, found in path[1:]):
+            unknown.append(_PARENTS.format(shown(name)))
+        path = path[:1]
+    unknown += [_UNREADABLE.format(shown(one)) for one, found in path if _limit(found) is None]
+    at = place_of(shape, _KEYS, ANNOTATIONS / VOLCANO_QUEUE)
+    found = [_ceiling(name, one, _limit(queue) or {}, at) for one, queue in path]
+    if all(allows(one, shape, roles) for one in found):
+        return Ceilings(tuple(found), tuple(unknown))
+    cure = _cure(name, shape, roles, known)
+    return Ceilings(tuple(one._replace(cure=cure) for one in found), tuple(unknown))
+
+
+def _ceiling(own: str, name: str, amounts: Amounts, at: FieldPath | None = None) -> Ceiling:
+    called = "the Volcano Queue" if name == own else "the parent Volcano Queue"
+    return Ceiling(called, name, amounts, FitFamily.QUEUE, FitScope.EVER, at=at, counted=requested)
+
+
+def _limit(queue: VolcanoQueue) -> Amounts | None:
+    """Return the most that a queue gives of what it limits; None if it cannot be read."""
+    if queue.capability is None or queue.guarantee is None:
+        return None
+    return {
+        resource: max(amount, queue.guarantee.get(resource, 0))
+        for resource, amount in queue.capability.items()
+        if (amount > 0 or resource not in _NEVER_ZERO) and not resource.startswith(VOLCANO.requests.unsure)
+    }
+
+
+def _cure(name: str, shape: GangShape, roles: Mapping[str, PackingRole], known: Mapping[str, VolcanoQueue]) -> str:
+    """Return the advice to name another queue that allows the gang, if one is known."""
+    for other in leaves(known)[:MOST_TRIED]:
+        if other in {name, ROOT_QUEUE, DEFAULT_QUEUE} or known[other].state != OPEN:
+            continue
+        if all(allows(one, shape, roles) for one in _every(other, known)):
+            return f"name the Queue {shown(other)}, which allows it"
+    return ""
+
+
+def _every(name: str, known: Mapping[str, VolcanoQueue]) -> Iterator[Ceiling]:
+    """Yield the ceilings of a queue and of all above it, whether these bind or not."""
+    for one, queue in path_of(name, known):
+        yield _ceiling(name, one, queue.capability or {})
+
+
+RULES = collect(pod_clique_sets, pod_groups, opted_in)
+
 
 # Subgroups exist since v1.14.0, which schedules them only with a hard topology (fixed by commit 56c69011).
 FIRST_VERSION = Version(1, 14, 1)
@@ -112,7 +349,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         name = name or self.settings.defaultQueue
         return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)
 
-    def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:
+    def ceilings(self, shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts) -> Ceilings:
         return ceilings_of(shape, roles, facts, self.settings, shape.queue)
 
     @property
@@ -124,7 +361,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         return ((GROUP_MARK, Mark("annotations", ANNOTATION_DEVICE_GROUP)),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
-        return pods.prepare_pod(member)
+        return gangs.prepare_pod(member)
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, record, self.settings, facts)
@@ -145,13 +382,13 @@ class VolcanoBackend(Backend[VolcanoSettings]):
             return NodeTopology((), ())
         # A HyperNode of another author may have a name of ours, or one of ours as its member.
         taken = {*live, *(member for found in live.values() for member in members_of(found, "HyperNode"))}
-        every = hyper_nodes.hyper_nodes(binding, nodes)
+        every = gangs.hyper_nodes(binding, nodes)
         names = [made["metadata"]["name"] for made in every]
         left_out = tuple(name for name in names if name in taken)
-        return NodeTopology(tuple(hyper_nodes.hyper_nodes(binding, nodes, left_out) if left_out else every), left_out)
+        return NodeTopology(tuple(gangs.hyper_nodes(binding, nodes, left_out) if left_out else every), left_out)
 
     def node_topology_drift(
         self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
     ) -> TopologyDrift | None:
-        message = hyper_nodes.differences(binding, nodes, live)
+        message = gangs.differences(binding, nodes, live)
         return None if message is None else TopologyDrift(binding.name, DriftReason.DRIFT, message)

@@ -1,30 +1,477 @@
-"""PodGang to Volcano's PodGroup: one PodGroup with the gang's name, with a subgroup for each member.
+"""PodGang to Volcano's PodGroup, the annotation of its pods, and HyperNodes: their tiers, how they are made from a
+ClusterTopologyBinding, and the nodes below each.
 
-A subgroup without matchLabelKeys never gets a pod, and one without minSubGroups requires nothing (both seen). So
-each member's minimum holds, and minMember is their sum. Surplus pods of a member are elastic.
+One PodGroup has the gang's name, with a subgroup for each member. A subgroup without matchLabelKeys never gets a pod,
+and one without minSubGroups requires nothing (both seen). So each member's minimum holds, and minMember is their sum.
+Surplus pods of a member are elastic.
+
+A HyperNode states by a number how close its nodes are, and may name that tier. The administrator chooses the names.
+The tier of a key is the one whose name is the key itself, or the domain that a ClusterTopologyBinding gives the key.
+The tier is looked up, never guessed. A PodGroup gets the number, not the name: Volcano drops a name that no HyperNode
+has with only a log line (seen). Before v1.14.2 a name in a subgroup restricts nothing, and before v1.14.3 the
+scheduler may overwrite the name with the number.
+
+Volcano reads the topology annotations of an opted-in workload only when it makes the PodGroup itself, and Rollcall's
+PodGroup takes its place. Those of the workload become the topology of the whole group, those of a part's pods the
+topology of its subgroup. The values are read as Volcano reads them: any mode but `soft` is hard, and a tier that is
+not a whole number is no tier (pkg/controllers/podgroup/pg_controller_handler.go, `parseNetworkTopologyFromPod`,
+v1.15.1).
+
+There is one HyperNode for each domain. The narrowest level has tier 1, and `tierName` is the level's domain. Members
+are listed by exact names: nodes below the narrowest level, HyperNodes below the others. A name contains the values of
+all levels above, so no HyperNode can get a second parent: with one, Volcano places no gang with a topology
+(`setParent`; seen with v1.15.1). The nodes below a HyperNode of another author are resolved as Volcano does. What
+cannot be resolved surely makes the answer unknown: an expression that Python may read in another way than Go, a
+HyperNode with two parents or a cycle, or too much work.
+
+Source: volcano-sh/volcano v1.15.1, pkg/scheduler/api/hyper_node_info.go, pkg/util/hypernode/member_selector.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible, refuse_twins, unknown
+from webhook.backends.base import GangMember, PodChanges
+from webhook.backends.topologies import (
+    NoTopology,
+    UnknownTopology,
+    inexpressible,
+    refuse_twins,
+    topology_metadata,
+    unknown,
+)
 from webhook.backends.volcano import keys
-from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
-from webhook.backends.volcano.carried_topology import carried_topology
-from webhook.backends.volcano.settings import VolcanoSettings
-from webhook.backends.volcano.topology import tier_of
-from webhook.model.capabilities import VOLCANO_QUEUE
+from webhook.backends.volcano.keys import (
+    ANNOTATION_DEVICE_GROUP,
+    ANNOTATION_GROUP,
+    HYPER_NODE,
+    NAME,
+    PREFERRED,
+    TOPOLOGY_OFF,
+    VolcanoSettings,
+)
+from webhook.model.capabilities import VOLCANO_QUEUE, Use
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import ANNOTATIONS, FieldPath
-from webhook.model.gang_object import gang_metadata
-from webhook.model.keys import Record
-from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name, is_subdomain
-from webhook.model.reading import Manifest, integer, mapping, sequence, text
-from webhook.model.workloads.gang import OptedInGang
-from webhook.model.workloads.podgang import PackConstraint, PodGang
-from webhook.model.workloads.workload import QUEUE_ANNOTATIONS
+from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
+from webhook.model.gang_objects import gang_metadata
+from webhook.model.grove import ClusterTopologyBinding, PackConstraint, PodGang
+from webhook.model.keys import LABEL_VALUE_LIMIT, NAME_LIMIT, Needed, Record, cut_name, is_subdomain
+from webhook.model.known_objects import HyperNode, HyperNodes
+from webhook.model.nodes import Node, Nodes
+from webhook.model.reading import Manifest, integer, mapping, selects, sequence, text
+from webhook.model.topology_tree import Domain, NodeLabels, TopologyLevel, members_of, tree_of
+from webhook.workloads.opted_in_gang import VOLCANO_MODE, VOLCANO_TIER, Annotations, OptedInGang, of_pods, of_workload
+from webhook.workloads.opted_in_workload import QUEUE_ANNOTATIONS
+
+# All HyperNodes are needed: the API cannot be asked which HyperNode has a tier's name.
+HYPER_NODES = Needed("hyper_nodes")
+
+
+def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
+    """The tier for a node label key; a smaller tier is closer. `topology` is the ClusterTopologyBinding that names the
+    key. If it is None, every binding counts. Raises `UnknownTopology` and `NoTopology`.
+    """
+    if facts.hyper_nodes is None:
+        raise UnknownTopology("the HyperNodes", "hyper_nodes")
+    if not facts.hyper_nodes:
+        raise NoTopology("the cluster has no HyperNode, so volcano would ignore the constraint", HYPER_NODES)
+    known = indexed(facts.hyper_nodes)
+    names = [key]
+    if not known.tiers_named(key):
+        names = sorted(domain for domain in _domains(key, topology, facts) if known.tiers_named(domain))
+    if not names:
+        raise NoTopology(f"no HyperNode has the tierName of the domain, nor {key}, so no tier matches it", HYPER_NODES)
+    if len(names) > 1:
+        raise NoTopology(f"several tiers of HyperNodes have a name that a ClusterTopologyBinding gives {key}")
+    numbers = known.tiers_named(names[0])
+    if len(numbers) > 1:
+        raise NoTopology(
+            f"HyperNodes of different tiers share its tierName ({names[0][:63]}), so no single tier matches it"
+        )
+    (number,) = numbers
+    if number == 0:
+        raise NoTopology("its HyperNodes are of tier 0, in which volcano never places a gang")
+    return number
+
+
+def never_fits(tier: int, known: Mapping[str, HyperNode]) -> str | None:
+    """Why Volcano never places a gang whose widest allowed tier is this one; None if it may."""
+    if tier == 0:
+        return "volcano never places a gang in a single HyperNode of tier 0"
+    tiers = indexed(known).tiers
+    if tiers and tier < tiers[0]:
+        return f"the closest HyperNodes are of tier {tiers[0]}, so volcano never finds room for the gang"
+    return None
+
+
+def has_effect(tier: int, known: Mapping[str, HyperNode]) -> bool:
+    """Whether Volcano places gangs by a widest allowed tier: it neither ignores it nor holds the gang for ever."""
+    return bool(known) and never_fits(tier, known) is None and tier <= indexed(known).tiers[-1]
+
+
+def indexed(known: Mapping[str, HyperNode]) -> HyperNodes:
+    """HyperNodes with their index: either those kept for the cluster, or made from a plain mapping."""
+    return known if isinstance(known, HyperNodes) else HyperNodes(known)
+
+
+def _domains(key: str, topology: str | None, facts: ClusterFacts) -> set[str]:
+    bindings = facts.topology_bindings
+    if bindings is None or (topology not in bindings and not facts.is_whole("topology_bindings")):
+        raise UnknownTopology("the ClusterTopologyBinding", "topology_bindings")
+    asked = bindings.values() if topology is None else [bindings[topology]] if topology in bindings else []
+    return {domain for binding in asked for domain, found in binding.keys.items() if found == key}
+
+
+RULE = "volcano/owner-topology"
+# The field of a networkTopology for each annotation.
+_FIELDS = {VOLCANO_MODE: "mode", VOLCANO_TIER: "highestTierAllowed"}
+# The field of the CRD has 32 bits.
+_TIER = re.compile(r"[+-]?[0-9]{1,9}\Z")
+
+
+class RequestedTopology(NamedTuple):
+    """What one place asks for: the networkTopology, and the annotation behind each field."""
+
+    topology: Manifest
+    origins: Mapping[str, Use]
+
+    @property
+    def tier(self) -> int | None:
+        """The widest tier that a hard topology allows."""
+        return self.topology.get("highestTierAllowed") if self.topology["mode"] == "hard" else None
+
+
+def asked_at(place: Annotations) -> RequestedTopology | None:
+    """What the annotations of one place ask for."""
+    origins = {_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*_FIELDS)}
+    if not origins:
+        return None
+    mode = origins.get("mode")
+    topology: Manifest = {"mode": "soft" if mode is not None and mode.value.lower() == "soft" else "hard"}
+    tier = origins.get("highestTierAllowed")
+    if tier is not None and _TIER.match(tier.value):
+        topology["highestTierAllowed"] = int(tier.value)
+    return RequestedTopology(topology, origins)
+
+
+def carried_topology(
+    gang: OptedInGang, settings: VolcanoSettings, facts: ClusterFacts
+) -> tuple[Manifest | None, dict[str, Manifest]]:
+    """The topology of the whole gang, and of its members. A tier that Volcano ignores, or in which it never places a
+    gang, is left out: the gang starts without it. Raises `Inexpressible` if the tiers are not known.
+    """
+    if settings.topology == "off":
+        return None, {}
+    whole = asked_at(of_workload(gang.workload))
+    # The leader and the workers of a LeaderWorkerSet are one member; the workers' template is last.
+    members = {name: asked for name, parts in gang.parts.items() if parts and (asked := asked_at(of_pods(parts[-1])))}
+    return _checked(whole, facts), {
+        name: written for name, asked in members.items() if (written := _checked(asked, facts)) is not None
+    }
+
+
+def _checked(asked: RequestedTopology | None, facts: ClusterFacts) -> Manifest | None:
+    if asked is None or (asked.topology["mode"] == "hard" and asked.tier is None):
+        return None
+    if asked.tier is not None:
+        use = asked.origins["highestTierAllowed"]
+        if facts.hyper_nodes is None:
+            raise unknown(RULE, use.path, "the HyperNodes", "hyper_nodes")
+        if not has_effect(asked.tier, facts.hyper_nodes):
+            return None
+    return asked.topology
+
+
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
+_DIGEST_CHARACTERS = 10
+# How many differences a message states.
+_TOLD = 3
+
+
+def hyper_nodes(binding: ClusterTopologyBinding, nodes: NodeLabels, taken: Collection[str] = ()) -> list[Manifest]:
+    """The HyperNodes for `binding`, in the order of writing: members before what contains them. The names in `taken`
+    are left out, everywhere. Raises `Inexpressible`.
+    """
+    if problem := _problem(binding):
+        remedy = "change the levels of the ClusterTopologyBinding"
+        raise inexpressible("volcano/topology", SPEC / "levels", _levels(binding), problem, remedy=remedy)
+    found: list[Manifest] = []
+    # The HyperNodes of the level below, by the path of the domain that contains them. None for the narrowest level.
+    below: dict[tuple[str, ...], list[Manifest]] | None = None
+    for level in reversed(tree_of(binding, nodes).levels):
+        made: dict[tuple[str, ...], list[Manifest]] = {}
+        for domain in level.domains:
+            name = _name(binding, level, domain)
+            members = [_member("Node", node) for node in domain.nodes] if below is None else below.get(domain.path, [])
+            if name not in taken and members:
+                found.append(_hyper_node(name, binding, level, members))
+                made.setdefault(domain.path[:-1], []).append(_member("HyperNode", name))
+        below = made
+    return found
+
+
+def differences(binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]) -> str | None:
+    """How the tiers of existing HyperNodes, of any author, differ from the levels and labels; None if they do not.
+
+    The nodes of a tier are compared, not the names of HyperNodes. If a HyperNode selects its members by a pattern or by
+    labels, the nodes of its tier are not compared. A HyperNode with two parents comes first.
+    """
+    known = {name: _Stored.of(found) for name, found in live.items()}
+    tree = tree_of(binding, nodes)
+    found = list(_torn(known))
+    broader: tuple[str, int] | None = None
+    for level in tree.levels:
+        domain = level.level.domain or ""
+        named = {name: one for name, one in known.items() if one.tier_name in {domain, level.level.key}}
+        tiers = sorted({one.tier for one in named.values()})
+        if len(tiers) != 1:
+            stated = f"the tiers {', '.join(map(str, tiers))} share" if tiers else "no HyperNode has"
+            found.append(f"{stated} the tierName {domain}")
+            continue
+        if broader is not None and tiers[0] >= broader[1]:
+            found.append(
+                f"{domain} has tier {tiers[0]} and {broader[0]} has tier {broader[1]}, but the binding lists "
+                f"{broader[0]} above {domain}"
+            )
+        broader = domain, tiers[0]
+        found += _other_nodes(level, named, known)
+    if not found:
+        return None
+    more = f"; and {len(found) - _TOLD} more differences" if len(found) > _TOLD else ""
+    return f"HyperNodes differ from ClusterTopologyBinding {binding.name}: {'; '.join(found[:_TOLD])}{more}"
+
+
+class _Stored(NamedTuple):
+    """A stored HyperNode: its tier, and its members by type. `exact` is false if not all are known by their names."""
+
+    tier: int
+    tier_name: str | None
+    nodes: frozenset[str]
+    children: tuple[str, ...]
+    exact: bool
+
+    @classmethod
+    def of(cls, live: Manifest) -> _Stored:
+        spec = mapping(live.get("spec"))
+        nodes, exact = set[str](), "members" in spec
+        for entry in sequence(spec.get("members")):
+            member = mapping(entry)
+            name = text(mapping(mapping(member.get("selector")).get("exactMatch")).get("name"))
+            if text(member.get("type")) == "Node":
+                exact = exact and name is not None
+                nodes.add(name or "")
+        tier = integer(spec.get("tier"))
+        children = tuple(members_of(live, "HyperNode"))
+        return cls(-1 if tier is None else tier, text(spec.get("tierName")), frozenset(nodes), children, exact)
+
+
+def _torn(known: Mapping[str, _Stored]) -> Iterator[str]:
+    """The first HyperNode with two parents, of whatever tier."""
+    parents: dict[str, str] = {}
+    for name, one in sorted(known.items()):
+        for child in one.children:
+            if (other := parents.setdefault(child, name)) != name:
+                both = f"HyperNode {child} is a member of {other} and of {name}"
+                yield f"{both}, so volcano places no gang with a topology"
+                return
+
+
+def _other_nodes(level: TopologyLevel, named: Mapping[str, _Stored], known: Mapping[str, _Stored]) -> Iterator[str]:
+    """The domains that no HyperNode of the tier has, and the HyperNodes that are no domain."""
+    stored = {name: _nodes_below(name, known) for name in named}
+    if None in stored.values():
+        return
+    wanted = {frozenset(domain.nodes): domain for domain in level.domains}
+    of_tier = set(stored.values())
+    for nodes, domain in wanted.items():
+        if nodes not in of_tier:
+            yield f"no HyperNode has exactly the nodes of {level.level.domain} {'/'.join(domain.path)}"
+    for name, below in sorted(stored.items()):
+        if below not in wanted:
+            yield f"HyperNode {name} has the nodes of no {level.level.domain}"
+
+
+def _nodes_below(name: str, known: Mapping[str, _Stored]) -> frozenset[str] | None:
+    """The nodes below a HyperNode; None if not all of them are known by their names."""
+    found, seen, left = set[str](), {name}, [name]
+    while left:
+        one = known.get(left.pop())
+        if one is None:
+            continue
+        if not one.exact:
+            return None
+        found |= one.nodes
+        left += [child for child in one.children if child not in seen]
+        seen.update(one.children)
+    return frozenset(found)
+
+
+def _hyper_node(
+    name: str, binding: ClusterTopologyBinding, level: TopologyLevel, members: Iterable[Manifest]
+) -> Manifest:
+    return {
+        "apiVersion": f"{HYPER_NODE.group}/{HYPER_NODE.version}",
+        "kind": HYPER_NODE.kind,
+        "metadata": topology_metadata(name, binding),
+        "spec": {"tier": level.tier, "tierName": level.level.domain, "members": list(members)},
+    }
+
+
+def _member(kind: str, name: str) -> Manifest:
+    return {"type": kind, "selector": {"exactMatch": {"name": name}}}
+
+
+def _name(binding: ClusterTopologyBinding, level: TopologyLevel, domain: Domain) -> str:
+    """`BINDING-LEVEL.VALUE.VALUE`, with a hash at the end if a value is changed for it or the name is too long."""
+    values = [_NOT_IN_NAMES.sub("-", value.lower()).strip("-") for value in domain.path]
+    full = ".".join((f"{binding.name}-{level.level.domain}", *(value for value in values if value)))
+    if tuple(values) == domain.path and len(full) <= NAME_LIMIT:
+        return full
+    content = "\0".join((binding.name, level.level.domain or "", *domain.path)).encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]
+    return f"{full[: NAME_LIMIT - _DIGEST_CHARACTERS - 1].rstrip('-.')}.{digest}"
+
+
+def _levels(binding: ClusterTopologyBinding) -> list[Any]:
+    return [level.domain or level.key or "" for level in binding.levels]
+
+
+def _problem(binding: ClusterTopologyBinding) -> str | None:
+    """Why these levels cannot become tiers, or None."""
+    domains, keys = ([getattr(level, part) for level in binding.levels] for part in ("domain", "key"))
+    if not binding.levels:
+        return "HyperNodes need at least one level"
+    if not all((*domains, *keys)):
+        return "each level must have a domain and a node label key"
+    if len(set(domains)) < len(domains) or len(set(keys)) < len(keys):
+        return "each level must have a domain and a node label key of its own"
+    return None
+
+
+# Nodes that are held against expressions and selectors, in all.
+_MOST_MATCHES = 1_000_000
+# An expression whose meaning and whose time are the same in Go and in Python: no group is repeated, and little is.
+_PLAIN = re.compile(
+    r"\^?(?:[A-Za-z0-9_-]|\\[.d-]|\.|\[[A-Za-z0-9_.-]+\]|[*+?]|\{[0-9]{1,2}(?:,[0-9]{0,2})?\}|[()|])*\$?\Z"
+)
+_REPEATED_GROUP = re.compile(r"\)[*+?{]|[*+?}][*+?{]|\(\?")
+_MOST_REPEATS, _MOST_CHARACTERS = 3, 256
+
+
+def nodes_of_tier(
+    tier: int, known: Mapping[str, HyperNode], nodes: Mapping[str, Node]
+) -> Mapping[str, frozenset[str]] | None:
+    """Return the nodes of each HyperNode in which a gang may be that must be in one of this tier or a closer one; None
+    if they are not known. Of nested ones only the broadest is returned. The answer is kept until a node or a HyperNode
+    changes.
+    """
+    if not isinstance(nodes, Nodes) or not isinstance(known, HyperNodes):
+        return _nodes_of_tier(tier, known, nodes)
+    key = ("HyperNodes", known.state, tier)
+    found: Mapping[str, frozenset[str]] | None = nodes.remembered(key, lambda: _nodes_of_tier(tier, known, nodes))
+    return found
+
+
+def _nodes_of_tier(
+    tier: int, known: Mapping[str, HyperNode], nodes: Mapping[str, Node]
+) -> Mapping[str, frozenset[str]] | None:
+    parents = _parents(known)
+    if parents is None:
+        return None
+    every = _resolved(known, nodes)
+    if every is None:
+        return None
+    allowed = {name for name, hyper_node in known.items() if hyper_node.tier <= tier}
+    return {name: every[name] for name in allowed if parents.get(name) not in allowed}
+
+
+def _parents(known: Mapping[str, HyperNode]) -> dict[str, str] | None:
+    """Return the parent of each HyperNode that has one; None if Volcano would refuse the tree."""
+    parents: dict[str, str] = {}
+    for name, hyper_node in known.items():
+        if hyper_node.members is None:
+            return None
+        for child in hyper_node.members.hyper_nodes:
+            if parents.setdefault(child, name) != name:
+                return None
+    settled: set[str] = set()
+    for name in known:
+        path: set[str] = set()
+        current: str | None = name
+        while current is not None and current not in settled:
+            if current in path:
+                return None
+            path.add(current)
+            current = parents.get(current)
+        settled |= path
+    return parents
+
+
+def _resolved(known: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> dict[str, frozenset[str]] | None:
+    """Return the nodes of every HyperNode. The tree has no cycle."""
+    matches = sum(len(one.members.patterns) + len(one.members.selectors) for one in known.values() if one.members)
+    if matches * len(nodes) > _MOST_MATCHES:
+        return None
+    found: dict[str, frozenset[str]] = {}
+    for name in known:
+        waiting = [name]
+        while waiting:
+            current = waiting[-1]
+            members = known[current].members
+            children = [] if members is None else [child for child in members.hyper_nodes if child in known]
+            missing = [child for child in children if child not in found]
+            if missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            own = _own(known[current], nodes)
+            if own is None:
+                return None
+            found[current] = own.union(*(found[child] for child in children))
+    return found
+
+
+def _own(hyper_node: HyperNode, nodes: Mapping[str, Node]) -> frozenset[str] | None:
+    """Return the nodes that are members of a HyperNode themselves."""
+    members = hyper_node.members
+    if members is None:
+        return None
+    found = set(members.nodes.split())
+    for pattern in members.patterns:
+        if not is_plain(pattern):
+            return None
+        expression = re.compile(pattern)
+        found.update(name for name in nodes if expression.search(name))
+    for selector in members.selectors:
+        wanted = json.loads(selector)
+        found.update(name for name, node in nodes.items() if selects(wanted, node.labels))
+    return frozenset(found)
+
+
+def is_plain(pattern: str) -> bool:
+    """Return whether Go and Python read a regular expression in the same way, and in little time."""
+    if len(pattern) > _MOST_CHARACTERS or not _PLAIN.match(pattern) or _REPEATED_GROUP.search(pattern):
+        return False
+    if sum(pattern.count(sign) for sign in "*+?{") > _MOST_REPEATS:
+        return False
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def prepare_pod(member: GangMember) -> PodChanges:
+    """The changes for a pod of `member`'s gang. Volcano reads its subgroup from Grove's own label."""
+    return PodChanges(
+        scheduler_name=NAME,
+        inputs=(f"podGroup={member.podgang}",),
+        annotations={ANNOTATION_GROUP: member.podgang, ANNOTATION_DEVICE_GROUP: member.podgang},
+    )
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, facts: ClusterFacts) -> list[Manifest]:

@@ -10,20 +10,12 @@ import pytest
 
 from tests.unit.admission.opted_in.worlds import EVERY, RECORD, known, mutate, schedulers, stored, validate
 from tests.unit.worlds import rules
-from webhook.admission.live_reads import in_doubt
+from webhook.admission.decision import in_doubt
 from webhook.model.findings import Action
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
-from webhook.validators.opted_in_examples import (
-    job,
-    job_set,
-    leader_worker_set,
-    pod_template,
-    replicated,
-    runtimes,
-    train_job,
-)
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
 
 LABELLED = {RECORD: "koord-scheduler"}
 

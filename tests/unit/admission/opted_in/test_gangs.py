@@ -20,14 +20,14 @@ from tests.unit.admission.opted_in.worlds import (
 )
 from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
-from webhook.model.naming import cut_name
+from webhook.model.keys import cut_name
 from webhook.model.reading import Manifest
-from webhook.model.workloads.gang import OptedInGang, gangs_of, group_gang
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, pod_template, replicated
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated
+from webhook.workloads.job import Job
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import OptedInGang, gangs_of, group_gang
+from webhook.workloads.opted_in_workload import OptedInWorkload
 
 UID = "7c1f"
 

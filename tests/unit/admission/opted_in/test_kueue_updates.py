@@ -20,11 +20,12 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.known_objects import KaiQueue, QueueTree
 from webhook.model.reading import Manifest
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.opted_in_examples import (
+from webhook.validators.examples import (
+    clique,
     job,
     job_set,
     leader_worker_set,
+    pod_clique_set,
     pod_template,
     replicated,
     runtimes,

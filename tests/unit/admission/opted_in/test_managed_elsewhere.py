@@ -11,11 +11,11 @@ from tests.unit.worlds import rules
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import KaiQueue, QueueTree
 from webhook.model.reading import Manifest
-from webhook.model.workloads.gang import no_gang
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.trainjob import Runtime, TrainJob
-from webhook.validators.opted_in_examples import job, job_set, runtimes, train_job
+from webhook.validators.examples import job, job_set, runtimes, train_job
+from webhook.workloads.job import Job
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.opted_in_gang import no_gang
+from webhook.workloads.trainjob import Runtime, TrainJob
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 RUNTIME: Manifest = {"metadata": {"name": "torch"}, "spec": {"template": {"spec": {"replicatedJobs": []}}}}

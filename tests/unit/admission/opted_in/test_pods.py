@@ -25,12 +25,12 @@ from tests.unit.admission.opted_in.worlds import (
 )
 from tests.unit.worlds import request
 from webhook import admission
-from webhook.admission.live_reads import required_facts
+from webhook.admission.decision import required_facts
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.reading import Manifest
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated, train_job
+from webhook.validators.examples import job, job_set, leader_worker_set, replicated, train_job
 
 STAMP = "rollcall.dev/stamp"
 GANG, MEMBER = "rollcall.dev/gang", "rollcall.dev/gang-member"

@@ -24,21 +24,13 @@ from tests.unit.worlds import request
 from webhook import admission
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.place import membership, place_of
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.workloads.gang import gangs_of
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.place import membership, place_of
-from webhook.model.workloads.pod import Pod
 from webhook.testing.strategies import dns_labels
-from webhook.validators.opted_in_examples import (
-    job,
-    job_set,
-    leader_worker_set,
-    pod_template,
-    replicated,
-    runtimes,
-    train_job,
-)
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.opted_in_gang import gangs_of
 
 _SCHEDULERS = st.sampled_from([*EVERY.profiles, "no-profile"])
 _MARKS = st.dictionaries(

@@ -9,19 +9,11 @@ import pytest
 from tests.texts import require_like
 from tests.unit.admission.opted_in.worlds import known, schedulers, validate, with_kai
 from tests.unit.worlds import rules
-from webhook.admission.live_reads import in_doubt
+from webhook.admission.decision import in_doubt
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import KaiQueue, Quota, VolcanoQueue
 from webhook.model.reading import Manifest
-from webhook.validators.opted_in_examples import (
-    job,
-    job_set,
-    leader_worker_set,
-    pod_template,
-    replicated,
-    runtimes,
-    train_job,
-)
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
 
 MINIMUM = "kai.scheduler/batch-min-member"
 

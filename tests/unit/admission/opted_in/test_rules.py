@@ -9,22 +9,14 @@ import pytest
 
 from tests.unit.admission.opted_in.worlds import EVERY, known, schedulers, validate, with_kai
 from tests.unit.worlds import rules
-from webhook.admission.live_reads import in_doubt
+from webhook.admission.decision import in_doubt
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts, VolcanoQueue
 from webhook.model.reading import Manifest
-from webhook.model.workloads.facts import KnownWorkload
-from webhook.validators.opted_in_examples import (
-    job,
-    job_set,
-    leader_worker_set,
-    pod_template,
-    replicated,
-    runtimes,
-    train_job,
-)
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
+from webhook.workloads.known_workloads import KnownWorkload
 
 CLAIMS: dict[str, dict[str, Any]] = {
     "koord-scheduler": {"labels": {"pod-group.scheduling.sigs.k8s.io": "mine"}},

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.admission.opted_in.worlds import known, schedulers, validate
 from webhook.model.facts import ClusterFacts
-from webhook.model.group_tree import Group, Groups
+from webhook.model.pod_groups import Groups, TreeGroup
 from webhook.model.reading import Manifest
-from webhook.validators.opted_in_examples import job_set, pod_template, replicated
+from webhook.validators.examples import job_set, pod_template, replicated
 
 KUBE = schedulers({"name": "default-scheduler", "config": {"gangScheduling": True}})
 
@@ -21,7 +21,7 @@ def part(name: str, *after: str, status: str = "Complete", group: str | None = N
     return replicated(name, 1, template=template, **depends)
 
 
-def said(parts: list[Manifest], groups: dict[str, Group], **spec: Any) -> list[tuple[str, str]]:
+def said(parts: list[Manifest], groups: dict[str, TreeGroup], **spec: Any) -> list[tuple[str, str]]:
     """The place and the reason of what the rule finds. Groups are composites if their name starts with `root`."""
     found = {("default", name): group for name, group in groups.items()}
     facts = known(
@@ -35,17 +35,17 @@ def said(parts: list[Manifest], groups: dict[str, Group], **spec: Any) -> list[t
     return [(str(one.at), one.why) for one in verdict.findings if one.rule == "kube/owner-stages"]
 
 
-def leaf(parent: str | None = "root") -> Group:
-    return Group(composite=False, minimum=1, parent=parent)
+def leaf(parent: str | None = "root") -> TreeGroup:
+    return TreeGroup(composite=False, minimum=1, parent=parent)
 
 
-def root(minimum: int | None, parent: str | None = None) -> Group:
-    return Group(composite=True, minimum=minimum, parent=parent)
+def root(minimum: int | None, parent: str | None = None) -> TreeGroup:
+    return TreeGroup(composite=True, minimum=minimum, parent=parent)
 
 
 TWO = {"a": leaf(), "b": leaf()}
 THREE = {**TWO, "c": leaf()}
-CASES: dict[str, tuple[list[Manifest], dict[str, Group], int | None]] = {
+CASES: dict[str, tuple[list[Manifest], dict[str, TreeGroup], int | None]] = {
     "one group is enough": ([part("a"), part("b", "a")], {"root": root(1), **TWO}, None),
     "a basic parent": ([part("a"), part("b", "a")], {"root": root(None), **TWO}, None),
     "both stages at once": ([part("a"), part("b", "a")], {"root": root(2), **TWO}, 0),

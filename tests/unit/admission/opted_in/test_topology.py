@@ -14,18 +14,10 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.known_objects import HyperNode, KaiLevels, TopologyLayer
 from webhook.model.reading import Manifest
-from webhook.model.workloads.gang import gangs_of
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.validators.opted_in_examples import (
-    job,
-    job_set,
-    leader_worker_set,
-    pod_template,
-    replicated,
-    runtimes,
-    train_job,
-)
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import gangs_of
 
 KEY, REQUIRED, PREFERRED = (
     f"kai.scheduler/topology{end}" for end in ("", "-required-placement", "-preferred-placement")

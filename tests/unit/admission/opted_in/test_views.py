@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import pytest
 
 from webhook.model.reading import Manifest
-from webhook.model.workloads.gang import names_of, no_gang
-from webhook.model.workloads.job import Job
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.trainjob import Runtime, TrainJob
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
+from webhook.workloads.job import Job
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import names_of, no_gang
+from webhook.workloads.trainjob import Runtime, TrainJob
 
 AFTER_ALL = [{"name": "dataset-initializer", "status": "Complete"}, {"name": "model-initializer", "status": "Complete"}]
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"

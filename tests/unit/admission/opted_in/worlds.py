@@ -15,7 +15,7 @@ from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
-from webhook.model.workloads.facts import PROJECTIONS
+from webhook.workloads.known_workloads import PROJECTIONS
 
 RECORD = "rollcall.dev/scheduler"
 _KINDS = {projection.resource.api.kind: projection for projection in PROJECTIONS}

@@ -1,0 +1,386 @@
+"""How the pods of gangs are prepared and judged: those of Grove and those of opted-in workloads.
+
+`membership_of` finds the workload that a pod belongs to, its record, and its place in a gang. `mutate_pod` prepares
+the pod for the recorded scheduler, and seals it if `/validate` need not see it (`webhook.validators.registry`).
+`validate_pod` judges the prepared pod. `unknown_owner` finds pods that should start as a gang, and whose controller is
+of a kind that Rollcall does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from webhook.admission.object_admission import validate_object, with_findings
+from webhook.admission.opinion import gang_context, pod_context, pod_verdict
+from webhook.backends.base import GangMember
+from webhook.config.settings import Profile, Settings
+from webhook.errors import FactsUnavailable
+from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
+from webhook.model.claims import Claim, claims_on
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ROOT
+from webhook.model.gang_objects import gang_joined, is_divided, of_set
+from webhook.model.grove import controller_in
+from webhook.model.keys import NAME_LIMIT, Record
+from webhook.model.place import Place, membership
+from webhook.model.pod_template import Pod
+from webhook.model.reading import mapping, text
+from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL, record_in
+from webhook.mutators.json_patch import PatchBuilder
+from webhook.mutators.prepare_pod import STAMP_ANNOTATION, alone_stamp, foreign_claims, prepare_pod
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER, Choice, namespace_choice
+from webhook.validators.registry import SEAL_ANNOTATION, BoundRule, PodCreation, UnknownOwner, run, run_each
+from webhook.workloads.known_workloads import KnownWorkload
+
+
+def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, settings: Settings) -> str | None:
+    """Return the seal of a pod that was prepared for the scheduler of `profile`; None for a pod that `/validate` must
+    see.
+    """
+    seal = profile.seal
+    if seal is None or not seal.given or not settings.registration.must_answer:
+        return None
+    podgang, podclique = pod.podgang, pod.podclique
+    if not settings.tenancy.is_grove_operator(user) or podgang is None or podclique is None:
+        return None
+    if seal.parts and any(getattr(facts, part) for part in seal.parts):
+        outcome = run(seal.asked, pod_context(pod, profile, facts, settings, {}), pod.template)
+        if outcome.findings or outcome.unjudged:
+            return None
+    return f"{podgang}/{podclique}/{seal.digest}"
+
+
+def seal_patch(pod: Pod, seal: str | None) -> tuple[Operation, ...]:
+    """Return the patch of `/mutate` that gives the pod this seal, or that empties the seal of its author. Raises
+    `Malformed`.
+    """
+    if seal is None and SEAL_ANNOTATION not in pod.template.annotations:
+        return ()
+    patch = PatchBuilder(pod.raw)
+    patch.set(("metadata", "annotations"), SEAL_ANNOTATION, seal or "")
+    return tuple(patch.operations)
+
+
+def unsealed(verdict: Verdict, pod: Pod) -> Verdict:
+    """Return the verdict of `/mutate` on a pod that gets no seal. Raises `Malformed`."""
+    emptied = seal_patch(pod, None)
+    return replace(verdict, patch=(*verdict.patch, *emptied)) if emptied else verdict
+
+
+def unknown_owner(pod: Pod, facts: ClusterFacts, settings: Settings) -> UnknownOwner | None:
+    """Return the controller of an opted-in pod of whose kind Rollcall makes no gangs. Raises `Malformed`."""
+    controller = controller_in(mapping(pod.raw.get("metadata")))
+    if controller is None or (controller.group, controller.kind) in settings.kinds.known_controllers:
+        return None
+    by = text(pod.template.labels.get(SCHEDULER_LABEL)) or facts.namespace_label(pod.namespace, SCHEDULER_LABEL)
+    named = pod.scheduler_name
+    if by is None and named in settings.profiles and named != DEFAULT_SCHEDULER:
+        by = named
+    return None if by in {None, OPTED_OUT} else UnknownOwner(pod.template, controller, str(by))
+
+
+def rules_about(
+    owner: UnknownOwner, scheduler: str | None, namespace: str, facts: ClusterFacts, settings: Settings
+) -> tuple[Profile, tuple[BoundRule, ...]]:
+    """Return the profile by which such a pod is judged, and its rules about it; none if they are off in the namespace.
+    `scheduler` is that of the pod's verdict, if it has one.
+    """
+    profile = settings.profiles.get(scheduler or owner.opted_in_by, settings.profiles[settings.default])
+    return profile, profile.unknown_rules[settings.ceiling(profile, facts, namespace)]
+
+
+# The most characters of a label key that a note repeats.
+_MAX_KEY_CHARACTERS = 80
+
+
+class PodMembership(NamedTuple):
+    """The profile that a pod is prepared for, and its member in a gang. `workload` is what is known of its opted-in
+    workload and `place` its place there, None for Grove's pods. `is_spare` means that no gang needs pods of its part.
+    """
+
+    profile: Profile
+    member: GangMember
+    workload: KnownWorkload | None = None
+    is_spare: bool = False
+    place: Place | None = None
+
+
+def mutate_pod(user: str, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Prepare a pod that `user` creates for its scheduler, and seal it if `validate_pod` would find nothing. Raises
+    `FactsUnavailable` and `Malformed`.
+    """
+    found = membership_of(pod, facts, settings)
+    if not isinstance(found, PodMembership):
+        return unsealed(ALLOWED if found is None else Verdict(notes=(found,)), pod)
+    profile = found.profile
+    if found.workload is not None and (besides := _not_prepared(pod, found, found.workload)) is not None:
+        return unsealed(besides, pod)
+    prepared = prepare_pod(pod, profile, found.member)
+    if prepared.claim is not None:
+        return unsealed(_left_for(prepared.claim, profile), pod)
+    sealed = seal_patch(pod, seal_for(pod, user, profile, facts, settings))
+    return Verdict(scheduler=profile.name, patch=(*prepared.operations, *sealed))
+
+
+def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Return the verdict on the creation of a pod. A member of a gang is judged as a member. A pod that Grove did not
+    create is also judged by the rules about pods that name a group: Grove's labels alone do not make it a member.
+    Raises `FactsUnavailable` and `Malformed`.
+    """
+    found = membership_of(pod, facts, settings)
+    if pod.podgang is None:
+        # Another program may have put it in a gang.
+        alone = isinstance(found, PodMembership) and not foreign_claims(pod, found.profile, found.member)
+        member = _validate_member(pod, found, facts, settings) if alone else None
+        owner = found.workload.uid if isinstance(found, PodMembership) and found.workload is not None else None
+        verdict = validate_object(request, facts, settings, owner=owner or "") if member is None else member
+        if not isinstance(found, PodMembership):
+            return _with_unknown_owner(verdict, pod, facts, settings)
+        creation = _creation(pod, found, request.user, settings)
+        return verdict if creation is None else _with_origin(verdict, pod, found, creation, facts, settings)
+    member = _validate_member(pod, found, facts, settings) or ALLOWED
+    if _is_groves(pod, found, request.user, settings):
+        return member
+    if request.user:
+        creation = PodCreation(pod.template, request.user)
+        member = _with_origin(member, pod, found, creation, facts, settings)
+    besides = validate_object(request, facts, settings)
+    named = replace(member, scheduler=member.scheduler or besides.scheduler)
+    return with_findings(named, besides.findings, besides.unjudged)
+
+
+def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembership | str | None:
+    """Return the membership of a pod. Return None for a pod that is left as it is without a note, or the note for its
+    author. Raises `FactsUnavailable`.
+    """
+    podgang, podclique = pod.podgang, pod.podclique
+    if podgang is None:
+        if not _may_be_opted_in(pod, settings):
+            return None
+    elif podclique is None:
+        return None
+    if (key := pod.long_label) is not None:
+        return (
+            f"pod left as it is: its label {key[:_MAX_KEY_CHARACTERS]} is longer than a name, {NAME_LIMIT} characters"
+        )
+    if podgang is None or podclique is None:
+        return _of_opted_in(pod, facts, settings)
+    return _of_grove(pod, podgang, podclique, facts, settings)
+
+
+def _of_grove(
+    pod: Pod, podgang: str, podclique: str, facts: ClusterFacts, settings: Settings
+) -> PodMembership | str | None:
+    """Return the membership of a pod that has Grove's labels, as `membership_of`."""
+    record = _record(pod, facts, settings)
+    if record is None:
+        return f"pod left as it is: its PodCliqueSet {pod.namespace}/{pod.workload} was not found"
+    if record.scheduler is None:
+        return None
+    profile = settings.profiles.get(record.scheduler)
+    if profile is None:
+        return _no_profile(record.scheduler)
+    unread = facts.unread_gang_kinds or ()
+    for head in profile.backend.gang_heads if unread else ():
+        if head.api in unread:
+            # A pod that is prepared for another gang than its siblings would never start.
+            raise FactsUnavailable(f"the {head.api.kind} objects are not read, so the gang of the pod is not known")
+    gang, divided = _gang(pod, podgang, podclique, facts)
+    return PodMembership(profile, profile.member(pod.namespace, gang, podclique, record, facts, divided=divided))
+
+
+def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> tuple[str, bool]:
+    """Return the name of the gang that a pod joins, and whether Grove divides the pods of its PodClique over several.
+
+    The gang is the one that the PodClique is in, or else has its PodGang's name. Raises `FactsUnavailable`.
+    """
+    if facts.gang_objects is None:
+        return podgang, False
+    known = facts.pod_gang_map(pod.namespace, pod.template.labels)
+    holders = of_set(facts.gang_objects.of_member(pod.namespace, podclique), None if known is None else known.owner)
+    if holders and facts.lacks_pod_gang_maps:
+        raise FactsUnavailable("the PodGangMaps are not read, so the gang of the pod is not known")
+    gang = gang_joined(podgang, holders, known) or podgang
+    return gang, is_divided(gang, podgang, podclique, holders, known)
+
+
+def _validate_member(
+    pod: Pod, found: PodMembership | str | None, facts: ClusterFacts, settings: Settings
+) -> Verdict | None:
+    """Run the rules about pods on a prepared pod. Return None for a pod that is in no gang of Rollcall."""
+    if not isinstance(found, PodMembership) or pod.scheduler_name != found.profile.name:
+        return None
+    return pod_verdict(pod, found.profile, facts, settings)
+
+
+def _left_for(claim: Claim, profile: Profile) -> Verdict:
+    note = f"pod left as it is: {claim.path} says that {claim.system} has claimed it"
+    return Verdict(scheduler=profile.name, notes=(note,))
+
+
+def _no_profile(scheduler: str) -> str:
+    return f"pod left as it is: no profile {scheduler} is enabled here"
+
+
+# Grove's pods
+
+
+def _is_groves(pod: Pod, found: PodMembership | str | None, user: str, settings: Settings) -> bool:
+    """Return whether Grove created a pod that has Grove's labels, judged by the user of the request. If the user is
+    unknown, as for a file, the pod must name only the group that it was prepared for.
+    """
+    if user:
+        return settings.tenancy.is_grove_operator(user)
+    return isinstance(found, PodMembership) and not foreign_claims(pod, found.profile, found.member)
+
+
+def _creation(pod: Pod, found: PodMembership, user: str, settings: Settings) -> PodCreation | None:
+    """Return the creation of a pod of an opted-in workload by `user`, without the user if he may write gang objects.
+    Return None for a pod without a controller, or of a workload that has no gang.
+    """
+    controller, place = controller_in(mapping(pod.raw.get("metadata"))), found.place
+    if controller is None or place is None or found.workload is None or found.workload.no_gang is not None:
+        return None
+    is_its_own = (controller.group, controller.kind) == settings.kinds.grouped_as_at(place)
+    uid = found.workload.uid if is_its_own else None
+    return PodCreation(pod.template, "" if user in settings.exempt_users else user, controller, place.workload, uid)
+
+
+def _with_origin(
+    verdict: Verdict,
+    pod: Pod,
+    found: PodMembership | str | None,
+    creation: PodCreation,
+    facts: ClusterFacts,
+    settings: Settings,
+) -> Verdict:
+    """Return the verdict on a pod, with the findings about its creation."""
+    profile = found.profile if isinstance(found, PodMembership) else settings.profiles[settings.default]
+    rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
+    origin = run_each(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings), creation).findings
+    return with_findings(replace(verdict, scheduler=profile.name), origin) if origin else verdict
+
+
+def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Return the verdict on a pod, with the findings about its controller if that is of an unknown kind."""
+    owner = unknown_owner(pod, facts, settings)
+    if owner is None:
+        return verdict
+    profile, rules = rules_about(owner, verdict.scheduler, pod.namespace, facts, settings)
+    context = gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings)
+    return with_findings(verdict, run_each(rules, context, owner).findings)
+
+
+def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
+    """Return the record of the pod's PodCliqueSet, or None if there is no such set. Raises `FactsUnavailable`."""
+    known = facts.pod_clique_sets
+    if known is None and not settings.standalone:
+        raise FactsUnavailable(f"the PodCliqueSet {pod.namespace}/{pod.workload} of the pod could not be read")
+    record = None if known is None else known.get((pod.namespace, pod.workload or ""))
+    scheduler = settings.forced
+    if scheduler is None:
+        if not settings.standalone or (record is not None and record.scheduler is not None):
+            return record
+        scheduler = pod.scheduler_name
+        if scheduler is None or scheduler == DEFAULT_SCHEDULER:
+            namespace = settings.scheduler_of_namespace(facts, pod.namespace)
+            scheduler = settings.default if namespace is None else namespace.scheduler
+    if record is not None:
+        return replace(record, scheduler=scheduler)
+    # Its set is not known, so the record is what its own metadata says.
+    return record_in(mapping(pod.raw.get("metadata")), scheduler)
+
+
+# Pods of opted-in workloads
+
+
+def _may_be_opted_in(pod: Pod, settings: Settings) -> bool:
+    """Return whether the pod is opted in, or may be. In a cluster, a pod without the label is never opted in."""
+    return SCHEDULER_LABEL in pod.template.labels or (settings.standalone and settings.kinds.place_of(pod) is not None)
+
+
+def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembership | str | None:
+    """Return the membership of a pod of an opted-in workload, as `membership_of`."""
+    place = settings.kinds.place_of(pod)
+    if place is None:
+        return "pod left as it is: it belongs to no workload of a kind that Rollcall knows"
+    grouped_as = settings.kinds.grouped_as_at(place)
+    workload = _known_workload(place, facts, settings)
+    if workload is None and place.made is not None:
+        # Only the LeaderWorkerSet of its role is opted in.
+        place = place.made
+        workload = _known_workload(place, facts, settings)
+    if workload is None:
+        return f"pod left as it is: its {place.workload} was not found"
+    scheduler = settings.forced or workload.record.scheduler
+    if scheduler is None and settings.standalone:
+        # A file shows the workload before its creation.
+        named = namespace_choice(facts, pod.namespace)
+        scheduler = None if named is None else named.scheduler
+    if scheduler is None:
+        return f"pod left as it is: its {place.workload} records no scheduler"
+    if scheduler == OPTED_OUT:
+        return None
+    profile = settings.profiles.get(scheduler)
+    if profile is None:
+        return _no_profile(scheduler)
+    gang = membership(place, sequenced=workload.sequenced, together=dict(workload.together))
+    record = replace(record_with_train_job(workload, facts), scheduler=scheduler)
+    member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, grouped_as=grouped_as)
+    return PodMembership(profile, member, workload, is_spare=place.part in (workload.spare or ()), place=place)
+
+
+def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> KnownWorkload | None:
+    known = getattr(facts, place.workload.part)
+    if known is None:
+        if settings.standalone:
+            return None
+        raise FactsUnavailable(f"the {place.workload} of the pod could not be read")
+    found: KnownWorkload | None = known.get(place.workload.key)
+    return found
+
+
+def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Record:
+    """Return the record of an opted-in workload. Queues and quota that it lacks come from the TrainJob that made it, as
+    KAI merges their labels, and so does the disruption mode.
+    """
+    made_by = None if workload.train_job is None else (facts.train_jobs or {}).get(workload.train_job)
+    return workload.record if made_by is None else completed(workload.record, made_by.record)
+
+
+def completed(own: Record, above: Record) -> Record:
+    """Return the record of a workload with the queues, quota and disruption mode that only the workload above names."""
+    queues = tuple(sorted({**dict(above.queues), **dict(own.queues)}.items()))
+    return replace(own, queues=queues, quota=own.quota or above.quota, disruption=own.disruption or above.disruption)
+
+
+def _not_prepared(pod: Pod, found: PodMembership, workload: KnownWorkload) -> Verdict | None:
+    """Return the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
+    profile = found.profile
+    barred = found.member.made and workload.no_gang is not None
+    # If Rollcall makes no gang, the pod cannot be in a gang of Rollcall, even if the group has that name.
+    claims: Sequence[Claim] = list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, found.member)
+    for claim in claims:
+        if claim.system not in profile.backend.reads_claims_of:
+            return _left_for(claim, profile)
+    if claims:
+        # The program that made the gang has set the pod's group, but usually not its scheduler.
+        return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
+    if barred:
+        return Verdict(scheduler=profile.name, notes=(f"pod left as it is: {workload.no_gang}",))
+    if found.is_spare:
+        # Its scheduler would wait for a group that has no objects. The stamp tells the net that this is intended.
+        patch = PatchBuilder(pod.raw)
+        patch.set(("metadata", "annotations"), STAMP_ANNOTATION, alone_stamp(profile.name))
+        return Verdict(scheduler=profile.name, patch=(*patch.operations, *_only_scheduler(pod, profile)))
+    return None
+
+
+def _only_scheduler(pod: Pod, profile: Profile) -> tuple[Operation, ...]:
+    if pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
+        return ()
+    patch = PatchBuilder(pod.raw)
+    patch.set(("spec",), "schedulerName", profile.name)
+    return tuple(patch.operations)

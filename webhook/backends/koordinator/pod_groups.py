@@ -1,0 +1,676 @@
+"""Rules about PodGroups of other authors, and about pods that are not Grove's and name a gang by the label or in one
+of the two older ways: settings that koord-scheduler silently replaces, and the annotation network-topology-spec.
+
+A PodGroup without any of Koordinator's annotations may belong to another scheduler and is not judged. Only
+koord-scheduler reads network-topology-spec: it drops entries that it cannot read and looks for layers that may not
+exist. The lists of GangGroups are in `gang_groups`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook.backends import families
+from webhook.backends.koordinator.gang_groups import (
+    BOTH,
+    SPINE_LAYERS,
+    Topology,
+    UnreadableSetting,
+    annotated_pod,
+    gather,
+    is_scheduled_here,
+    is_set,
+    known,
+    match_policy,
+    members_of,
+    most_action,
+    naming,
+    nearest,
+    pod,
+    pod_group,
+    read_topology,
+    topology_kept,
+)
+from webhook.backends.koordinator.gangs import THE_TOPOLOGY, declared_layers, is_unknown, unavailable, undeclared
+from webhook.backends.koordinator.keys import (
+    ANNOTATION_MATCH_POLICY,
+    ANNOTATION_MATCH_POLICY_ALIAS,
+    ANNOTATION_MINIMUM,
+    ANNOTATION_MODE,
+    ANNOTATION_NAME,
+    ANNOTATION_TOPOLOGY,
+    ANNOTATION_TOTAL_NUMBER,
+    ANNOTATION_WAITING_TIME,
+    GANG_SETTINGS,
+    GROUP_MARKS,
+    LABEL_OLD_MINIMUM,
+    LABEL_OLD_NAME,
+    LABEL_POD_GROUP,
+    MATCH_POLICIES,
+    MODES,
+    ONLY_WAITING,
+    POD_GROUP,
+    POD_GROUPS,
+    STRATEGIES,
+    RuleContext,
+)
+from webhook.model.bounds import name_text
+from webhook.model.fields import ANNOTATIONS, LABELS, SPEC, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.gang_objects import JUDGED_PODS, StoredObject
+from webhook.model.keys import Needed
+from webhook.model.pod_groups import gang_id
+from webhook.model.quantity import int32, nanoseconds
+from webhook.model.reading import integer, text
+from webhook.validators.registry import Example, Results, rule
+from webhook.validators.shared_checks import least_action, told
+
+GROUPS_AND_PODS = (POD_GROUPS, JUDGED_PODS)
+# kube-scheduler's framework caps the wait of a Permit plugin at 15 minutes (maxTimeout, pkg/scheduler/framework).
+LONGEST_WAIT_SECONDS = 900
+_NANOSECONDS = 10**9
+
+
+@rule(
+    "koordinator/gang-mode",
+    kinds=GROUPS_AND_PODS,
+    passes=Example(pod_group(settings={"mode": "NonStrict"})),
+    fails=Example(pod_group(settings={"mode": "nonstrict"})),
+)
+def mode(found: StoredObject, _: RuleContext) -> Results:
+    """koord-scheduler only logs an unknown mode, also one in the wrong case, and treats the gang as Strict.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
+    `tryInitByPodConfig`), v1.8.0.
+    """
+    written = _annotation(found, ANNOTATION_MODE)
+    if written is not None and written not in MODES:
+        yield Finding(
+            at=ANNOTATIONS / ANNOTATION_MODE,
+            found=written,
+            why="koord-scheduler does not know this mode and uses Strict",
+            remedy=f"set it to {_choice(MODES)}, spelled exactly like this",
+        )
+
+
+@rule(
+    "koordinator/gang-match-policy",
+    kinds=GROUPS_AND_PODS,
+    passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
+    fails=Example(pod_group(settings={"match-policy": "WaitingAndRunning"})),
+)
+def gang_match_policy(found: StoredObject, _: RuleContext) -> Results:
+    """koord-scheduler only logs an unknown policy, also one in the wrong case, and uses its default, once-satisfied.
+    Under that policy recreated pods start one by one.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
+    `tryInitByPodConfig`), apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.8.0.
+    """
+    read = match_policy(found) if is_set(found) else None
+    if read is not None and read[0] not in MATCH_POLICIES:
+        yield Finding(
+            at=read[1],
+            found=read[0],
+            why="koord-scheduler does not know this policy and uses its default, once-satisfied",
+            remedy=f"set it to {_choice(MATCH_POLICIES)}, spelled exactly like this",
+        )
+
+
+@rule(
+    "koordinator/gang-match-policy-alias",
+    kinds=GROUPS_AND_PODS,
+    passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
+    fails=Example(
+        {
+            **pod_group(),
+            "metadata": {
+                "name": "leader",
+                "namespace": "default",
+                "annotations": {
+                    ANNOTATION_MATCH_POLICY: "once-satisfied",
+                    ANNOTATION_MATCH_POLICY_ALIAS: "waiting-and-running",
+                },
+            },
+        }
+    ),
+)
+def match_policy_alias(found: StoredObject, _: RuleContext) -> Results:
+    """Two annotations can state the policy. If both are set, koord-scheduler never reads the one of scheduler-plugins.
+
+    Source: koordinator-sh/koordinator, apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.7.0 and newer.
+    """
+    first, second = (_annotation(found, key) for key in (ANNOTATION_MATCH_POLICY, ANNOTATION_MATCH_POLICY_ALIAS))
+    if first is not None and second is not None and first != second:
+        yield Finding(
+            at=ANNOTATIONS / ANNOTATION_MATCH_POLICY_ALIAS,
+            found=second,
+            why=f"koord-scheduler ignores it, because {ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}",
+            remedy="remove one of the two annotations",
+        )
+
+
+@rule(
+    "koordinator/gang-only-waiting",
+    kinds=GROUPS_AND_PODS,
+    default=Action.WARN,
+    passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
+    fails=Example(pod_group(settings={"match-policy": "only-waiting"})),
+)
+def gang_only_waiting(found: StoredObject, _: RuleContext) -> Results:
+    """Under only-waiting, bound pods do not count. A replacement pod that waits alone never reaches the minimum and
+    never binds. The policy is right for gangs whose pods are always recreated together.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`),
+    v1.8.0.
+    """
+    read = match_policy(found) if is_set(found) else None
+    if read is not None and read[0] == ONLY_WAITING:
+        yield Finding(
+            at=read[1],
+            found=ONLY_WAITING,
+            why="bound pods do not count, so a pod that is replaced alone never binds",
+            remedy="set it to waiting-and-running",
+        )
+
+
+@rule(
+    "koordinator/gang-minimum",
+    kinds=GROUPS_AND_PODS,
+    passes=Example(pod_group(minMember=2)),
+    fails=Example(pod_group(minMember=0)),
+)
+def minimum(found: StoredObject, _: RuleContext) -> Results:
+    """A minimum below 1 is always reached: pods start one by one, and the PodGroup's phase never leaves Pending.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`basicGangRequirementsCheck`,
+    `Permit`) and controller/podgroup.go, v1.8.0; the CRD of PodGroup has no minimum.
+    """
+    for at, written, least in _minimum(found):
+        if least is not None and least < 1:
+            yield Finding(
+                at=at,
+                found=written,
+                why="a gang with a minimum below 1 is always complete, so koord-scheduler starts its pods one by one",
+                remedy="set the number of pods that the gang needs to start, at least 1",
+            )
+
+
+@rule(
+    "koordinator/gang-total-number",
+    kinds=GROUPS_AND_PODS,
+    passes=Example(pod_group(minMember=2, settings={"total-number": "4"})),
+    fails=Example(pod_group(minMember=2, settings={"total-number": "1"})),
+)
+def total_number(found: StoredObject, _: RuleContext) -> Results:
+    """koord-scheduler only logs a total that is not a number or is below the minimum, and uses the minimum. Up to v1.6
+    the total decides when an attempt to place the whole gang is over. Newer versions only report it. 0 means that there
+    is no total.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go, apis/extension/coscheduling.go
+    (`GetGangTotalNum`: Go's strconv.ParseInt in base 10), v1.4.0 to v1.8.0.
+    """
+    written = _annotation(found, ANNOTATION_TOTAL_NUMBER)
+    if written is None:
+        return
+    at, total = ANNOTATIONS / ANNOTATION_TOTAL_NUMBER, int32(written)
+    needed = next((least for _, _, least in _minimum(found) if least is not None), None)
+    if total is None:
+        yield Finding(
+            at=at,
+            found=written,
+            why="koord-scheduler reads no number from it and uses the minimum",
+            remedy='set a whole number in quotes, such as "4", or remove the annotation',
+        )
+    elif total != 0 and needed is not None and total < needed:
+        yield Finding(
+            at=at,
+            found=written,
+            why=f"it is below the gang's minimum of {needed}, so koord-scheduler uses the minimum",
+            remedy="set it to the number of the gang's pods, or remove the annotation",
+        )
+
+
+@rule(
+    "koordinator/gang-waiting-time",
+    kinds=(JUDGED_PODS,),
+    passes=Example(annotated_pod(waiting_time="1h30m")),
+    fails=Example(annotated_pod(waiting_time="30")),
+)
+def waiting_time(found: StoredObject, _: RuleContext) -> Results:
+    """koord-scheduler only logs a duration without a unit, in days, or below 0, and the gang waits for the scheduler's
+    default time (600 s). 0 also means the default and is not reported. A PodGroup has a field for this time.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
+    apis/extension/coscheduling.go (`GetGangWaitTime`: Go's time.ParseDuration), v1.8.0.
+    """
+    written = _annotation(found, ANNOTATION_WAITING_TIME)
+    if written is None:
+        return
+    waits = nanoseconds(written)
+    if waits is None or waits < 0:
+        yield Finding(
+            at=ANNOTATIONS / ANNOTATION_WAITING_TIME,
+            found=written,
+            why="koord-scheduler cannot read it as a duration, and uses its default",
+            remedy='set a number with a unit, h, m or s, such as "600s"',
+        )
+
+
+@rule(
+    "koordinator/gang-timeout",
+    kinds=GROUPS_AND_PODS,
+    default=Action.WARN,
+    passes=Example(pod_group(scheduleTimeoutSeconds=600)),
+    fails=Example(pod_group(scheduleTimeoutSeconds=3600)),
+)
+def timeout(found: StoredObject, _: RuleContext) -> Results:
+    """A pod waits at most 15 minutes for its gang, because kube-scheduler's framework caps the time. For a value below
+    1 koord-scheduler uses its own default (600 s).
+
+    Source: k8s.io/kubernetes, pkg/scheduler/framework/runtime (`maxTimeout`); koordinator-sh/koordinator,
+    pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetWaitTimeDuration`), v1.7.0 and newer.
+    """
+    for at, written, seconds in _timeout(found):
+        if seconds > LONGEST_WAIT_SECONDS:
+            yield Finding(at=at, found=written, why="a gang waits at most 900 s", remedy="set 900 s or less")
+        elif seconds < 1:
+            yield Finding(
+                at=at, found=written, why="koord-scheduler uses its own default", remedy="set 1 or more, or remove it"
+            )
+
+
+def _annotation(found: StoredObject, key: str) -> str | None:
+    """The value of an annotation that koord-scheduler reads; None if it is missing or empty."""
+    return text(found.annotations.get(key)) if is_set(found) else None
+
+
+def _minimum(found: StoredObject) -> Iterator[tuple[FieldPath, object, int | None]]:
+    """The path of a gang's minimum, its written value, and the number that koord-scheduler reads from it."""
+    if not is_set(found):
+        return
+    if found.kind == POD_GROUP.kind:
+        least = integer(found.spec.get("minMember"))
+        yield SPEC / "minMember", least, least or 0
+        return
+    for at, values, key in (
+        (LABELS, found.labels, LABEL_OLD_MINIMUM),
+        (ANNOTATIONS, found.annotations, ANNOTATION_MINIMUM),
+    ):
+        if (written := text(values.get(key))) is not None:
+            yield at / key, written, int32(written)
+            return
+
+
+def _timeout(found: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
+    """How long a pod waits in Permit, in seconds, if a PodGroup states it or a pod states more than 0."""
+    if found.kind == POD_GROUP.kind:
+        seconds = integer(found.spec.get("scheduleTimeoutSeconds")) if is_set(found) else None
+        if seconds is not None:
+            yield SPEC / "scheduleTimeoutSeconds", seconds, seconds
+    elif (written := _annotation(found, ANNOTATION_WAITING_TIME)) is not None and (
+        waits := nanoseconds(written) or 0
+    ) > 0:
+        # Any fraction of a second counts as a time.
+        yield ANNOTATIONS / ANNOTATION_WAITING_TIME, written, max(waits / _NANOSECONDS, 1)
+
+
+def _choice(words: tuple[str, ...]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _cut(word: str) -> str:
+    # The permitted values are known and short.
+    return word if len(word) <= max(map(len, MATCH_POLICIES)) else "something else"
+
+
+group_pods = families.group_pods(
+    "koordinator/group-pods",
+    """koord-scheduler holds the pods of a PodGroup until as many as its minMember are there. The rule counts the pods
+    in the same files: pods, and the templates of their controllers.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core (`PreEnqueue`: children below the
+    minimum), v1.8.0.
+    """,
+    system="Koordinator",
+    kind=POD_GROUPS,
+    version="v1alpha1",
+)
+
+
+AT = ANNOTATIONS / ANNOTATION_TOPOLOGY
+_SPINE = {"layer": "SpineLayer", "strategy": "MustGather"}
+_CLUSTER = known(network_topologies=SPINE_LAYERS)
+_FINE = pod_group(settings=gather(_SPINE))
+
+
+@rule(
+    "koordinator/gang-topology-unread",
+    kinds=BOTH,
+    passes=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": 4})), facts=_CLUSTER),
+    fails=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": "4"})), facts=_CLUSTER),
+)
+def topology_unreadable(found: StoredObject, _: RuleContext) -> Results:
+    """If one value has the wrong JSON type, such as "4" or 4.0 for a whole number, koord-scheduler logs the error and
+    drops the whole annotation. The gang then starts on any nodes.
+
+    Source: koordinator-sh/koordinator, apis/extension/network_topology.go (`GetNetworkTopologySpec`) and
+    pkg/scheduler/plugins/coscheduling/core/gang.go, v1.8.0.
+    """
+    written = _written(found)
+    if written is None:
+        return
+    try:
+        read_topology(written)
+    except UnreadableSetting as error:
+        yield Finding(
+            at=AT,
+            found=written,
+            why=f"it {error}, so koord-scheduler drops all of it and places the gang on any nodes",
+            remedy='set an object such as {"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}',
+        )
+
+
+@rule(
+    "koordinator/gang-topology-strategy",
+    kinds=BOTH,
+    passes=Example(_FINE, facts=_CLUSTER),
+    fails=Example(pod_group(settings=gather({"layer": "SpineLayer", "strategy": "mustGather"})), facts=_CLUSTER),
+)
+def topology_strategy(found: StoredObject, _: RuleContext) -> Results:
+    """Only the word MustGather, spelled like this, is a requirement. Any other word is not an error either, and the
+    gang may be spread.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_types.go
+    (`GetMustGatherLayer`), v1.8.0.
+    """
+    for strategy in told(_unknown_strategies(found), () if found.old is None else _unknown_strategies(found.old)):
+        yield Finding(
+            at=AT,
+            found=strategy,
+            why="koord-scheduler does not know this strategy, so the entry has no effect",
+            remedy=f"set it to {' or '.join(STRATEGIES)}, spelled like this",
+        )
+
+
+def _unknown_strategies(found: StoredObject) -> Iterator[str]:
+    return (entry.strategy for entry in _read(found) if entry.strategy not in STRATEGIES)
+
+
+@rule(
+    "koordinator/gang-topology-missing",
+    kinds=BOTH,
+    passes=Example(_FINE, facts=_CLUSTER),
+    fails=Example(_FINE, facts=known(network_topologies={})),
+)
+def topology_unavailable(found: StoredObject, context: RuleContext) -> Results:
+    """Without a valid ClusterNetworkTopology "default", every pod of a gang with a topology fails. Without the argument
+    awareNetworkTopology, the first pod is placed on any node and the others fail. Before v1.7 the annotation is not
+    read.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,network_topology_workflow}.go,
+    pkg/scheduler/frameworkext/networktopology, v1.7.0 to v1.8.0.
+    """
+    if not _is_read(found):
+        return
+    reason = unavailable(context.settings, context.scheduler_version, context.facts)
+    if reason is not None:
+        yield Finding(
+            at=AT,
+            found=_written(found),
+            why=reason,
+            remedy="remove the annotation, or set up the scheduler's topology",
+            absent=THE_TOPOLOGY if context.facts.network_topologies is not None else None,
+        )
+    elif is_unknown(context.facts):
+        yield Unjudged(AT, "the ClusterNetworkTopology", part="network_topologies")
+
+
+@rule(
+    "koordinator/gang-topology-layer",
+    kinds=BOTH,
+    passes=Example(
+        pod_group(settings=gather({"layer": "NodeTopologyLayer", "strategy": "MustGather"})), facts=_CLUSTER
+    ),
+    fails=Example(pod_group(settings=gather({"layer": "spineLayer", "strategy": "MustGather"})), facts=_CLUSTER),
+)
+def topology_layer(found: StoredObject, context: RuleContext) -> Results:
+    """If the layer of MustGather is not declared, no domain is large enough, and every attempt to place the gang fails.
+    An administrator chooses the names of the layers, and case matters. koord-scheduler never looks up the layer of
+    PreferGather.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go
+    (`searchMustGatherSatisfiedNodes`), v1.8.0.
+    """
+    names = declared_layers(context.facts)
+    if names is None:
+        # If it is unknown or missing, another rule reports it.
+        return
+    alike = {name.casefold(): name for name in sorted(names, reverse=True)}
+    before = () if found.old is None else undeclared(_read(found.old), names)
+    for layer in told(undeclared(_read(found), names), before):
+        declared = alike.get(layer.casefold())
+        yield Finding(
+            at=AT,
+            found=layer,
+            why="the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang",
+            remedy="use a declared layer" if declared is None else f"spell it as it is declared: {declared}",
+            absent=THE_TOPOLOGY,
+        )
+
+
+@rule(
+    "koordinator/gang-topology-differs",
+    kinds=BOTH,
+    passes=Example(
+        pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
+        facts=known(pod_group("worker", "leader", "worker", settings=gather(_SPINE)), network_topologies=SPINE_LAYERS),
+    ),
+    fails=Example(
+        pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
+        facts=known(pod_group("worker", "leader", "worker"), network_topologies=SPINE_LAYERS),
+    ),
+)
+def topology_differs(found: StoredObject, context: RuleContext) -> Results:
+    """koord-scheduler applies the topology of the gang whose pod it tries first to all pods of the GangGroup. If
+    another member has another topology, the result depends on which pod is tried first. The rule judges a gang when it
+    is created, against the members that it lists. A member in another namespace causes at most a warning.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`NextPod`) and
+    network_topology_workflow.go, v1.7.0 to v1.8.0.
+    """
+    pod_groups = context.facts.koordinator_pod_groups
+    if pod_groups is None or found.old is not None:
+        return
+    written = _written(found)
+    try:
+        own = None if written is None else topology_kept(read_topology(written))
+    except UnreadableSetting:
+        return
+    others = (key for key in members_of(found) if key in pod_groups and pod_groups[key].topology != own)
+    if (key := nearest(found, others)) is not None:
+        yield Finding(
+            at=AT,
+            found=written,
+            why=f"PodGroup {gang_id(key)} of the same gang group has another topology, "
+            "and the first pod decides which one is used",
+            remedy="set the same annotation on every member",
+            at_most=most_action(found, key),
+        )
+
+
+def _written(found: StoredObject) -> str | None:
+    return text(found.annotations.get(ANNOTATION_TOPOLOGY)) if is_set(found) else None
+
+
+def _read(found: StoredObject) -> Topology:
+    """The entries that koord-scheduler reads."""
+    written = _written(found)
+    try:
+        return () if written is None else read_topology(written)
+    except UnreadableSetting:
+        return ()
+
+
+def _is_read(found: StoredObject) -> bool:
+    """Whether there is a spec. A spec without entries also enables the topology search."""
+    written = _written(found)
+    try:
+        return written is not None and read_topology(written) is not None
+    except UnreadableSetting:
+        return False
+
+
+_LABELLED = {LABEL_POD_GROUP: "worker"}
+
+
+@rule(
+    "koordinator/gang-names-disagree",
+    kinds=(JUDGED_PODS,),
+    membership=True,
+    passes=Example(pod(labels=_LABELLED, annotations={ANNOTATION_NAME: "worker"}), facts=known(pod_group("worker"))),
+    fails=Example(pod(labels=_LABELLED, annotations={ANNOTATION_NAME: "leader"}), facts=known(pod_group("worker"))),
+)
+def names_disagree(found: StoredObject, _: RuleContext) -> Results:
+    """The label wins over the deprecated label, which wins over the annotation. The pod is not a member of the gang
+    that another key names, and that gang may wait for the pod for ever.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetGangNameByPod`),
+    v1.4.0 to v1.8.0.
+    """
+    named = naming(found)
+    if named is None or not is_scheduled_here(found):
+        return
+    for at, values, key in ((LABELS, found.labels, LABEL_OLD_NAME), (ANNOTATIONS, found.annotations, ANNOTATION_NAME)):
+        other = name_text(values.get(key))
+        if other is not None and other != named.gang:
+            yield Finding(
+                at=at / key,
+                found=other,
+                why=f"koord-scheduler reads {_key(named.at)} instead, which names another gang",
+                remedy="name one gang, preferably by that key alone",
+            )
+            return
+
+
+@rule(
+    "koordinator/gang-min-available",
+    kinds=(JUDGED_PODS,),
+    membership=True,
+    passes=Example(annotated_pod(), facts=known()),
+    fails=Example(pod(annotations={ANNOTATION_NAME: "worker"}), facts=known()),
+)
+def min_available(found: StoredObject, context: RuleContext) -> Results:
+    """koord-scheduler makes a gang that is named by an annotation from the first pod with a readable min-available.
+    Until then it holds the pods of the gang, without an event. A PodGroup with that name is enough as well.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
+    util/gang_helper.go (`GetGangMinNumFromPod`: Go's strconv.ParseInt in base 10), v1.8.0.
+    """
+    named = naming(found)
+    if named is None or named.by_label or not is_scheduled_here(found):
+        return
+    at, written = _written_minimum(found)
+    if written is not None and int32(written) is not None:
+        return
+    key = (found.key[0], named.gang)
+    pod_groups = context.facts.koordinator_pod_groups
+    if key in (context.facts.pods_gangs or {}):
+        # Another pod states it.
+        return
+    if pod_groups is None:
+        yield Unjudged(named.at, f"the PodGroup {named.gang}", part="koordinator_pod_groups")
+    elif key not in pod_groups:
+        yield Finding(
+            at=at,
+            found=written,
+            why="it is no whole number, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum",
+            remedy=f'set {ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"',
+            absent=Needed("koordinator_pod_groups", key),
+        )
+
+
+@rule(
+    "koordinator/pod-group-missing",
+    kinds=(JUDGED_PODS,),
+    default=Action.WARN,
+    membership=True,
+    passes=Example(pod(labels=_LABELLED), facts=known(pod_group("worker"))),
+    fails=Example(pod(labels=_LABELLED), facts=known()),
+)
+def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
+    """koord-scheduler holds a pod whose label names a missing PodGroup until the PodGroup exists in the pod's
+    namespace, without an event. The PodGroup may be created later, so this is a warning. It is a refusal if the
+    namespace's label rollcall.dev/creation-order is `strict`.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`PreEnqueue`: "gang has not
+    init"), v1.8.0.
+    """
+    named = naming(found)
+    if named is None or not named.by_label or not is_scheduled_here(found):
+        return
+    key = (found.key[0], named.gang)
+    pod_groups = context.facts.koordinator_pod_groups
+    if pod_groups is None:
+        yield Unjudged(named.at, f"the PodGroup {named.gang}", part="koordinator_pod_groups")
+    elif key not in pod_groups:
+        yield Finding(
+            at=named.at,
+            found=named.gang,
+            why="the namespace has no such PodGroup yet, so koord-scheduler holds the pod without an event",
+            remedy="create the PodGroup first",
+            absent=Needed("koordinator_pod_groups", key),
+            at_least=least_action(context),
+        )
+
+
+@rule(
+    "koordinator/gang-settings-unread",
+    kinds=(JUDGED_PODS,),
+    default=Action.WARN,
+    passes=Example(pod(labels=_LABELLED), facts=known(pod_group("worker"))),
+    fails=Example(pod(labels=_LABELLED, annotations={ANNOTATION_MINIMUM: "2"}), facts=known(pod_group("worker"))),
+)
+def settings_unread(found: StoredObject, _: RuleContext) -> Results:
+    """If the label names the gang, koord-scheduler reads the settings of the PodGroup and never those of the pod. If no
+    key names a gang, the pod is in no gang, regardless of its settings.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`),
+    v1.8.0.
+    """
+    named = naming(found)
+    if not is_scheduled_here(found) or (named is not None and not named.by_label):
+        return
+    settings = [(LABELS / LABEL_OLD_MINIMUM, text(found.labels.get(LABEL_OLD_MINIMUM)))]
+    settings += [(ANNOTATIONS / key, text(found.annotations.get(key))) for key in GANG_SETTINGS]
+    for at, written in settings:
+        if written is not None:
+            why = (
+                "the pod names no gang"
+                if named is None
+                else "koord-scheduler ignores it on a pod whose label names a PodGroup"
+            )
+            remedy = "name a gang" if named is None else "set it on the PodGroup"
+            yield Finding(at=at, found=written, why=why, remedy=remedy)
+            return
+
+
+foreign_member = families.foreign_member(
+    "koordinator/foreign-member",
+    "koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`: any pod "
+    "that names the gang), v1.8.0.",
+    POD_GROUP,
+    *GROUP_MARKS,
+)
+
+
+def _written_minimum(found: StoredObject) -> tuple[FieldPath, str | None]:
+    """The minimum that koord-scheduler reads: the deprecated label's, else the annotation's."""
+    label = text(found.labels.get(LABEL_OLD_MINIMUM))
+    if label is not None:
+        return LABELS / LABEL_OLD_MINIMUM, label
+    return ANNOTATIONS / ANNOTATION_MINIMUM, text(found.annotations.get(ANNOTATION_MINIMUM))
+
+
+def _key(at: FieldPath) -> str:
+    """The label or annotation key at the end of a path."""
+    return str(at.parts[-1])

@@ -1,0 +1,497 @@
+"""Rules about priority, disruption and preemption of groups that other programs store, and what the groups of one tree
+must agree on.
+
+The groups of a tree and the templates of a Workload agree on priority, disruption, gangs below gangs, and topology
+that gets narrower down the tree. Up to 1.37 the API server compares only the priorities of a Workload's own templates.
+From 1.38 on it compares more of the templates, and kube-scheduler the same of the groups. A group's preemption policy
+must be that of its pods, and a gang that needs every pod must not lose one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from webhook.backends.kube import workload_api
+from webhook.backends.kube.groups import (
+    ALL,
+    BASIC,
+    OF_1_38,
+    ON,
+    PREEMPTS,
+    RACK,
+    ZONE,
+    Chain,
+    above_of,
+    child_of,
+    group_of,
+    is_of_1_37,
+    is_refused,
+    is_wider,
+    known,
+    member,
+    most,
+    near,
+    neighbours,
+    parent_of,
+    pod_group,
+    policy_named,
+    policy_of,
+    priority_of,
+    root,
+    template_of,
+    templates_in,
+    topology_path,
+)
+from webhook.backends.kube.workload_api import GROUPS, POD_GROUPS, WORKLOADS, RuleContext
+from webhook.model.capabilities import DISRUPTION_LABEL, Disruption
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import LABELS, SPEC, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.gang_objects import JUDGED_PODS, StoredObject
+from webhook.model.grove import controller_in
+from webhook.model.keys import Needed
+from webhook.model.known_objects import PriorityClass
+from webhook.model.pod_groups import MAX_DEPTH, TreeGroup, WorkloadTemplates, ancestors
+from webhook.model.reading import integer, mapping, text
+from webhook.validators.examples import job
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
+from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.workloads.job import Job
+from webhook.workloads.opted_in_workload import OptedInWorkload
+
+_BELOW = pod_group(**child_of("root"))
+
+
+@rule(
+    "kube/group-priority",
+    kinds=GROUPS,
+    passes=Example(
+        pod_group(**child_of("root"), priorityClassName="high"),
+        config=ON,
+        facts=known(composite_pod_groups={"root": root(priority_class="high")}),
+    ),
+    fails=Example(_BELOW, config=ON, facts=known(composite_pod_groups={"root": root(priority_class="high")})),
+)
+def group_priority(found: StoredObject, context: RuleContext) -> Results:
+    """Pods must have the priority of the tree's root and of their own group. If the two differ, kube-scheduler blocks
+    the gang, regardless of the priority of the pods.
+
+    Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
+    priority as the pod group's priority"; the API server compares the templates of a Workload only.
+    """
+    group = group_of(found)
+    if not is_of_1_37(found):
+        return
+    known_template = template_of(found, group, context.facts)
+    others = [(other.called, other.group, other.needed) for other in neighbours(found, group, context.facts)]
+    # If a template names no priority class, the author of its group chooses one.
+    if known_template is not None and (known_template[1].priority_class or known_template[1].priority is not None):
+        needed = Needed("workloads", (found.key[0], group.workload or ""))
+        others.append((f"its template {group.template}", known_template[1], needed))
+    own = priority_of(group, context.facts)
+    for called, other, needed in others:
+        theirs = priority_of(other, context.facts)
+        at = SPEC / "priorityClassName"
+        if own is None or theirs is None:
+            if group.priority_class != other.priority_class and not context.facts.is_whole("priority_classes"):
+                yield Unjudged(at, "the PriorityClasses", part="priority_classes")
+                return
+        elif own != theirs:
+            yield Finding(
+                at=at,
+                found=group.priority_class,
+                why=f"its priority is {own}, {called} has {theirs}, "
+                "and kube-scheduler blocks a tree with two priorities",
+                remedy="name the same PriorityClass in all templates, groups and pods of the tree, or in none",
+                absent=needed,
+            )
+            return
+
+
+_TOGETHER = known(apis=OF_1_38.apis, composite_pod_groups={"root": root(disruption=Disruption.ALL)})
+
+
+@rule(
+    "kube/disruption-single",
+    kinds=(WORKLOADS, *GROUPS),
+    passes=Example(pod_group(**child_of("root"), **ALL), config=ON, facts=_TOGETHER),
+    fails=Example(_BELOW, config=ON, facts=_TOGETHER),
+)
+def disruption_single(found: StoredObject, context: RuleContext) -> Results:
+    """A group below a group with disruption mode all cannot be disrupted pod by pod. Preemption evicts the highest
+    group with mode all as a whole, so mode single below it has no effect. A group without a disruptionMode has mode
+    single. From 1.38 on it is refused; before that this is a warning.
+
+    Source: kubernetes/enhancements, KEP-5710 (below a composite with all, every group has all; v1.37.0 does not check
+    it); kubernetes v1.38.0-beta.0, pkg/apis/scheduling/validation (validateCompositePodGroupTemplate), pkg/scheduler.
+    """
+    why = "is disrupted as a whole, so a group below it cannot be disrupted pod by pod"
+    remedy = "set disruptionMode to all here, or to single on the group above"
+    if found.kind == WORKLOADS.kind:
+        templates = {one.name: one for one in templates_in(found.spec)}
+        for one in templates.values():
+            above = templates.get(one.group.parent or "")
+            if above is not None and _breaks(one.group, above.group):
+                said = f"the template {above.name} above it {why}"
+                at = one.path / "disruptionMode"
+                yield Finding(at=at, found="single", why=said, remedy=remedy, at_most=most(found, context))
+        return
+    group = group_of(found)
+    for other in neighbours(found, group, context.facts):
+        if other.above and _breaks(group, other.group):
+            said = f"{other.called} {why}"
+        elif not other.above and _breaks(other.group, group):
+            said, remedy = (
+                f"{other.called} is disrupted pod by pod",
+                "set disruptionMode to single here, or to all on the group below",
+            )
+        else:
+            continue
+        at, single = SPEC / "disruptionMode", str(group.disruption)
+        action = most(found, context)
+        yield Finding(at=at, found=single, why=said, remedy=remedy, absent=other.needed, at_most=action)
+        return
+
+
+def _breaks(below: TreeGroup, above: TreeGroup) -> bool:
+    return above.disruption is Disruption.ALL and below.disruption is Disruption.SINGLE
+
+
+_GANGS_ROOT = known(apis=OF_1_38.apis, composite_pod_groups={"root": root()})
+
+
+@rule(
+    "kube/tree-gang",
+    kinds=(WORKLOADS, *GROUPS),
+    passes=Example(_BELOW, config=ON, facts=_GANGS_ROOT),
+    fails=Example(pod_group(**child_of("root"), **BASIC), config=ON, facts=_GANGS_ROOT),
+)
+def tree_gang(found: StoredObject, context: RuleContext) -> Results:
+    """Below a gang of groups every group is a gang. From 1.38 on the API server refuses other templates in a Workload,
+    and kube-scheduler never places the pods of such a tree (PodGroupError, CompositePodGroupError). In 1.37 the basic
+    group counts as complete without a pod, so this is a warning there, and where the release is not known.
+
+    Source: kubernetes v1.38.0-beta.0, pkg/apis/scheduling/validation/validation.go (validateCompositePodGroupTemplate),
+    pkg/scheduler/schedule_one_podgroup.go (validatePodGroupHierarchy).
+    """
+    refused = is_refused(found, context)
+    who = "Kubernetes 1.38 refuses it" if refused else "Kubernetes 1.38 will refuse it"
+    basic: list[tuple[FieldPath, str, Needed | None]]
+    if found.kind == WORKLOADS.kind:
+        templates = {one.name: one for one in templates_in(found.spec)}
+        basic = [
+            (one.path, f"the template {above.name} above it", None)
+            for one in templates.values()
+            if (above := templates.get(one.group.parent or "")) is not None
+            and above.group.minimum is not None
+            and one.group.minimum is None
+        ]
+    else:
+        group = group_of(found)
+        parent = parent_of(found, group, context.facts)
+        is_below = parent is not None and parent.group.minimum is not None and group.minimum is None
+        basic = [(SPEC, parent.called, parent.needed)] if parent is not None and is_below else []
+    for place, above_it, needed in basic:
+        yield Finding(
+            at=place / "schedulingPolicy",
+            found="basic",
+            why=f"{above_it} is a gang, and below a gang every group is one; {who}",
+            remedy="set a gang policy here, or basic above",
+            absent=needed,
+            at_most=most(found, context),
+        )
+
+
+@rule(
+    "kube/topology-order",
+    kinds=(WORKLOADS, *GROUPS),
+    default=Action.WARN,
+    passes=Example(
+        pod_group(**child_of("root"), **near(RACK)),
+        config=ON,
+        facts=known(composite_pod_groups={"root": root(topology=ZONE)}),
+    ),
+    fails=Example(
+        pod_group(**child_of("root"), **near(ZONE)),
+        config=ON,
+        facts=known(composite_pod_groups={"root": root(topology=RACK)}),
+    ),
+)
+def topology_order(found: StoredObject, context: RuleContext) -> Results:
+    """A tree's topology is decided from the root down, so a group in one rack is always in one zone. A wider constraint
+    on a lower group has no effect, and most likely the two constraints were swapped. The pods start, so this is a
+    warning.
+
+    Source: kubernetes/enhancements, KEP-5732 and KEP-6012 (a parent's constraint holds for all below it); seen with
+    v1.37.0.
+    """
+    bindings = context.facts.topology_bindings
+    if found.kind == WORKLOADS.kind:
+        templates = {one.name: one for one in templates_in(found.spec)}
+        stored = WorkloadTemplates({name: one.group for name, one in templates.items()})
+        judged = [(one.path, one.group, _above_template(one.group, stored)) for one in templates.values()]
+    else:
+        group = group_of(found)
+        judged = [(SPEC, group, _needed(above_of(found, group, context)))]
+    for place, group, chain in judged:
+        nearest = next(((needed, one.topology) for needed, one in chain if one.topology), None)
+        if group.topology is None or nearest is None or group.topology == nearest[1]:
+            continue
+        if bindings is None or not (bindings or context.facts.is_whole("topology_bindings")):
+            yield Unjudged(topology_path(place), "the ClusterTopologyBindings", part="topology_bindings")
+        elif is_wider(group.topology, nearest[1] or "", bindings):
+            yield _swapped(place, group.topology, nearest[1] or "", nearest[0])
+
+
+def _swapped(place: FieldPath, key: str, above: str, needed: Needed | None) -> Finding:
+    return Finding(
+        at=topology_path(place),
+        found=key,
+        why=f"it has no effect, because the group above already requires the narrower {above}",
+        remedy="swap the two keys, or remove one of them",
+        absent=needed,
+    )
+
+
+_Holders = list[tuple[Needed | None, TreeGroup]]
+
+
+def _needed(above: Chain) -> _Holders:
+    return [(Needed("composite_pod_groups", key), one) for key, one in above]
+
+
+def _above_template(template: TreeGroup, workload: WorkloadTemplates) -> _Holders:
+    found: _Holders = []
+    while template.parent is not None and len(found) < MAX_DEPTH:
+        above = workload.templates.get(template.parent)
+        if above is None:
+            break
+        found.append((None, above))
+        template = above
+    return found
+
+
+NEVER = "Never"
+_POLICIES = (PREEMPTS, NEVER)
+_POLICY = SPEC / "preemptionPolicy"
+
+
+@rule(
+    "kube/disruption-value",
+    kinds=(WORKLOADS, *GROUPS),
+    passes=Example(pod_group(**ALL), config=ON, facts=known()),
+    fails=Example(pod_group(disruptionMode="PodGroup"), config=ON, facts=known()),
+)
+def disruption_value(found: StoredObject, _: RuleContext) -> Results:
+    """The mode is written in another form in each version: `Pod` or `PodGroup` in 1.36, and an object with one of the
+    empty members `single` and `all` since 1.37. The API server refuses the other form. In a file nothing else says so.
+
+    Source: k8s.io/api scheduling/v1alpha2 (DisruptionMode) and scheduling/v1beta1, v1alpha3 (a union of two members).
+    """
+    if found.kind == WORKLOADS.kind:
+        specs: Iterator[tuple[FieldPath, Mapping[str, Any]]] = (
+            (one.path, one.spec) for one in templates_in(found.spec)
+        )
+    else:
+        specs = iter([(SPEC, found.spec)])
+    for place, spec in specs:
+        value = spec.get(workload_api.FIELD)
+        if value is not None and not workload_api.is_written_for(value, of_1_37=is_of_1_37(found)):
+            wanted = "all: {} or single: {}" if is_of_1_37(found) else "PodGroup or Pod"
+            yield Finding(
+                at=place / workload_api.FIELD,
+                found=value,
+                why=f"{found.version} has no such mode, so the API server refuses the {found.kind}",
+                remedy=f"write {wanted}",
+            )
+
+
+_LOW = {
+    "low": PriorityClass(10, is_default=False),
+    "meek": PriorityClass(10, is_default=False, preemption_policy=NEVER),
+}
+_MEEK = known(apis=OF_1_38.apis, composite_pod_groups={"root": root(priority_class="meek")}, priority_classes=_LOW)
+_MEEK_GROUP = known(
+    apis=OF_1_38.apis,
+    pod_groups={"worker": TreeGroup(composite=False, minimum=2, priority_class="meek")},
+    priority_classes=_LOW,
+)
+
+
+@rule(
+    "kube/group-preemption-policy",
+    kinds=(WORKLOADS, *GROUPS),
+    passes=Example(pod_group(**child_of("root"), priorityClassName="meek"), config=ON, facts=_MEEK),
+    fails=Example(pod_group(**child_of("root"), priorityClassName="low"), config=ON, facts=_MEEK),
+)
+def group_preemption_policy(found: StoredObject, context: RuleContext) -> Results:
+    """A group has the preemption policy of its PriorityClass. From 1.38 on, and in 1.37 while the gate
+    PodGroupPreemptionPolicy is on, the API server copies it into PodGroups and CompositePodGroups and refuses a group
+    that states another one, and kube-scheduler blocks a tree whose pods have another policy than its root. Two classes
+    with the same value may differ in it. From 1.38 on the API server also refuses a Workload whose templates differ in
+    it. Before, and where the release is not known, this is a warning.
+
+    Source: kubernetes v1.37.2 and v1.38.0-beta.0, plugin/pkg/admission/priority (admitPodGroup),
+    pkg/scheduler/schedule_one_podgroup.go ("should have the same preemption policy"); v1.38.0-beta.0,
+    pkg/apis/scheduling/validation/validation.go (validateWorkloadPriority).
+    """
+    if not is_of_1_37(found):
+        return
+    action, facts = most(found, context), context.facts
+    if found.kind == WORKLOADS.kind:
+        yield from _of_templates(found, action)
+        return
+    group = group_of(found)
+    stated, of_class = group.preemption, policy_named(group.priority_class, facts)
+    if stated is not None and stated not in _POLICIES:
+        remedy = f"write {' or '.join(_POLICIES)}, or remove it"
+        yield _policy(stated, "the API server knows no such policy", remedy, action)
+        return
+    if stated is not None and of_class is not None and stated != of_class:
+        why = f"its PriorityClass has {of_class}, so the API server refuses it"
+        yield _policy(stated, why, "remove the field", action)
+        return
+    own = policy_of(group, facts)
+    if stated is None and not _some_never(facts):
+        return
+    for other in neighbours(found, group, facts):
+        theirs = policy_of(other.group, facts)
+        if own is not None and theirs is not None and own != theirs:
+            blocks = "blocks" if action is Action.DENY else "may block"
+            why = f"its preemption policy is {own}, {other.called} has {theirs}, and kube-scheduler {blocks} the tree"
+            yield _policy(
+                stated, why, "name one PriorityClass in all groups and pods of the tree", action, other.needed
+            )
+            return
+
+
+def _of_templates(workload: StoredObject, action: Action) -> Iterator[Finding]:
+    """One finding for the first template that states another policy than the first one, or none where that does."""
+    templates = list(templates_in(workload.spec))
+    for one in templates[1:]:
+        if (stated := one.group.preemption) != (first := templates[0].group.preemption):
+            yield Finding(
+                at=one.path / "preemptionPolicy",
+                found=stated,
+                why=f"the template {templates[0].name} has {first or 'none'}, and Kubernetes 1.38 refuses a Workload "
+                "with two preemption policies",
+                remedy="write the same in all templates, or none",
+                at_most=action,
+            )
+            return
+
+
+def _some_never(facts: ClusterFacts) -> bool:
+    """Whether a PriorityClass does not preempt. In a cluster without such a class all groups have one policy."""
+    return any(one.preemption_policy == NEVER for one in (facts.priority_classes or {}).values())
+
+
+def _policy(stated: str | None, why: str, remedy: str, action: Action, absent: Needed | None = None) -> Finding:
+    return Finding(at=_POLICY, found=stated, why=why, remedy=remedy, absent=absent, at_most=action)
+
+
+@rule(
+    "kube/pod-preemption-policy",
+    kinds=(JUDGED_PODS,),
+    passes=Example(member(priorityClassName="meek"), config=ON, facts=_MEEK_GROUP),
+    fails=Example(member(priorityClassName="low"), config=ON, facts=_MEEK_GROUP),
+)
+def pod_preemption_policy(found: StoredObject, context: RuleContext) -> Results:
+    """kube-scheduler rejects a whole group if the preemption policy of one pod differs: from that of the tree's root
+    from 1.38 on, and in 1.37 while the gate PodGroupPreemptionPolicy is on; else from that of the other pods. Before
+    1.38, and where the release is not known, this is a warning.
+
+    Source: kubernetes v1.37.2, pkg/scheduler/schedule_one_podgroup.go (validatePodGroup); v1.38.0-beta.0
+    (validatePodGroupHierarchy).
+    """
+    facts = context.facts
+    key = (found.key[0], text(mapping(found.spec.get("schedulingGroup")).get("podGroupName")) or "")
+    group = None if facts.pod_groups is None else facts.pod_groups.get(key)
+    if group is None:
+        return
+    top, above = key, list(ancestors(key, group, facts.composite_pod_groups or {}))
+    if above:
+        top, group = above[-1]
+    own = text(found.spec.get("preemptionPolicy")) or policy_named(text(found.spec.get("priorityClassName")), facts)
+    wanted = policy_of(group, facts)
+    if own is not None and wanted is not None and own != wanted:
+        yield Finding(
+            at=_POLICY,
+            found=own,
+            why=f"{'the root ' if above else ''}group {top[1]} has {wanted}, and kube-scheduler rejects a group whose "
+            "pods have another preemption policy",
+            remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "remove it",
+            absent=Needed("composite_pod_groups" if above else "pod_groups", top),
+            at_most=most(found, context),
+        )
+
+
+_OF_JOB = {
+    "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "demo", "uid": "1", "controller": True}]
+}
+_SINGLE = pod_group(version="v1alpha2", disruptionMode="Pod")
+_PREEMPTION_TOGETHER = pod_group(version="v1alpha2", disruptionMode="PodGroup")
+
+
+@rule(
+    "kube/group-single",
+    kinds=(POD_GROUPS,),
+    default=Action.WARN,
+    passes=Example(
+        {**_PREEMPTION_TOGETHER, "metadata": {**_PREEMPTION_TOGETHER["metadata"], **_OF_JOB}}, config=ON, facts=known()
+    ),
+    fails=Example({**_SINGLE, "metadata": {**_SINGLE["metadata"], **_OF_JOB}}, config=ON, facts=known()),
+)
+def group_single(found: StoredObject, _: RuleContext) -> Results:
+    """The Job controller of 1.36 makes a group for each Indexed Job whose minimum is the parallelism, so the gang needs
+    every pod. It sets no mode, and preemption then takes single pods of the running Job.
+
+    Source: kubernetes/enhancements, KEP-5547; kubernetes v1.36.3, pkg/controller/job (gate WorkloadWithJob).
+    """
+    maker, group = controller_in(mapping(found.raw.get("metadata"))), group_of(found)
+    made_by_job = maker is not None and (maker.group, maker.kind) == ("batch", "Job")
+    if made_by_job and not is_of_1_37(found) and group.minimum is not None and group.disruption is Disruption.SINGLE:
+        yield Finding(
+            at=SPEC / workload_api.FIELD,
+            found=found.spec.get(workload_api.FIELD),
+            why="the Job needs every pod, but preemption may take single pods of it",
+            remedy=f"opt the Job in and label it {DISRUPTION_LABEL}=all, or use Kubernetes 1.37 or newer and "
+            "spec.scheduling",
+        )
+
+
+_GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+
+
+@rule(
+    "kube/owner-native-mode",
+    subject=Subject.OPTED_IN,
+    default=Action.WARN,
+    passes=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling={**_GANG, **ALL}), config=ON, facts=known()),
+    fails=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling=_GANG), config=ON, facts=known()),
+)
+def native_mode(workload: OptedInWorkload, _: RuleContext) -> Results:
+    """The Job controller of 1.37 makes the gang of a Job with `spec.scheduling`, and its mode is `single` unless it is
+    stated there. The label with Rollcall's mode has no effect then. If the gang needs every pod, preemption of one pod
+    leaves the others below the minimum.
+
+    Source: k8s.io/api batch/v1 (JobSchedulingConfiguration.disruptionMode), v0.37.0; KEP-5547.
+    """
+    if not isinstance(workload, Job) or workload.native_path is None:
+        return
+    scheduling = mapping(workload.spec.get("scheduling"))
+    gang = mapping(scheduling.get("schedulingPolicy")).get("gang")
+    asked, pods = integer(mapping(gang).get("minCount")), sum(part.pods for part in workload.parts)
+    if gang is None or workload_api.read(scheduling) is Disruption.ALL:
+        return
+    labelled = workload.labels.get(DISRUPTION_LABEL)
+    if labelled == Disruption.ALL:
+        why = "the Job's own controller makes its gang and does not read the label, so preemption may take single pods"
+        at, value = LABELS / DISRUPTION_LABEL, labelled
+    elif labelled is None and pods > 1 and (asked is None or asked >= pods):
+        why = "the gang needs every pod, but preemption may take single pods of it"
+        at, value = SPEC / "scheduling" / workload_api.FIELD, scheduling.get(workload_api.FIELD)
+    else:
+        return
+    yield Finding(at=at, found=value, why=why, remedy="set spec.scheduling.disruptionMode to all: {}")

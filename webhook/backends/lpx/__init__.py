@@ -1,1 +1,0 @@
-"""lpx-scheduler: the pods name it, and it supports no topology."""

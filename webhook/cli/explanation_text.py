@@ -1,0 +1,421 @@
+"""Explanations on a terminal, in JSON and as pictures: the table of schedulers, what refuses the workload, the tree of
+gangs, and trees of groups written by hand.
+
+There are more capabilities than fit beside each other, so a row for each scheduler lists those that are not a plain
+yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from webhook.admission.opinion import Honour, Honoured, OpinionAnswer
+from webhook.cli.author_commands import Picture
+from webhook.cli.options import console
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, change_line, tell
+from webhook.cluster.clock import MACHINE_CLOCK
+from webhook.config.settings import Settings
+from webhook.errors import InputError, ReviewError, TooLarge
+from webhook.fit.verdict import FitAnswer as Verdict
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
+from webhook.model.findings import Action, Finding, printable, shown
+from webhook.offline.explanation import Edit, Explanation, SchedulerView, explain_document
+from webhook.offline.fit_report import fit_sentence, worst_of
+from webhook.offline.group_forest import FoundTree, trees_in
+from webhook.offline.judgement import Judgement, names_in
+from webhook.offline.manifests import Document
+from webhook.offline.pictures import drawing, flowchart, gang_picture, group_picture, tree_lines
+from webhook.offline.report import Position, finding_as_json, position_in
+from webhook.offline.satisfiability import Standing
+from webhook.offline.worlds import Worlds
+
+CELLS = {
+    Honoured.YES: ("yes", "green"),
+    Honoured.NO: ("no", "bold red"),
+    Honoured.IN_PART: ("in part", "yellow"),
+    Honoured.UNKNOWN: ("?", "cyan"),
+    Honoured.UNSTATED: ("-", "yellow"),
+}
+_SHORT = {
+    OpinionAnswer.RUNS: ("runs", "green"),
+    OpinionAnswer.PARTLY: ("in part", "yellow"),
+    OpinionAnswer.REFUSED: ("refused", "bold red"),
+    OpinionAnswer.UNKNOWN: ("?", "cyan"),
+}
+# In the order of the groups of a row.
+_WORDS = dict(CELLS[one] for one in (Honoured.NO, Honoured.IN_PART, Honoured.UNKNOWN, Honoured.UNSTATED))
+_OTHERS = "other faults"
+_LEGEND = {
+    "in part": "admitted, with something missing, unknown or warned about",
+    "?": "facts are missing; --facts or --live supplies them",
+    "-": "not known whether the scheduler acts on it",
+    _OTHERS: "errors or warnings about what no word of this table names",
+}
+_HEAD = ("scheduler", "as written", "what it does not get")
+# A column of its own, only where nodes are known.
+_FITS = "fits"
+_FIT_CELLS = {Verdict.NEVER: ("never", "bold red"), Verdict.FITS: ("yes", "green"), Verdict.UNKNOWN: ("?", "cyan")}
+_INDENT = 4
+# A table that is not on a terminal must fit one.
+_WIDTH = 80
+_GAP = 2
+_FIT_WIDTH = len("never") + _GAP
+
+
+def print_matrix(found: Explanation, out: Console) -> None:
+    """Print what the workload asks for, the row of each scheduler, and the meaning of the words that need one."""
+    for line in _lines(found, out):
+        line.rstrip()
+        out.print(Text(" " * _INDENT) + line if line.plain else line, soft_wrap=True)
+
+
+def _lines(found: Explanation, out: Console) -> Iterator[Text]:
+    width = (out.width if out.is_terminal else _WIDTH) - _INDENT
+    asked = Text(", ".join(str(one) for one in found.uses or ()) or "nothing special")
+    yield from _beside(Text("asks for  ", "dim"), asked, width, out)
+    yield Text()
+    first, second = (max(map(len, column)) + _GAP for column in _columns(found))
+    fits = any(view.fits for view in found.views)
+    third = _FITS.ljust(_FIT_WIDTH) if fits else ""
+    yield Text(_HEAD[0].ljust(first) + _HEAD[1].ljust(second) + third + _HEAD[2], "dim")
+    for view in found.views:
+        word, style = _SHORT[view.opinion.answer]
+        row = Text.assemble((view.scheduler.ljust(first), "bold"), (word.ljust(second), style))
+        if fits:
+            row.append(*_fit_cell(view))
+        for line in _exceptions(view) or (Text(),):
+            yield from _beside(row, line, width, out)
+            row = Text(" " * len(row))
+    legend = {word: _LEGEND[word] for word in _LEGEND if word in _used(found.views)}
+    if legend:
+        yield Text()
+    for word, meaning in legend.items():
+        yield Text(f"{word}: {meaning}", "dim")
+
+
+def _fit_cell(view: SchedulerView) -> tuple[str, str]:
+    worst = worst_of(view.fits)
+    word, style = ("-", "dim") if worst is None else _FIT_CELLS[worst.verdict.answer]
+    return word.ljust(_FIT_WIDTH), style
+
+
+def _columns(found: Explanation) -> Iterator[list[str]]:
+    yield [_HEAD[0], *(view.scheduler for view in found.views)]
+    yield [_HEAD[1], *(_SHORT[view.opinion.answer][0] for view in found.views)]
+
+
+def _used(views: Iterable[SchedulerView]) -> set[str]:
+    cells = {word for view in views for cell in _cells(view).items() for word in cell}
+    return cells | {_SHORT[view.opinion.answer][0] for view in views}
+
+
+def _exceptions(view: SchedulerView) -> list[Text]:
+    """Return the capabilities that are not a plain yes, a text for each word."""
+    cells = _cells(view)
+    groups = [(word, [name for name, cell in cells.items() if cell == word]) for word in _WORDS]
+    return [Text.assemble((f"{word}: ", _WORDS[word]), ", ".join(names)) for word, names in groups if names]
+
+
+def _cells(view: SchedulerView) -> dict[str, str]:
+    cells = {str(honour.capability): CELLS[honour.honoured][0] for honour in view.opinion.honours}
+    actions = {found.action for found in view.opinion.others}
+    if Action.DENY in actions:
+        cells[_OTHERS] = CELLS[Honoured.NO][0]
+    elif Action.WARN in actions:
+        cells[_OTHERS] = CELLS[Honoured.IN_PART][0]
+    return cells
+
+
+def _beside(start: Text, rest: Text, width: int, out: Console) -> Iterator[Text]:
+    """Yield `rest` wrapped beside `start`; further lines begin below its own start."""
+    lines = rest.wrap(out, max(width - len(start), 20)) or [Text()]
+    for index, line in enumerate(lines):
+        yield (start if index == 0 else Text(" " * len(start))) + line
+
+
+_ANSWERS = {
+    OpinionAnswer.RUNS: ("runs as written", "green"),
+    OpinionAnswer.PARTLY: ("admitted, but not as written", "yellow"),
+    OpinionAnswer.REFUSED: ("refused", "bold red"),
+    OpinionAnswer.UNKNOWN: ("not known", "cyan"),
+}
+_VALUE_MISSING = "the edit needs a value that only you know"
+_NOT_FOUND = "no small edit was found"
+
+
+def print_head(place: Position, named: str, out: Console) -> None:
+    """Print the line above what is said of one object."""
+    out.print(Text(printable(f"{place}: {named}"), "bold"))
+
+
+def print_explanation(place: Position, found: Explanation, out: Console) -> None:
+    """Print the explanation of one workload."""
+    print_head(place, f"{found.kind} {found.namespace}/{found.name}", out)
+    if found.choice.scheduler:
+        say(out, 1, f"scheduler {found.choice.scheduler}, {found.chosen_by}")
+    for note in found.notes:
+        say(out, 1, note)
+    for problem in (*found.broken, *found.names):
+        _finding(problem, out, 1)
+    if found.views:
+        out.print()
+        print_matrix(found, out)
+        for view in found.views:
+            out.print()
+            _view(view, found.choice.scheduler, out, edited=found.kind == "PodCliqueSet")
+    if found.tree is not None:
+        out.print()
+        for line_of_tree in tree_lines(gang_picture(found.tree)):
+            say(out, 1, line_of_tree)
+    out.print()
+
+
+def print_names(place: Position, found: Judgement, out: Console) -> None:
+    """Print what is wrong with the names in an object that is not explained."""
+    print_head(
+        place, f"{found.kind} {found.namespace}/{found.name}" if found.namespace else f"{found.kind} {found.name}", out
+    )
+    for problem in found.verdict.findings:
+        _finding(problem, out, 1)
+    out.print()
+
+
+def _view(view: SchedulerView, chosen: str, out: Console, *, edited: bool) -> None:
+    opinion = view.opinion
+    answer, style = _ANSWERS[opinion.answer]
+    if opinion.answer is OpinionAnswer.PARTLY and all(
+        honour.honoured in {Honoured.YES, Honoured.UNKNOWN, Honoured.UNSTATED} for honour in opinion.honours
+    ):
+        answer = "admitted, not known to run as written"
+    own = ", the one chosen" if view.scheduler == chosen else ""
+    out.print(Text.assemble("    ", (view.scheduler, "bold"), f"{own}: ", (answer, style)))
+    for entry in view.fits:
+        say(out, 2, f"fits: {fit_sentence(entry)}")
+    for mode in view.disruption_modes:
+        say(out, 2, f"disruption mode {mode}: {mode.meaning}")
+    for honour in opinion.honours:
+        _honour(honour, out)
+    unstated = [str(honour.capability) for honour in opinion.honours if honour.honoured is Honoured.UNSTATED]
+    if unstated:
+        say(out, 2, f"not known to act on {', '.join(unstated)}")
+    for other in opinion.others:
+        _finding(other, out, 2)
+    covered = (f"{found.rule}: {found.excepted.terms}" for found in opinion.findings if found.excepted is not None)
+    for line in dict.fromkeys(covered):
+        say(out, 2, line)
+    told = {missing for honour in opinion.honours for missing in honour.unjudged}
+    for missing in opinion.unjudged:
+        if missing not in told:
+            say(out, 2, f"not judged: {missing.rule} at {missing.at}: {missing.lacking}")
+    if view.edit is not None:
+        _edit(view.edit, out)
+    elif edited and opinion.answer is OpinionAnswer.REFUSED:
+        # Only the author knows a missing value for which the facts offer none.
+        valueless = any(found.found is None and not found.instead for found in opinion.denials)
+        say(out, 2, f"{_VALUE_MISSING if valueless else _NOT_FOUND}; see what to do above")
+
+
+def _honour(honour: Honour, out: Console) -> None:
+    if honour.honoured in {Honoured.YES, Honoured.UNSTATED}:
+        return
+    support = honour.support
+    word, style = CELLS[honour.honoured]
+    lead = Text.assemble("        ", (str(honour.capability), "bold"), ": ")
+    if honour.honoured is Honoured.UNKNOWN:
+        out.print(lead + Text("not judged", style))
+        for missing in honour.unjudged:
+            say(out, 3, f"at   {missing.at}: {missing.needs} unknown")
+            if missing.remedy:
+                say(out, 3, f"do   {missing.remedy}")
+        return
+    out.print(lead + Text(word, style))
+    if not honour.findings and support is not None:
+        say(out, 3, f"why  {support.why}")
+        say(out, 3, f"do   {support.remedy}")
+    for index, found in enumerate(honour.findings):
+        say(out, 3, f"at   {found.at}: {shown(found.found)}")
+        # Printed once if many places have the same fault.
+        following = honour.findings[index + 1 : index + 2]
+        if not following or (following[0].why, following[0].remedy) != (found.why, found.remedy):
+            say(out, 3, f"why  {found.why}")
+            say(out, 3, f"do   {found.remedy}")
+
+
+def _finding(found: Finding, out: Console, depth: int) -> None:
+    word = "error" if found.action is Action.DENY else "warning"
+    style = "bold red" if found.action is Action.DENY else "yellow"
+    out.print(Text.assemble("    " * depth, (word, style), f" {found.rule}"))
+    say(out, depth + 1, f"at   {found.at}: {shown(found.found)}")
+    say(out, depth + 1, f"why  {found.why}")
+    say(out, depth + 1, f"do   {found.remedy}")
+
+
+def _edit(edit: Edit, out: Console) -> None:
+    word, style = _ANSWERS[edit.then]
+    then = ("runs", style) if edit.then is OpinionAnswer.RUNS else (f"is {word}", style)
+    out.print(Text.assemble("        ", ("smallest edit", "bold"), ", after which it ", then))
+    for change in edit.changes:
+        say(out, 3, change_line(change))
+
+
+def say(out: Console, depth: int, text: str) -> None:
+    """Print one line, indented by `depth` steps."""
+    if out.is_terminal:
+        # A long line then continues below its own start.
+        out.print(Padding(Text(printable(text)), (0, 0, 0, 4 * depth)))
+    else:
+        out.print(Text("    " * depth + printable(text)))
+
+
+_CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.NOT_TOLD: NOT_EVALUATED}
+_EXPLAIN_GROUPS_ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
+_NOT_TOLD = ("not known whether it can start", "cyan")
+# The first causes are printed: the later ones often follow from them.
+_TOLD = 5
+
+
+def code_of(found: FoundTree) -> int:
+    """Return the exit code for a tree."""
+    return _CODES[found.verdict.standing]
+
+
+def print_tree(found: FoundTree, out: Console) -> None:
+    """Print the explanation of one tree."""
+    print_head(found.place, f"{found.tree.kind} {found.tree.full_name}", out)
+    answer, style = _EXPLAIN_GROUPS_ANSWERS.get(found.verdict.standing, _NOT_TOLD)
+    lead = Text.assemble("    ", (answer, style))
+    first, *others = [str(cause) for cause in found.verdict.causes] or [""]
+    if found.verdict.standing is Standing.NOT_TOLD:
+        first = found.untold
+    out.print(lead + (f": {printable(first)}" if first else ""))
+    for other in others[: _TOLD - 1]:
+        say(out, 2, f"and {other}")
+    if len(others) >= _TOLD:
+        say(out, 2, f"and {len(others) - _TOLD + 1} more")
+    out.print()
+    for line_of_tree in tree_lines(group_picture(found.tree)):
+        say(out, 1, line_of_tree)
+    out.print()
+
+
+_ASSUMED = "no --config: every scheduler is shown with its defaults, default-scheduler without gangScheduling"
+_EXPLANATIONS_CODES = {
+    OpinionAnswer.RUNS: CLEAN,
+    OpinionAnswer.PARTLY: CLEAN,
+    OpinionAnswer.REFUSED: REFUSED,
+    OpinionAnswer.UNKNOWN: NOT_EVALUATED,
+}
+
+
+class ExplainedDocument(NamedTuple):
+    """An explanation, and the place of its workload."""
+
+    document: Document
+    at: FieldPath
+    explanation: Explanation
+
+    @property
+    def place(self) -> Position:
+        """The position of the workload."""
+        return position_in(self.document, self.at)
+
+
+class MisnamedObject(NamedTuple):
+    """An object that is not explained, with what is wrong with the names in it."""
+
+    document: Document
+    judgement: Judgement
+
+    @property
+    def place(self) -> Position:
+        """The position of the object."""
+        return position_in(self.document, self.judgement.at)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the findings as plain JSON values."""
+        judged = self.judgement
+        named = {"kind": judged.kind, "namespace": judged.namespace, "name": judged.name}
+        place = {"object": named, **self.place.as_json()}
+        return [finding_as_json(found) | place for found in judged.verdict.findings]
+
+
+def print_explanations(
+    documents: list[Document], known: ClusterFacts, settings: Settings, output: Picture, config: Path | None
+) -> int:
+    """Print what is explained of each document, and return the exit code. Raises `InputError`."""
+    worlds = Worlds(known, documents, settings.kinds)
+    for remark in worlds.remarks:
+        tell(str(remark))
+    found: list[ExplainedDocument] = []
+    others: list[MisnamedObject] = []
+    for document in documents:
+        known = worlds.of(document)
+        try:
+            explained = list(explain_document(document.manifest, known, settings, MACHINE_CLOCK.now()))
+        except (ReviewError, TooLarge) as error:
+            raise InputError(document.source, str(error), document.line, 1) from None
+        found += [ExplainedDocument(document, one.at, one.explanation) for one in explained]
+        places = {one.at for one in explained}
+        every = names_in(document.manifest, known, settings)
+        others += [MisnamedObject(document, one) for one in every if one.at not in places]
+    trees = trees_in(documents)
+    _print(found, trees, others, output, config)
+    if not found and not trees:
+        tell("nothing to explain: no workload, and no gang object")
+        return UNREADABLE
+    codes = {*(_code_of(one.explanation) for one in found), *map(code_of, trees)}
+    # A refusal is certain, even if other facts are unknown.
+    return REFUSED if REFUSED in codes else max(codes)
+
+
+def _code_of(explanation: Explanation) -> int:
+    if explanation.answer is not None:
+        return _EXPLANATIONS_CODES[explanation.answer]
+    # Without a scheduler nothing is decided; of a workload that asks for no gang there is nothing to decide.
+    is_ordinary = explanation.omission is None or explanation.omission.is_ordinary
+    return CLEAN if is_ordinary else NOT_EVALUATED
+
+
+def _print(
+    found: list[ExplainedDocument],
+    trees: list[FoundTree],
+    named: list[MisnamedObject],
+    output: Picture,
+    config: Path | None,
+) -> None:
+    assumed = [_ASSUMED] if config is None else []
+    boxes = [gang_picture(one.explanation.tree) for one in found if one.explanation.tree is not None]
+    boxes += [group_picture(one.tree) for one in trees]
+    if output is Picture.JSON:
+        typer.echo(as_json_text(_json(found, trees, named, assumed) | {"configuration": config and str(config)}))
+    elif output is Picture.MERMAID:
+        typer.echo(flowchart(boxes), nl=False)
+    elif output is Picture.SVG:
+        typer.echo(drawing(boxes), nl=False)
+    else:
+        out = console()
+        for other in named:
+            print_names(other.place, other.judgement, out)
+        for one in found:
+            print_explanation(one.place, one.explanation, out)
+        for tree in trees:
+            print_tree(tree, out)
+        for note in assumed if found else []:
+            out.print(note, style="dim")
+
+
+def _json(
+    found: list[ExplainedDocument], trees: list[FoundTree], named: list[MisnamedObject], assumed: list[str]
+) -> dict[str, Any]:
+    workloads = [one.explanation.as_json() | one.place.as_json() for one in found]
+    others = [entry for one in named for entry in one.as_json()]
+    trees_found = [one.as_json() for one in trees]
+    return {"workloads": workloads, "trees": trees_found, "otherObjects": others, "assumed": assumed}

@@ -1,0 +1,317 @@
+"""A diagnosis, an audit and an upgrade plan on a terminal, and the page `docs/reference/doctor.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from inspect import cleandoc
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from webhook.cli.explanation_text import say
+from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.model.findings import printable
+from webhook.offline.report_summary import counted
+from webhook.operations.audit import NOT_JUDGED
+from webhook.operations.audit_forms import LEVELS
+from webhook.operations.diagnosis import Check, DiagnosedProblem, Diagnosis, Severity, examine
+from webhook.operations.releases import ChangeOutcome
+
+if TYPE_CHECKING:
+    from webhook.operations.audit import Audit, Tally
+    from webhook.operations.upgrade_plan import Effect, UpgradePlan, UpgradeVerdict
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+
+
+def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
+    """Print the whole diagnosis."""
+    for level in Severity:
+        for found in diagnosis.of(level):
+            _print(found, out)
+    for one in diagnosis.not_known:
+        out.print(Text.assemble(("not known", "cyan"), f" {one.check}"))
+        _fields(out, [("why", one.why)])
+    out.print(Text(summary(diagnosis)))
+
+
+def summary(diagnosis: Diagnosis) -> str:
+    """Return one line: how many checks ran, and their results."""
+    counted = [_count(len(diagnosis.of(level)), level.value) for level in Severity if diagnosis.of(level)]
+    if diagnosis.not_known:
+        counted.append(f"{len({one.check for one in diagnosis.not_known})} not known")
+    return ", ".join([_count(len(diagnosis.checks), "check"), *(counted or ["no problems found"])])
+
+
+def _print(found: DiagnosedProblem, out: Console) -> None:
+    told = found.symptom
+    out.print(Text.assemble((found.level.value, _STYLES[found.level]), f" {found.check}"))
+    _fields(out, [("where", told.where), ("found", told.found), ("why", told.why), ("do", told.remedy)])
+
+
+def _fields(out: Console, fields: list[tuple[str, str]]) -> None:
+    if not out.is_terminal:
+        for name, value in fields:
+            out.print(Text(f"    {name:<7}{printable(value)}"))
+        return
+    # A grid, so that a long value continues below its own start.
+    grid = Table.grid(padding=(0, 1))
+    for name, value in fields:
+        grid.add_row(Text(name, "dim"), Text(printable(value)))
+    out.print(Padding(grid, (0, 0, 0, 4)))
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+_HEAD = """\
+# What `rollcall doctor` checks
+
+Made by `rollcall doctor --output markdown`. `rollcall doctor` reads the cluster once, with the rights of the user who
+runs it. It reports what is wrong with the installation, why it matters and what to do. It stores nothing: some objects
+are created as dry runs.
+
+* **error**: gangs are refused, do not start, or start in part, now or soon. Exit code 1.
+* **warning**: this may happen one day. Exit code 1 with `--strict`.
+* **note**: worth knowing, and never a failure.
+* **not known**: what the check needs could not be read; the missing right is named. Exit code 3 if nothing else is
+  wrong.
+
+The checks use the configuration that Rollcall runs with, from the ConfigMap that the Deployment `rollcall` mounts. If
+it cannot be read, or to see the effect of another one, name a file with `--config`. Without either, every scheduler
+with a backend counts as enabled, and the output says so. `-o json` prints the same for programs: `well`, `checks`,
+`findings` and `notKnown`. A user who may read everything and create PodCliqueSets and Pods, such as a cluster
+administrator, has every right that is needed. Secrets are read only if no endpoint can be reached, and of Rollcall's
+own Secrets only the certificates are kept.
+"""
+
+
+def reference(checks: Iterable[Check]) -> str:
+    """Return the page: the checks as a table and one by one."""
+    every = tuple(checks)
+    lines = [_HEAD, "| check | level | what must hold |", "|---|---|---|"]
+    lines += [f"| [{one.id}](#{_anchor(one)}) | {one.level} | {_summary(one)} |" for one in every]
+    for one in every:
+        lines += ["", *_section(one)]
+    return "\n".join(lines) + "\n"
+
+
+def paragraphs(check: Check) -> list[str]:
+    """Return the check's documentation as paragraphs of one line each; the last one is its source."""
+    return [" ".join(paragraph.split()) for paragraph in cleandoc(check.documentation).split("\n\n")]
+
+
+def _summary(check: Check) -> str:
+    first = paragraphs(check)[0]
+    return first.partition(". ")[0].partition(": ")[0].rstrip(".")
+
+
+def _anchor(check: Check) -> str:
+    return check.id.replace("/", "")
+
+
+def _section(check: Check) -> Iterator[str]:
+    yield f"## {check.id}"
+    for paragraph in paragraphs(check):
+        yield ""
+        yield paragraph
+    yield from ("", "Output:", "", "```text")
+    for found in examine(check.fails(), [check]).found:
+        told = found.symptom
+        yield f"{found.level} {found.check}"
+        yield from (f"    where  {told.where}", f"    found  {told.found}")
+        yield from (f"    why    {told.why}", f"    do     {told.remedy}")
+    yield "```"
+
+
+_AUDIT_TEXT_HEAD = ("LEVEL", "RULE", "NAMESPACE", "OBJECTS", "FOR EXAMPLE")
+_AUDIT_TEXT_STYLES = {"error": "bold red", "warning": "yellow", "audit": "cyan", NOT_JUDGED: "dim"}
+# Progress is shown so often at most.
+_SHOW_SECONDS = 0.2
+
+
+class Progress:
+    """How many objects were read, on standard error: one line that changes on a terminal, else a line for each kind."""
+
+    def __init__(self, *, clock: Clock = MACHINE_CLOCK) -> None:
+        self._clock = clock
+        self._terminal = sys.stderr.isatty()
+        self._what = ""
+        self._shown = 0.0
+
+    def show(self, what: str, count: int | None = None) -> None:
+        """Show that so many objects of a kind were read."""
+        said = f"rollcall: {printable(what)}" + ("" if count is None else f": {count} read")
+        if not self._terminal:
+            if what != self._what:
+                print(said, file=sys.stderr)
+        elif what != self._what or self._clock.monotonic() - self._shown > _SHOW_SECONDS:
+            self._shown = self._clock.monotonic()
+            print(f"\r\033[K{said}", end="", file=sys.stderr, flush=True)
+        self._what = what
+
+    def end(self) -> None:
+        """Remove the line."""
+        if self._terminal and self._what:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def print_audit(audit: Audit, out: Console, compared_with: str = "") -> None:
+    """Print the tables and the last line."""
+    if audit.new is None or audit.gone is None:
+        _print_table(audit.today, out)
+        out.print(Text(last_line(audit)))
+        return
+    for word, tally in (("new", audit.new), ("gone", audit.gone)):
+        if tally.groups:
+            out.print(Text(f"{word} {compared_with}", "bold"))
+            _print_table(tally, out)
+            out.print()
+    out.print(Text(compared_line(audit, compared_with)))
+
+
+def _print_table(tally: Tally, out: Console) -> None:
+    rows = [_AUDIT_TEXT_HEAD, *_rows(tally)]
+    if len(rows) == 1:
+        return
+    # The last column is not padded.
+    widths = [max(len(row[index]) for row in rows) for index in range(len(_AUDIT_TEXT_HEAD) - 1)]
+    for row in rows:
+        line = Text(no_wrap=True, overflow="ellipsis")
+        line.append(row[0].ljust(widths[0] + 2), _AUDIT_TEXT_STYLES.get(row[0], "dim"))
+        for cell, width in zip(row[1:-1], widths[1:], strict=True):
+            line.append(cell.ljust(width + 2))
+        line.append(row[-1])
+        out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
+
+
+def _rows(tally: Tally) -> Iterator[tuple[str, ...]]:
+    for group, count in tally.ordered():
+        at = f" at {count.at}" if count.at else ""
+        yield (
+            LEVELS[group.action],
+            group.rule,
+            printable(group.namespace or "-"),
+            str(count.objects),
+            printable(f"{count.example}{at}"),
+        )
+
+
+def last_line(audit: Audit) -> str:
+    """Return how many objects were judged, what was found, and what to do next."""
+    found = audit.today
+    said = f"{_judged(audit)}: {', '.join(_totals(found))}; {counted(found.refused, 'object')} would be refused"
+    first = next((one for one in found.kept if one.group.action == "deny"), None)
+    if first is None:
+        return said
+    named = f"{first.object.kind}/{first.object.name} -n {first.object.namespace}"
+    return f"{said}; rollcall explain {printable(named)}"
+
+
+def compared_line(audit: Audit, compared_with: str) -> str:
+    """Return what a switch changes."""
+    new, gone = audit.new, audit.gone
+    if new is None or gone is None or not (new.groups or gone.groups):
+        return f"{_judged(audit)}: nothing changes {compared_with}"
+    changes = f"{counted(audit.newly_refused, 'object')} would be refused in addition, {audit.newly_allowed} no longer"
+    return f"{_judged(audit)}: {changes}; new: {', '.join(_totals(new))}; gone: {', '.join(_totals(gone))}"
+
+
+def _judged(audit: Audit) -> str:
+    kinds = audit.today.judged
+    if len(kinds) == 1:
+        return f"{counted(kinds.total(), next(iter(kinds)))} judged"
+    return f"{counted(kinds.total(), 'object')} judged"
+
+
+def _totals(found: Tally) -> Sequence[str]:
+    said = [counted(found.total("deny"), "error")]
+    if warnings := found.total("warn"):
+        said.append(counted(warnings, "warning"))
+    if audits := found.total("audit"):
+        said.append(f"{audits} for audit")
+    if missing := found.total(NOT_JUDGED):
+        said.append(f"{counted(missing, 'check')} not judged")
+    return said
+
+
+_UPGRADE_TEXT_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "PODS", "OUTCOME", "BECAUSE")
+_OUTCOME = _UPGRADE_TEXT_HEAD.index("OUTCOME")
+_UPGRADE_TEXT_STYLES = {
+    ChangeOutcome.CONTINUES: "green",
+    ChangeOutcome.UNKNOWN: "cyan",
+    ChangeOutcome.RECREATE: "yellow",
+}
+
+
+def print_plan(found: UpgradePlan, out: Console) -> None:
+    """Print the plan."""
+    if found.verdicts:
+        rows = [_row(one) for one in found.verdicts]
+        widths = [
+            max(len(row[index]) for row in (_UPGRADE_TEXT_HEAD, *rows)) for index in range(len(_UPGRADE_TEXT_HEAD))
+        ]
+        _line(out, _UPGRADE_TEXT_HEAD, widths, "dim")
+        for one, row in zip(found.verdicts, rows, strict=True):
+            _line(out, row, widths, _UPGRADE_TEXT_STYLES[one.outcome])
+        out.print()
+    for effect, gangs in _by_effect(found).items():
+        _print_effect(effect, gangs, out)
+    out.print(Text("Order", "bold"))
+    for number, step in enumerate(found.steps, 1):
+        say(out, 1, f"{number}. {step.do}{f' ({step.change})' if step.change else ''}")
+    out.print()
+    counted = ", ".join(f"{number} {outcome}" for outcome, number in reversed(found.counts.items()) if number)
+    living = len(found.verdicts)
+    out.print(Text(f"{living} living gang{'' if living == 1 else 's'}{f': {counted}' if counted else ''}"))
+
+
+def _line(out: Console, row: tuple[str, ...], widths: list[int], style: str) -> None:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        line.append(cell.ljust(width + 2), style if index == _OUTCOME else "")
+    line.rstrip()
+    out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
+
+
+def _row(one: UpgradeVerdict) -> tuple[str, ...]:
+    gang = one.gang
+    return (
+        printable(gang.namespace),
+        printable(f"{gang.kind.lower()}/{gang.name}" if gang.workload else gang.name),
+        printable(gang.scheduler or "-"),
+        str(gang.pods),
+        one.outcome.value,
+        _because(one.effects[0]),
+    )
+
+
+def _because(effect: Effect) -> str:
+    """The id of the fact; without one, its reason."""
+    return effect.change or printable(" ".join(effect.why.split()))
+
+
+def _by_effect(found: UpgradePlan) -> dict[Effect, int]:
+    """How many gangs each fact concerns, the worst fact first."""
+    counted: dict[Effect, int] = {}
+    for effect in (effect for one in found.verdicts for effect in one.effects if effect.change):
+        counted[effect] = counted.get(effect, 0) + 1
+    return dict(sorted(counted.items(), key=lambda item: -item[0].outcome.badness))
+
+
+def _print_effect(effect: Effect, gangs: int, out: Console) -> None:
+    out.print(Text.assemble((effect.change, "bold"), f": {gangs} {effect.outcome}"))
+    for word, text in (
+        ("why", effect.why),
+        ("before", effect.before),
+        ("after", effect.after),
+        ("source", effect.source),
+    ):
+        if text:
+            say(out, 1, f"{word:<6}  {text}")
+    out.print()

@@ -1,0 +1,131 @@
+"""The JSON schema of the configuration file, for programs that check it without Rollcall, such as Helm.
+
+The schema has the keys and their allowed values. Only `rollcall config check` checks relations between keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from webhook.backends.registry import installed_backends
+from webhook.config import sections
+from webhook.config.exceptions_section import ExceptionSection
+from webhook.config.file import MOST_SHADOWS, AuditSection, RemediesSection, ShadowFileSection
+from webhook.config.kueue_section import KueueSection
+from webhook.config.sections import FitSection
+from webhook.config.shape_document import WorkloadsSection
+from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
+
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "enforcement": sections.EnforcementSection,
+    "registration": sections.RegistrationSection,
+    "escapes": sections.EscapesSection,
+    "audit": AuditSection,
+    "serving": sections.ServingSection,
+    "certificates": sections.CertificatesSection,
+    "tracing": sections.TracingSection,
+    "tenancy": sections.TenancySection,
+    "grove": sections.GroveSection,
+    "kueue": KueueSection,
+    "fit": FitSection,
+    "remedies": RemediesSection,
+    "workloads": WorkloadsSection,
+}
+# Keys of a model that do not refuse anything.
+_TOLD = ("title", "description", "default")
+# The draft that yaml-language-server reads.
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+
+
+def configuration_schema() -> dict[str, Any]:
+    """Return the schema for the installed backends, with what refuses something and nothing else."""
+    return _schema(_TOLD)
+
+
+def published_schema() -> dict[str, Any]:
+    """Return the schema for editors: with descriptions, defaults, and the ids of the rules."""
+    found = _schema(("title",)) | {"required": ["apiVersion", "kind"]}
+    every = (
+        *SHAPE_RULES,
+        *CHOICE_RULES,
+        *GENERAL_RULES,
+        *(one for of in installed_backends().values() for one in of.rules),
+    )
+    ids = {"enum": sorted({rule.id for rule in every})}
+    profile = found["properties"]["scheduler"]["properties"]["profiles"]["items"]
+    for holder in (found, profile):
+        holder["properties"]["enforcement"]["properties"]["rules"]["propertyNames"] = ids
+    exceptable = {"enum": sorted({rule.id for rule in every if not rule.never_excepted})}
+    found["properties"]["exceptions"]["items"]["properties"]["rules"]["items"] = exceptable
+    return {"$schema": _DRAFT, "title": sections.KIND, **found}
+
+
+def _schema(without: tuple[str, ...]) -> dict[str, Any]:
+    profile = _of(sections.ProfileSection, without)
+    profile["properties"]["name"] = {"enum": list(installed_backends())}
+    profile["properties"]["enforcement"] = _of(sections.EnforcementSection, without)
+    profile["allOf"] = list(_of_profiles(without))
+    scheduler = _of(sections.SchedulerSection, without)
+    scheduler["properties"]["profiles"] = {"type": "array", "items": profile}
+    properties: dict[str, Any] = {
+        "apiVersion": {"const": sections.API_VERSION},
+        "kind": {"const": sections.KIND},
+        "scheduler": scheduler,
+        "namespaces": {"type": "object", "additionalProperties": _of(sections.NamespaceSection, without)},
+        "exceptions": {"type": "array", "items": _of(ExceptionSection, without)},
+    }
+    properties |= {name: _of(model, without) for name, model in _SECTIONS.items()}
+    shadows = {"anyOf": [{"enum": list(installed_backends())}, _of(ShadowFileSection, without)]}
+    properties["shadow"] = {"type": "array", "maxItems": MOST_SHADOWS, "items": shadows}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _of_profiles(without: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    for name, backend in installed_backends().items():
+        named = {"properties": {"name": {"const": name}}, "required": ["name"]}
+        own = {"anyOf": [_of(backend.settings_model, without), {"type": "null"}]}
+        yield {"if": named, "then": {"properties": {"config": own}}}
+
+
+def _of(model: type[BaseModel], without: tuple[str, ...]) -> dict[str, Any]:
+    schema = model.model_json_schema()
+    found: dict[str, Any] = _plain(_inlined(schema, schema.pop("$defs", {})), without)
+    return found
+
+
+def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """Return a schema with the blocks that it refers to in their places."""
+    if isinstance(schema, list):
+        return [_inlined(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = schema.get("$ref", "").rpartition("/")[2]
+    referred = _inlined(definitions[name], definitions) if name else {}
+    return {**referred, **{key: _inlined(one, definitions) for key, one in schema.items() if key != "$ref"}}
+
+
+def _plain(schema: Any, without: tuple[str, ...]) -> Any:
+    """Return a schema without those keys. YAML 1.1 reads a plain `on` and `off` as true and false, so the schema allows
+    these too.
+    """
+    if isinstance(schema, list):
+        return [_plain(one, without) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        key: {name: _plain(one, without) for name, one in value.items()}
+        if key == "properties"
+        else " ".join(value.split())
+        if key == "description"
+        else _plain(value, without)
+        for key, value in schema.items()
+        if key not in without
+    }
+    words = found.get("enum", ())
+    if "off" in words:
+        told = {key: value for key, value in found.items() if key in _TOLD}
+        return told | {"enum": [*words, *([True] if "on" in words else []), False]}
+    return found

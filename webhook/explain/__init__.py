@@ -1,3 +1,0 @@
-"""Explain workloads, without I/O: which scheduler could run one, which gangs it has, and whether they can
-ever start.
-"""

@@ -1,0 +1,668 @@
+"""The ceilings on a gang: LimitRanges, ResourceQuotas, and quotas of Kueue's ClusterQueues. No node cures a ceiling
+(C0).
+
+The API server creates no pod that breaks a LimitRange or exceeds a ResourceQuota. Only what a template states counts,
+because LimitRanges and webhooks may add to it; stored pods have passed. Kueue admits a workload as a whole and gives
+each pod set one flavor of each resource. So a pod set has at most the largest quota of a flavor, and all of them the
+sum; without a borrowingLimit the quota of a cohort is not known. Of a group that needs some of its children the
+cheapest count, for each resource by itself.
+
+Source: Kubernetes 1.37, plugin/pkg/admission/limitranger/admission.go (`PodValidateLimitFunc`),
+pkg/quota/v1/evaluator/core/{pods,resource_claims}.go, pkg/quota/v1/generic/evaluator.go; kubernetes-sigs/kueue v0.19,
+pkg/scheduler/flavorassigner/flavorassigner.go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+from webhook.fit.domains import need_at, roles_of
+from webhook.fit.gang_shapes import GangShape, MemberShape
+from webhook.fit.packing import Ceiling, Ceilings, Need, Packing, PackingRole, PodsNeed, Room
+from webhook.fit.placement import Spot
+from webhook.fit.resource_requests import BY_CLASS, SLOTS, claims_of
+from webhook.fit.verdict import FitFamily, FitScope, Shortfall, Witness, amount, amount_of, counted
+from webhook.model import kueue
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import LABELS, FieldPath, Item
+from webhook.model.findings import shown
+from webhook.model.kueue_objects import ClusterQueue
+from webhook.model.pod_template import HUGE_PAGES, PodTemplate, total_requests
+from webhook.model.quantity import (
+    LARGEST_AMOUNT,
+    MOST_COUNTED,
+    Amounts,
+    is_cpu,
+    parse_quantity,
+    rounded_down,
+    rounded_up,
+)
+from webhook.model.reading import EMPTY, integer, mapping, sequence, text
+from webhook.model.resources import MOST_DEVICES, Claim, NamespaceQuota, QuotaScope, ResourceRange, in_namespace
+from webhook.workloads.kueue_integration import Held, HeldBy, PodSet
+
+# How many queues or quotas are tried for one that allows a gang.
+MOST_TRIED = 128
+# What one pod of a role counts against a limit.
+Counted: TypeAlias = Callable[[PackingRole], Mapping[str, int]]
+
+
+def templates_of(shape: GangShape) -> dict[str, PodTemplate]:
+    """Return the template of each role by its name."""
+    return {member.called: member.template for member in shape.members}
+
+
+def requested(role: PackingRole) -> Mapping[str, int]:
+    """Return what one pod of a role requests, without its slot on a node: no queue counts slots."""
+    return {resource: amount for resource, amount in role.pods.request.items() if resource != SLOTS}
+
+
+def demand_of(
+    shape: GangShape, roles: Mapping[str, PackingRole], counted: Counted, only: Iterable[str]
+) -> dict[str, int]:
+    """Return what the pods that a gang needs of some roles count together."""
+    limited = frozenset(only)
+    pods: dict[str, int] = {}
+    for member in shape.needed:
+        if member.called in limited:
+            pods[member.called] = pods.get(member.called, 0) + member.minimum
+    found: dict[str, int] = {}
+    for name in (name for name in pods if name in roles):
+        for resource, quantity in counted(roles[name]).items():
+            found[resource] = found.get(resource, 0) + quantity * pods[name]
+    return found
+
+
+def allows(ceiling: Ceiling, shape: GangShape, roles: Mapping[str, PackingRole]) -> bool:
+    """Return whether a limit allows the pods that a gang needs, if it starts them all at one moment."""
+    only = roles.keys() if ceiling.roles is None else ceiling.roles
+    demand = demand_of(shape, roles, ceiling.counted or requested, only)
+    return all(demand.get(resource, 0) <= max(amount, 0) for resource, amount in ceiling.amounts.items())
+
+
+def exact_requests(template: PodTemplate, *, overhead: bool = True) -> dict[str, Fraction]:
+    """Return what a pod requests as the API server adds it up, without what cannot be read or overflows. Raises
+    `Malformed`.
+    """
+    spec: Mapping[str, Any] = template.spec if overhead else {**template.spec, "overhead": None}
+    return _readable(total_requests(_without_limits(spec)))
+
+
+def exact_limits(template: PodTemplate) -> dict[str, Fraction]:
+    """Return the limits of a pod that its template states, without overhead. Leaves out what cannot be read. Raises
+    `Malformed`.
+    """
+    spec = template.spec
+    limits: dict[str, Any] = {
+        kind: [_limits_as_requests(container) for container in sequence(spec.get(kind))]
+        for kind in ("containers", "initContainers")
+    }
+    own = mapping(spec.get("resources"))
+    found = total_requests({**limits, "resources": {"requests": own.get("limits")}}, from_limits=False)
+    return _readable(found)
+
+
+def _readable(totals: Mapping[str, Fraction | None]) -> dict[str, Fraction]:
+    """Return the amounts that can be read and do not overflow."""
+    return {name: amount for name, amount in totals.items() if amount is not None and amount <= MOST_COUNTED}
+
+
+def floors(exact: Mapping[str, Fraction]) -> dict[str, int]:
+    """Return amounts as whole numbers, rounded down."""
+    return {name: rounded_down(name, amount) for name, amount in exact.items()}
+
+
+def _without_limits(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a pod spec without the limits of the whole pod. A LimitRange may give containers lower requests before
+    these limits become requests.
+    """
+    own = mapping(spec.get("resources"))
+    return {**spec, "resources": {"requests": own.get("requests")}} if own else spec
+
+
+def _limits_as_requests(container: object) -> dict[str, Any]:
+    stated = mapping(container)
+    limits = mapping(mapping(stated.get("resources")).get("limits")) or EMPTY
+    return {"resources": {"requests": dict(limits)}, "restartPolicy": stated.get("restartPolicy")}
+
+
+_CONDITION = "C0"
+_MILLI = 1000
+# Further LimitRanges of a namespace are not read: without them more is allowed.
+_MOST_RANGES = 32
+_MANY_RANGES = f"the LimitRanges of the namespace above {_MOST_RANGES}"
+# Go compares ratios as floating point numbers in thousandths.
+_TOLERANCE = Fraction(1, 100)
+
+
+class _Stated(NamedTuple):
+    """What a container, or a pod, states: its requests and limits, and where."""
+
+    at: FieldPath
+    called: str
+    requests: Mapping[str, Fraction]
+    limits: Mapping[str, Fraction]
+
+
+class _Bound(NamedTuple):
+    """A bound on a resource, and the LimitRange that sets it."""
+
+    amount: Fraction
+    name: str
+
+    def written(self, resource: str) -> str:
+        return _written(resource, self.amount)
+
+
+class _Bounds(NamedTuple):
+    """The bounds on each Pod or Container, by resource."""
+
+    most: dict[str, _Bound]
+    least: dict[str, _Bound]
+    ratio: dict[str, _Bound]
+
+
+def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, ...], tuple[str, ...]]:
+    """Return the proofs that pods of the gang are never created, one for each role at most, and what is unknown. Raises
+    `Malformed`.
+    """
+    if shape.stored:
+        return (), ()
+    if facts.limit_ranges is None:
+        return (), ("the LimitRanges of the namespace are unknown",)
+    ranges = in_namespace(facts.limit_ranges, shape.namespace)
+    unknown = [_MANY_RANGES] if len(ranges) > _MOST_RANGES else []
+    if not facts.is_whole("limit_ranges"):
+        unknown.append("whether the namespace has other LimitRanges")
+    strictest = _strictest(ranges[:_MOST_RANGES])
+    members = {member.called: member for member in shape.needed} if strictest else {}
+    found = (next(_refusals(member, strictest), None) for member in members.values())
+    return tuple(one for one in found if one is not None), tuple(unknown)
+
+
+def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator[Witness]:
+    for of, bounds in strictest.items():
+        for stated in _containers(member.template) if of == "Container" else (_pod(member.template),):
+            for at, found, (name, what), remedy in _broken(of, bounds, stated):
+                why = f"the LimitRange {shown(name)} {what} of a {of}"
+                yield Witness(
+                    family=FitFamily.QUOTA,
+                    scope=FitScope.EVER,
+                    at=at,
+                    found=found,
+                    why=f"{why}, so no pod of {member.called} is created",
+                    remedy=remedy,
+                    condition=_CONDITION,
+                    members=(member.called,),
+                )
+
+
+def _strictest(ranges: list[tuple[str, tuple[ResourceRange, ...]]]) -> dict[str, _Bounds]:
+    """Return the strictest bounds of all LimitRanges, so that the work for a container does not grow with these."""
+    found: dict[str, _Bounds] = {}
+    for name, items in ranges:
+        for item in items:
+            bounds = found.setdefault(item.of, _Bounds({}, {}, {}))
+            for known, stated, sign in (
+                (bounds.most, item.most, 1),
+                (bounds.least, item.least, -1),
+                (bounds.ratio, item.ratio, 1),
+            ):
+                for resource, quantity in stated.items():
+                    if resource not in known or sign * quantity < sign * known[resource].amount:
+                        known[resource] = _Bound(quantity, name)
+    return found
+
+
+def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPath, str, tuple[str, str], str]]:
+    """Yield where a container or pod breaks a bound: the field, its value, which LimitRange allows what, and what to
+    do.
+    """
+    kinds = (("limits", stated.limits), ("requests", stated.requests))
+    for kind, amounts in kinds:
+        for resource, quantity in amounts.items():
+            most = bounds.most.get(resource)
+            if most is not None and _more(resource, quantity, most.amount):
+                at, found, allowed = stated.at / kind / resource, _written(resource, quantity), most.written(resource)
+                yield at, found, (most.name, f"allows at most {allowed} {resource}"), f"set it to {allowed} or less"
+    # A pod's sum may grow by what a LimitRange fills in.
+    for kind, amounts in kinds if of == "Container" else ():
+        for resource, quantity in amounts.items():
+            least = bounds.least.get(resource)
+            if least is not None and _more(resource, least.amount, quantity):
+                at, found, demanded = stated.at / kind / resource, _written(resource, quantity), least.written(resource)
+                yield (
+                    at,
+                    found,
+                    (least.name, f"demands at least {demanded} {resource}"),
+                    f"set it to {demanded} or more",
+                )
+    for resource, limit in stated.limits.items() if of == "Container" else ():
+        ratio, request = bounds.ratio.get(resource), stated.requests.get(resource)
+        if ratio is None or not request or not limit or max(limit, request, ratio.amount) > MOST_COUNTED:
+            continue
+        if limit / request > ratio.amount + _TOLERANCE:
+            at, found = stated.at / "limits" / resource, _written(resource, limit)
+            allowed = f"a limit of {float(ratio.amount):g} times the request"
+            what = f"allows at most {allowed} for {resource}"
+            yield at, found, (ratio.name, what), "lower the limit, or raise the request"
+
+
+def _more(resource: str, amount: Fraction, than: Fraction) -> bool:
+    """Return whether an amount is surely more than another, both rounded up, as the API server compares them."""
+    if max(amount, than) > MOST_COUNTED:
+        return False
+    return rounded_up(resource, amount) > rounded_up(resource, than)
+
+
+def _containers(template: PodTemplate) -> Iterator[_Stated]:
+    for kind in ("containers", "initContainers"):
+        for index, one in enumerate(sequence(template.spec.get(kind))):
+            container = mapping(one)
+            name = text(container.get("name")) or str(index)
+            at = template.spec_path / kind / Item(index, name) / "resources"
+            yield _stated(at, name, mapping(container.get("resources")))
+
+
+def _stated(at: FieldPath, called: str, resources: Mapping[str, Any]) -> _Stated:
+    requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
+    # The API server sets a missing request to the limit.
+    return _Stated(at, called, {**limits, **requests}, limits)
+
+
+def _amounts(stated: object) -> dict[str, Fraction]:
+    read = {name: parse_quantity(amount) for name, amount in mapping(stated).items()}
+    known = {name: amount for name, amount in read.items() if amount is not None and amount >= 0}
+    # The API server rounds every quantity of a pod up to thousandths.
+    return {name: Fraction(math.ceil(amount * _MILLI), _MILLI) for name, amount in known.items()}
+
+
+def _pod(template: PodTemplate) -> _Stated:
+    """Return what a whole pod states, at least, without the overhead. Of huge pages LimitRanges add up containers."""
+    own = mapping(template.spec.get("resources"))
+    stated = {part: _of_pod(own.get(part)) for part in ("requests", "limits")}
+    spec = {**template.spec, "overhead": None, "resources": {"requests": stated["requests"]}}
+    requests = {name: amount for name, amount in total_requests(spec).items() if amount is not None}
+    at = template.spec_path / ("resources" if own else "containers")
+    return _Stated(at, "the pod", requests, exact_limits(template.with_spec({**template.spec, "resources": stated})))
+
+
+def _of_pod(stated: object) -> dict[str, Any]:
+    return {name: amount for name, amount in mapping(stated).items() if not name.startswith(HUGE_PAGES)}
+
+
+def _written(resource: str, amount: Fraction) -> str:
+    """Return an amount as Kubernetes writes it."""
+    if amount.denominator != 1:
+        return f"{-(-amount * _MILLI // 1)}m" if is_cpu(resource) else f"{float(amount):g}"
+    whole = int(amount)
+    for suffix, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+        if whole and not is_cpu(resource) and "/" not in resource and whole % size == 0:
+            return f"{whole // size}{suffix}"
+    return str(whole)
+
+
+_UNKNOWN_QUOTAS = "the ResourceQuotas of the namespace are unknown"
+_OTHERS = "whether the namespace has other ResourceQuotas"
+_UNREADABLE = "the ResourceQuota {} cannot be read"
+_NOT_IN_FORCE = "the ResourceQuota {} is not in force yet"
+# Further quotas of a namespace are not read: without them more is allowed.
+_MOST_QUOTAS = 32
+_MANY_QUOTAS = f"the ResourceQuotas of the namespace above {_MOST_QUOTAS}"
+_REQUESTS, _LIMITS = "requests.", "limits."
+_PODS = ("pods", "count/pods")
+_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
+# These are counted under their own name as well as with "requests.". Extended ones only with it, others not at all.
+_PLAIN = frozenset({"cpu", "memory", "ephemeral-storage"})
+_NATIVE = "kubernetes.io/"
+_COMPUTE = frozenset({"cpu", "memory"})
+
+
+def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
+    """Return the ResourceQuotas that limit a gang, under any scheduler. Raises `Malformed`."""
+    if shape.stored:
+        return Ceilings()
+    if facts.resource_quotas is None:
+        return Ceilings(unknown=(_UNKNOWN_QUOTAS,))
+    quotas = in_namespace(facts.resource_quotas, shape.namespace)
+    others = () if facts.is_whole("resource_quotas") else (_OTHERS,)
+    if not quotas:
+        return Ceilings(unknown=others)
+    templates = {member.called: member.template for member in shape.needed}
+    charged = {name: charge_of(template, shape, facts) for name, template in templates.items()}
+    requesting = {role: _requests_compute(template) for role, template in templates.items()}
+    found, unknown = [], [*others, *((_MANY_QUOTAS,) if len(quotas) > _MOST_QUOTAS else ())]
+    for name, quota in quotas[:_MOST_QUOTAS]:
+        if quota.hard is None:
+            unknown.append(_UNREADABLE.format(shown(name)))
+        else:
+            roles = frozenset(
+                role
+                for role, template in templates.items()
+                if all(_surely_matches(scope, template, requesting=requesting[role]) for scope in quota.scopes)
+            )
+            found += list(_ceilings(name, quota, quota.hard, charged, roles))
+            if not quota.in_force:
+                unknown.append(_NOT_IN_FORCE.format(shown(name)))
+    return Ceilings(tuple(found), tuple(unknown))
+
+
+def _ceilings(
+    name: str, quota: NamespaceQuota, hard: Amounts, charged: Mapping[str, Amounts], roles: frozenset[str]
+) -> Iterator[Ceiling]:
+    """Yield the ceilings of a quota. Devices of claims have no scopes."""
+    of_claims = {key: amount for key, amount in hard.items() if key.endswith(_OF_CLASS)}
+    of_pods: dict[str, int] = {}
+    for key, quantity in hard.items():
+        if key not in of_claims:
+            name_here = _counted_as(key)
+            of_pods[name_here] = min(quantity, of_pods.get(name_here, quantity))
+    for limits, only in ((of_pods, roles), (of_claims if not quota.scopes else {}, frozenset(charged))):
+        # A quota may count many other objects.
+        amounts = {key: amount for key, amount in limits.items() if any(charged[role].get(key) for role in only)}
+        if amounts:
+
+            def counted(role: PackingRole) -> Amounts:
+                return charged.get(role.name, {})
+
+            yield Ceiling(
+                "the ResourceQuota", name, amounts, FitFamily.QUOTA, FitScope.EVER, counted=counted, roles=only
+            )
+
+
+def _counted_as(key: str) -> str:
+    """Return the name under which what a key of a quota limits is counted here."""
+    plain = key.removeprefix(_REQUESTS)
+    return "pods" if key in _PODS else plain if _is_plain(plain) else key
+
+
+def _is_plain(resource: str) -> bool:
+    return resource in _PLAIN or resource.startswith(HUGE_PAGES)
+
+
+def _is_extended(resource: str) -> bool:
+    """Return whether a quota counts a resource with "requests." only. It counts no others, though it may name them."""
+    return resource.startswith(BY_CLASS) or ("/" in resource and _NATIVE not in resource)
+
+
+def charge_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> Amounts:
+    """Return what one pod of a template counts against quotas, at least. Raises `Malformed`."""
+    requests, limits = floors(exact_requests(template)), floors(exact_limits(template))
+    found = {name: amount for name, amount in requests.items() if _is_plain(name)}
+    found |= {_REQUESTS + name: amount for name, amount in requests.items() if _is_extended(name)}
+    found |= {_LIMITS + name: amount for name, amount in limits.items() if name in _PLAIN}
+    for claim in claims_of(template, shape, facts)[0]:
+        # A claim that pods share exists already.
+        if claim.name is None:
+            for key, number in _devices(claim.requests).items():
+                found[key] = found.get(key, 0) + number
+    return {**found, "pods": 1}
+
+
+def _devices(requests: Claim) -> dict[str, int]:
+    """Return the devices of each class that a claim counts: of a request with alternatives the most of each class."""
+    found: dict[str, int] = {}
+    for request in requests or ():
+        most: dict[str, int] = {}
+        for one in request.alternatives:
+            number = MOST_DEVICES if one.every else one.number
+            most[one.device_class] = max(number, most.get(one.device_class, 0))
+        for device_class, number in most.items():
+            key = device_class + _OF_CLASS
+            found[key] = found.get(key, 0) + number
+    return found
+
+
+def _surely_matches(scope: QuotaScope, template: PodTemplate, *, requesting: bool) -> bool:
+    """Return whether a scope matches all pods of a template, whatever the API server adds to them. `requesting`: they
+    request cpu or memory.
+    """
+    spec = template.spec
+    if scope.name == "Terminating":
+        seconds = integer(spec.get("activeDeadlineSeconds"))
+        return seconds is not None and seconds >= 0
+    if scope.name == "NotTerminating":
+        return spec.get("activeDeadlineSeconds") is None
+    if scope.name == "NotBestEffort":
+        return requesting
+    if scope.name == "PriorityClass":
+        # A pod that names no class gets the default one.
+        named = text(spec.get("priorityClassName"))
+        if named is None:
+            return False
+        return {
+            "Exists": True,
+            "In": named in scope.values,
+            "NotIn": named not in scope.values,
+        }.get(scope.operator, False)
+    # A LimitRange may give a pod without requests some. Affinity across namespaces is not looked at.
+    return False
+
+
+def _requests_compute(template: PodTemplate) -> bool:
+    return any((parse_quantity(amount) or 0) > 0 for amount in _compute(template))
+
+
+def _compute(template: PodTemplate) -> Iterator[object]:
+    """Yield the cpu and memory that decide whether a pod is BestEffort: those of the pod, if it has resources of its
+    own, else those of its containers. Up to Kubernetes 1.36 empty resources of the pod leave out its containers, too.
+
+    Source: k8s.io/kubernetes v1.36.3, pkg/apis/core/v1/helper/qos/qos.go, ComputePodQOS.
+    """
+    spec = template.spec
+    of_pod = spec.get("resources") is not None
+    holders = (spec,) if of_pod else (*sequence(spec.get("containers")), *sequence(spec.get("initContainers")))
+    for holder in holders:
+        resources = mapping(mapping(holder).get("resources"))
+        for part in ("requests", "limits"):
+            stated = mapping(resources.get(part))
+            yield from (stated[name] for name in _COMPUTE & stated.keys())
+
+
+# The number of the condition: a limit on a sum.
+_UNKNOWN = "the ClusterQueue of the LocalQueue {} is unknown"
+_KUEUE_QUOTAS_UNREADABLE = "the quota of {} in the ClusterQueue {} cannot be read"
+_LENT = "how much {} the cohort {} lends is not known"
+_UNCOVERED = (
+    "the ClusterQueue {} does not cover {}, and Kueue admits no such workload unless its configuration leaves it out"
+)
+ASSUMED = "the configuration of Kueue leaves out and transforms no resource that the workload requests"
+
+
+class KueueLimits(NamedTuple):
+    """The proofs that Kueue never admits a workload, what they rely on, and what is not known of its quotas, in
+    words.
+    """
+
+    refusals: tuple[Witness, ...] = ()
+    unknown: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = (ASSUMED,)
+
+
+def kueue_limits(by_kueue: Held, namespace: str, facts: ClusterFacts) -> KueueLimits:
+    """Return what the quotas of Kueue say of a workload that it holds. Raises `Malformed`."""
+    local = (facts.local_queues or {}).get((namespace, by_kueue.queue or ""))
+    name = None if local is None else local.cluster_queue
+    queue = (facts.cluster_queues or {}).get(name or "")
+    if queue is None or queue.quotas is None or name is None:
+        return KueueLimits(unknown=(_UNKNOWN.format(shown(by_kueue.queue)),))
+    if by_kueue.by is HeldBy.ELASTIC:
+        return KueueLimits()
+    requested = [_requested(pods) for pods in by_kueue.pod_sets]
+    resources = dict.fromkeys(resource for one in requested for resource, needed in one.items() if needed)
+    refusals: list[Witness] = []
+    unknown: list[str] = []
+    for resource in resources:
+        limits, why = _limits(resource, name, queue)
+        if why:
+            unknown.append(why)
+        elif witness := _refusal(resource, [one.get(resource, 0) for one in requested], limits, name, by_kueue):
+            refusals.append(witness)
+    return KueueLimits(tuple(refusals), tuple(unknown))
+
+
+def _requested(pods: PodSet) -> Mapping[str, int]:
+    """Return what a pod set requests at least, with the least number of pods that Kueue may start."""
+    count = pods.count if pods.min_count is None else pods.min_count
+    return {resource: needed * count for resource, needed in floors(exact_requests(pods.template)).items()}
+
+
+def _limits(resource: str, name: str, queue: ClusterQueue) -> tuple[Sequence[int], str]:
+    """Return the most that each flavor gives of a resource, or why that is not known."""
+    quotas = [quota for quota in queue.quotas or () if quota.resource == resource]
+    if not quotas:
+        return (), _UNCOVERED.format(shown(name), resource[:80])
+    found: list[int] = []
+    for quota in quotas:
+        stated = [quota.nominal]
+        if queue.cohort is not None:
+            if quota.borrowing is None:
+                return (), _LENT.format(resource[:80], shown(queue.cohort))
+            stated.append(quota.borrowing)
+        amounts = list(_kueue_quotas_amounts(resource, stated))
+        if len(amounts) < len(stated):
+            return (), _KUEUE_QUOTAS_UNREADABLE.format(resource[:80], shown(name))
+        found.append(sum(amounts))
+    return found, ""
+
+
+def _kueue_quotas_amounts(resource: str, stated: Sequence[str]) -> Iterator[int]:
+    """Yield the amounts that can be read and do not overflow."""
+    for one in stated:
+        number = parse_quantity(one)
+        if number is not None and 0 <= (found := rounded_up(resource, number)) <= LARGEST_AMOUNT:
+            yield found
+
+
+def _refusal(
+    resource: str, requested: Sequence[int], limits: Sequence[int], name: str, by_kueue: Held
+) -> Witness | None:
+    """Return the proof that the quota is too small: for all pods, or for those of one pod set."""
+    needed, most, what = sum(requested), sum(limits), "the workload requests"
+    if needed <= most:
+        needed, most, what = max(requested), max(limits), "the pods of one part request"
+    if needed <= most:
+        return None
+    return Witness(
+        family=FitFamily.QUEUE,
+        scope=FitScope.EVER,
+        at=by_kueue.path or LABELS / kueue.QUEUE_NAME,
+        found=amount_of(resource, needed),
+        why=f"{what} {amount_of(resource, needed)}, and the ClusterQueue {shown(name)} gives {amount(resource, most)} "
+        "at most, so Kueue never admits it",
+        remedy="request less, raise the quota, or name a LocalQueue of a larger ClusterQueue",
+        condition=_CONDITION,
+        shortfalls=(Shortfall(resource, needed, most),),
+    )
+
+
+# What one pod of a role counts.
+Weight = Callable[[PackingRole], int]
+
+
+def over_a_ceiling(packing: Packing, room: Room | None) -> Witness | None:
+    """Return the proof that a set of the packing is above a ceiling, or None."""
+    nodes_are_fixed = room is not None and not room.grows and room.unknown is None
+    for ceiling in packing.ceilings:
+        if ceiling.scope is FitScope.ON_THESE_NODES and not nodes_are_fixed:
+            continue
+        for resource, limit in ceiling.amounts.items():
+            weight = _weight(ceiling, resource)
+            for need in packing.sets:
+                needed = _least(need, weight, {})
+                # A limit below 0 does not hold back what requests none of it.
+                if needed > max(limit, 0):
+                    return _witness(ceiling, resource, needed, limit, need, weight)
+    return None
+
+
+def within_ceilings(spots: Iterable[Spot], need: Need, packing: Packing) -> bool:
+    """Return whether a placement is within all ceilings."""
+    pods: list[tuple[PackingRole, int]] = []
+    for spot in spots:
+        leaf = need_at(need, spot.path)
+        if isinstance(leaf, PodsNeed):
+            pods.append((leaf.role, spot.number * spot.pods))
+    return all(
+        sum(_weight(ceiling, resource)(role) * count for role, count in pods) <= limit
+        for ceiling in packing.ceilings
+        for resource, limit in ceiling.amounts.items()
+    )
+
+
+def _weight(ceiling: Ceiling, resource: str) -> Weight:
+    def weight(role: PackingRole) -> int:
+        if ceiling.roles is not None and role.name not in ceiling.roles:
+            return 0
+        counts = role.pods.request if ceiling.counted is None else ceiling.counted(role)
+        return max(counts.get(resource, 0), 0)
+
+    known: dict[str, int] = {}
+
+    def remembered(role: PackingRole) -> int:
+        if (found := known.get(role.name)) is None:
+            found = known[role.name] = weight(role)
+        return found
+
+    return remembered
+
+
+def _least(need: Need, weight: Weight, known: dict[int, int]) -> int:
+    """The smallest sum of a need. Equal children are mostly the same object, and summed once."""
+    if isinstance(need, PodsNeed):
+        return weight(need.role) * max(need.count, 0)
+    values = []
+    for child in need.needs:
+        if (value := known.get(id(child))) is None:
+            value = known[id(child)] = _least(child, weight, known)
+        values.append(value)
+    return sum(sorted(values)[: max(need.count, 0)])
+
+
+def least_of_each(need: Need, known: dict[int, dict[str, int]]) -> dict[str, int]:
+    """The smallest number of pods of each role by its name. Equal children are counted once, as in `_least`."""
+    if isinstance(need, PodsNeed):
+        return {need.role.name: max(need.count, 0)}
+    values: dict[str, list[int]] = {}
+    for child in need.needs:
+        if (found := known.get(id(child))) is None:
+            found = known[id(child)] = least_of_each(child, known)
+        for name, pods in found.items():
+            values.setdefault(name, []).append(pods)
+    spare = len(need.needs) - max(need.count, 0)
+    found = {}
+    for name, pods_of in values.items():
+        # The children that have none of the role, and then those that have the fewest.
+        left_out = max(spare, 0) if len(pods_of) > spare else len(pods_of)
+        found[name] = sum(sorted(pods_of)[: len(pods_of) - left_out])
+    return found
+
+
+def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Need, weight: Weight) -> Witness:
+    roles = [role for role in roles_of([need]) if weight(role)]
+    called = f"{ceiling.called} {ceiling.name}".strip()
+    return Witness(
+        family=ceiling.family,
+        scope=ceiling.scope,
+        at=ceiling.at or roles[0].at,
+        found=amount_of(resource, needed),
+        why=f"the gang requests at least {amount_of(resource, needed)}; {called} allows {amount_of(resource, limit)}",
+        remedy=", or ".join(filter(None, (_smaller(roles, resource, needed - limit, need, weight), ceiling.cure)))
+        or f"raise {called}, or request less",
+        condition="C0",
+        members=tuple(role.name for role in roles),
+        shortfalls=(Shortfall(resource, needed, limit),),
+    )
+
+
+def _smaller(roles: Sequence[PackingRole], resource: str, over: int, need: Need, weight: Weight) -> str:
+    """How many pods of the role that counts most would be within the ceiling, the others left as they are."""
+    counts = least_of_each(need, {})
+    role = max(roles, key=lambda one: counts[one.name] * weight(one))
+    fewer = counts[role.name] - -(-over // weight(role))
+    if fewer > 0:
+        return f"lower the minimum of {role.name} to {counted(fewer, 'pod')}"
+    return f"lower the {resource} that the gang requests by {amount_of(resource, over)}"

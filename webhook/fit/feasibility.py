@@ -1,0 +1,661 @@
+"""The judgement whether a packed gang can ever be placed, and the estimate whether it has room now.
+
+Ceilings come first, then the nodes, from the cheap conditions to the strong ones. Each set of a packing is refuted,
+placed, or looked at in every way. A remedy is named only if a placement was found with it; the work is bounded, so one
+that exists may stay unnamed. The estimate judges what is free in place of what there is. It does not count quotas in
+use, other gangs that wait, volumes, or devices of DRA in use, so a gang may still wait although there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Any, NamedTuple
+
+from webhook.fit.ceilings import over_a_ceiling, within_ceilings
+from webhook.fit.domains import (
+    DomainRoom,
+    EqualDomains,
+    NeedPart,
+    domain_rooms_of,
+    domains_by_node,
+    domains_in,
+    numbers_in,
+    part_of,
+    partitions_below,
+    partitions_of,
+    roles_of,
+)
+from webhook.fit.exact import Exact, TooLargeError, TooManyError, spots_of
+from webhook.fit.first_fit import ORDERS, FirstFit
+from webhook.fit.ground import Area, Ground, ground_of
+from webhook.fit.packing import GroupNeed, Need, NodeClass, Packing, PackingRole, Partition, PodReading, PodsNeed, Room
+from webhook.fit.placement import Spot, holds, placed
+from webhook.fit.refutation import Refusal, Refuter, nearness, no_node_admits, witness_of
+from webhook.fit.resource_requests import GPU_PARTS, GPUS, is_gpu_name
+from webhook.fit.verdict import (
+    STEPS,
+    FitAnswer,
+    FitFamily,
+    FitScope,
+    FitVerdict,
+    OutOfStepsError,
+    PlacedPods,
+    Shortfall,
+    StepBudget,
+    Witness,
+    counted,
+    sentence_list,
+)
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import ObjectKey
+from webhook.model.node_pods import NodePods, PodAmounts, Reservation
+from webhook.model.nodes import Node
+
+# What the attempts to place a gang quickly may take, in each order.
+_QUICK_STEPS = (4_500, 1_500)
+# What a look at every way may take in one domain: at first, and how much more in each further round.
+_EXACT_STEPS, _MORE = 2_000, 4
+# What checking and telling the place of some pods takes.
+_CHECK_STEPS = 5
+_MANY_WAYS = "the conditions hold, and there are too many ways to place the pods"
+_OF_LABELS = "the conditions hold, and it depends on the labels that the nodes of a group that grows will get"
+
+
+class SetOutcome(NamedTuple):
+    """What is known of a set: why it never fits, where its pods can be, or neither."""
+
+    part: NeedPart
+    refusal: Refusal | None = None
+    spots: tuple[Spot, ...] | None = None
+    cause: str = ""
+
+
+def judge_set(need: Need, ground: Ground, budget: StepBudget) -> SetOutcome:
+    """Return what is known of a set. It never raises `OutOfStepsError`."""
+    part = part_of(need, ground)
+    try:
+        return _judged(part, need, ground, budget)
+    except OutOfStepsError:
+        return SetOutcome(part, cause=f"no answer within {budget.steps} steps")
+
+
+def _judged(part: NeedPart, need: Need, ground: Ground, budget: StepBudget) -> SetOutcome:
+    quick = Refuter(ground, budget, strong=False)
+    if (refusal := _refused(quick, part, ground)) is not None:
+        return SetOutcome(part, refusal)
+    domains = quick.domains(part, ground.whole)
+    open_domains = [one for one in domains if part.within is None or quick.refused_inside(part, one.area) is None]
+    # The largest domains first.
+    open_domains.reverse()
+    spots = _placed_quickly(part, need, open_domains, ground, budget)
+    if spots is not None:
+        return SetOutcome(part, spots=tuple(spots))
+    strong = Refuter(ground, budget, strong=True)
+    if (refusal := _refused(strong, part, ground)) is not None:
+        return SetOutcome(part, refusal)
+    if part.within is not None:
+        open_domains = [one for one in open_domains if strong.refused_inside(part, one.area) is None]
+    return _looked_at(part, need, open_domains, ground, budget)
+
+
+def _refused(refuter: Refuter, part: NeedPart, ground: Ground) -> Refusal | None:
+    """Why the part fits nowhere: on all nodes together, which is the simpler reason, or in each domain."""
+    found = refuter.refused_inside(part, ground.whole)
+    return refuter.refused(part, ground.whole) if found is None and part.within is not None else found
+
+
+def _placed_quickly(
+    part: NeedPart, need: Need, domains: Sequence[EqualDomains], ground: Ground, budget: StepBudget
+) -> list[Spot] | None:
+    """The spots of the first placement that is found and holds."""
+    for order, steps in zip(ORDERS, _QUICK_STEPS, strict=True):
+        share = budget.share(steps)
+        try:
+            for domain in domains:
+                spots = FirstFit(ground, share, order).placed(part, _areas(domain)[0])
+                if spots is not None:
+                    budget.spend(len(spots) * _CHECK_STEPS)
+                    if holds(spots, need, ground.room):
+                        return spots
+        except OutOfStepsError:
+            pass
+        finally:
+            budget.settle(share)
+    return None
+
+
+def _areas(domain: EqualDomains) -> tuple[Area, ...]:
+    if not domain.area.single:
+        return domain.areas
+    area = Area(domain.area.counts, domain.area.classes, single=True)
+    area.ordinal = 0
+    return (area,)
+
+
+def _looked_at(
+    part: NeedPart, need: Need, domains: Sequence[EqualDomains], ground: Ground, budget: StepBudget
+) -> SetOutcome:
+    """Every way in every domain, with more steps for each domain in every round."""
+    waiting = list(domains)
+    unclear = unsure = False
+    refused: list[Refusal] = []
+    steps = _EXACT_STEPS
+    while waiting:
+        later = []
+        for domain in waiting:
+            area = _areas(domain)[0]
+            share = budget.share(steps)
+            try:
+                found = Exact(ground, share).arranged(part, area)
+            except (TooLargeError, TooManyError):
+                unclear = True
+            except OutOfStepsError:
+                later.append(domain)
+            else:
+                if found is None:
+                    refused.append(Refusal("C6", part, area, domain=domain, partition=part.within))
+                else:
+                    spots = spots_of(found, ground)
+                    if holds(spots, need, ground.room):
+                        return SetOutcome(part, spots=tuple(spots))
+                    unsure = True
+            finally:
+                budget.settle(share)
+        waiting = later
+        steps *= _MORE
+    if unsure and any(one.future for one in ground.room.classes):
+        return SetOutcome(part, cause=_OF_LABELS)
+    if unclear or unsure or not refused:
+        return SetOutcome(part, cause=_MANY_WAYS)
+    return SetOutcome(part, max(refused, key=nearness))
+
+
+# What all remedies of a verdict may take together, and one of them.
+_STEPS, _EACH = 2_500, 1_000
+# In how many domains a broader partition is tried.
+_LARGEST = 3
+
+_OTHERWISE = {
+    FitFamily.NODE: "request less for each pod, or add nodes that are large enough and that the pods may use",
+    FitFamily.TOTAL: "lower the minimum of the gang, or add nodes",
+    FitFamily.TOPOLOGY: "lower the minimum of the gang, require a broader domain, or add nodes to a domain",
+    FitFamily.APART: "lower the minimum of the gang, relax what keeps its pods apart, or add nodes",
+    FitFamily.DEVICES: "request fewer devices, or add nodes that have them",
+}
+
+
+def remedy_for(witness: Witness, outcome: SetOutcome, ground: Ground) -> Witness:
+    """Return the witness with its remedy."""
+    trial = _Trial(outcome, ground)
+    found = [one for one in (trial.fewer(witness), trial.broader()) if one]
+    return replace(witness, remedy=", or ".join(found) or _otherwise(witness, outcome, ground))
+
+
+def _otherwise(witness: Witness, outcome: SetOutcome, ground: Ground) -> str:
+    if outcome.refusal is not None and witness.family is FitFamily.NODE and no_node_admits(outcome.refusal, ground):
+        return "change their node selector, affinity or tolerations, or add nodes that these admit"
+    return _OTHERWISE.get(witness.family, "add nodes")
+
+
+class _Trial:
+    """Other needs, tried where the refused one came nearest to fit."""
+
+    def __init__(self, outcome: SetOutcome, ground: Ground) -> None:
+        self.need = outcome.part.need
+        self.refusal = outcome.refusal
+        self.ground = ground
+        self.budget = StepBudget(_STEPS)
+
+    def fewer(self, witness: Witness) -> str:
+        """The most pods of a role, or the most children of a group, with which the rest still fits."""
+        for name in witness.members[:2]:
+            count = _pods_of(name, self.need)
+            most = self._largest(min(count - 1, self._room_for(name)), partial(_with_pods, name, self.need))
+            if most:
+                return f"lower the minimum of {name} to {counted(most, 'pod')}"
+        if isinstance(self.need, GroupNeed) and self.need.count > 1 and not witness.members:
+            group = self.need
+            most = self._largest(group.count - 1, lambda number: replace(group, count=number))
+            if most:
+                return f"lower the minimum of {group.name} from {group.count} to {most}"
+        return ""
+
+    def broader(self) -> str:
+        """The broader domain, or none, with which the gang fits."""
+        for partition in _partitions(self.need):
+            if partition.broader is not None and self._fits(_within(self.need, partition, partition.broader)):
+                return f"require one {partition.broader.named} instead of one {partition.named}"
+            if self._fits(_within(self.need, partition, None)):
+                return f"do not require one {partition.named}"
+        return ""
+
+    def _largest(self, most: int, changed: Callable[[int], Need]) -> int:
+        """The largest number that fits, by halves: if one fits, fewer do. None does if not even one pod does. What the
+        nodes have room for is often the answer, so it is tried early.
+        """
+        if most < 1 or not self._fits(changed(1)):
+            return 0
+        if most == 1 or self._fits(changed(most)):
+            return most
+        low, high = 1, most - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._fits(changed(middle)):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _fits(self, need: Need) -> bool:
+        """Whether first fit places the pods."""
+        ground = self.ground
+        part = part_of(need, ground)
+        for area in self._areas(need):
+            share = self.budget.share(_EACH)
+            try:
+                if FirstFit(ground, share, ORDERS[0]).fits(part, area):
+                    return True
+            except OutOfStepsError:
+                return False
+            finally:
+                self.budget.left -= share.used
+        return False
+
+    def _room_for(self, name: str) -> int:
+        """How many pods of a role there could be at most, if there were no others."""
+        kind = self.ground.kind_of[name]
+        return max((self.ground.floors_in(area)[kind] for area in self._areas(self.need)), default=0)
+
+    def _areas(self, need: Need) -> list[Area]:
+        """Where to try: in the domain that came nearest, or in some large ones if another partition is tried."""
+        refusal = self.refusal
+        if need.within is None:
+            return [self.ground.whole]
+        if refusal is not None and refusal.domain is not None and refusal.partition == need.within:
+            return [refusal.domain.area]
+        domains = domains_in(self.ground.whole, need.within, self.ground, partitions_below(part_of(need, self.ground)))
+        return [one.area for one in sorted(domains, key=lambda one: -one.area.nodes)[:_LARGEST]]
+
+
+def _partitions(need: Need) -> list[Partition]:
+    own = [] if need.within is None else [need.within]
+    if isinstance(need, PodsNeed):
+        return own
+    seen = {id(child): child for child in need.needs}
+    below = [partition for child in seen.values() for partition in _partitions(child)]
+    found: list[Partition] = []
+    for partition in own + below:
+        if partition not in found:
+            found.append(partition)
+    return found
+
+
+def _within(need: Need, partition: Partition, other: Partition | None) -> Need:
+    within = other if need.within == partition else need.within
+    if isinstance(need, PodsNeed):
+        return replace(need, within=within)
+    return replace(need, within=within, needs=tuple(_within(child, partition, other) for child in need.needs))
+
+
+def _pods_of(name: str, need: Need) -> int:
+    """The pods of a role in the one place where it is needed, or none if there are several."""
+    counts = _counts(name, need)
+    return counts[0] if len(counts) == 1 else 0
+
+
+def _counts(name: str, need: Need) -> list[int]:
+    if isinstance(need, PodsNeed):
+        return [need.count] if need.role.name == name else []
+    return [count for child in need.needs for count in _counts(name, child)]
+
+
+def _with_pods(name: str, need: Need, number: int) -> Need:
+    if isinstance(need, PodsNeed):
+        return replace(need, count=number) if need.role.name == name else need
+    return replace(need, needs=tuple(_with_pods(name, child, number) for child in need.needs))
+
+
+_NO_PODS = "no pod of the gang has to be on a node for it to start"
+
+
+def judge(packing: Packing, room: Room | None, steps: int = STEPS) -> FitVerdict:
+    """Return the verdict on a gang. Without a room only ceilings are judged."""
+    budget = StepBudget(steps)
+    if packing.unknown:
+        return FitVerdict(FitAnswer.UNKNOWN, causes=packing.unknown, assumptions=packing.assumptions)
+    grows = room is None or room.grows or room.unknown is not None
+    witness = next((one for one in packing.witnesses if one.scope is FitScope.EVER or not grows), None)
+    witness = witness or over_a_ceiling(packing, room)
+    if witness is not None:
+        return _never(witness, packing, budget)
+    if room is None:
+        return _unknown(("the nodes of the cluster are not known",), packing, budget)
+    if room.unknown is not None:
+        return _unknown((room.unknown,), packing, budget)
+    return _on_nodes(packing, room, budget)
+
+
+def _on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerdict:
+    roles = roles_of(packing.sets)
+    ground = ground_of(roles, room)
+    outcomes: list[tuple[Need, SetOutcome]] = []
+    for need in packing.sets:
+        outcome = judge_set(need, ground, budget)
+        if outcome.refusal is not None:
+            return _judgement_refused(outcome, packing, ground, budget)
+        outcomes.append((need, outcome))
+    causes = tuple(dict.fromkeys(outcome.cause for _, outcome in outcomes if outcome.cause))
+    causes += _unsure(packing, roles, room)
+    for need, outcome in outcomes:
+        if outcome.spots is not None and not within_ceilings(outcome.spots, need, packing):
+            causes += ("a placement was found, and it is above a quota; another choice of its groups may not be",)
+    if causes:
+        return _unknown(causes, packing, budget)
+    placement: list[PlacedPods] = []
+    for need, outcome in outcomes:
+        placement += placed(outcome.spots or (), need, room)
+    return FitVerdict(
+        FitAnswer.FITS,
+        causes=packing.unjudged,
+        placement=tuple(placement),
+        assumptions=packing.assumptions,
+        steps=budget.used,
+    )
+
+
+def _judgement_refused(outcome: SetOutcome, packing: Packing, ground: Ground, budget: StepBudget) -> FitVerdict:
+    assert outcome.refusal is not None  # noqa: S101 - asked for by the caller
+    witness = witness_of(outcome.refusal, ground)
+    if ground.room.grows:
+        cause = f"the cluster may grow by nodes of unknown shape; on the nodes there are: {witness.why}"
+        return _unknown((cause,), packing, budget)
+    return _never(remedy_for(witness, outcome, ground), packing, budget)
+
+
+def _unsure(packing: Packing, roles: Sequence[PackingRole], room: Room) -> tuple[str, ...]:
+    """Why a placement would not show that the gang fits."""
+    causes = dict.fromkeys(packing.left_out)
+    if not roles and not causes:
+        causes[_NO_PODS] = None
+    for role in roles:
+        causes.update(dict.fromkeys((*role.pods.unjudged, *role.pods.left_out)))
+        if role.pods.shared_devices:
+            causes["pods share the devices of a claim, and which nodes reach these is not known"] = None
+        unsure = sorted(name for name, amount in role.pods.request.items() if amount > 0 and name in room.unsure)
+        if unsure:
+            # What only a scheduler counts, such as parts of a GPU, has a space in its name.
+            named = [name for name in unsure if " " not in name] or unsure
+            causes[f"not all nodes say how much they have of {sentence_list(named)}"] = None
+    return tuple(causes)
+
+
+def _never(witness: Witness, packing: Packing, budget: StepBudget) -> FitVerdict:
+    return FitVerdict(FitAnswer.NEVER, witness, assumptions=packing.assumptions, steps=budget.used)
+
+
+def _unknown(causes: tuple[str, ...], packing: Packing, budget: StepBudget) -> FitVerdict:
+    return FitVerdict(
+        FitAnswer.UNKNOWN, causes=causes + packing.unjudged, assumptions=packing.assumptions, steps=budget.used
+    )
+
+
+# More running gangs of one domain are not tried: who would have to go is a hint, not a plan.
+_MOST_GANGS = 200
+# So many of them are tried alone.
+_MOST_ALONE = 50
+
+
+class NowAnswer(StrEnum):
+    """Whether there is room now."""
+
+    ROOM = "room"
+    SHORT = "short"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Running gangs that would have to go: those of the gang's own namespace by name, of others only their number."""
+
+    gangs: tuple[str, ...] = ()
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The estimate. With room: the domains of the placement, or its nodes. Short: why, the domain that comes nearest,
+    what it lacks, and who would have to go; `leaving` is None if that would not be enough, or is not known.
+    """
+
+    answer: NowAnswer
+    domains: tuple[str, ...] = ()
+    why: str = ""
+    nearest: str | None = None
+    short: tuple[Shortfall, ...] = ()
+    leaving: Leaving | None = None
+    placement: tuple[PlacedPods, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the estimate as plain JSON values."""
+        return {
+            "estimate": True,
+            "answer": str(self.answer),
+            "domains": list(self.domains),
+            "why": self.why or None,
+            "nearest": self.nearest,
+            "short": [one._asdict() for one in self.short],
+            "wouldHaveToGo": None
+            if self.leaving is None
+            else {"gangs": list(self.leaving.gangs), "ofOtherNamespaces": self.leaving.others},
+        }
+
+
+def as_stated(resource: str, amount: int) -> PodAmounts:
+    """Return an amount under its own name."""
+    return ((resource, amount),)
+
+
+def as_gpus_of_kai(resource: str, amount: int) -> PodAmounts:
+    """Return an amount as KAI counts it: every name that ends in "gpu" is the GPUs of a node, whole and in parts."""
+    if not is_gpu_name(resource):
+        return ((resource, amount),)
+    return (GPUS, amount), (GPU_PARTS, 1000 * amount)
+
+
+def counted_by(reading: PodReading) -> Callable[[str, int], PodAmounts]:
+    """Return how a scheduler counts what pods on nodes use."""
+    return as_gpus_of_kai if reading.requests.kai_gpus else as_stated
+
+
+class Usage(NamedTuple):
+    """What is used on the nodes. `closed` nodes take no pods now: cordoned, or not ready. `lost` is what a node lacks
+    of what it may have: a broken device. `counted` gives the names that the scheduler counts an amount under.
+    """
+
+    pods: NodePods
+    reservations: Mapping[str, Reservation] = {}
+    closed: frozenset[str] = frozenset()
+    lost: Mapping[str, PodAmounts] = {}
+    counted: Callable[[str, int], PodAmounts] = as_stated
+
+    @classmethod
+    def of(cls, facts: ClusterFacts, counted: Callable[[str, int], PodAmounts] = as_stated) -> Usage:
+        """Return what is used, by the facts of a cluster whose pods on nodes are known."""
+        nodes = (facts.nodes or {}).values()
+        return cls(
+            facts.node_pods or NodePods(),
+            facts.node_reservations or {},
+            frozenset(node.name for node in nodes if node.unschedulable or not node.ready),
+            {node.name: lost for node in nodes if (lost := _lost(node))},
+            counted,
+        )
+
+    def by_node(self, without: Collection[ObjectKey] = ()) -> dict[str, dict[str, int]]:
+        """Return what is used on each node, without the pods of some gangs, by namespace and name."""
+        found: dict[str, dict[str, int]] = {}
+        gone = {pod for gang in without for pod in self.pods.of_gang(*gang)}
+        for node in self.pods.nodes:
+            self._add(found, node, self.pods.used_on(node).items())
+        for key in gone:
+            self._add(found, self.pods[key].node, ((name, -amount) for name, amount in self.pods[key].amounts))
+        for kept in self.reservations.values():
+            self._add(found, kept.node, kept.amounts)
+        for node, amounts in self.lost.items():
+            self._add(found, node, amounts)
+        return found
+
+    def _add(self, found: dict[str, dict[str, int]], node: str, amounts: Iterable[tuple[str, int]]) -> None:
+        used = found.setdefault(node, {})
+        for resource, amount in amounts:
+            for name, units in self.counted(resource, amount):
+                used[name] = used.get(name, 0) + units
+
+
+def _lost(node: Node) -> PodAmounts:
+    """Return what a node may have and cannot give now."""
+    return tuple(
+        (resource, amount - node.allocatable.get(resource, 0))
+        for resource, amount in node.highest.items()
+        if amount > node.allocatable.get(resource, 0)
+    )
+
+
+def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> Room:
+    """Return what is free of a room, as if the pods of some gangs were gone, without nodes that are yet to come."""
+    used = usage.by_node(without)
+    classes: list[NodeClass] = []
+    for found in room.classes:
+        if found.future or found.number is None:
+            continue
+        alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        for node in found.nodes:
+            if node not in usage.closed:
+                taken = used.get(node, {})
+                left = {resource: max(has - taken.get(resource, 0), 0) for resource, has in found.capacity.items()}
+                alike.setdefault(tuple(left.items()), []).append(node)
+        classes += [
+            found._replace(capacity=dict(left), number=len(nodes), nodes=tuple(nodes)) for left, nodes in alike.items()
+        ]
+    return replace(room, classes=tuple(classes), grows=False, memo={})
+
+
+def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
+    """Return whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
+    found, nearest = _estimate(packing, room, usage, gang, steps)
+    if found.answer is not NowAnswer.SHORT:
+        return found
+    return replace(found, leaving=_leaving(_nodes_only(packing), room, usage, gang, nearest, steps))
+
+
+def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
+    """Return as `now_of`, without who would have to go: that takes a judgement for each of them."""
+    return _estimate(packing, room, usage, gang, steps)[0]
+
+
+def _estimate(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int) -> tuple[Now, DomainRoom | None]:
+    """Return the estimate, and if there is no room, the domain that comes nearest."""
+    free = free_room(room, usage, [gang])
+    rooms = domain_rooms_of(packing, room, free)
+    verdict = judge(_nodes_only(packing), free, steps)
+    if verdict.answer is FitAnswer.FITS:
+        return Now(NowAnswer.ROOM, _places_in(verdict, rooms), placement=verdict.placement), None
+    witness = verdict.witness
+    if witness is None:
+        return Now(NowAnswer.UNKNOWN, why="; ".join(verdict.causes)), None
+    nearest = _nearest(rooms, witness.domain, witness.shortfalls)
+    called = None if nearest is None else nearest.called
+    return Now(NowAnswer.SHORT, why=witness.why, nearest=called, short=witness.shortfalls), nearest
+
+
+def _nodes_only(packing: Packing) -> Packing:
+    """Return the packing without limits that do not depend on what is used on the nodes."""
+    return replace(packing, ceilings=(), witnesses=(), unjudged=())
+
+
+def _places_in(verdict: FitVerdict, rooms: Sequence[DomainRoom]) -> tuple[str, ...]:
+    """Return the domains of a placement as messages call them, or its nodes where no domain is required."""
+    called = {one.name: one.called for one in rooms}
+    places = (
+        placed.node if placed.domain is None else called.get(placed.domain, placed.domain)
+        for placed in verdict.placement
+    )
+    return tuple(dict.fromkeys(places))
+
+
+def _nearest(domains: Sequence[DomainRoom], named: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
+    """Return the domain that comes nearest: the one that the witness names, else the one with most of what is short."""
+    for domain in domains:
+        if named in {domain.name, domain.called}:
+            return domain
+    lacking = [one.resource for one in short if domains and one.resource in domains[0].total] or list(
+        domains[0].total if domains else ()
+    )
+    return max(domains, key=lambda one: [(one.free or {}).get(name, 0) for name in lacking], default=None)
+
+
+def _leaving(
+    packing: Packing, room: Room, usage: Usage, gang: ObjectKey, domain: DomainRoom | None, steps: int
+) -> Leaving | None:
+    """Return a small set of running gangs without which the gang would fit, or None if there is none."""
+    if domain is None:
+        return None
+    running = [one for one in _running_in(packing, room, usage, domain) if one != gang][:_MOST_GANGS]
+
+    def enough(gone: Sequence[ObjectKey]) -> bool:
+        return judge(packing, free_room(room, usage, [gang, *gone]), steps).answer is FitAnswer.FITS
+
+    chosen = _smallest(running, enough)
+    if chosen is None:
+        return None
+    own = tuple(sorted(name for namespace, name in chosen if namespace == gang[0]))
+    return Leaving(own, len(chosen) - len(own))
+
+
+def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey]], bool]) -> list[ObjectKey] | None:
+    """Return one gang that is enough, the one that uses least; else the shortest beginning of `running`, those that use
+    most, without what it can do without. None if not even all are enough.
+    """
+    if not enough(running):
+        return None
+    alone = next((one for one in running[: -_MOST_ALONE - 1 : -1] if enough([one])), None)
+    if alone is not None:
+        return [alone]
+    low, high = 1, len(running)
+    while low < high:
+        middle = (low + high) // 2
+        if enough(running[:middle]):
+            high = middle
+        else:
+            low = middle + 1
+    chosen = list(running[:high])
+    for one in list(chosen):
+        others = [other for other in chosen if other != one]
+        if enough(others):
+            chosen = others
+    return chosen
+
+
+def _running_in(packing: Packing, room: Room, usage: Usage, domain: DomainRoom) -> list[ObjectKey]:
+    """Return the gangs with pods in a domain, those first that use most of what the gang requests."""
+    partition = next(iter(partitions_of(packing)), None)
+    of_nodes = {} if partition is None else domains_by_node(partition)
+    uses: dict[ObjectKey, int] = {}
+    for found in room.classes:
+        if found.roles:
+            for node in found.nodes:
+                if domain.name in numbers_in(found._replace(nodes=(node,), number=1), partition, of_nodes):
+                    _add_uses(uses, node, usage, domain.total)
+    return sorted(uses, key=lambda one: (-uses[one], one))
+
+
+def _add_uses(uses: dict[ObjectKey, int], node: str, usage: Usage, total: Mapping[str, int]) -> None:
+    """Add what each gang uses of a node, in thousandths of what the domain has of each resource."""
+    for key in usage.pods.on(node):
+        pod = usage.pods[key]
+        if pod.gang is not None:
+            counted = (part for resource, amount in pod.amounts for part in usage.counted(resource, amount))
+            share = sum(1000 * amount // total[name] for name, amount in counted if total.get(name))
+            uses[key[0], pod.gang] = uses.get((key[0], pod.gang), 0) + share

@@ -1,0 +1,285 @@
+"""Groups of pods that schedulers read: the trees of the Workload API, Koordinator's PodGroups with their GangGroups,
+and pods that wait as members of a group.
+
+A tree is walked up from any of its groups and down through its composites, never over all its leaves: a namespace may
+have thousands. Groups in a cycle have no root. The request that closes a cycle is refused if the rest of the cycle is
+known; requests at the same instant do not see each other. Of waiting pods only the group and the scheduler name are
+kept, and a group of thousands is checked as fast as a group of two. Source: k8s.io/api scheduling (1.35 to 1.37),
+KEP-6012; koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go,
+apis/extension/network_topology.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from webhook.model.bounds import is_cut
+from webhook.model.capabilities import Disruption
+from webhook.model.keys import ObjectKey, SharedClaim
+from webhook.model.known_objects import Indexed, Overlay
+from webhook.model.projections import Resource
+from webhook.model.reading import mapping, text
+
+K = TypeVar("K", bound=tuple[Any, ...])
+
+
+def circles(starts: Iterable[K], above: Callable[[K], K | None]) -> list[tuple[K, ...]]:
+    """The cycles that the ways up from `starts` end in: each once, in the order of the way, beginning with the smallest
+    key.
+
+    Each key is visited once, so the cost is the number of ancestors of the starts.
+    """
+    # By key: the number of the way that visited it first. A way that meets itself is a cycle.
+    met: dict[K, int] = {}
+    found = []
+    for number, start in enumerate(starts):
+        way: list[K] = []
+        key: K | None = start
+        while key is not None and key not in met:
+            met[key] = number
+            way.append(key)
+            key = above(key)
+        if key is not None and met[key] == number:
+            around = way[way.index(key) :]
+            first = around.index(min(around))
+            found.append((*around[first:], *around[:first]))
+    return found
+
+
+# The levels of a tree, including its leaves, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
+# scheduling/v1beta1).
+MAX_DEPTH = 4
+
+
+class Trees(NamedTuple):
+    """The kind of groups that can form a tree, and the spec field that names a group's parent."""
+
+    resource: Resource
+    parent: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeGroup:
+    """A PodGroup or a CompositePodGroup, or a template of one. `minimum` is the number of pods, or child groups, that
+    it starts with; None for a group that is not a gang. `workload` and `template` name what it was made from.
+    `preemption` is its preemption policy, and `claims` has the first of its claims, up to a limit.
+    """
+
+    composite: bool
+    minimum: int | None
+    parent: str | None = None
+    workload: str | None = None
+    template: str | None = None
+    disruption: Disruption = Disruption.SINGLE
+    topology: str | None = None
+    priority_class: str | None = None
+    priority: int | None = None
+    preemption: str | None = None
+    claims: tuple[SharedClaim, ...] = ()
+
+
+class WorkloadTemplates(NamedTuple):
+    """A Workload's templates by name; the `parent` of each names the template above it."""
+
+    templates: Mapping[str, TreeGroup]
+
+    def below(self, name: str) -> int:
+        """The number of templates directly below a template."""
+        return sum(template.parent == name for template in self.templates.values())
+
+
+class Groups(Indexed[ObjectKey, TreeGroup]):
+    """Groups by namespace and name, indexed by their parent as well, whether the parent exists or not."""
+
+    @staticmethod
+    def terms(key: ObjectKey, value: TreeGroup) -> Iterable[Hashable]:
+        """The parent of the group."""
+        return () if value.parent is None else ((key[0], value.parent),)
+
+    def below(self, parent: ObjectKey) -> Iterable[ObjectKey]:
+        """The groups directly below a group, whether that group exists or not."""
+        return self.having(parent)
+
+    def overlaid(self, changes: Mapping[ObjectKey, TreeGroup | None]) -> Groups:
+        """These groups with some of them changed (None for a removed one), without a copy. So one live read costs the
+        same no matter how many groups are known.
+        """
+        return _Overlaid(self, changes)
+
+
+class _Overlaid(Overlay[ObjectKey, TreeGroup], Groups):
+    """Groups with a few changes."""
+
+
+def ancestors(
+    key: ObjectKey, group: TreeGroup, composites: Mapping[ObjectKey, TreeGroup]
+) -> Iterator[tuple[ObjectKey, TreeGroup]]:
+    """The known ancestors of a group, nearest first, up to the greatest height of a tree, so that the walk also ends in
+    a cycle. The last one may be the group itself, which is then its own ancestor.
+    """
+    for _ in range(MAX_DEPTH):
+        if group.parent is None:
+            return
+        above = (key[0], group.parent)
+        found = composites.get(above)
+        if found is None:
+            return
+        yield above, found
+        group = found
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GatherRule:
+    """One entry of a network-topology-spec's `gatherStrategy`."""
+
+    layer: str
+    strategy: str
+    pod_count_multiple: int
+
+
+class KoordinatorPodGroup(NamedTuple):
+    """A PodGroup as koord-scheduler reads it. `groups` are the ids (`namespace/name`) of its GangGroup, sorted, as
+    `list_kept` keeps them; only its own id if it lists none that can be read. `topology` is None if it has none that
+    can be read.
+    """
+
+    minimum: int
+    groups: tuple[str, ...]
+    topology: tuple[GatherRule, ...] | None = None
+
+
+class KoordinatorPodGroups(Indexed[ObjectKey, KoordinatorPodGroup]):
+    """PodGroups by namespace and name, indexed by the ids that they list, so that no search is needed."""
+
+    @staticmethod
+    def terms(key: ObjectKey, value: KoordinatorPodGroup) -> Iterable[Hashable]:
+        """The ids of the others that it lists, separately for its own and for other namespaces, and the namespace of
+        one whose list is too long to keep.
+        """
+        cut = {_too_long_in(key[0])} if is_cut(value.groups) else set()
+        home = f"{key[0]}/"
+        return {id_ if id_.startswith(home) else _abroad(id_) for id_ in value.groups} - {gang_id(key)} | cut
+
+    def listing(self, key: ObjectKey) -> Set[ObjectKey]:
+        """The other PodGroups of its namespace that list this one, whether this one exists or not."""
+        return self.having(gang_id(key))
+
+    def listing_from_abroad(self, key: ObjectKey) -> Set[ObjectKey]:
+        """The PodGroups of other namespaces that list this one, whether this one exists or not."""
+        return self.having(_abroad(gang_id(key)))
+
+    def too_long(self, namespace: str) -> Set[ObjectKey]:
+        """The PodGroups of a namespace whose lists are too long to keep and may name further gangs."""
+        return self.having(_too_long_in(namespace))
+
+    def overlaid(self, changes: Mapping[ObjectKey, KoordinatorPodGroup | None]) -> KoordinatorPodGroups:
+        """These PodGroups with some of them changed (None for a removed one), without a copy."""
+        return _GangGroupsOverlaid(self, changes)
+
+
+class _GangGroupsOverlaid(Overlay[ObjectKey, KoordinatorPodGroup], KoordinatorPodGroups):
+    """PodGroups with a few changes."""
+
+
+def _abroad(listed: str) -> Hashable:
+    return "abroad", listed
+
+
+def _too_long_in(namespace: str) -> Hashable:
+    return "too long", namespace
+
+
+def gang_id(key: ObjectKey) -> str:
+    """The id of a gang in koord-scheduler."""
+    return "/".join(key)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPod:
+    """One waiting pod. `group` is named as its backend names groups, and is different in each namespace."""
+
+    group: Hashable
+    scheduler: str
+
+
+class GroupPods(Indexed[ObjectKey, GroupPod]):
+    """Pods by namespace and name, indexed by their group and scheduler as well."""
+
+    def __init__(self, known: Mapping[ObjectKey, GroupPod] | None = None) -> None:
+        # By group: the schedulers that its pods name, in the order in which they were added.
+        self._schedulers: dict[Hashable, dict[str, None]] = {}
+        super().__init__(known)
+
+    @staticmethod
+    def terms(_: ObjectKey, value: GroupPod) -> Iterable[Hashable]:
+        """Its group and its scheduler, which is the value itself."""
+        return (value,)
+
+    def of_another_scheduler(self, group: Hashable, scheduler: str, besides: ObjectKey) -> ObjectKey | None:
+        """One pod of a group that names another scheduler and is not `besides`; None if all agree."""
+        return self._other(group, scheduler, frozenset({besides}))
+
+    def overlaid(self, changes: Mapping[ObjectKey, GroupPod | None]) -> GroupPods:
+        """These pods with some of them changed (None for one that no longer waits), without a copy. So one live read
+        costs the same no matter how many pods wait.
+        """
+        return _GroupPodsOverlaid(self, changes)
+
+    def _other(self, group: Hashable, scheduler: str, without: frozenset[ObjectKey]) -> ObjectKey | None:
+        for name in self._schedulers.get(group, ()):
+            if name != scheduler:
+                found = next((key for key in self.having(GroupPod(group, name)) if key not in without), None)
+                if found is not None:
+                    return found
+        return None
+
+    def __setitem__(self, key: ObjectKey, value: GroupPod) -> None:
+        super().__setitem__(key, value)
+        self._schedulers.setdefault(value.group, {})[value.scheduler] = None
+
+    def _forget(self, key: ObjectKey) -> None:
+        before = self.get(key)
+        super()._forget(key)
+        if before is not None and not self.having(before):
+            names = self._schedulers[before.group]
+            del names[before.scheduler]
+            if not names:
+                del self._schedulers[before.group]
+
+
+class _GroupPodsOverlaid(GroupPods):
+    """Pods with a few changes. It supports only what a rule asks for: a pod by its key, and a pod that disagrees."""
+
+    def __init__(self, known: GroupPods, changes: Mapping[ObjectKey, GroupPod | None]) -> None:
+        self._known = known
+        self._changed = frozenset(changes)
+        super().__init__()
+        for key, pod in changes.items():
+            if pod is not None:
+                self[key] = pod
+
+    def __missing__(self, key: ObjectKey) -> GroupPod:
+        if key in self._changed:
+            raise KeyError(key)
+        return self._known[key]
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (key not in self._changed and key in self._known)
+
+    def _forget(self, key: ObjectKey) -> None:
+        """Does nothing: each key is written once."""
+
+    def _other(self, group: Hashable, scheduler: str, without: frozenset[ObjectKey]) -> ObjectKey | None:
+        own = super()._other(group, scheduler, without)
+        return own if own is not None else self._known._other(group, scheduler, without | self._changed)
+
+
+def waits(raw: Mapping[str, Any]) -> bool:
+    """Whether a pod is yet to be scheduled: it has no node, has not ended, and is not being deleted. Raises
+    `Malformed`.
+    """
+    status, metadata = mapping(raw.get("status")), mapping(raw.get("metadata"))
+    over = text(status.get("phase")) in {"Succeeded", "Failed"} or metadata.get("deletionTimestamp") is not None
+    return not over and not text(mapping(raw.get("spec")).get("nodeName"))

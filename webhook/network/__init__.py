@@ -1,1 +1,0 @@
-"""Below HTTP: sockets to listen on, TLS as a client, and proxies."""

@@ -1,0 +1,86 @@
+"""The configuration file, with the position of each mistake in it: one YAML document, and WorkloadShapes in further
+ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from webhook.config.file import named_files, settings_from
+from webhook.config.settings import Settings
+from webhook.config.shape_document import KIND, form_problems, read_shape
+from webhook.errors import ConfigurationError, InputError, Problem
+from webhook.model.fields import FieldPath, Item, Part
+from webhook.offline.manifests import Document, read_file
+from webhook.workloads.workload_shape import WorkloadShape
+
+# The path of a problem in a WorkloadShape beside the configuration.
+_BESIDE = re.compile(r"documents\[(\d+)\]\.?", re.ASCII)
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]", re.ASCII)
+
+
+def load_settings(path: Path) -> Settings:
+    """Return the settings of the file, and of the files that it names as shadows. Raises `InputError`, and
+    `ConfigurationError` with line and column.
+    """
+    return _load(path, is_shadow=False)
+
+
+def _load(path: Path, *, is_shadow: bool) -> Settings:
+    documents = read_file(path)
+    shapes = [one for one in documents if one.manifest.get("kind") == KIND]
+    others = [one for one in documents if one not in shapes]
+    if len(others) != 1:
+        needed = f"one document besides any {KIND}s" if shapes else "exactly one document"
+        raise InputError(str(path), f"{needed} is needed, but there are {len(others)}")
+    (document,) = others
+    beside = {} if is_shadow else {name: path.parent / name for name in named_files(document.manifest)}
+    files = {name: _load(file, is_shadow=True) for name, file in beside.items() if file.is_file()}
+    try:
+        beside_it = [one.manifest for one in shapes]
+        return settings_from(document.manifest, str(path), beside_it, None if is_shadow else files)
+    except ConfigurationError as error:
+        problems = [_placed(problem, document, shapes) for problem in error.problems]
+        raise ConfigurationError(str(path), problems) from None
+
+
+def load_shapes(path: Path) -> list[WorkloadShape]:
+    """Return the WorkloadShapes in a file. Raises `InputError`, and `ConfigurationError` with line and column. What a
+    configuration refuses is refused here, too.
+    """
+    found, problems = list[tuple[WorkloadShape, Document]](), list[Problem]()
+    for document in read_file(path, may_be_empty=False):
+        own: list[Problem] = []
+        shape = read_shape(document.manifest, "", own)
+        problems += [placed(problem, document) for problem in own]
+        found += [] if shape is None else [(shape, document)]
+    shapes = [shape for shape, _ in found]
+    problems += (placed(problem, found[index][1]) for index, problem in form_problems(shapes))
+    if problems:
+        raise ConfigurationError(str(path), problems)
+    return shapes
+
+
+def _placed(problem: Problem, document: Document, shapes: Sequence[Document]) -> Problem:
+    """Return the problem with its position: in the configuration, or in a shape beside it."""
+    matched = _BESIDE.match(problem.path)
+    if matched is None:
+        return placed(problem, document)
+    beside = replace(problem, path=problem.path[matched.end() :])
+    return placed(beside, shapes[int(matched[1])])
+
+
+def placed(problem: Problem, document: Document) -> Problem:
+    """Return the problem with its position in the document."""
+    line, column = document.position(FieldPath(tuple(_steps(problem.path))))
+    return Problem(problem.path, problem.found, problem.why, problem.allowed, line, column)
+
+
+def _steps(path: str) -> list[Part]:
+    steps: list[Part] = []
+    for word, index, key in _STEP.findall(path):
+        steps.append(Item(int(index)) if index else word or key)
+    return steps

@@ -1,0 +1,259 @@
+"""The pods of an opted-in workload as its controllers create them, one for each part; of a declared kind, as far as
+its WorkloadShape says.
+
+They have the keys that jobset v0.12, lws v0.9, the Job and the StatefulSet controllers write on them. Values that only
+a cluster knows, such as the uid of a future Job, are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from webhook.model.admission_request import value_at
+from webhook.model.place import JOB_NAME, JOB_SET_NAME, LWS_NAME, LWS_REVISION, REPLICATED_JOB_NAME
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
+from webhook.workloads.job import Job
+from webhook.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
+from webhook.workloads.leaderworkerset import EXCLUSIVE as LWS_EXCLUSIVE
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_workload import OptedInWorkload, Part
+from webhook.workloads.shaped_workload import ShapedWorkload
+from webhook.workloads.workload_shape import LABEL_IN_NAME, WORKLOAD, PodShape
+
+# Stands for the value of a label that only the controller knows.
+VALUE = "value"
+
+
+class MadeBy(NamedTuple):
+    """A controller of a pod: its kind and name as an owner reference has them."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str | None = None
+
+
+def labels_of_pod(workload: ShapedWorkload, part: Part, known_by: PodShape) -> dict[str, str]:
+    """The labels that the controllers write on a pod of a part."""
+    named = {workload.name_label: workload.name} if workload.name_label else {}
+    of_part = {known_by.name_label: part.name} if known_by.name_label else {}
+    others = {key: VALUE for link in known_by.chain for key in LABEL_IN_NAME.findall(link.name)}
+    return {**named, **dict(known_by.labels), **of_part, **others}
+
+
+def makers_of_pod(workload: ShapedWorkload, known_by: PodShape) -> list[MadeBy]:
+    """The controllers above a pod, nearest first; the last is the workload."""
+    made = []
+    for link in known_by.chain:
+        api = link.resource.api
+        name = LABEL_IN_NAME.sub(VALUE, link.name).replace(WORKLOAD, workload.name)
+        made.append(MadeBy(f"{api.group}/{api.version}".lstrip("/"), api.kind, name))
+    own = workload.reference
+    return [*made, MadeBy(own.api_version, own.kind, own.name, own.uid)]
+
+
+def prefix_of_pod(workload: ShapedWorkload, part: Part) -> Manifest:
+    """The generateName of a pod: what follows is chosen by the API server, or by the controller."""
+    return {"generateName": f"{workload.name}-{part.name}-" if part.name else f"{workload.name}-"}
+
+
+# Stands for the hash of a template's revision, which only the LeaderWorkerSet controller knows.
+REVISION = "revision"
+_JOB_SET = "jobset.sigs.k8s.io"
+_LWS = "leaderworkerset.sigs.k8s.io"
+LWS_GROUP = f"{_LWS}/group-index"
+LWS_LEADER = f"{_LWS}/leader-name"
+
+
+class ExpectedPod(NamedTuple):
+    """One pod of a part as its controllers create it, and the chain of these controllers, from the pod upwards."""
+
+    part: Part
+    pod: Manifest
+    chain: str
+
+
+def expected_pods(workload: OptedInWorkload) -> Iterator[ExpectedPod]:
+    """Yield the first pod of each part that has pods."""
+    if isinstance(workload, ShapedWorkload):
+        yield from _of_shape(workload)
+        return
+    for index, part in enumerate(workload.parts):
+        if part.pods < 1:
+            continue
+        if isinstance(workload, JobSet):
+            yield _of_job_set(workload, index, part)
+        elif isinstance(workload, LeaderWorkerSet):
+            yield _of_group(workload, part)
+        elif isinstance(workload, Job):
+            yield _of_job(workload, part)
+
+
+# Job
+
+
+def _of_job(workload: Job, part: Part) -> ExpectedPod:
+    pod = _pod(part, workload.namespace)
+    _created_by_job(pod, workload.name, workload.uid, indexed=workload.spec.get("completionMode") == "Indexed")
+    return ExpectedPod(part, pod, f"Job {workload.name}")
+
+
+def _created_by_job(pod: Manifest, name: str, uid: str | None, *, indexed: bool) -> None:
+    labels = {JOB_NAME: name, "job-name": name}
+    if uid is not None:
+        labels |= {"batch.kubernetes.io/controller-uid": uid, "controller-uid": uid}
+    index = {"batch.kubernetes.io/job-completion-index": "0"} if indexed else {}
+    _add(pod, {**labels, **index}, index)
+    pod["metadata"] = {
+        "generateName": f"{name}-0-" if indexed else f"{name}-",
+        **pod["metadata"],
+        "ownerReferences": [_controller("batch/v1", "Job", name, uid)],
+    }
+
+
+# JobSet
+
+
+def _of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
+    raw = [mapping(one) for one in sequence(workload.spec.get("replicatedJobs"))]
+    counts = [_replicas(one) for one in raw]
+    groups = [text(one.get("groupName")) or "default" for one in raw]
+    before = sum(counts[:index])
+    beside = [count for count, group in zip(counts, groups, strict=True) if group == groups[index]]
+    earlier = [count for count, group in zip(counts[:index], groups[:index], strict=True) if group == groups[index]]
+    job = f"{workload.name}-{part.name}-0"
+    keys = {
+        JOB_SET_NAME: workload.name,
+        **({} if workload.uid is None else {f"{_JOB_SET}/jobset-uid": workload.uid}),
+        REPLICATED_JOB_NAME: part.name,
+        f"{_JOB_SET}/replicatedjob-replicas": str(counts[index]),
+        f"{_JOB_SET}/job-index": "0",
+        f"{_JOB_SET}/job-global-index": str(before),
+        f"{_JOB_SET}/global-replicas": str(sum(counts)),
+        f"{_JOB_SET}/group-name": groups[index],
+        f"{_JOB_SET}/group-replicas": str(sum(beside)),
+        f"{_JOB_SET}/job-group-index": str(sum(earlier)),
+        f"{_JOB_SET}/job-key": _digest(f"{workload.namespace}/{job}"),
+        f"{_JOB_SET}/restart-attempt": "0",
+    }
+    template = mapping(raw[index].get("template"))
+    own = mapping(mapping(template.get("metadata")).get("annotations"))
+    spread = {key: own.get(key) or workload.annotations.get(key) for key in (EXCLUSIVE, NODE_SELECTOR)}
+    pod = _pod(part, workload.namespace)
+    # JobSet's own webhook sets these.
+    pod["spec"].setdefault("restartPolicy", "OnFailure")
+    indexed = (mapping(template.get("spec")).get("completionMode") or "Indexed") == "Indexed"
+    _add(pod, keys, {**keys, **{key: value for key, value in spread.items() if value}})
+    _created_by_job(pod, job, None, indexed=indexed)
+    chain = f"Job {job} of JobSet {workload.name}"
+    maker = workload.controller
+    return ExpectedPod(part, pod, chain if maker is None else f"{chain} of {maker.kind} {maker.name}")
+
+
+def _replicas(replicated: Mapping[str, Any]) -> int:
+    found = integer(replicated.get("replicas"))
+    return 1 if found is None else found
+
+
+# LeaderWorkerSet
+
+
+def _of_group(workload: LeaderWorkerSet, part: Part) -> ExpectedPod:
+    leader = f"{workload.name}-0"
+    leads = part.name == "leader"
+    name, parent = (leader, workload.name) if leads else (f"{leader}-1", leader)
+    index = "0" if leads else "1"
+    labels = {
+        LWS_NAME: workload.name,
+        LWS_GROUP: "0",
+        LWS_REVISION: REVISION,
+        f"{_LWS}/group-key": _digest(f"{workload.namespace}/{leader}"),
+        f"{_LWS}/worker-index": index,
+        "apps.kubernetes.io/pod-index": index,
+        "statefulset.kubernetes.io/pod-name": name,
+    }
+    annotations = {f"{_LWS}/size": str(workload.size)}
+    if not leads:
+        annotations[LWS_LEADER] = leader
+    if exclusive := text(workload.annotations.get(LWS_EXCLUSIVE)):
+        annotations[LWS_EXCLUSIVE] = exclusive
+    pod = _pod(part, workload.namespace)
+    _add(pod, labels, annotations)
+    references = [_controller("apps/v1", "StatefulSet", parent, None)]
+    pod["metadata"] = {"name": name, **pod["metadata"], "ownerReferences": references}
+    above = f"LeaderWorkerSet {workload.name}"
+    top = f"StatefulSet {workload.name} of {above}"
+    return ExpectedPod(part, pod, top if leads else f"StatefulSet {leader} of Pod {leader} of {top}")
+
+
+# Kinds that are declared
+
+
+def _of_shape(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
+    if not workload.has_gangs:
+        return
+    if workload.together is not None:
+        yield from _of_roles(workload)
+        return
+    for part, known_by in zip(workload.parts, workload.pod_shapes, strict=True):
+        if part.pods < 1:
+            continue
+        pod = _pod(part, workload.namespace)
+        pod["spec"]["schedulerName"] = part.template.spec.get("schedulerName") or workload.operator_scheduler
+        _add(pod, labels_of_pod(workload, part, known_by), {})
+        nearest, *others = makers_of_pod(workload, known_by)
+        reference = _controller(*nearest)
+        pod["metadata"] = {**prefix_of_pod(workload, part), **pod["metadata"], "ownerReferences": [reference]}
+        yield ExpectedPod(part, pod, " of ".join(f"{one.kind} {one.name}" for one in (nearest, *others)))
+
+
+def _of_roles(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
+    """Yield the first pods of the LeaderWorkerSet of each role."""
+    for role in workload.roles:
+        if role.groups < 1:
+            continue
+        entry, name = mapping(value_at(workload.raw, role.part.path)[1]), role.part.name
+        metadata = {"name": f"{workload.name}-{REVISION}-{name}", "namespace": workload.namespace}
+        made = LeaderWorkerSet({"metadata": {**mapping(entry.get("metadata")), **metadata}, "spec": entry.get("spec")})
+        for part in made.parts:
+            found = _of_group(made, part)
+            _add(found.pod, {workload.name_label: workload.name, workload.role_label: name}, {})
+            chain = f"{found.chain} of {workload.kind} {workload.name}"
+            yield ExpectedPod(part._replace(name=f"{name}-{part.name}"), found.pod, chain)
+
+
+# Shared code
+
+
+def _pod(part: Part, namespace: str) -> Manifest:
+    """Return the pod of a template, before its controllers add their labels and owner references."""
+    template = part.template
+    metadata: Manifest = {"namespace": namespace, "labels": dict(template.labels)}
+    if template.annotations:
+        metadata["annotations"] = dict(template.annotations)
+    spec = deepcopy(dict(template.spec))
+    spec.setdefault("schedulerName", DEFAULT_SCHEDULER)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _add(pod: Manifest, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
+    metadata = pod["metadata"]
+    metadata["labels"] = {**metadata["labels"], **labels}
+    if annotations:
+        metadata["annotations"] = {**metadata.get("annotations", {}), **annotations}
+
+
+def _controller(api_version: str, kind: str, name: str, uid: str | None) -> Manifest:
+    reference: Manifest = {"apiVersion": api_version, "kind": kind, "name": name}
+    if uid is not None:
+        reference["uid"] = uid
+    return {**reference, "controller": True, "blockOwnerDeletion": True}
+
+
+def _digest(value: str) -> str:
+    # JobSet and LeaderWorkerSet use this hash. It does not protect a secret.
+    return hashlib.sha1(value.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

@@ -1,0 +1,395 @@
+"""The explanation of a workload: which enabled schedulers could run it, what refuses it, and the smallest edit that
+helps.
+
+`rollcall explain` and `/capabilities` share this code. It runs the same rules as admission, and shows an edit only
+after these rules have judged it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from webhook.admission import decision
+from webhook.admission.opinion import (
+    Honour,
+    Honoured,
+    Opinion,
+    OpinionAnswer,
+    changed,
+    chosen_by_label,
+    opinion_of,
+    opinion_on,
+)
+from webhook.admission.opted_in_admission import (
+    IS_NO_GANG,
+    OptedInWorkloads,
+    gang_support,
+    is_part,
+    made_of,
+    omission_of,
+    topology_support,
+)
+from webhook.admission.workload_admission import POD_CLIQUE_SETS, WorkloadAdmission, described, excepted
+from webhook.admission.workload_fit import has_run
+from webhook.config.settings import Profile, Settings
+from webhook.model import grove
+from webhook.model.admission_request import Change, Request, Verdict, applied
+from webhook.model.capabilities import Capability, CapabilityTable, Disruption, Support, Use, Uses, capabilities_used
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import SPEC, FieldPath
+from webhook.model.findings import Finding, OmissionReason, shown
+from webhook.model.grove import SHORTENED, generation_of, is_shortened
+from webhook.model.reading import Malformed, Manifest
+from webhook.model.workload_record import OPTED_OUT
+from webhook.offline.fit_report import FitEntry, entries_of
+from webhook.offline.gang_tree import TreeNode, gang_names, gang_tree, workload_tree
+from webhook.offline.judgement import assumed, names_of, requests_in, workload_kinds
+from webhook.offline.omissions import rendered, supplied
+from webhook.offline.report import finding_as_json, unjudged_as_json
+from webhook.offline.smallest_edit import edit_under
+from webhook.offline.translation import disruption_modes, overridden
+from webhook.validators.gang_scheduler import Choice
+from webhook.workloads.opted_in_gang import is_claimed, no_gang, requests, scheduler_of_pods
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.workloads.trainjob import TrainJob
+
+_IF_OPTED_IN = "if it were opted in"
+_OPTED_OUT = "if it were not opted out"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The changes after which the scheduler no longer refuses the workload, and its answer then."""
+
+    changes: tuple[Change, ...]
+    then: OpinionAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerView:
+    """How one scheduler judges the workload, with an edit if it refuses and one was found."""
+
+    opinion: Opinion
+    edit: Edit | None = None
+    # Of its gangs, if the scheduler has such modes.
+    disruption_modes: Sequence[Disruption] = ()
+    # Whether its gangs fit; only known with nodes.
+    fits: tuple[FitEntry, ...] = ()
+
+    @property
+    def scheduler(self) -> str:
+        """The name of the scheduler."""
+        return self.opinion.scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The explanation of one workload. If its fields have the wrong type, it has only `broken`.
+
+    `broken` has findings that are independent of the scheduler: fields of the wrong type, or an invalid choice.
+    """
+
+    namespace: str
+    name: str
+    choice: Choice
+    broken: tuple[Finding, ...] = ()
+    uses: Uses | None = None
+    views: tuple[SchedulerView, ...] = ()
+    tree: TreeNode | None = None
+    kind: str = "PodCliqueSet"
+    # Advice that does not come from a rule.
+    notes: tuple[str, ...] = ()
+    # What is wrong with the names of its fields, labels and annotations.
+    names: tuple[Finding, ...] = ()
+    # Why no scheduler is chosen for it.
+    omission: OmissionReason | None = None
+
+    @property
+    def answer(self) -> OpinionAnswer | None:
+        """The answer of the scheduler that is chosen for the workload; None for a workload that is not opted in."""
+        if not self.choice.scheduler and not self.broken and self.kind != "PodCliqueSet":
+            return None
+        chosen = next((view for view in self.views if view.scheduler == self.choice.scheduler), None)
+        return OpinionAnswer.REFUSED if self.broken or chosen is None else chosen.opinion.answer
+
+    @property
+    def chosen_by(self) -> str:
+        """What chose the scheduler, in words."""
+        return f"by {self.choice.by}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the explanation as plain JSON values."""
+        return {
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "scheduler": self.choice.scheduler or None,
+            "chosenBy": self.chosen_by if self.choice.scheduler else None,
+            "answer": None if self.answer is None else str(self.answer),
+            "couldRun": [view.scheduler for view in self.views if view.opinion.answer is OpinionAnswer.RUNS],
+            "findings": [finding_as_json(found) for found in (*self.broken, *self.names)],
+            "notes": list(self.notes),
+            "uses": [
+                {"capability": str(asked), "fields": [_field(use) for use in uses]}
+                for asked, uses in (self.uses or {}).items()
+            ],
+            "schedulers": [_view(view) for view in self.views],
+            "gangs": None if self.tree is None else self.tree.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An explanation, and the place of the workload in its document."""
+
+    at: FieldPath
+    explanation: Explanation
+
+
+def explain_document(
+    manifest: Manifest, facts: ClusterFacts, settings: Settings, now: datetime | None = None
+) -> Iterator[Explained]:
+    """Yield an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
+    for request, at in requests_in(manifest, workload_kinds(settings), now=now):
+        if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
+            found: Explanation | None = explain(request, facts, settings)
+        else:
+            found = explain_opted_in(request, facts, settings) if request.kind[::2] in settings.kinds else None
+        if found is not None:
+            notes = (*overridden(request, facts, settings), *assumed(request, facts), *found.notes)
+            names = names_of(request, found.choice.scheduler, facts, settings)
+            verdict = rendered(Verdict(findings=names), request.object or {})
+            if verdict.omission is not None:
+                notes = (*notes, f"not rendered: {verdict.omission.why}; {verdict.omission.remedy}")
+            views = tuple(_supplied(view, facts) for view in _with_exceptions(found.views, request, settings))
+            yield Explained(at, replace(found, names=verdict.findings, notes=notes, views=views))
+
+
+def _with_exceptions(views: Sequence[SchedulerView], request: Request, settings: Settings) -> Iterator[SchedulerView]:
+    """Yield the views as the exceptions of the namespace change them. If nothing else refuses, no edit is needed."""
+    granted = settings.exceptions.in_force(request.namespace, request.at)
+    if not granted or not views:
+        yield from views
+        return
+    found = described(request.kind.kind, request.object or {})
+    for view in views:
+        opinion = changed(view.opinion, lambda findings: excepted(findings, granted, found))
+        yield replace(view, opinion=opinion, edit=view.edit if opinion.answer is OpinionAnswer.REFUSED else None)
+
+
+def _supplied(view: SchedulerView, facts: ClusterFacts) -> SchedulerView:
+    """Return the view with what supplies the facts that its rules lack."""
+    opinion = view.opinion
+    honours = tuple(replace(one, unjudged=supplied(one.unjudged, facts)) for one in opinion.honours)
+    return replace(view, opinion=replace(opinion, honours=honours, unjudged=supplied(opinion.unjudged, facts)))
+
+
+def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:
+    """Return how every enabled scheduler judges a PodCliqueSet, as if it were being created."""
+    try:
+        return _explain(PodCliqueSet(request.object or {}, request.namespace), facts, settings)
+    except Malformed:
+        broken = decision.malformed(request, settings).findings
+        return Explanation(request.namespace, request.name, Choice("", SPEC), broken)
+
+
+def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) -> Explanation:
+    choice = POD_CLIQUE_SETS.choice_of(workload, None, facts, settings) or Choice("", SPEC)
+    broken = tuple(POD_CLIQUE_SETS.judge_choice(workload, None, choice, facts).findings)
+    views = tuple(
+        replace(_view_of(profile, workload, choice, facts, settings), fits=_fits(workload, profile, facts, settings))
+        for profile in settings.profiles.values()
+    )
+    tree = gang_tree(workload, generation_of(facts, settings.grove))
+    uses = capabilities_used(workload)
+    notes = (SHORTENED,) if any(map(is_shortened, gang_names(tree))) else ()
+    return Explanation(workload.namespace, workload.name, choice, broken, uses, views, tree, notes=notes)
+
+
+def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
+    """Return how every enabled scheduler judges a workload that is not Grove's. Return None if it is not opted in and
+    part of something else: a Job of a JobSet, or a workload whose pods name a gang themselves.
+    """
+    try:
+        admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])
+        return _explain_opted_in(admission, admission.view(request.object or {}, request.namespace), facts, settings)
+    except Malformed:
+        broken = decision.malformed(request, settings).findings
+        return Explanation(request.namespace, request.name, Choice("", SPEC), broken, kind=request.kind.kind)
+
+
+def _explain_opted_in(
+    admission: WorkloadAdmission[OptedInWorkload], workload: OptedInWorkload, facts: ClusterFacts, settings: Settings
+) -> Explanation | None:
+    found = admission.choice_of(workload, None, facts, settings)
+    if is_part(workload, settings.kinds) or (found is None and is_claimed(workload)):
+        return None
+    choice = found or Choice("", SPEC)
+    made = _maker(workload, facts)
+    broken = () if found is None else tuple(admission.judge_choice(workload, None, choice, facts).findings)
+    opted_out = choice.scheduler == OPTED_OUT and not broken
+    if opted_out:
+        choice = Choice("", SPEC)
+    place = workload.runtime_path if isinstance(workload, TrainJob) else SPEC
+    uses = {Capability.GANG: [Use(place, None)]}
+    if asked := requests(workload, made):
+        uses[Capability.TOPOLOGY_WORKLOAD] = [use for _, use in asked]
+    views = []
+    for profile in settings.profiles.values():
+        own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
+        outcome = admission.enforced_by(profile, workload, None, own, facts, settings)
+        table = {Capability.TOPOLOGY_WORKLOAD: topology_support((reader for reader, _ in asked), profile)}
+        if (gang := gang_support(made or workload, profile, settings.kinds)) is not None:
+            table[Capability.GANG] = gang
+        opinion = opinion_on(profile, uses, outcome, table)
+        modes = [] if opinion.answer is OpinionAnswer.REFUSED else disruption_modes(workload, profile, facts)
+        views.append(SchedulerView(opinion, None, modes, _fits(workload, profile, facts, settings)))
+    omission = omission_of(workload, facts, settings) if found is None else None
+    notes = [str(omission)] if omission is not None else [IS_NO_GANG] if opted_out else []
+    if made is None and isinstance(workload, TrainJob):
+        notes.append(
+            f"its gangs are not known: they are made from {workload.runtime_kind} {shown(workload.runtime.name)}"
+        )
+    remark = _OPTED_OUT if opted_out else _IF_OPTED_IN
+    tree = None if made is None else _tree(workload, made, choice, settings, remark)
+    return Explanation(
+        workload.namespace,
+        workload.name,
+        choice,
+        broken,
+        uses,
+        tuple(views),
+        tree,
+        workload.resource.api.kind,
+        tuple(notes),
+        omission=None if omission is None else omission.reason,
+    )
+
+
+def _tree(
+    workload: OptedInWorkload, made: OptedInWorkload, choice: Choice, settings: Settings, remark: str
+) -> TreeNode:
+    """Return the tree of the gangs of a workload under the scheduler that is chosen for it, or that its pods name.
+    `remark` is said beside the gangs of one without a scheduler.
+    """
+    named = scheduler_of_pods(made)
+    profile = settings.profiles.get(choice.scheduler or (str(named.value) if named is not None else ""))
+    barred = no_gang(made)
+    if profile is not None:
+        groups = profile.backend.scheduler_groups(made)
+        if groups is not None:
+            return workload_tree(workload, made, groups)
+        support = gang_support(made, profile, settings.kinds)
+        if support is None or profile.backend.groups(made.resource.api.group_kind):
+            why = barred.why if barred is not None else f"{profile.name} groups its pods itself"
+            return workload_tree(workload, made, note=f"its gang is not known: {why}")
+        if not support.supported:
+            return workload_tree(workload, made, note=f"no gang: {support.why}")
+    if profile is None and choice.scheduler:
+        note = f"its gang is not known: {shown(choice.scheduler)} has no profile here"
+        return workload_tree(workload, made, note=note)
+    if barred is not None and not barred.is_made:
+        return workload_tree(workload, made, note=f"no gang is made: {barred.why}")
+    if choice.scheduler:
+        return workload_tree(workload, made)
+    return workload_tree(workload, made, remark=remark)
+
+
+def _fits(
+    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
+) -> tuple[FitEntry, ...]:
+    if facts.nodes is None or has_run(workload):
+        return ()
+    return tuple(entries_of(workload, profile, facts, settings))
+
+
+def _maker(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
+    """Return the workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself."""
+    if not isinstance(workload, TrainJob):
+        return workload
+    return made_of(workload, facts)
+
+
+def _view_of(
+    profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
+) -> SchedulerView:
+    own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
+    opinion = opinion_of(profile, workload, own, facts, settings)
+    if opinion.answer is not OpinionAnswer.REFUSED:
+        return SchedulerView(opinion, None, disruption_modes(workload, profile, facts))
+
+    changes = edit_under(profile, workload, own, facts, settings)
+    if not changes:
+        return SchedulerView(opinion)
+    edited = PodCliqueSet(applied(workload.raw, changes), workload.namespace)
+    return SchedulerView(opinion, Edit(changes, opinion_of(profile, edited, own, facts, settings).answer))
+
+
+def capability_tables(settings: Settings) -> dict[str, Any]:
+    """Return the capability table of each enabled scheduler, as plain JSON values."""
+    return {
+        "default": settings.default,
+        "schedulers": [
+            {"scheduler": name, "capabilities": _table(profile.backend.capabilities)}
+            for name, profile in settings.profiles.items()
+        ],
+    }
+
+
+def _table(table: CapabilityTable) -> list[dict[str, Any]]:
+    return [{"capability": str(asked)} | _support(table.get(asked)) for asked in Capability]
+
+
+def _support(support: Support | None) -> dict[str, Any]:
+    if support is None:
+        return {"honoured": str(Honoured.UNSTATED)}
+    if not support.supported:
+        return {"honoured": str(Honoured.NO), "why": support.why, "remedy": support.remedy}
+    if support.depends:
+        return {"honoured": "depends", "depends": support.depends}
+    return {"honoured": str(Honoured.YES)}
+
+
+def _field(use: Use) -> dict[str, Any]:
+    shown = use.value if isinstance(use.value, str | int | float | bool | None) else None
+    return {"field": str(use.path), "value": shown}
+
+
+def _view(view: SchedulerView) -> dict[str, Any]:
+    opinion = view.opinion
+    return {
+        "scheduler": opinion.scheduler,
+        "answer": str(opinion.answer),
+        "disruptionModes": [str(mode) for mode in view.disruption_modes],
+        "capabilities": [_honour(found) for found in opinion.honours],
+        "findings": [finding_as_json(found) for found in opinion.findings],
+        "notJudged": [unjudged_as_json(missing) for missing in opinion.unjudged],
+        "edit": None
+        if view.edit is None
+        else {
+            "then": str(view.edit.then),
+            "changes": [change.as_json() for change in view.edit.changes],
+            "patch": [change.as_patch() for change in view.edit.changes],
+        },
+        **({"fits": [entry.as_json() for entry in view.fits]} if view.fits else {}),
+    }
+
+
+def _honour(found: Honour) -> dict[str, Any]:
+    said: dict[str, Any] = {"capability": str(found.capability), "honoured": str(found.honoured)}
+    if found.support is not None and found.support.depends:
+        said["depends"] = found.support.depends
+    if found.findings:
+        said["stoppedBy"] = [
+            {"rule": stop.rule, "field": str(stop.at), "why": stop.why, "remedy": stop.remedy}
+            for stop in found.findings
+        ]
+    elif found.honoured is Honoured.NO and found.support is not None:
+        said |= {"why": found.support.why, "remedy": found.support.remedy}
+    if found.unjudged:
+        said["notJudged"] = [unjudged_as_json(missing) for missing in found.unjudged]
+    return said

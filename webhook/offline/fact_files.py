@@ -1,0 +1,471 @@
+"""Facts of a cluster in manifests: the output of `rollcall facts` or of `kubectl get KIND -A -o yaml`, or files
+written by hand.
+
+A part of the facts is known once there is a document of its kind, or an empty typed list (`kind: ElasticQuotaList`,
+`items: []`). Until then it is unknown. Kinds that no rule reads are ignored.
+
+Field names come from CustomResourceDefinitions, or from `field_lists.json`, which `scripts/field-lists` makes. It has
+names only: no types, no descriptions, no values. Equal parts, such as the fields of a pod, are stored once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from webhook.backends.registry import installed_backends
+from webhook.errors import InputError
+from webhook.model import grove, known_kinds
+from webhook.model.bounds import name_text
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.fields import ROOT, SPEC, FieldPath, Item, KindFields, Names, kind_names
+from webhook.model.findings import shown
+from webhook.model.keys import SHAPED_WORKLOADS, Api
+from webhook.model.known_kinds import POD
+from webhook.model.node_pods import NODE_PODS, RESERVATIONS, read_node_pod
+from webhook.model.nodes import NODES, OVERSUBSCRIPTION, amount_of, taint_of
+from webhook.model.projections import Missing, Projection, key_of, labels_of, required, spec_fields
+from webhook.model.reading import Malformed, Manifest, flag, mapping, sequence, text
+from webhook.offline.judgement import kind_of, objects_in
+from webhook.offline.manifests import Document, files_of, read_file
+from webhook.offline.positions import Lines, Root
+from webhook.workloads.known_workloads import EVERY_GENERAL
+from webhook.workloads.known_workloads import PROJECTIONS as OF_OPTED_IN_KINDS
+from webhook.workloads.workload_kinds import PYTHON_KINDS, WorkloadKinds
+
+_METADATA, _STATUS = ROOT / "metadata", ROOT / "status"
+
+
+class _Field(NamedTuple):
+    """A field, its value, and how it is read."""
+
+    at: FieldPath
+    value: Any
+    read: Callable[[Any], object]
+
+
+def unreadable_field(raw: Manifest) -> tuple[FieldPath, str] | None:
+    """Return the first field of a Node that cannot be read, and why; None if there is none."""
+    for field in _fields(raw):
+        try:
+            field.read(field.value)
+        except Malformed as error:
+            said = "" if isinstance(field.value, dict | list) else f" ({shown(field.value)})"
+            return field.at, f"{field.at}: {error}{said}"
+    return None
+
+
+def _fields(raw: Manifest) -> Iterator[_Field]:
+    """Yield the fields that are read of a Node, each after those that it is in."""
+    for part in ("metadata", "spec", "status"):
+        yield _Field(ROOT / part, raw.get(part), mapping)
+    metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
+    for part in ("labels", "annotations"):
+        yield _Field(_METADATA / part, metadata.get(part), mapping)
+    for key, value in mapping(metadata.get("labels")).items():
+        yield _Field(_METADATA / "labels" / key, value, text)
+    annotations = mapping(metadata.get("annotations"))
+    for key in OVERSUBSCRIPTION.values():
+        yield _Field(_METADATA / "annotations" / key, annotations.get(key), name_text)
+    for part in ("allocatable", "capacity"):
+        yield _Field(_STATUS / part, status.get(part), mapping)
+        for resource, said in mapping(status.get(part)).items():
+            yield _Field(_STATUS / part / resource, said, partial(amount_of, resource))
+    yield from _each(SPEC / "taints", spec.get("taints"), taint_of)
+    yield from _each(_STATUS / "conditions", status.get("conditions"), mapping)
+    yield _Field(SPEC / "unschedulable", spec.get("unschedulable"), flag)
+
+
+def _each(at: FieldPath, value: Any, read: Callable[[Any], object]) -> Iterator[_Field]:
+    yield _Field(at, value, sequence)
+    for index, one in enumerate(sequence(value)):
+        yield _Field(at / Item(index), one, read)
+
+
+LISTS = Path(__file__).parent / "field_lists.json"
+_CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
+
+
+@cache
+def known_fields() -> Mapping[Api, KindFields]:
+    """Return the field names of the kinds of known releases."""
+    stored = json.loads(LISTS.read_text(encoding="utf-8"))
+    nodes: list[Names | None] = [None]
+    for scalars, objects in stored["nodes"]:
+        found: dict[str, Any] = dict.fromkeys(scalars.split())
+        found.update((name, nodes[index]) for name, index in objects.items())
+        nodes.append(MappingProxyType(found))
+    kinds: dict[Api, KindFields] = {}
+    for named, index in stored["kinds"].items():
+        group, version, kind, product = named.split()
+        kinds[api_of(group, version, kind)] = KindFields(nodes[index] or {}, f"{product} {stored['releases'][product]}")
+    return MappingProxyType(kinds)
+
+
+def load_schemas(paths: Iterable[Path]) -> Mapping[Api, KindFields]:
+    """Return the field names in CustomResourceDefinitions in files and folders. Raises `InputError`."""
+    found: dict[Api, KindFields] = {}
+    for path in files_of(paths):
+        read = fields_in(read_file(path))
+        if not read:
+            raise InputError(str(path), "has no CustomResourceDefinition with a schema")
+        found |= read
+    return found
+
+
+def fields_in(documents: Iterable[Document]) -> dict[Api, KindFields]:
+    """Return the field names in the CustomResourceDefinitions among the documents. Raises `InputError`."""
+    found: dict[Api, KindFields] = {}
+    for document in documents:
+        for raw, at in objects_in(document.manifest):
+            if kind_of(raw)[::2] != _CRD:
+                continue
+            try:
+                found.update((api, KindFields(names, document.source)) for api, names in versions_of(raw))
+            except Malformed as error:
+                place = document.position(at)
+                raise InputError(document.source, f"CustomResourceDefinition: {error}", *place) from None
+    return found
+
+
+def versions_of(raw: Manifest) -> Iterator[tuple[Api, Names]]:
+    """Yield each version of a CustomResourceDefinition that lists its fields. Raises `Malformed`."""
+    spec = mapping(raw.get("spec"))
+    group, kind = text(spec.get("group")) or "", text(mapping(spec.get("names")).get("kind")) or ""
+    for version in map(mapping, sequence(spec.get("versions"))):
+        names = kind_names(mapping(version.get("schema")).get("openAPIV3Schema"))
+        if names is not None:
+            yield Api(group, text(version.get("name")) or "", kind), names
+
+
+def api_of(group: str, version: str, kind: str) -> Api:
+    """Return the kind; `core` is the core group in the lists, which separate by blanks."""
+    return Api("" if group == "core" else group, version, kind)
+
+
+class FactObject(NamedTuple):
+    """One object of a document, which may be a list of many."""
+
+    document: Document
+    at: FieldPath
+    manifest: Manifest
+
+    def error(self, path: FieldPath, why: str) -> InputError:
+        """Return the error that something is wrong at a path in the object."""
+        line, column = self.document.position(FieldPath((*self.at.parts, *path.parts)))
+        return InputError(self.document.source, why, line, column)
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """The file, line and column."""
+        return (self.document.source, *self.document.position(self.at))
+
+    @property
+    def order(self) -> tuple[str, int, tuple[str, ...]]:
+        """The order of objects by place, without a search for the column."""
+        return self.document.source, self.document.line, tuple(map(str, self.at.parts))
+
+    @property
+    def origin(self) -> str:
+        """Where it stands, in words that are made without a search: in a long list, its index."""
+        inside = f" ({self.at})" if self.at.parts else ""
+        return f"{self.document.source}:{self.document.line}{inside}"
+
+
+class _Origin(NamedTuple):
+    """Where an object of the facts stands, and what it says."""
+
+    order: tuple[str, int, tuple[str, ...]]
+    text: str
+    version: str
+    value: Any
+
+
+# By part of the facts, kind, namespace and name.
+_Origins = dict[tuple[str, str, str, str], _Origin]
+
+
+def load_facts(paths: Sequence[Path], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
+    """Return the facts in files and folders. Raises `InputError`, also for an empty file: the command that was to write
+    it has failed, and what is missing would only be unknown.
+    """
+    documents = (document for path in files_of(paths) for document in read_file(path, may_be_empty=False))
+    return facts_of(fact_objects(documents), kinds=kinds, origins={})
+
+
+def facts_from(
+    documents: Iterable[Document], facts: ClusterFacts = NOTHING_KNOWN, kinds: WorkloadKinds = PYTHON_KINDS
+) -> ClusterFacts:
+    """Return the facts in `documents`, added to those `known`. Raises `InputError` for a document that cannot be
+    understood.
+    """
+    return facts_of(fact_objects(documents), facts, kinds)
+
+
+def facts_of(
+    items: Iterable[FactObject],
+    facts: ClusterFacts = NOTHING_KNOWN,
+    kinds: WorkloadKinds = PYTHON_KINDS,
+    origins: _Origins | None = None,
+) -> ClusterFacts:
+    """Return the facts in objects. With `origins`, which is filled, an object may stand twice only if both are
+    equal.
+    """
+    parts: dict[str, Any] = {}
+    cut: set[str] = set()
+    for item in items:
+        group, version, kind = kind_of(item.manifest)
+        is_list = kind.endswith("List")
+        try:
+            for part in parts_of(group, kind.removesuffix("List"), kinds):
+                objects = parts.setdefault(part, begun_part(facts, part))
+                if (is_list and is_page(item.manifest)) or is_unread(group, version, kind, kinds):
+                    cut.add(part)
+                if not is_list and not is_nameless(part, item.manifest):
+                    _add(part, item, objects, kinds, origins)
+        except Missing as error:
+            raise item.error(error.path, str(error)) from None
+        except Malformed as error:
+            raise item.error(FieldPath(), f"{kind}: {error}") from None
+    for part in _SETS & parts.keys():
+        parts[part] = frozenset(parts[part])
+    if not parts.get(NODE_PODS.part, True):
+        # Pods without a node, and those that were cut down to their name and gang, do not tell what the others use.
+        del parts[NODE_PODS.part]
+    if cut:
+        parts["partial"] = _both(facts.partial, frozenset(cut))
+    if origins:
+        parts["origins"] = MappingProxyType({key: origin.text for key, origin in origins.items()})
+    return replace(facts, **parts)
+
+
+def is_page(manifest: Manifest) -> bool:
+    """Return whether a list is one page of several. Raises `Malformed`."""
+    metadata = mapping(manifest.get("metadata"))
+    return bool(metadata.get("continue") or metadata.get("remainingItemCount"))
+
+
+def facts_in(manifests: Iterable[Manifest], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
+    """Return the facts in manifests that were read from a cluster. Raises `InputError`."""
+    documents = (Document("the cluster", manifest, 1, Lines(""), lambda: Root(0, None)) for manifest in manifests)
+    return facts_from(documents, kinds=kinds)
+
+
+class FactRemark(NamedTuple):
+    """What is to be said of an object among the files, and where it stands."""
+
+    message: str
+    document: Document
+    at: FieldPath
+    # Kind, namespace (empty if it has none) and name.
+    subject: tuple[str, str, str]
+
+    def __str__(self) -> str:
+        line, column = self.document.position(self.at)
+        return f"{self.document.source}:{line}:{column}: {self.message}"
+
+
+class FactEntry(NamedTuple):
+    """What one object says to a part of the facts."""
+
+    item: FactObject
+    key: Any
+    value: Any
+
+
+def _both(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
+    """Return the parts of which only some objects are known, by either; None if there are none."""
+    return (some or frozenset()) | (others or frozenset()) or None
+
+
+def with_field_names(facts: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:
+    """Return `known` with the field names of all kinds: those of CRDs in `schemas`, else those `known`, else those of
+    the known releases. Raises `InputError`.
+    """
+    return replace(facts, field_names={**known_fields(), **(facts.field_names or {}), **load_schemas(schemas)})
+
+
+# What limits gangs in a namespace: a folder often has it beside the workloads. Objects that get their names at creation
+# are left out.
+LIMITS = frozenset({"resource_quotas", "limit_ranges", "resource_claim_templates", "resource_claims", "device_classes"})
+OPTED_IN = frozenset({SHAPED_WORKLOADS, *(projection.part for projection in OF_OPTED_IN_KINDS)})
+
+
+def is_nameless(part: str, raw: Manifest) -> bool:
+    """Return whether it is an object that gets its name at creation, as Jobs often do: no other object can name it
+    before.
+    """
+    metadata = raw.get("metadata")
+    return (part in OPTED_IN or part in LIMITS) and not (isinstance(metadata, dict) and metadata.get("name"))
+
+
+def begun_part(facts: ClusterFacts, part: str) -> Any:
+    """Return a copy of a part that can be added to."""
+    before = getattr(facts, part)
+    if part in _SETS:
+        return set(before or ())
+    fresh: dict[Any, Any] = _entries().get(part, dict)()
+    fresh.update(before or {})
+    return fresh
+
+
+@cache
+def _entries() -> dict[str, Callable[[], dict[Any, Any]]]:
+    """Return the mapping type for the entries of each part."""
+    return {projection.part: projection.entries for projection in (NODE_PODS, *_projections().values())}
+
+
+def fact_objects(documents: Iterable[Document]) -> Iterator[FactObject]:
+    """Yield the objects of documents: lists, and each object in them."""
+    for document in documents:
+        yield from _unpack(FactObject(document, FieldPath(), document.manifest))
+
+
+def _unpack(item: FactObject) -> Iterator[FactObject]:
+    kind, items = item.manifest.get("kind"), item.manifest.get("items")
+    if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
+        # The list itself too: a typed list shows that its kind is known.
+        yield item
+        for index, inner in enumerate(items):
+            if isinstance(inner, dict):
+                # The items of a typed list may omit apiVersion and kind.
+                own = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **inner}
+                yield from _unpack(FactObject(item.document, item.at / "items" / Item(index), own))
+    else:
+        yield item
+
+
+# The parts that are sets. Neither is a projection of one kind: APIs come from CRDs, bound gangs from pods.
+_SETS = frozenset({"apis", "bound_gangs"})
+
+
+@cache
+def _projections() -> dict[tuple[str, str], Projection]:
+    """Return the projections by group and kind: those of admission itself, and those of each backend."""
+    every = (
+        RESERVATIONS,
+        *EVERY_GENERAL,
+        *(found for backend in installed_backends().values() for found in backend.projections),
+    )
+    return {(projection.resource.api.group, projection.resource.api.kind): projection for projection in every}
+
+
+def projection_of(group: str, kind: str, kinds: WorkloadKinds) -> Projection | None:
+    """Return how objects of a kind are read; None if no rule reads them."""
+    return _projections().get((group, kind)) or kinds.projection(group, kind)
+
+
+def is_unread(group: str, version: str, kind: str, kinds: WorkloadKinds) -> bool:
+    """Return whether a document has a version that its projection does not understand: it is not read, and may be what
+    another object names.
+    """
+    projection = projection_of(group, kind.removesuffix("List"), kinds)
+    return projection is not None and bool(projection.versions) and version not in projection.versions
+
+
+def parts_of(group: str, kind: str, kinds: WorkloadKinds) -> Iterator[str]:
+    """Yield the parts of the facts that documents of a kind belong to."""
+    projection = projection_of(group, kind, kinds)
+    if projection is not None:
+        yield projection.part
+    if (group, kind) == ("", "Pod"):
+        yield "bound_gangs"
+        yield NODE_PODS.part
+    elif (group, kind) == (known_kinds.GROUP, known_kinds.KIND):
+        yield "apis"
+    elif (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
+        yield "apis"
+        yield "spec_fields"
+        yield "field_names"
+
+
+def _add(part: str, item: FactObject, objects: Any, kinds: WorkloadKinds, origins: _Origins | None = None) -> None:
+    """Add what one object says to its part of the facts."""
+    raw = item.manifest
+    if part == "apis":
+        discovered = kind_of(raw).kind == known_kinds.KIND
+        objects |= (
+            {served.api for served in known_kinds.kinds_of(raw)} if discovered else {api for api, _ in _served(raw)}
+        )
+    elif part == "spec_fields":
+        objects.update((api, fields) for api, fields in _served(raw) if fields is not None)
+    elif part == "field_names":
+        objects.update((api, KindFields(names, item.document.source)) for api, names in versions_of(raw))
+    elif part == NODE_PODS.part:
+        if (pod := read_node_pod(raw)) is not None:
+            objects[pod[0]] = pod[1]
+    elif part == "bound_gangs":
+        podgang = text(labels_of(raw).get(grove.LABEL_PODGANG))
+        if podgang is not None and text(mapping(raw.get("spec")).get("nodeName")):
+            objects.add((key_of(raw)[0], podgang))
+    else:
+        group, version, kind = kind_of(raw)
+        projection = projection_of(group, kind, kinds)
+        if projection is None or is_unread(group, version, kind, kinds):
+            return
+        entry = entry_of(item, projection)
+        if entry is None:
+            return
+        objects[entry.key] = entry.value
+        if origins is not None and (group, kind) != POD:
+            _note_origin(part, entry, projection, origins)
+
+
+def entry_of(item: FactObject, projection: Projection) -> FactEntry | None:
+    """Return what one object says; None if no rule needs it. Raises `Malformed`, `InputError`."""
+    read = projection.read(item.manifest)
+    if read is None:
+        return None
+    # A cluster has no such Node: the API server refuses it.
+    problem = projection.part == NODES.part and read[1].problem
+    if problem and (unreadable := unreadable_field(item.manifest)) is not None:
+        raise item.error(*unreadable)
+    return FactEntry(item, *read)
+
+
+def _note_origin(part: str, entry: FactEntry, projection: Projection, origins: _Origins) -> None:
+    """Keep where an object stands. Raises `InputError` if it stands elsewhere with other contents: facts are those of
+    one cluster.
+    """
+    subject, item = subject_of(entry.item.manifest, projection), entry.item
+    origin = _Origin(item.order, item.origin, kind_of(item.manifest).version, entry.value)
+    before = origins.setdefault((part, *subject), origin)
+    if before.version == origin.version and before.value != origin.value:
+        first, second = sorted((before, origin), key=lambda place: place.order)
+        why = f"{called(subject)} differs from the one in {second.text}: keep the one that the cluster has"
+        raise InputError(first.order[0], why, first.order[1], 1)
+
+
+def subject_of(raw: Manifest, projection: Projection) -> tuple[str, str, str]:
+    """Return kind, namespace and name of an object; the namespace is empty for one of a cluster."""
+    namespaced = projection.resource.namespaced
+    return projection.resource.api.kind, key_of(raw)[0] if namespaced else "", name_of(raw)
+
+
+def name_of(raw: Manifest) -> str:
+    """Return the name of an object, empty if it has none."""
+    metadata = raw.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def called(subject: tuple[str, str, str]) -> str:
+    """Return the words for a kind, namespace and name."""
+    kind, namespace, name = subject
+    return f"{kind} {shown(f'{namespace}/{name}' if namespace else name)}"
+
+
+def _served(raw: Manifest) -> Iterator[tuple[Api, frozenset[str] | None]]:
+    """Yield the kinds that a CustomResourceDefinition serves, with the fields of their spec, None if it lists none."""
+    spec = mapping(raw.get("spec"))
+    group = required(text(spec.get("group")), SPEC / "group")
+    kind = required(text(mapping(spec.get("names")).get("kind")), SPEC / "names" / "kind")
+    for version in sequence(spec.get("versions")):
+        if mapping(version).get("served") is True:
+            schema = mapping(mapping(version.get("schema")).get("openAPIV3Schema"))
+            yield Api(group, text(version.get("name")) or "", kind), spec_fields(schema)

@@ -1,0 +1,394 @@
+"""The gangs of a workload as a tree: for a PodCliqueSet its PodGangs, scaling-group replicas and cliques; for another
+workload its gangs and the pods of each part.
+
+A set of ten thousand replicas has ten thousand trees that differ only in their names, so equal nodes are counted and
+not listed. Names and members follow `translation`. Topology is shown as the set has it, so no facts are needed. The
+groups of a LeaderWorkerSet are equal, so only the first are shown. If another program makes the gang, the parts are
+directly below the workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from webhook.model.grove import GroveGeneration, PodGangNames
+from webhook.model.place import groups_together
+from webhook.model.pod_template import PodTemplate
+from webhook.model.reading import Malformed, mapping, sequence, text
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import domains, gangs_of, of_pods, of_workload
+from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulerGroup, SchedulerGroups
+from webhook.workloads.pod_clique_set import Clique, PodCliqueSet, ScalingGroup, Topology
+
+# More do not fit into a box.
+_MOST = 3
+# Kubernetes' own resources with a prefix.
+_OWN = ("hugepages-", "kubernetes.io/", "attachable-volumes-")
+
+
+def carried(template: PodTemplate) -> Iterator[str]:
+    """Yield the extended resources of a pod with their amounts, and its resource claims; only the first of many."""
+    try:
+        named = [*_devices(template), *_claims(template)]
+    except Malformed:
+        # The rules report fields of the wrong type.
+        return
+    yield from named[:_MOST]
+    if len(named) > _MOST:
+        yield f"{len(named) - _MOST:,} more devices"
+
+
+def _devices(template: PodTemplate) -> Iterator[str]:
+    for resource in sorted(template.resources):
+        if "/" in resource and not resource.startswith(_OWN):
+            amount = template.total_request(resource)
+            if amount is not None and amount > 0:
+                yield f"{float(amount):,.10g} {resource}"
+
+
+def _claims(template: PodTemplate) -> Iterator[str]:
+    for claim in sequence(template.spec.get("resourceClaims")):
+        source = mapping(claim).get("resourceClaimTemplateName") or mapping(claim).get("resourceClaimName")
+        yield f"claim {text(source) or text(mapping(claim).get('name'))}"
+
+
+# Up to this many equal nodes are shown one by one; of more, only the first.
+_ONE_BY_ONE = 2
+
+
+class TreeLevel(StrEnum):
+    """The kind of a node of the tree."""
+
+    SET = "PodCliqueSet"
+    GANG = "PodGang"
+    GROUP = "scaling-group replica"
+    CLIQUE = "PodClique"
+    # Of workloads that are not Grove's.
+    JOB = "Job"
+    JOB_SET = "JobSet"
+    LEADER_WORKER_SET = "LeaderWorkerSet"
+    TRAIN_JOB = "TrainJob"
+    # `Node.kind` says which.
+    DECLARED = "declared workload"
+    OWNED_GANG = "gang"
+    SUBGROUP = "subgroup"
+    MEMBER = "member"
+
+
+# Kinds of a root.
+WORKLOADS = frozenset(
+    {
+        TreeLevel.SET,
+        TreeLevel.JOB,
+        TreeLevel.JOB_SET,
+        TreeLevel.LEADER_WORKER_SET,
+        TreeLevel.TRAIN_JOB,
+        TreeLevel.DECLARED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """One node of the tree. `pods` is the number of all its pods, `minimum` the number with which its gang starts.
+
+    `more` counts further equal nodes, `last` is the name of the last one. `waits_for` is the gang that must run before
+    this one starts, or the part whose pods exist before those of this one. It starts with `needed` of the nodes below,
+    or with all of them. `note` says what is special or not known about it.
+    """
+
+    level: TreeLevel
+    name: str
+    pods: int
+    minimum: int
+    required: str | None = None
+    preferred: str | None = None
+    waits_for: str | None = None
+    more: int = 0
+    last: str | None = None
+    # The kind of a workload whose kind is declared.
+    kind: str = ""
+    below: tuple[TreeNode, ...] = ()
+    # What each pod of a part has that not every node has.
+    carries: tuple[str, ...] = ()
+    needed: int | None = None
+    note: str = ""
+
+    @property
+    def called(self) -> str:
+        """What it is, in words."""
+        return self.kind or str(self.level)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the node as plain JSON values."""
+        found: dict[str, Any] = {"kind": self.called, "name": self.name, "pods": self.pods, "minimum": self.minimum}
+        topology = {"required": self.required, "preferred": self.preferred}
+        if any(topology.values()):
+            found["topology"] = topology
+        if self.waits_for is not None:
+            found["waitsFor"] = self.waits_for
+        if self.needed is not None:
+            found["needed"] = self.needed
+        if self.note:
+            found["note"] = self.note
+        if self.more:
+            found |= {"more": self.more, "last": self.last}
+        if self.carries:
+            found["carries"] = list(self.carries)
+        if self.below:
+            found["below"] = [node.as_json() for node in self.below]
+        return found
+
+
+def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> TreeNode:
+    """Return the tree of `workload` as Grove of that generation makes it."""
+    names = PodGangNames(generation)
+    one = tuple(_gangs_of_replica(workload, f"{workload.name}-0", names))
+    pods = sum(gang.pods * (1 + gang.more) for gang in one)
+    minimum = sum(gang.minimum for gang in one if gang.waits_for is None)
+    count = max(workload.replicas, 0)
+    gangs: list[TreeNode] = []
+    for index in shown(count):
+        found = list(_gangs_of_replica(workload, f"{workload.name}-{index}", names))
+        more = left(count)
+        last = names.first(f"{workload.name}-{count - 1}") if more else None
+        gangs += [*(replace(first, more=more, last=last) for first in found[:1]), *found[1:]]
+    return TreeNode(
+        TreeLevel.SET,
+        f"{workload.namespace}/{workload.name}",
+        count * pods,
+        count * minimum,
+        *_domains(workload.topology),
+        below=tuple(gangs),
+    )
+
+
+def gang_names(tree: TreeNode) -> Iterator[str]:
+    """Yield the names of PodGangs that the tree of a PodCliqueSet shows."""
+    for gang in tree.below:
+        yield gang.name
+        if gang.last is not None:
+            yield gang.last
+
+
+def shown(count: int) -> range:
+    """Return the indices of nodes that are shown: all of a few, the first of many."""
+    return range(count if count <= _ONE_BY_ONE else 1)
+
+
+def left(count: int) -> int:
+    """Return how many hidden nodes each shown node stands for."""
+    return 0 if count <= _ONE_BY_ONE else count - 1
+
+
+def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) -> Iterator[TreeNode]:
+    """Yield the first gang of one replica of the set, then the gangs that its scaling groups add."""
+    members = [_clique(member) for member in workload.cliques if member.group is None]
+    groups = [(one.group, [_clique(member) for member in one.cliques]) for one in workload.groups_with_cliques()]
+    for group, cliques in groups:
+        first = group.first_replicas
+        for index in shown(first):
+            more = left(first)
+            name, last = f"{group.name}-{index}", f"{group.name}-{first - 1}"
+            members.append(
+                _node(TreeLevel.GROUP, name, cliques, group.topology, more=more, last=last if more else None)
+            )
+    if members or names.generation is GroveGeneration.LEGACY:
+        yield _node(TreeLevel.GANG, names.first(base), members, workload.topology)
+    for group, cliques in groups:
+        extra = group.further_replicas
+        for index in shown(extra):
+            more = left(extra)
+            found = _further_gang(workload, group, cliques, index + group.min_available, base, names)
+            end = names.further(base, group, group.replicas - 1) if more else None
+            yield replace(found, waits_for=names.first(base), more=more, last=end)
+
+
+def _further_gang(
+    workload: PodCliqueSet, group: ScalingGroup, cliques: list[TreeNode], index: int, base: str, names: PodGangNames
+) -> TreeNode:
+    """Return the gang of one scaling-group replica above the minimum."""
+    name = names.further(base, group, index)
+    if names.generation is GroveGeneration.LEGACY:
+        return _node(TreeLevel.GANG, name, cliques, group.topology or workload.topology)
+    if group.topology is not None:
+        cliques = [_node(TreeLevel.GROUP, f"{group.name}-{index}", cliques, group.topology)]
+    return _node(TreeLevel.GANG, name, cliques, workload.topology)
+
+
+def _clique(member: Clique) -> TreeNode:
+    domains, carries = _domains(member.topology), tuple(carried(member.template))
+    return TreeNode(TreeLevel.CLIQUE, member.name, member.replicas, member.min_available, *domains, carries=carries)
+
+
+def _node(
+    level: TreeLevel,
+    name: str,
+    below: list[TreeNode],
+    topology: Topology | None,
+    *,
+    more: int = 0,
+    last: str | None = None,
+) -> TreeNode:
+    pods = sum(node.pods * (1 + node.more) for node in below)
+    minimum = sum(node.minimum * (1 + node.more) for node in below)
+    return TreeNode(level, name, pods, minimum, *_domains(topology), more=more, last=last, below=tuple(below))
+
+
+def _domains(topology: Topology | None) -> tuple[str | None, str | None]:
+    return (None, None) if topology is None else (topology.required, topology.preferred)
+
+
+_LEVELS = {
+    "Job": TreeLevel.JOB,
+    "JobSet": TreeLevel.JOB_SET,
+    "LeaderWorkerSet": TreeLevel.LEADER_WORKER_SET,
+    "TrainJob": TreeLevel.TRAIN_JOB,
+}
+_IN_NO_GANG = "in no gang"
+
+
+def workload_tree(
+    workload: OptedInWorkload,
+    made: OptedInWorkload,
+    groups: SchedulerGroups | None = None,
+    note: str = "",
+    remark: str = "",
+) -> TreeNode:
+    """Return the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself.
+    `groups` are those that its scheduler makes itself. `note` says why it has no gangs, or why they are not known: then
+    its parts are directly below the workload. `remark` is said beside its gangs.
+    """
+    if groups is not None:
+        gangs, note = tuple(map(_gang_of_scheduler, groups.groups)), note or groups.why
+        covered = frozenset(part.place for group in groups.groups for part in _parts_in(group))
+    else:
+        gangs = () if note else tuple(_gangs(made))
+        covered = frozenset(part.place for part in made.parts if _has_gang(made, part))
+    if not gangs:
+        gangs = tuple(_members(made.parts))
+        covered = frozenset(part.place for part in made.parts)
+    outside = (part for part in (*made.parts, *made.outside_parts) if part.place not in covered)
+    below = (*gangs, *(replace(one, note="" if note else _IN_NO_GANG) for one in _members(outside)))
+    pods = sum(node.pods * (1 + node.more) for node in below)
+    minimum = sum(gang.minimum * (1 + gang.more) for gang in gangs if gang.waits_for is None)
+    # A JobSet's annotations win over those of its TrainJob.
+    own, above = domains(of_workload(made)), domains(of_workload(workload))
+    wanted = own[0] or above[0], own[1] or above[1]
+    level = TreeLevel.DECLARED if workload.crd else _LEVELS[workload.kind]
+    kind = workload.kind if workload.crd else ""
+    name = f"{workload.namespace}/{workload.name}"
+    return TreeNode(level, name, pods, minimum, *wanted, kind=kind, below=below, note=note or remark)
+
+
+def _has_gang(made: OptedInWorkload, part: Part) -> bool:
+    """Return whether Rollcall makes a gang of a part's pods. A gang of a part that needs none of its pods is left
+    out.
+    """
+    return not made.gang_per_part or part.needed > 0
+
+
+def _parts_in(group: SchedulerGroup) -> Iterator[Part]:
+    if group.part is not None:
+        yield group.part
+    for below in group.below:
+        yield from _parts_in(below)
+
+
+def _gang_of_scheduler(group: SchedulerGroup) -> TreeNode:
+    """Return the node of a group that the scheduler makes itself."""
+    return replace(_subgroup(group), level=TreeLevel.OWNED_GANG)
+
+
+def _subgroup(group: SchedulerGroup) -> TreeNode:
+    part = group.part
+    return TreeNode(
+        TreeLevel.SUBGROUP if group.below else TreeLevel.MEMBER,
+        group.name,
+        group.pods,
+        group.minimum,
+        group.required,
+        group.preferred,
+        group.waits_for,
+        group.more,
+        group.last,
+        below=tuple(map(_subgroup, group.below)),
+        carries=() if part is None else tuple(carried(part.template)),
+        needed=group.needed,
+    )
+
+
+def _gangs(made: OptedInWorkload) -> Iterator[TreeNode]:
+    if isinstance(made, LeaderWorkerSet):
+        yield from _groups(made)
+        return
+    if made.together is not None:
+        yield from _of_roles(made)
+        return
+    every = (*made.parts, *made.outside_parts)
+    # By name of the gang: its part, if each part has its own gang.
+    alone = {f"{made.name}-{part.name}": part for part in made.parts} if made.gang_per_part else {}
+    for gang in gangs_of(made):
+        pods = sum(member.pods for member in gang.members)
+        minimum = sum(member.min_replicas for member in gang.members)
+        if gang.name in alone:
+            after = _last(made, alone[gang.name])
+            yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, minimum, waits_for=after)
+        else:
+            below = tuple(_members(made.parts)) if isinstance(made, JobSet) or len(every) > 1 else ()
+            yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, minimum, below=below)
+
+
+def _last(made: OptedInWorkload, part: Part) -> str | None:
+    """Return the gangs that the gang of a part waits for. In a sequence only the previous one is named, because that
+    one waits for the earlier ones.
+    """
+    names = [one.name for one in made.parts]
+    in_a_row = part.after == tuple(names[: names.index(part.name)])
+    return ", ".join(f"{made.name}-{name}" for name in (part.after[-1:] if in_a_row else part.after)) or None
+
+
+def _groups(made: LeaderWorkerSet) -> Iterator[TreeNode]:
+    count, size = max(made.replicas, 0), max(made.size, 0)
+    below = [_member(part.name, part.each, part) for part in made.parts]
+    for index in shown(count):
+        more = left(count)
+        last = f"{made.name}-{count - 1}" if more else None
+        name = f"{made.name}-{index}"
+        yield TreeNode(TreeLevel.OWNED_GANG, name, size, size, more=more, last=last, below=tuple(below))
+
+
+def _of_roles(made: OptedInWorkload) -> Iterator[TreeNode]:
+    """Yield the gang of the first groups, then the further groups of each role, which are alike."""
+    groups = {role.part.name: role.groups for role in made.roles}
+    for gang in gangs_of(made):
+        below = tuple(
+            _member(member.name, member.pods, part) for member in gang.members for part in gang.parts[member.name]
+        )
+        pods = sum(node.pods for node in below)
+        if gang.name == made.name:
+            yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, pods, below=below)
+            continue
+        (part,) = gang.parts[gang.name]
+        count = groups[part.name]
+        more = count - groups_together(part.name, made.together or {}) - 1
+        last = f"{made.name}-{part.name}-{count - 1}" if more else None
+        yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, pods, more=more, last=last)
+
+
+def _members(parts: Iterable[Part]) -> Iterator[TreeNode]:
+    for part in parts:
+        if part.pods > 0:
+            yield _member(part.name, part.pods, part, part.needed)
+
+
+def _member(name: str, pods: int, part: Part, minimum: int | None = None) -> TreeNode:
+    needed = pods if minimum is None else minimum
+    after = ", ".join(part.after) or None
+    return TreeNode(
+        TreeLevel.MEMBER, name, pods, needed, *domains(of_pods(part)), after, carries=tuple(carried(part.template))
+    )

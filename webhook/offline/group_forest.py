@@ -1,0 +1,426 @@
+"""Trees of gang objects and pods written by hand, for the Workload API in any of its versions or for Koordinator:
+built from manifests, with the verdict on each and the place of its first object.
+
+All added objects belong together: a group finds its parent and its pods in any file. A tree is drawn from its root
+down to twice the maximum depth; groups further below are only counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from webhook.backends.koordinator import gang_groups, keys
+from webhook.backends.koordinator.gang_groups import Gang
+from webhook.backends.kube import groups as kube
+from webhook.backends.kube.groups import GroupMembership
+from webhook.backends.kube.workload_api import GROUP as API_GROUP
+from webhook.errors import InputError
+from webhook.fit.verdict import sentence_list
+from webhook.model.capabilities import Disruption
+from webhook.model.claims import SYSTEM_OF_SCHEDULER
+from webhook.model.gang_objects import StoredObject
+from webhook.model.keys import ObjectKey
+from webhook.model.pod_groups import MAX_DEPTH, Groups, TreeGroup, WorkloadTemplates, circles
+from webhook.model.reading import Malformed, Manifest, mapping, text
+from webhook.offline.judgement import requests_in
+from webhook.offline.report import Position, Source, position_in
+from webhook.offline.satisfiability import Branch, BranchFault, BranchKind, Standing, TreeVerdict, judge_tree, walk
+from webhook.workloads.job import pods_at_once
+from webhook.workloads.workload_kinds import REPLICATED, replicas_of
+
+# Kinds that have pods: pods, and objects that make pods from a template.
+POD_KINDS = REPLICATED | {("batch", "Job"), ("", "Pod")}
+GROUP_KINDS = frozenset(
+    {
+        (API_GROUP, "Workload"),
+        (API_GROUP, "PodGroup"),
+        (API_GROUP, "CompositePodGroup"),
+        (keys.POD_GROUP.group, keys.POD_GROUP.kind),
+    }
+)
+# In this version the entries of a Workload are the groups; later versions have PodGroups, made from templates.
+_FIRST = "v1alpha1"
+# Deep enough to show what is wrong with a tree that is too deep, or with a cycle.
+_DRAWN = 2 * MAX_DEPTH
+# How many names of objects that refer to a missing one are shown.
+_NAMED = 3
+
+
+class GroupForest:
+    """The objects that were added so far. `where` is a value by which the caller finds an object again."""
+
+    def __init__(self) -> None:
+        self._composites = Groups()
+        self._groups = Groups()
+        self._workloads: dict[ObjectKey, WorkloadTemplates] = {}
+        self._first: dict[ObjectKey, WorkloadTemplates] = {}
+        self._gangs: dict[str, Gang] = {}
+        # Each object that has pods, by its kind and name: the group that its pods name, and their number.
+        self._pods: dict[Hashable, tuple[str, GroupMembership, int]] = {}
+        self._gang_pods: dict[Hashable, tuple[str, int]] = {}
+        self._described: dict[str, Gang] = {}
+        self._where: dict[tuple[BranchKind, str, str], Any] = {}
+
+    def add(self, group: str, version: str, manifest: Manifest, where: Any = None) -> None:
+        """Add an object of one of GROUP_KINDS or POD_KINDS. Raises `Malformed` for a gang object that
+        cannot be read.
+        """
+        kind = manifest.get("kind")
+        if (group, kind) in POD_KINDS:
+            try:
+                self._add_pods(str(kind), manifest, where)
+            except Malformed:
+                # The API server refuses such a pod, and nothing about a group can be read from it.
+                return
+        elif (group, kind) == (API_GROUP, "Workload"):
+            key, workload = kube.read_workload(manifest)
+            (self._first if version == _FIRST else self._workloads)[key] = workload
+            self._where[BranchKind.WORKLOAD, *key] = where
+        elif (group, kind) == (API_GROUP, "CompositePodGroup"):
+            key, composite = kube.read_composite_pod_group(manifest)
+            self._composites[key] = composite
+            self._where[BranchKind.COMPOSITE, *key] = where
+        elif (group, kind) == (API_GROUP, "PodGroup"):
+            key, found = kube.read_pod_group(manifest)
+            self._groups[key] = found
+            self._where[BranchKind.POD_GROUP, *key] = where
+        elif (group, kind) == (keys.POD_GROUP.group, keys.POD_GROUP.kind):
+            key, gang = gang_groups.read_gang(manifest)
+            self._gangs["/".join(key)] = gang
+            self._where[BranchKind.GANG, *key] = where
+
+    def trees(self) -> Iterator[tuple[Branch, Any]]:
+        """Yield every tree, and the `where` of its first object."""
+        for tree in (*_Trees(self._composites, self._groups, self._counted()).all(), *self._of_workloads()):
+            yield tree, self._place(tree)
+        counts = _summed(self._gang_pods)
+        # A PodGroup takes precedence over the annotations of pods.
+        described = {name: gang for name, gang in self._described.items() if name not in self._gangs}
+        for tree in _gang_groups(self._gangs | described, counts):
+            yield tree, self._place(tree)
+
+    def _add_pods(self, kind: str, manifest: Manifest, where: Any) -> None:
+        metadata, spec, count = mapping(manifest.get("metadata")), mapping(manifest.get("spec")), 1
+        namespace, name = text(metadata.get("namespace")) or "default", text(metadata.get("name"))
+        # Without a name each object is separate: the API server will generate its name.
+        own = (kind, namespace, name) if name else object()
+        if kind != "Pod":
+            count = pods_at_once(spec) if kind == "Job" else replicas_of(spec)
+            metadata, spec = (mapping(mapping(spec.get("template")).get(part)) for part in ("metadata", "spec"))
+        membership = kube.membership_of(spec)
+        if membership is not None:
+            self._pods[own] = namespace, membership, count
+            if membership.workload is None:
+                self._where.setdefault((BranchKind.POD_GROUP, namespace, membership.group), where)
+            else:
+                self._where.setdefault((BranchKind.WORKLOAD, namespace, membership.workload), where)
+        gang = gang_groups.gang_of_pod(StoredObject({"metadata": metadata}, "Pod", "v1", namespace))
+        # Another gang scheduler does not read Koordinator's keys.
+        system = SYSTEM_OF_SCHEDULER.get(text(spec.get("schedulerName")) or "", "Koordinator")
+        if gang is not None and system == "Koordinator":
+            name, described = gang
+            full = f"{namespace}/{name}"
+            self._gang_pods[own] = full, count
+            self._where.setdefault((BranchKind.GANG, namespace, name), where)
+            if described is not None:
+                self._described.setdefault(full, described)
+
+    def _counted(self) -> Counter[ObjectKey] | None:
+        """Return how many pods name each PodGroup; None if no pods were added."""
+        found: Counter[ObjectKey] = Counter()
+        for namespace, membership, count in self._pods.values():
+            if membership.workload is None:
+                found[namespace, membership.group] += count
+        return found if self._pods else None
+
+    def _of_workloads(self) -> Iterator[Branch]:
+        """Yield the groups that are entries of Workloads, and Workloads that no group was made from yet."""
+        pods: dict[ObjectKey, Counter[tuple[str, str | None]]] = {key: Counter() for key in self._first}
+        for namespace, named, count in self._pods.values():
+            if named.workload is not None:
+                pods.setdefault((namespace, named.workload), Counter())[named.group, named.replica] += count
+        for key, counts in pods.items():
+            yield _entries(key, self._first.get(key), counts, told=bool(self._pods))
+        made = {
+            (key[0], group.workload) for groups in (self._composites, self._groups) for key, group in groups.items()
+        }
+        for key, workload in self._workloads.items():
+            if key not in made:
+                yield Branch(BranchKind.WORKLOAD, *key, below=_templates(key[0], workload, None, 1))
+
+    def _place(self, tree: Branch) -> Any:
+        for branch, _ in walk(tree):
+            namespace, name = branch.namespace, branch.name
+            if branch.kind is BranchKind.GANG:
+                namespace, _, name = branch.name.rpartition("/")
+            if (found := self._where.get((branch.kind, namespace, name))) is not None:
+                return found
+        return None
+
+
+class _Trees:
+    """The trees of CompositePodGroups and PodGroups."""
+
+    def __init__(self, composites: Groups, groups: Groups, pods: Counter[ObjectKey] | None) -> None:
+        self._composites = composites
+        self._groups = groups
+        self._pods = pods
+
+    def all(self) -> Iterator[Branch]:
+        """Yield each tree once: in the order of their roots, then the cycles."""
+        reached: set[ObjectKey] = set()
+        absent: dict[ObjectKey, None] = {}
+        for groups in (self._composites, self._groups):
+            for key, group in groups.items():
+                if group.parent is not None and (key[0], group.parent) not in self._composites:
+                    absent[key[0], group.parent] = None
+                elif group.parent is None and group.composite:
+                    reached |= self._from(key)
+                    yield self._composite(key, 1)
+                elif group.parent is None:
+                    yield self._leaf(key, 1)
+        for key in absent:
+            reached |= self._from(key)
+            yield self._missing(key)
+        # Composites that no root reaches are in or below a cycle.
+        for key in sorted(self._composites.keys() - reached):
+            if key not in reached:
+                around = self._cycle(key)
+                reached |= self._from(around[0])
+                way = " -> ".join(name for _, name in (*around[:_DRAWN], around[0]))
+                yield replace(self._composite(around[0], 1, around[0]), fault=BranchFault.CYCLE, named_by=way)
+        for key, count in (self._pods or {}).items():
+            if key not in self._groups:
+                yield Branch(
+                    BranchKind.POD_GROUP, *key, pods=count, fault=BranchFault.ABSENT, named_by=_pods_name_it(count)
+                )
+
+    def _from(self, key: ObjectKey, start: ObjectKey | None = None) -> set[ObjectKey]:
+        """Return a composite and every composite below it, without `start`."""
+        found, waiting = {key}, [key]
+        while waiting:
+            fresh = {below for below in self._composites.below(waiting.pop()) if below not in found and below != start}
+            found |= fresh
+            waiting += fresh
+        return found
+
+    def _cycle(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
+        """Return the cycle above a composite that no root reaches, from its first name."""
+        return circles([key], lambda one: (one[0], self._composites[one].parent or ""))[0]
+
+    def _composite(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
+        """Return a composite with everything below it. `start` is the top of a tree that is a cycle."""
+        group = self._composites[key]
+        deep = start is None and level > MAX_DEPTH
+        below, hidden = self._children(key, level, start)
+        return Branch(
+            BranchKind.COMPOSITE,
+            *key,
+            minimum=group.minimum,
+            topology=group.topology,
+            fault=BranchFault.TOO_DEEP if deep else None,
+            notes=_notes(group),
+            below=below,
+            hidden=hidden,
+        )
+
+    def _children(self, key: ObjectKey, level: int, start: ObjectKey | None) -> tuple[tuple[Branch, ...], int]:
+        """Return the branches directly below, and how many groups below them are not drawn."""
+        if level == _DRAWN:
+            composites = self._from(key, start)
+            return (), len(composites) - 1 + sum(1 for one in composites for _ in self._groups.below(one))
+        parts = (
+            # The end of the cycle is drawn once more, with its name only.
+            Branch(BranchKind.COMPOSITE, *below, self._composites[below].minimum, fault=BranchFault.CYCLE)
+            if below == start
+            else self._composite(below, level + 1, start)
+            for below in self._composites.below(key)
+        )
+        leaves = (self._leaf(below, level + 1, start) for below in self._groups.below(key))
+        return (*parts, *leaves), 0
+
+    def _leaf(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
+        group = self._groups[key]
+        deep = start is None and level > MAX_DEPTH
+        pods = None if self._pods is None else self._pods[key]
+        fault = BranchFault.TOO_DEEP if deep else None
+        return Branch(
+            BranchKind.POD_GROUP,
+            *key,
+            minimum=group.minimum,
+            pods=pods,
+            topology=group.topology,
+            fault=fault,
+            notes=_notes(group),
+        )
+
+    def _missing(self, key: ObjectKey) -> Branch:
+        below, _ = self._children(key, 1, None)
+        names = [f"{branch.kind} {branch.name}" for branch in below]
+        verb = "names it as its parent" if len(names) == 1 else "name it as their parent"
+        return Branch(
+            BranchKind.COMPOSITE, *key, fault=BranchFault.ABSENT, named_by=f"{_some(names)} {verb}", below=below
+        )
+
+
+def _notes(group: TreeGroup) -> tuple[str, ...]:
+    """What a group does besides how it starts."""
+    return ("preempted as a whole",) if group.disruption is Disruption.ALL else ()
+
+
+def _entries(
+    key: ObjectKey, workload: WorkloadTemplates | None, counts: Counter[tuple[str, str | None]], *, told: bool
+) -> Branch:
+    """Return a Workload of the first version: each entry is a gang, and so is each replica of an entry that
+    pods name.
+    """
+    entries = {} if workload is None else dict(workload.templates)
+    below = []
+    for name, group in entries.items():
+        replicas = [replica for entry, replica in counts if entry == name]
+        for replica in replicas or [None]:
+            pods = counts[name, replica] if told else None
+            title = name if replica is None else f"{name}, replica {replica}"
+            below.append(Branch(BranchKind.ENTRY, key[0], title, minimum=group.minimum, pods=pods))
+    for (name, _), count in counts.items():
+        if workload is not None and name not in entries:
+            named_by = _pods_name_it(count)
+            below.append(
+                Branch(BranchKind.ENTRY, key[0], name, pods=count, fault=BranchFault.ABSENT, named_by=named_by)
+            )
+    if workload is not None:
+        return Branch(BranchKind.WORKLOAD, *key, below=tuple(below))
+    return Branch(BranchKind.WORKLOAD, *key, fault=BranchFault.ABSENT, named_by=_pods_name_it(counts.total()))
+
+
+def _templates(namespace: str, workload: WorkloadTemplates, parent: str | None, level: int) -> tuple[Branch, ...]:
+    if level > _DRAWN:
+        return ()
+    found = []
+    for name, group in workload.templates.items():
+        if group.parent == parent:
+            kind = BranchKind.COMPOSITE_TEMPLATE if group.composite else BranchKind.TEMPLATE
+            below = _templates(namespace, workload, name, level + 1) if group.composite else ()
+            found.append(
+                Branch(
+                    kind,
+                    namespace,
+                    name,
+                    minimum=group.minimum,
+                    topology=group.topology,
+                    notes=_notes(group),
+                    below=below,
+                )
+            )
+    return tuple(found)
+
+
+# Koordinator
+
+
+def _gang_groups(gangs: Mapping[str, Gang], pods: Counter[str]) -> Iterator[Branch]:
+    """Yield gangs that list each other, as one group. A gang that only pods name counts too."""
+    listing: dict[str, list[str]] = {}
+    # Lists by content, in any order: koord-scheduler distinguishes GangGroups in this way.
+    said: dict[tuple[str, ...], int] = {}
+    lists: dict[str, int] = {}
+    for own, gang in gangs.items():
+        lists[own] = said.setdefault(tuple(sorted(gang.listed)), len(said))
+        for name in dict.fromkeys(gang.listed):
+            listing.setdefault(name, []).append(own)
+    reached: set[str] = set()
+    for own in dict.fromkeys((*gangs, *pods)):
+        if own in reached:
+            continue
+        together = [own]
+        reached.add(own)
+        for name in together:
+            near = (*(gangs[name].listed if name in gangs else ()), *listing.get(name, ()))
+            fresh = [one for one in dict.fromkeys(near) if one not in reached]
+            reached.update(fresh)
+            together += fresh
+        below = tuple(_gang(name, gangs.get(name), listing.get(name, []), pods, lists) for name in together)
+        yield Branch(BranchKind.GANG_GROUP, *_split(own), below=below)
+
+
+def _gang(
+    name: str, gang: Gang | None, listed_by: Sequence[str], pods: Counter[str], lists: Mapping[str, int]
+) -> Branch:
+    namespace, count = _split(name)[0], pods[name] if pods else None
+    if gang is None:
+        verb = "lists it" if len(listed_by) == 1 else "list it"
+        named_by = f"{_some(listed_by)} {verb}" if listed_by else _pods_name_it(count or 0)
+        fault = BranchFault.ABSENT if name.count("/") == 1 and all(name.split("/")) else BranchFault.NO_NAMESPACE
+        return Branch(BranchKind.GANG, namespace, name or '""', pods=count, fault=fault, named_by=named_by)
+    if gang.minimum is None:
+        return Branch(BranchKind.GANG, namespace, name, pods=count, fault=BranchFault.NOT_DESCRIBED)
+    notes = []
+    if name not in gang.listed:
+        notes.append("leaves itself out of its list")
+    if any(lists.get(other, lists[name]) != lists[name] for other in gang.listed):
+        notes.append("its list differs from theirs")
+    return Branch(BranchKind.GANG, namespace, name, minimum=gang.minimum, pods=count, notes=tuple(notes))
+
+
+def _split(full: str) -> tuple[str, str]:
+    namespace, _, name = full.rpartition("/")
+    return namespace, name
+
+
+def _summed(found: dict[Hashable, tuple[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for name, count in found.values():
+        total[name] += count
+    return total
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first few of the names."""
+    if len(names) > _NAMED:
+        return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
+    return sentence_list(names)
+
+
+def _pods_name_it(count: int) -> str:
+    return "one pod names it" if count == 1 else f"{count:,} pods name it"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTree:
+    """A tree, the verdict on it, and the place of its first object."""
+
+    place: Position
+    tree: Branch
+    verdict: TreeVerdict
+
+    @property
+    def untold(self) -> str:
+        """Return what must be known for a verdict."""
+        if any(branch.kind is BranchKind.TEMPLATE for branch, _ in walk(self.tree)):
+            return "no group here was made from its templates"
+        return "no pods here name a group"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the tree as plain JSON values."""
+        found: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
+        found["answer"] = str(self.verdict.standing)
+        found["why"] = [cause.as_json() for cause in self.verdict.causes]
+        if self.verdict.standing is Standing.NOT_TOLD:
+            found["needs"] = self.untold
+        return found | {"tree": self.tree.as_json()} | self.place.as_json()
+
+
+def trees_in(documents: Iterable[Source]) -> list[FoundTree]:
+    """Return the trees that all `documents` make together. Raises `InputError`, `ReviewError`."""
+    world = GroupForest()
+    for document in documents:
+        for request, at in requests_in(document.manifest, judged=GROUP_KINDS | POD_KINDS):
+            try:
+                world.add(request.kind.group, request.kind.version, request.object or {}, (document, at))
+            except Malformed as error:
+                why = f"{request.kind.kind} {request.namespace}/{request.name}: {error}"
+                raise InputError(document.source, why, *document.position(at)) from None
+    return [FoundTree(position_in(document, at), tree, judge_tree(tree)) for tree, (document, at) in world.trees()]

@@ -1,0 +1,315 @@
+"""A report as JSON values: Rollcall's own form, which `POST /check` answers too, and SARIF 2.1.0 (OASIS), which GitHub
+code scanning and most editors read.
+
+In SARIF a rule that could not be judged is a result of kind `open`. Objects that no rule judged, what cannot be read,
+and notes are notifications of the invocation. Columns count code points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any
+
+from webhook.errors import InputError
+from webhook.model.findings import Action, plain
+from webhook.offline.finding_details import Level, Origin, Suppression
+from webhook.offline.judgement import kind_of
+from webhook.offline.positions import Fix, TextEdit
+from webhook.offline.report import (
+    FindingPlace,
+    Report,
+    ReportedFinding,
+    Source,
+    finding_as_json,
+    key_of,
+    omission_as_json,
+    unjudged_as_json,
+)
+from webhook.offline.report_summary import (
+    ReportOptions,
+    not_judged,
+    paragraphs,
+    reasons,
+    rule_url,
+    rules_by_id,
+    schedulers,
+    statistics,
+    summary,
+    totals,
+)
+
+# Raised if a field is removed or changes its meaning. New fields do not raise it.
+REPORT_VERSION = 1
+
+
+def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
+    """Return the report as plain JSON values."""
+    found = totals(report)
+    return {
+        "reportVersion": REPORT_VERSION,
+        "tool": {"name": "rollcall", "version": options.version},
+        "passed": not (report.failed(options.fail_on) or report.unreadable),
+        "clean": report.clean,
+        "failOn": sorted(options.fail_on),
+        "judged": found.judged,
+        "judgedByGroup": report.grouped,
+        "ignored": found.ignored,
+        "counts": {
+            "error": found.errors,
+            "warning": found.warnings,
+            "audit": found.audits,
+            "notJudged": found.unjudged,
+            "objectsNotJudged": found.omitted,
+            "objectsJudgedInPart": len(report.partial),
+            "suppressed": found.suppressed,
+            "fixable": found.fixable,
+            "unreadable": found.unreadable,
+        },
+        "reasons": reasons(report),
+        "rules": dict(statistics(report)),
+        "schedulers": [
+            {"scheduler": one.scheduler, "chosenBy": one.chosen_by or None, "objects": one.objects}
+            for one in schedulers(report)
+        ],
+        "findings": [_finding(entry, options) for entry in report.findings],
+        "notJudged": [
+            unjudged_as_json(missing) | {"ruleUrl": rule_url(missing.rule, options.documentation)} | _place(place)
+            for missing, place in report.unjudged
+        ],
+        "objectsNotJudged": [omission_as_json(omission) | _place(place) for omission, place in report.omitted],
+        "objectsJudgedInPart": [omission_as_json(omission) | _place(place) for omission, place in report.partial],
+        "notes": [{"message": note} | _place(place) for note, place in report.notes],
+        "couldRun": [
+            {"schedulers": list(place.judgement.verdict.could_run)} | _place(place) for place in report.movable
+        ],
+        "unreadable": [_unreadable(error) for error in report.unreadable],
+    } | ({"ignoredDocuments": [_ignored(one) for one in report.ignored]} if options.list_ignored else {})
+
+
+def _finding(entry: ReportedFinding, options: ReportOptions) -> dict[str, Any]:
+    return (
+        finding_as_json(entry.finding)
+        | {
+            "level": str(entry.level),
+            "ruleUrl": rule_url(entry.finding.rule, options.documentation),
+            "fails": entry.fails(options.fail_on),
+            "suppression": None if entry.suppression is None else _suppression(entry.suppression),
+            "fix": None if entry.fix is None else _fix(entry.fix),
+        }
+        | _place(entry.place)
+    )
+
+
+def _place(place: FindingPlace) -> dict[str, Any]:
+    found = place.judgement
+    named = {
+        "kind": found.kind,
+        "namespace": found.namespace,
+        "name": found.name,
+        "scheduler": found.verdict.scheduler,
+        "chosenBy": found.verdict.chosen_by or None,
+    }
+    end_line, end_column = place.end
+    return {
+        "file": place.file,
+        "line": place.line,
+        "column": place.column,
+        "endLine": end_line,
+        "endColumn": end_column,
+        "object": named,
+    }
+
+
+def _suppression(found: Suppression) -> dict[str, Any]:
+    return {"kind": str(found.origin), "reason": found.reason}
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "scheduler": fix.scheduler,
+        "changes": [change.as_json() for change in fix.changes],
+        "patch": [change.as_patch() for change in fix.changes],
+        "edits": [_edit(edit) for edit in fix.edits],
+    }
+
+
+def _edit(edit: TextEdit) -> dict[str, Any]:
+    return {
+        "line": edit.line,
+        "column": edit.column,
+        "endLine": edit.end_line,
+        "endColumn": edit.end_column,
+        "text": edit.inserted,
+    }
+
+
+def _unreadable(error: InputError) -> dict[str, Any]:
+    return {"file": error.source, "line": error.line, "column": error.column, "message": error.why}
+
+
+def _ignored(document: Source) -> dict[str, Any]:
+    return {"file": document.source, "line": document.line, "kind": kind_of(document.manifest).kind or None}
+
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.AUDIT: "note"}
+_DEFAULTS = {Action.DENY: "error", Action.WARN: "warning", Action.AUDIT: "note", Action.OFF: "none"}
+# Written in an address as they are (RFC 3986, section 2.3, and the slash).
+_UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
+
+
+def sarif(report: Report, options: ReportOptions) -> dict[str, Any]:
+    """Return the report as a SARIF log."""
+    ids = dict.fromkeys(entry.finding.rule for entry in report.findings)
+    ids |= dict.fromkeys(missing.rule for missing, _ in report.unjudged)
+    index = {rule: number for number, rule in enumerate(ids)}
+    ordered = sorted(report.findings, key=lambda entry: entry.order)
+    results = [_result(entry, index) for entry in ordered]
+    for missing, place in report.unjudged:
+        told = f"{place.object}: not judged: {missing.lacking}"
+        results.append(_base(missing.rule, index, told, place) | {"kind": "open", "level": "none"})
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": _driver(ids, options)},
+                "columnKind": "unicodeCodePoints",
+                "invocations": [_invocation(report)],
+                "results": results,
+            }
+        ],
+    }
+
+
+def _driver(ids: Iterable[str], options: ReportOptions) -> dict[str, Any]:
+    about = {"informationUri": options.documentation} if options.documentation else {}
+    rules = [_rule(rule_id, options) for rule_id in ids]
+    return {"name": "rollcall", "version": options.version, "semanticVersion": options.version, **about, "rules": rules}
+
+
+def _rule(rule_id: str, options: ReportOptions) -> dict[str, Any]:
+    if rule_id not in rules_by_id():
+        return {"id": rule_id}
+    rule, page = rules_by_id()[rule_id]
+    said = paragraphs(rule)
+    # An address must be absolute here.
+    url = rule_url(rule_id, options.documentation) if options.documentation else None
+    return {
+        "id": rule_id,
+        "shortDescription": {"text": summary(rule)},
+        "fullDescription": {"text": said[0]},
+        "help": {"text": "\n\n".join(said), "markdown": "\n\n".join(said)},
+        "defaultConfiguration": {"level": _DEFAULTS[rule.default]},
+        "properties": {"tags": [page], "failsClosed": rule.fails_closed},
+    } | ({} if url is None else {"helpUri": url})
+
+
+def _result(entry: ReportedFinding, index: dict[str, int]) -> dict[str, Any]:
+    finding, place, accepted = entry.finding, entry.place, entry.suppression
+    told = f"{place.object}: {finding.at}: {finding.explanation}"
+    key = "\0".join(key_of(place.judgement, finding))
+    result = _base(finding.rule, index, told, place) | {
+        "level": _LEVELS[entry.level],
+        "partialFingerprints": {"rollcall/v1": sha256(key.encode(errors="replace")).hexdigest()},
+        # A list also where nothing is suppressed, as the standard demands of a tool that knows suppressions.
+        "suppressions": []
+        if accepted is None
+        else [{"kind": _suppressed_in(accepted), "status": "accepted", "justification": plain(accepted.reason)}],
+    }
+    return result | ({"fixes": [_sarif_fix(entry.fix)]} if entry.fix is not None and entry.fix.edits else {})
+
+
+def _suppressed_in(accepted: Suppression) -> str:
+    """Return where a suppression is written, in the words of SARIF: in the file, or elsewhere."""
+    return str(Origin.IN_SOURCE if accepted.origin is Origin.IN_SOURCE else Origin.BASELINE)
+
+
+def _base(rule: str, index: dict[str, int], told: str, place: FindingPlace) -> dict[str, Any]:
+    verdict = place.judgement.verdict
+    return {
+        "ruleId": rule,
+        "ruleIndex": index[rule],
+        "message": {"text": _text(told)},
+        "locations": [_location(place)],
+        "properties": {"scheduler": verdict.scheduler, "chosenBy": verdict.chosen_by or None},
+    }
+
+
+def _text(written: str) -> str:
+    """Return a message without links: `[text](address)` is one, and names come from manifests (section 3.11.6)."""
+    return plain(written).replace("](", "] (")
+
+
+def _location(place: FindingPlace) -> dict[str, Any]:
+    end_line, end_column = place.end
+    return {
+        "physicalLocation": {
+            "artifactLocation": {"uri": _uri(place.file)},
+            "region": _region(place.line, place.column, end_line, end_column),
+        },
+        "logicalLocations": [
+            {
+                "name": plain(place.judgement.name),
+                "fullyQualifiedName": plain(f"{place.object} {place.path}".rstrip()),
+                "kind": "object",
+            }
+        ],
+    }
+
+
+def _region(line: int, column: int, end_line: int, end_column: int) -> dict[str, int]:
+    return {"startLine": line, "startColumn": column, "endLine": end_line, "endColumn": end_column}
+
+
+def _sarif_fix(fix: Fix) -> dict[str, Any]:
+    changes = ", ".join(f"{change.op} {change.path}" for change in fix.changes)
+    return {
+        "description": {"text": plain(f"the smallest edit after which {fix.scheduler} refuses nothing: {changes}")},
+        "artifactChanges": [
+            {"artifactLocation": {"uri": _uri(fix.file)}, "replacements": [_replacement(edit) for edit in fix.edits]}
+        ],
+    }
+
+
+def _replacement(edit: TextEdit) -> dict[str, Any]:
+    region = _region(edit.line, edit.column, edit.end_line, edit.end_column)
+    return {"deletedRegion": region} | ({"insertedContent": {"text": edit.inserted}} if edit.inserted else {})
+
+
+def _invocation(report: Report) -> dict[str, Any]:
+    told = [
+        {
+            "level": "error",
+            "message": {"text": _text(error.why)},
+            "locations": [
+                {
+                    "physicalLocation": {"artifactLocation": {"uri": _uri(error.source)}}
+                    | ({"region": {"startLine": error.line, "startColumn": error.column}} if error.line else {})
+                }
+            ],
+        }
+        for error in report.unreadable
+    ]
+    told += [
+        {
+            "level": "warning",
+            "descriptor": {"id": str(omission.reason)},
+            "message": {"text": _text(f"{place.object}: {not_judged(place)}: {omission}")},
+            "locations": [_location(place)],
+        }
+        for omission, place in report.left_out
+    ]
+    told += [
+        {"level": "note", "message": {"text": _text(note)}, "locations": [_location(place)]}
+        for note, place in report.notes
+    ]
+    return {"executionSuccessful": not report.unreadable, "toolExecutionNotifications": told}
+
+
+def _uri(file: str) -> str:
+    written = "".join(
+        chr(octet) if octet in _UNRESERVED else f"%{octet:02X}" for octet in file.encode(errors="replace")
+    )
+    return f"file://{written}" if written.startswith("/") else written.removeprefix("./")

@@ -1,0 +1,280 @@
+"""An audit as plain JSON values, as SARIF, and as the Report of a namespace. No I/O and no clock.
+
+An object of a cluster has no file: its place in SARIF is NAMESPACE/KIND/NAME. A result that a stored Report has
+already keeps its timestamp, so an unchanged namespace has an unchanged Report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from webhook import __version__, documentation
+from webhook.errors import InputError
+from webhook.model.admission_request import Verdict
+from webhook.model.fields import ROOT, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged, plain
+from webhook.model.gang_objects import MANAGED_BY_ROLLCALL, REPORT_NAME, REPORTS
+from webhook.model.grove import LABEL_MANAGED_BY
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.offline.finding_details import Directive, FailOn, Level
+from webhook.offline.judgement import Judgement
+from webhook.offline.report import Report, finding_as_json, unjudged_as_json
+from webhook.offline.report_json import sarif
+from webhook.offline.report_summary import ReportOptions, rule_url, rules_by_id
+from webhook.operations.audit import NOT_JUDGED, Audit, KeptFinding, StoredKey, Tally
+
+# Raised if a field is removed or changes its meaning. New fields do not raise it.
+AUDIT_VERSION = 1
+# The words of a report for the actions of findings.
+LEVELS = {"deny": str(Level.ERROR), "warn": str(Level.WARNING), "audit": str(Level.AUDIT), NOT_JUDGED: NOT_JUDGED}
+
+
+def fails(audit: Audit, on: frozenset[FailOn]) -> bool:
+    """Return whether an audit fails: something would be refused, or something else that `on` names. Of a comparison
+    only what is new counts.
+    """
+    found = audit.decisive
+    actions = {"deny": True, "warn": FailOn.WARNING in on, NOT_JUDGED: FailOn.UNJUDGED in on}
+    return any(counts and found.total(action) for action, counts in actions.items())
+
+
+def audit_as_json(audit: Audit, fail_on: frozenset[FailOn], compared_with: str = "") -> dict[str, Any]:
+    """Return an audit as plain JSON values. `compared_with` says in words what the second judgement was."""
+    found: dict[str, Any] = {
+        "auditVersion": AUDIT_VERSION,
+        "tool": {"name": "rollcall", "version": __version__},
+        "passed": audit.complete and not fails(audit, fail_on),
+        "complete": audit.complete,
+        "failOn": sorted(fail_on),
+        "read": dict(sorted(audit.read.items())),
+        **_tally(audit.today),
+        "unlisted": [{"kind": kind, "why": why} for kind, why in sorted(audit.unlisted.items())],
+        "unreadFacts": [{"kind": kind, "why": why} for kind, why in sorted(audit.unread.items())],
+        "faults": {"objects": audit.faults, "examples": [_object(key) for key in audit.faulty]},
+    }
+    if audit.new is not None and audit.gone is not None:
+        found["comparison"] = {
+            "with": compared_with,
+            "newlyRefused": audit.newly_refused,
+            "newlyAllowed": audit.newly_allowed,
+            "new": _tally(audit.new),
+            "gone": _tally(audit.gone),
+        }
+    return found
+
+
+def _tally(found: Tally) -> dict[str, Any]:
+    return {
+        "judged": found.judged.total(),
+        "refused": found.refused,
+        "counts": {level: found.total(action) for action, level in LEVELS.items()},
+        "groups": [
+            {
+                "level": LEVELS[group.action],
+                "rule": group.rule,
+                "namespace": group.namespace,
+                "findings": count.findings,
+                "objects": count.objects,
+                "example": count.example,
+                "field": count.at,
+            }
+            for group, count in found.ordered()
+        ],
+        "findings": [_kept(one, one.finding) for one in found.kept if isinstance(one.finding, Finding)],
+        "notJudged": [_kept(one, one.finding) for one in found.kept if isinstance(one.finding, Unjudged)],
+        "leftOut": found.left_out,
+    }
+
+
+def _kept(one: KeptFinding, found: Finding | Unjudged) -> dict[str, Any]:
+    told = unjudged_as_json(found) if isinstance(found, Unjudged) else finding_as_json(found)
+    return told | {
+        "level": LEVELS[one.group.action],
+        "ruleUrl": rule_url(found.rule, documentation()),
+        "object": {**_object(one.object), "scheduler": one.scheduler, "chosenBy": one.chosen_by or None},
+    }
+
+
+def _object(key: StoredKey) -> dict[str, str]:
+    api_version, kind, namespace, name, uid = key
+    return {"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A stored object as the source of findings."""
+
+    key: StoredKey
+
+    @property
+    def source(self) -> str:
+        """Where it is."""
+        return f"{self.key.namespace or '-'}/{self.key.kind}/{self.key.name}"
+
+    @property
+    def manifest(self) -> Manifest:
+        """Nothing: the object is not kept."""
+        return {}
+
+    @property
+    def line(self) -> int:
+        """The line on which it begins."""
+        return 1
+
+    @property
+    def comments(self) -> Sequence[Directive]:
+        """None: the API server keeps no comments."""
+        return ()
+
+    def position(self, _path: FieldPath) -> tuple[int, int]:
+        """Line and column of a field."""
+        return 1, 1
+
+    def end(self, _path: FieldPath) -> tuple[int, int]:
+        """Line and column behind a field."""
+        return 1, 1
+
+
+def audit_as_sarif(audit: Audit) -> dict[str, Any]:
+    """Return the kept findings as a SARIF log. A comparison has two runs: what is new, and what is gone, as
+    `baselineState` says.
+    """
+    if audit.new is None or audit.gone is None:
+        return _log(audit.today, audit)
+    found, gone = _log(audit.new, audit, "new"), _log(audit.gone, audit, "absent")
+    return {**found, "runs": [*found["runs"], *gone["runs"]]}
+
+
+def _log(tally: Tally, audit: Audit, state: str = "") -> dict[str, Any]:
+    report = Report()
+    for one in tally.kept:
+        report.add(_Stored(one.object), [_judgement(one)])
+    report.unreadable = [InputError(kind, f"could not be listed: {why}") for kind, why in audit.unlisted.items()]
+    if tally.left_out:
+        report.unreadable.append(InputError("", f"{tally.left_out} more findings are only counted; see -o table"))
+    log = sarif(report, ReportOptions())
+    for result in log["runs"][0]["results"] if state else ():
+        result["baselineState"] = state
+    return log
+
+
+def _judgement(one: KeptFinding) -> Judgement:
+    key, found = one.object, one.finding
+    if isinstance(found, Finding):
+        verdict = Verdict(found.action is not Action.DENY, one.scheduler, (found,), chosen_by=one.chosen_by)
+    else:
+        verdict = Verdict(True, one.scheduler, unjudged=(found,), chosen_by=one.chosen_by)
+    return Judgement(key.kind, key.namespace, key.name, ROOT, verdict)
+
+
+# The results of a report: with 3 KB each, they stay far below the 1.5 MiB of a stored object.
+MOST_RESULTS = 100
+# All results that are kept for reports; namespaces beyond it have only their summary.
+MOST_IN_ALL = 10_000
+_WORDS = {"deny": ("fail", "high"), "warn": ("warn", "medium"), "audit": ("warn", "info"), NOT_JUDGED: ("skip", "info")}
+_ORDER = ("deny", "warn", "audit", NOT_JUDGED)
+
+# What identifies a result in a report.
+_Identity = tuple[str, ...]
+
+
+def tally_for_reports() -> Tally:
+    """Return an empty tally that keeps what reports show."""
+    return Tally(most=MOST_IN_ALL, most_of_namespace=MOST_RESULTS)
+
+
+def reports(found: Tally) -> Iterator[tuple[str, list[KeptFinding]]]:
+    """Yield each namespace with findings, and those that its report lists, the strictest first."""
+    kept: dict[str, list[KeptFinding]] = {namespace: [] for namespace in found.namespaces if namespace}
+    for one in found.kept:
+        if one.object.namespace in kept:
+            kept[one.object.namespace].append(one)
+    for namespace, every in kept.items():
+        every.sort(key=_order)
+        yield namespace, every[:MOST_RESULTS]
+
+
+def report_of(
+    namespace: str, kept: Iterable[KeptFinding], found: Tally, stored: Manifest | None, now: datetime
+) -> Manifest:
+    """Return the report of a namespace. `stored` is the one that it has."""
+    api, begun = REPORTS.api, _timestamps(stored)
+    seconds = {"seconds": int(now.timestamp()), "nanos": 0}
+    results = []
+    for one in kept:
+        result = _result(one)
+        result["timestamp"] = begun.get(_identity(result), seconds)
+        results.append(result)
+    return {
+        "apiVersion": f"{api.group}/{api.version}",
+        "kind": api.kind,
+        "metadata": {
+            "name": REPORT_NAME,
+            "namespace": namespace,
+            "labels": {LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL, "app.kubernetes.io/part-of": "rollcall"},
+        },
+        "source": "rollcall",
+        "configuration": {"limits": {"maxResults": MOST_RESULTS}},
+        "scope": {"apiVersion": "v1", "kind": "Namespace", "name": namespace},
+        "summary": _summary(namespace, found),
+        "results": results,
+    }
+
+
+def _summary(namespace: str, found: Tally) -> Manifest:
+    """Return the numbers of all findings, also of those that are not listed."""
+    numbers = {"pass": found.passed[namespace], "fail": 0, "warn": 0, "error": 0, "skip": 0}
+    for action, count in found.found_in.get(namespace, {}).items():
+        numbers[_WORDS[action][0]] += count
+    return numbers
+
+
+def _result(one: KeptFinding) -> dict[str, Any]:
+    found, key = one.finding, one.object
+    result, severity = _WORDS[one.group.action]
+    said = found.explanation if isinstance(found, Finding) else f"not judged: {found.lacking}"
+    pages = rules_by_id()
+    return {
+        "source": "rollcall",
+        "policy": found.rule,
+        **({"category": pages[found.rule][1]} if found.rule in pages else {}),
+        "result": result,
+        "severity": severity,
+        "scored": True,
+        "message": plain(said),
+        "resources": [
+            {
+                "apiVersion": key.api_version,
+                "kind": key.kind,
+                "namespace": key.namespace,
+                "name": key.name,
+                "uid": key.uid,
+            }
+        ],
+        "properties": {"field": plain(str(found.at)), "scheduler": one.scheduler or ""},
+    }
+
+
+def _order(one: KeptFinding) -> tuple[object, ...]:
+    key = one.object
+    return _ORDER.index(one.group.action), one.finding.rule, key.kind, key.name, str(one.finding.at)
+
+
+def _timestamps(stored: Manifest | None) -> Mapping[_Identity, Any]:
+    """Return since when each result of a stored report is known."""
+    try:
+        results = [dict(mapping(one)) for one in sequence(mapping(stored).get("results"))]
+        return {_identity(one): one["timestamp"] for one in results if "timestamp" in one}
+    except Malformed:
+        return {}
+
+
+def _identity(result: Manifest) -> _Identity:
+    """Return what identifies a result: rule, result, object and field. Raises `Malformed`."""
+    resources = sequence(result.get("resources"))
+    uid = text(mapping(resources[0]).get("uid")) if resources else None
+    field = text(mapping(result.get("properties")).get("field"))
+    return (str(result.get("policy")), str(result.get("result")), uid or "", field or "")

@@ -1,0 +1,668 @@
+"""Checks of an installation's own objects: the net that protects gangs while Rollcall is down, the servers, the
+reconciler and what it writes, service accounts and their rights, and clocks.
+
+Only the reconciler may write, and the accounts that the configuration trusts exist. Certificates and leases depend on
+clocks, and those of machines differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from webhook.config.settings import Settings
+from webhook.installation.deployment import workloads
+from webhook.installation.names import LEASE_NAME, NAMESPACE, NET, RECONCILER, RECONCILER_ROLE, SERVER
+from webhook.installation.net_policy import net_policy
+from webhook.installation.parameters import Options, ReconcilerPlace
+from webhook.installation.rbac import access_rules, reconciler_access_rules
+from webhook.installation.webhooks import NEVER_HERE, installed_in
+from webhook.model import kueue
+from webhook.model.admission_request import account_of, service_account
+from webhook.model.gang_objects import REPORT_SELECTOR, REPORTS
+from webhook.model.projections import labels_of, name_of
+from webhook.model.reading import (
+    Manifest,
+    ServiceEndpoint,
+    any_true,
+    endpoints_in,
+    integer,
+    mapping,
+    port_name,
+    selects,
+    sequence,
+    text,
+)
+from webhook.mutators.prepare_pod import GATE
+from webhook.operations.diagnosis import (
+    Severity,
+    Symptom,
+    Symptoms,
+    check,
+    configured,
+    first_of,
+    installed,
+    lease,
+    thing,
+)
+from webhook.operations.snapshot import (
+    ADMISSION_CHECKS,
+    BUDGETS,
+    CLUSTER_QUEUES,
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    GANG_PODS,
+    LEASE,
+    OWN_REPORTS,
+    OWNED_PODS,
+    POLICIES,
+    POLICY_BINDINGS,
+    RECONCILER_BINDING,
+    RECONCILER_RIGHTS,
+    SERVER_RIGHTS,
+    SERVICE,
+    ClockOffset,
+    Snapshot,
+    SnapshotPart,
+    known,
+    pod_of,
+)
+from webhook.workloads.kueue_integration import CONTROLLER, CheckMode
+
+_REDO = "rollcall manifests net --config FILE | kubectl apply -f -"
+# Fields that define a policy; the API server fills in some of the others.
+_COMPARED = ("matchConditions", "variables", "validations")
+
+Key = tuple[str, str]
+
+
+def _warning(raw: Manifest) -> None:
+    raw["spec"].update(validationActions=["Warn", "Audit"])
+
+
+def _denying(changed: Callable[[Manifest], None] = lambda _: None) -> Snapshot:
+    settings = configured(registration={"net": "Deny"})
+    objects = net_policy(settings, NAMESPACE)
+    for raw in objects:
+        if raw["kind"] == POLICY_BINDINGS.resource.api.kind:
+            changed(raw)
+    return installed(*objects, settings=settings)
+
+
+@check("net/registered", level=Severity.WARNING, passes=_denying, fails=lambda: _denying(_warning))
+def net(snapshot: Snapshot) -> Symptoms:
+    """The net is as `registration.net` says. The policy rollcall-net and its bindings are those that `rollcall
+    manifests net` prints, with the configured action. If the net is off, none of them exists.
+
+    Source: Kubernetes documentation, "Validating Admission Policy".
+    """
+    live = {_key(raw): raw for part in (POLICIES, POLICY_BINDINGS) for raw in snapshot.all(part) if _is_ours(raw)}
+    wanted = {_key(raw): raw for raw in net_policy(snapshot.settings, snapshot.namespace)}
+    for key in sorted(live.keys() - wanted.keys()):
+        why = "it still judges pods by an earlier configuration"
+        yield Symptom(" ".join(key), "it exists, but would not be printed", why, f"kubectl delete {'/'.join(key)}")
+    for key, said in _differences(wanted, live):
+        why = "while no server answers, an unprepared pod of a gang can start alone, or a prepared one can be refused"
+        yield Symptom(" ".join(key), said, why, f"apply what is printed: {_REDO}")
+
+
+def _key(raw: Manifest) -> Key:
+    return str(raw["kind"]), name_of(raw)
+
+
+def _is_ours(raw: Manifest) -> bool:
+    return NET in {name_of(raw), mapping(raw.get("spec")).get("policyName")}
+
+
+def _differences(wanted: Mapping[Key, Manifest], live: Mapping[Key, Manifest]) -> Iterator[tuple[Key, str]]:
+    for key, printed in wanted.items():
+        if key not in live:
+            yield key, "it is missing"
+            continue
+        should, does = mapping(printed.get("spec")), mapping(live[key].get("spec"))
+        fields = [field for field in _COMPARED if list(sequence(should.get(field))) != list(sequence(does.get(field)))]
+        if fields:
+            yield key, f"its {' and '.join(fields)} differ from those that are printed"
+        actions, others = (set(sequence(spec.get("validationActions"))) for spec in (should, does))
+        if actions != others:
+            yield key, f"its validationActions are {', '.join(sorted(others))} and not {', '.join(sorted(actions))}"
+
+
+def _by_url(snapshot: Snapshot) -> bool:
+    """Whether the webhooks use a URL: servers outside of the cluster cannot be checked."""
+    return bool(snapshot.address().url)
+
+
+@check("server/service", passes=installed, fails=lambda: installed(without=("Service",)))
+def service(snapshot: Snapshot) -> Symptoms:
+    """The Service that the webhooks name exists and has the port that they name. Not checked if they name a URL.
+
+    Source: Kubernetes API reference, admissionregistration/v1 ServiceReference.
+    """
+    if _by_url(snapshot):
+        return
+    wanted, found = snapshot.address().port, snapshot.one(SERVICE)
+    where = f"Service {snapshot.namespace}/{SERVER}"
+    why = "the API server finds no server to call, and refuses every gang"
+    if found is None:
+        yield Symptom(where, "it is missing", why, "install it, or use --namespace if Rollcall is in another namespace")
+        return
+    ports = [mapping(one).get("port") for one in sequence(mapping(found.get("spec")).get("ports"))]
+    if wanted not in ports:
+        yield Symptom(where, f"it has no port {wanted}, only {ports}", why, f"give it port {wanted}")
+
+
+def _one_node(raw: Manifest) -> None:
+    for endpoint in raw.get("endpoints", ()):
+        endpoint["nodeName"] = "node-a"
+
+
+@check("server/endpoints", passes=installed, fails=lambda: installed(changed=_one_node))
+def endpoints(snapshot: Snapshot) -> Symptoms:
+    """At least two replicas behind the Service are ready, on different nodes. With one replica, a rollout or a lost
+    node refuses every gang until it is back. It is an error if no replica is ready, or if none has the port that the
+    Service leads to.
+
+    Source: Kubernetes API reference, discovery.k8s.io/v1 (EndpointConditions, EndpointPort); a targetPort that no
+    container has is left out of the slices.
+    """
+    if _by_url(snapshot):
+        return
+    everybody, number = list(ready_endpoints(snapshot)), snapshot.address().port
+    # Another check reports a missing Service or port.
+    name = port_name(snapshot.one(SERVICE) or {}, number)
+    ready = [one for one in everybody if name is None or name in one.ports]
+    nodes = {one.node for one in ready if one.node}
+    where = f"Service {snapshot.namespace}/{SERVER}"
+    why = "the API server finds no server to call, and refuses every gang"
+    if not everybody:
+        see = f"kubectl -n {snapshot.namespace} get pods -l app.kubernetes.io/name={SERVER}"
+        remedy = f"find out why: {see}; each Pod says why at /readyz on its port `health`"
+        yield Symptom(where, "no endpoint is ready", why, remedy)
+    elif not ready:
+        said = f"no ready endpoint has its port {number}{f' ({name})' if name else ''}"
+        remedy = "set the targetPort of the Service to the name or the number of a port of the containers"
+        yield Symptom(where, said, why, remedy)
+    elif len(ready) == 1:
+        why = "while it is replaced, or after its node is lost, every gang is refused"
+        yield Symptom(where, "one endpoint is ready", why, "run two replicas or more", Severity.WARNING)
+    elif len(nodes) == 1:
+        why = "if that node is lost, every gang is refused until others run"
+        remedy = "spread them over nodes, as the manifests do (topologySpreadConstraints)"
+        yield Symptom(where, f"all {len(ready)} endpoints are on node {nodes.pop()}", why, remedy, Severity.WARNING)
+
+
+def ready_endpoints(snapshot: Snapshot) -> Iterator[ServiceEndpoint]:
+    """The ready endpoints of the Service. Raises `FactsUnavailable`."""
+    for found in snapshot.all(ENDPOINT_SLICES):
+        yield from (endpoint for endpoint in endpoints_in(found) if endpoint.ready)
+
+
+@check(
+    "server/disruption-budget",
+    level=Severity.WARNING,
+    passes=installed,
+    fails=lambda: installed(without=("PodDisruptionBudget",)),
+)
+def disruption_budget(snapshot: Snapshot) -> Symptoms:
+    """A PodDisruptionBudget covers the pods behind the Service. Without it, draining nodes can evict all of them at
+    once.
+
+    Source: Kubernetes documentation, "Specifying a Disruption Budget".
+    """
+    found = None if _by_url(snapshot) else snapshot.one(SERVICE)
+    if found is None:
+        return
+    labels = mapping(mapping(found.get("spec")).get("selector"))
+    for raw in snapshot.all(DEPLOYMENTS):
+        if mapping(raw.get("metadata")).get("namespace") == snapshot.namespace and name_of(raw) == SERVER:
+            labels = labels_of(mapping(mapping(raw.get("spec")).get("template")))  # type: ignore[arg-type]
+    if not any(selects(mapping(raw.get("spec")).get("selector"), labels) for raw in snapshot.all(BUDGETS)):
+        yield Symptom(
+            f"Service {snapshot.namespace}/{SERVER}",
+            "no PodDisruptionBudget covers the pods behind it",
+            "draining nodes may evict all replicas at once, and every gang is refused until one is back",
+            "install the one from the manifests: it lets only one replica be evicted at a time",
+        )
+
+
+# The clock of the renewing machine may differ from ours; other checks report by how much.
+_GRACE = timedelta(seconds=30)
+# Creating a gang, or waiting for gates of other controllers, may normally take this long.
+_PATIENCE = timedelta(minutes=10)
+
+
+def _is_wanted(snapshot: Snapshot) -> bool:
+    return any(profile.backend.writable_kinds or profile.gate for profile in snapshot.settings.profiles.values())
+
+
+@check(
+    "reconciler/leader",
+    passes=installed,
+    fails=lambda: installed(lease(renewTime="2026-09-01T11:30:00.000000Z"), without=("Lease",)),
+)
+def leader(snapshot: Snapshot) -> Symptoms:
+    """A reconciler holds the Lease and renews it. Without a leader no gang objects are made, and every new gang is
+    held. Not checked if no enabled scheduler has gang objects.
+
+    Source: webhook/reconciler/lease.py, which renews every two seconds what is good for 15.
+    """
+    if _is_wanted(snapshot) and (said := unled(snapshot)) is not None:
+        yield Symptom(
+            f"Lease {snapshot.namespace}/{LEASE_NAME}",
+            said,
+            "gang objects are not written and gates are not removed: every new gang is held",
+            f"find out why the reconciler does not run: kubectl -n {snapshot.namespace} get pods, logs of {RECONCILER}",
+        )
+
+
+def unled(snapshot: Snapshot) -> str | None:
+    """Why no reconciler leads, or None."""
+    found = snapshot.one(LEASE)
+    if found is None:
+        return "it does not exist: no reconciler has ever run here"
+    spec = mapping(found.get("spec"))
+    holder, renewed = text(spec.get("holderIdentity")), text(spec.get("renewTime"))
+    if holder is None:
+        return "it has no holder"
+    if renewed is None:
+        return f"{holder} holds it and has never renewed it"
+    good_for = timedelta(seconds=integer(spec.get("leaseDurationSeconds")) or 0)
+    if snapshot.now - datetime.fromisoformat(renewed) > good_for + _GRACE:
+        return f"{holder} holds it, and has not renewed it since {renewed}"
+    return None
+
+
+def _gated() -> Manifest:
+    found = thing("v1", "Pod", "demo-0-worker-x7k2p", {"grove.io/podgang": "demo-0"}, "team-a")
+    found["metadata"]["creationTimestamp"] = "2026-09-01T10:00:00Z"
+    return {**found, "spec": {"schedulerName": "koord-scheduler", "schedulingGates": [{"name": GATE}]}}
+
+
+_UNGATED = {"name": "koord-scheduler", "gate": False}
+
+
+@check(
+    "reconciler/gated-pods",
+    passes=installed,
+    fails=lambda: installed(_gated(), settings=configured(_UNGATED)),
+)
+def gated_pods(snapshot: Snapshot) -> Symptoms:
+    """No pod keeps Rollcall's gate, rollcall.dev/gang-sync, for ever. The gate stays if no profile has `gate` any more,
+    or if no reconciler leads. With a leader, a gate that has been there for ten minutes is a warning.
+
+    Source: webhook/reconciler/writer.py.
+    """
+    waiting = list(_waiting(snapshot))
+    if not waiting:
+        return
+    lifted = any(profile.gate for profile in snapshot.settings.profiles.values())
+    if lifted and unled(snapshot) is None:
+        waiting = [(where, since) for where, since in waiting if snapshot.now - since > _PATIENCE]
+        why, level = "their gangs do not start, or they do not belong to the gang that they name", Severity.WARNING
+        remedy = "rollcall gangs --held shows why each gang does not start; -o json also shows which pods are unowned"
+    else:
+        cause = "no reconciler leads" if lifted else "no profile of the configuration has `gate` any more"
+        why, level = f"{cause}: the gate is not removed, and their gangs never start", Severity.ERROR
+        remedy = "run a reconciler with `gate: true`, or remove the gate by hand: rollcall gangs ungate --all"
+    for where, number in Counter(where for where, _ in waiting).items():
+        yield Symptom(where, f"{number} pod{'s have' if number > 1 else ' has'} the gate {GATE}", why, remedy, level)
+
+
+def _waiting(snapshot: Snapshot) -> Iterator[tuple[str, datetime]]:
+    """The namespace and creation time of each pod that has our gate."""
+    for part in (GANG_PODS, OWNED_PODS):
+        for pod in snapshot.all(part):
+            gates = sequence(mapping(pod.get("spec")).get("schedulingGates"))
+            if any(mapping(gate).get("name") == GATE for gate in gates):
+                metadata = mapping(pod.get("metadata"))
+                created = datetime.fromisoformat(str(metadata["creationTimestamp"]))
+                yield f"Namespace {metadata.get('namespace')}", created
+
+
+def _used(active: str = "True") -> tuple[Manifest, Manifest]:
+    conditions = [{"type": kueue.ACTIVE, "status": active}]
+    api = f"{kueue.GROUP}/{kueue.VERSION}"
+    own = thing(api, "AdmissionCheck", "gang", spec={"controllerName": CONTROLLER}, status={"conditions": conditions})
+    strategy = {"admissionChecks": [{"name": "gang"}]}
+    return own, thing(api, "ClusterQueue", "research", spec={"admissionChecksStrategy": strategy})
+
+
+_ON = replace(configured(), admission_check=CheckMode.ON)
+
+
+@check(
+    "kueue/admission-check",
+    passes=lambda: installed(*_used(), settings=_ON),
+    fails=lambda: installed(*_used(), lease(renewTime="2026-09-01T11:30:00.000000Z"), settings=_ON, without=("Lease",)),
+)
+def admission_check(snapshot: Snapshot) -> Symptoms:
+    """Each AdmissionCheck of Rollcall that a ClusterQueue uses is active and answered: `kueue.admissionCheck` is not
+    off, a reconciler leads, and the check has the condition Active. A Workload whose check is not answered holds its
+    quota without a limit, and a ClusterQueue with an inactive check admits nothing.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/cache/scheduler/clusterqueue.go, pkg/workload/admissionchecks.go.
+    """
+    for found in snapshot.all(ADMISSION_CHECKS):
+        name = name_of(found)
+        if mapping(found.get("spec")).get("controllerName") != CONTROLLER:
+            continue
+        if (queues := sorted(_queues(snapshot, name))) and (unserved := _unserved(snapshot, found)) is not None:
+            what, why, remedy = unserved
+            yield Symptom(f"AdmissionCheck {name}", f"ClusterQueue {first_of(queues)} uses it, and {what}", why, remedy)
+
+
+_HELD = "each Workload whose check waits holds its quota, without a limit, and does not start"
+
+
+def _unserved(snapshot: Snapshot, found: Manifest) -> tuple[str, str, str] | None:
+    """What is missing for a check to be answered, why that matters, and what to do; None if nothing is."""
+    if snapshot.settings.admission_check is CheckMode.OFF:
+        remedy = "set kueue.admissionCheck to audit or on, or take the check out of the ClusterQueue"
+        return "kueue.admissionCheck is off", _HELD, remedy
+    if (why := unled(snapshot)) is not None:
+        return f"no reconciler leads: {why}", _HELD, "run a reconciler, or take the check out of the ClusterQueue"
+    if not any_true(found, {kueue.ACTIVE}):
+        remedy = "look into the reconciler's log: it needs the right to patch admissionchecks/status"
+        return "it has no condition Active=True", "the ClusterQueue admits nothing", remedy
+    return None
+
+
+def _queues(snapshot: Snapshot, check_name: str) -> Iterator[str]:
+    """The names of the ClusterQueues that use a check."""
+    for queue in snapshot.all(CLUSTER_QUEUES):
+        strategy = mapping(mapping(queue.get("spec")).get("admissionChecksStrategy"))
+        if any(mapping(one).get("name") == check_name for one in sequence(strategy.get("admissionChecks"))):
+            yield name_of(queue)
+
+
+_SERVED = frozenset({REPORTS.api})
+_REMOVE = f"kubectl delete {REPORTS.qualified} -A -l {REPORT_SELECTOR}"
+
+
+@check(
+    "audit/reports",
+    level=Severity.WARNING,
+    passes=lambda: installed(apis=_SERVED, settings=configured(audit={"openReports": True})),
+    fails=lambda: installed(settings=configured(audit={"openReports": True})),
+)
+def reports(snapshot: Snapshot) -> Symptoms:
+    """The cluster serves the Reports that the reconciler is to write, and has none of an audit that was turned off:
+    nothing updates these.
+
+    Source: openreports/reports-api, apis/openreports.io/v1alpha1; webhook/reconciler/audit_reports.py.
+    """
+    wanted = snapshot.settings.auditing.open_reports
+    if REPORTS.api not in snapshot.served():
+        if wanted:
+            yield Symptom(
+                "the configuration, audit.openReports",
+                f"the cluster does not serve {REPORTS.qualified}",
+                "the reconciler audits nothing, because it cannot write the reports",
+                "install the CustomResourceDefinitions of OpenReports, or remove audit.openReports",
+            )
+        return
+    if not wanted and (left := len(snapshot.all(OWN_REPORTS))):
+        yield Symptom(
+            f"{left} {REPORTS.qualified}",
+            "Rollcall wrote them, and the configuration has no audit.openReports any more",
+            "they tell of objects as they were, and are never updated",
+            f"delete them: {_REMOVE}",
+        )
+
+
+_MOVE = 'docs/how-to/installing.md, "From a sidecar to a Deployment"'
+
+_WHY = "the server accepts requests; an attacker who takes it over can write gang objects and change pods"
+
+
+def reconciler_accounts(snapshot: Snapshot) -> frozenset[str]:
+    """The service accounts in Rollcall's namespace of Pods with a reconciler; empty without such a Deployment. Raises
+    `FactsUnavailable`.
+    """
+    return frozenset(account for _, account in _reconciling(snapshot))
+
+
+def user_of(snapshot: Snapshot, account: str) -> str:
+    """The user name of a service account in Rollcall's namespace."""
+    return service_account(snapshot.namespace, account)
+
+
+def _reconciling(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """The Deployments whose Pods contain a reconciler, each with its service account."""
+    for raw in snapshot.all(DEPLOYMENTS):
+        pod = pod_of(raw)
+        containers = map(mapping, sequence(pod.get("containers")))
+        ours = mapping(raw.get("metadata")).get("namespace") == snapshot.namespace
+        if ours and any("reconcile" in sequence(container.get("args")) for container in containers):
+            yield name_of(raw), text(pod.get("serviceAccountName")) or "default"
+
+
+def _beside() -> list[Manifest]:
+    return workloads(configured(), Options("rollcall", reconciler=ReconcilerPlace.SIDECAR))
+
+
+@check(
+    "reconciler/apart",
+    level=Severity.NOTE,
+    passes=lambda: installed(*workloads(configured(), Options("rollcall"))),
+    fails=lambda: installed(*_beside()),
+)
+def apart(snapshot: Snapshot) -> Symptoms:
+    """The server's service account has no right to write. The reconciler runs in its own Pods with its own account, and
+    no binding of an earlier installation is left. A reconciler beside the server is a note, because it may be there on
+    purpose. A binding that is left is a warning.
+
+    Source: webhook/installation/rbac.py; a Pod has one service account, whatever runs in it.
+    """
+    beside = [name for name, account in _reconciling(snapshot) if account == SERVER]
+    if beside:
+        yield Symptom(
+            f"Deployment {snapshot.namespace}/{beside[0]}",
+            f"a reconciler runs in it as {user_of(snapshot, SERVER)}, as the server does",
+            _WHY,
+            f"give the reconciler its own Pods and its own account: {_MOVE}",
+        )
+    elif SERVER in _bound(snapshot):
+        yield Symptom(
+            f"ClusterRoleBinding {RECONCILER_ROLE}",
+            f"it is bound to {user_of(snapshot, SERVER)}, and no reconciler runs with that account",
+            _WHY,
+            f"when the last sidecar is gone, apply with --reconciler deployment: {_MOVE}",
+            Severity.WARNING,
+        )
+
+
+def _bound(snapshot: Snapshot) -> frozenset[str]:
+    """The service accounts in Rollcall's namespace that have the reconciler's rights."""
+    subjects = map(mapping, sequence(mapping(snapshot.one(RECONCILER_BINDING)).get("subjects")))
+    return frozenset(str(one.get("name")) for one in subjects if one.get("namespace") == snapshot.namespace)
+
+
+def _renamed() -> list[Manifest]:
+    found = workloads(configured(), Options("rollcall"))
+    for raw in found:
+        if raw["kind"] == DEPLOYMENTS.resource.api.kind:
+            raw["spec"]["template"]["spec"]["serviceAccountName"] = "gang-writer"
+    return found
+
+
+@check(
+    "reconciler/exempt",
+    level=Severity.WARNING,
+    passes=lambda: installed(*workloads(configured(), Options("rollcall"))),
+    fails=lambda: installed(*_renamed()),
+)
+def exempt(snapshot: Snapshot) -> Symptoms:
+    """The reconciler's service account is one of the users whose gang objects are not judged. These are the account in
+    the manifests, or the accounts in `tenancy.reconcilers` of the configuration.
+
+    Source: webhook/installation/webhooks.py, from which the webhooks' matchConditions are made.
+    """
+    users = installed_in(snapshot.settings, snapshot.namespace).exempt_users
+    for name, account in _reconciling(snapshot):
+        if user_of(snapshot, account) not in users:
+            yield Symptom(
+                f"Deployment {snapshot.namespace}/{name}",
+                f"its reconciler runs as {user_of(snapshot, account)}, whose gang objects are judged",
+                "its writes wait for the webhook: while no server answers, no gang object is written",
+                f"list it in the configuration: tenancy.reconcilers: [{user_of(snapshot, account)}]",
+            )
+
+
+def trusted(settings: Settings) -> dict[str, str]:
+    """The users that the configuration trusts by name, each with the field that names it.
+
+    Service accounts of the namespaces that Rollcall does not judge are left out: only administrators create accounts
+    there.
+    """
+    places = {
+        f"scheduler.profiles[{name}].controllers": profile.controllers for name, profile in settings.profiles.items()
+    }
+    places["tenancy.exemptUsers"] = settings.tenancy.exempt_users
+    places["tenancy.groveOperators"] = settings.tenancy.grove_operators
+    named = {user: place for place, users in places.items() for user in users}
+    return {user: place for user, place in named.items() if (account_of(user) or ("",))[0] not in NEVER_HERE}
+
+
+_ARGO = service_account("argocd", "argocd-application-controller")
+
+
+def _trusting(*, there: bool) -> Snapshot:
+    return installed(settings=configured(tenancy={"exemptUsers": [_ARGO]}), accounts={_ARGO: there})
+
+
+@check(
+    "accounts/there",
+    level=Severity.WARNING,
+    passes=lambda: _trusting(there=True),
+    fails=lambda: _trusting(there=False),
+)
+def there(snapshot: Snapshot) -> Symptoms:
+    """The service accounts exist that `controllers` of a profile, `tenancy.exemptUsers` and `tenancy.groveOperators`
+    name. Only the name is trusted: a tenant who may create an account of that name becomes exempt, and a controller
+    that runs with another account is judged. Accounts of kube-system are not checked.
+
+    Source: webhook/config/settings.py (`exempt_users`); Kubernetes documentation, "Authenticating" (service accounts).
+    """
+    for user, place in trusted(snapshot.settings).items():
+        if not known(snapshot.accounts.get(user, True)):
+            yield Symptom(
+                place,
+                f"the service account {user} does not exist",
+                "a tenant who may create it becomes exempt, and a controller that runs with another account "
+                "is not exempt",
+                "list only accounts that are in use; [] if there are none",
+            )
+
+
+# How many kinds a message names.
+_NAMED = 5
+_EVERY = "*"
+
+
+def _roles(without: str = "") -> list[Manifest]:
+    """The generated roles, without the rights to a resource."""
+    found = [access_rules(configured(), "rollcall-system", "rollcall")[0]]
+    found.append(reconciler_access_rules(configured(), "rollcall-system", "rollcall-reconciler")[0])
+    return [{**role, "rules": [rule for rule in role["rules"] if without not in rule["resources"]]} for role in found]
+
+
+@check(
+    "accounts/rights",
+    level=Severity.WARNING,
+    passes=lambda: installed(*_roles()),
+    fails=lambda: installed(*_roles(without="nodes")),
+)
+def rights(snapshot: Snapshot) -> Symptoms:
+    """The ClusterRoles of the server and the reconciler have the rights to read what this version reads under this
+    configuration. Roles of an earlier version lack those to newer kinds. What cannot be read stays unknown: without
+    nodes, for example, no gang is told that it never fits.
+
+    Source: webhook/installation/rbac.py, which makes the roles from the kinds that are read.
+    """
+    account = snapshot.namespace
+    for part, wanted in (
+        (SERVER_RIGHTS, access_rules(snapshot.settings, account, "")),
+        (RECONCILER_RIGHTS, reconciler_access_rules(snapshot.settings, account)),
+    ):
+        yield from _lacking(snapshot, part, sequence(wanted[0]["rules"]))
+
+
+def _lacking(snapshot: Snapshot, part: SnapshotPart, wanted: Iterable[Manifest]) -> Symptoms:
+    role = snapshot.one(part)
+    if role is None:
+        # The account may have its rights from another role.
+        return
+    granted = [mapping(rule) for rule in sequence(role.get("rules"))]
+    lacking = sorted({name for rule in wanted for name in _missing(rule, granted)})
+    if lacking:
+        yield Symptom(
+            f"ClusterRole {part.name}",
+            f"it has no right to list and watch {first_of(lacking, _NAMED)}",
+            "what cannot be read stays unknown, and the rules that need it do not judge",
+            "apply the roles of this version again: rollcall manifests rbac, or helm upgrade",
+        )
+
+
+def _missing(rule: Manifest, granted: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The resources of a rule that may not be read."""
+    verbs = {"list", "watch"} & set(rule["verbs"])
+    every = list(granted)
+    for group in rule["apiGroups"]:
+        for resource in rule["resources"]:
+            if any(not any(_grants(one, group, resource, verb) for one in every) for verb in verbs):
+                yield f"{resource}.{group}" if group else resource
+
+
+def _grants(rule: Mapping[str, Any], group: str, resource: str, verb: str) -> bool:
+    return all(
+        wanted in (held := sequence(rule.get(field))) or _EVERY in held
+        for field, wanted in (("apiGroups", group), ("resources", resource), ("verbs", verb))
+    )
+
+
+# A Date header has a resolution of one second, and a response takes time.
+_TOLERATED = timedelta(seconds=5)
+# Certificates are backdated by this much.
+_TOO_FAR = timedelta(minutes=5)
+
+
+@check(
+    "clocks/agree",
+    level=Severity.WARNING,
+    passes=lambda: installed(clocks=(ClockOffset("the API server", 0.4),)),
+    fails=lambda: installed(clocks=(ClockOffset("the API server", -412.0),)),
+)
+def agree(snapshot: Snapshot) -> Symptoms:
+    """The clocks of the API server and of Rollcall's endpoints agree with the clock here, and no Lease was renewed in
+    the future. The clocks are read from the Date of the answers. If they differ by five minutes, a new certificate is
+    not valid yet.
+
+    Source: RFC 9110, Date; Kubernetes API reference, coordination.k8s.io/v1.
+    """
+    for clock in snapshot.clocks:
+        if abs(clock.ahead) > _TOLERATED.total_seconds():
+            yield _apart(f"the clock of {clock.whose}", clock.ahead)
+    found = snapshot.one(LEASE)
+    renewed = None if found is None else text(mapping(found.get("spec")).get("renewTime"))
+    if renewed is not None:
+        ahead = (datetime.fromisoformat(renewed) - snapshot.now).total_seconds()
+        if ahead > _TOLERATED.total_seconds():
+            yield _apart(f"the clock of the process that renewed Lease {snapshot.namespace}/{LEASE_NAME}", ahead)
+
+
+def _apart(where: str, ahead: float) -> Symptom:
+    far = abs(ahead) > _TOO_FAR.total_seconds()
+    return Symptom(
+        where,
+        f"it is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the clock here",
+        "a new certificate is not valid yet there, or an expired one is still accepted"
+        if far
+        else "ages and dates are wrong",
+        "synchronise both machines with a time server (NTP)",
+        Severity.ERROR if far else None,
+    )

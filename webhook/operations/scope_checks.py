@@ -1,0 +1,309 @@
+"""Checks of what the configuration covers: Rollcall's labels on namespaces, its exceptions, and the topology objects
+that it has made from one ClusterTopologyBinding, with the labels of nodes that they depend on.
+
+An exception ends by itself, and what it covered is refused again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from webhook.backends.base import Backend
+from webhook.config.settings import ENFORCEMENT_LABEL
+from webhook.errors import Inexpressible
+from webhook.installation.names import EXEMPT_LABEL
+from webhook.model.findings import ANNOUNCED, Action, RuleException
+from webhook.model.grove import ClusterTopologyBinding
+from webhook.model.projections import labels_of, name_of
+from webhook.model.reading import Manifest
+from webhook.model.topology_tree import NodeLabels, tree_of
+from webhook.model.workload_record import SCHEDULER_LABEL
+from webhook.operations.diagnosis import (
+    NOW,
+    Severity,
+    Symptom,
+    Symptoms,
+    check,
+    configured,
+    excepting,
+    installed,
+    namespace,
+)
+from webhook.operations.snapshot import NAMESPACES, NODES, TOPOLOGY_BINDINGS, Snapshot, SnapshotPart
+
+
+def _labelled(snapshot: Snapshot, key: str) -> Iterator[tuple[str, str]]:
+    """The namespaces that have a label, each with its value."""
+    for raw in snapshot.all(NAMESPACES):
+        labels = labels_of(raw)
+        if key in labels:
+            yield name_of(raw), str(labels[key])
+
+
+@check(
+    "namespaces/scheduler",
+    passes=lambda: installed(namespace("team-b", scheduler="koord-scheduler")),
+    fails=lambda: installed(namespace("team-b", scheduler="koord-schedular")),
+)
+def scheduler(snapshot: Snapshot) -> Symptoms:
+    """The label rollcall.dev/scheduler of a namespace names a profile of the configuration. Otherwise new workloads
+    there that name no scheduler are refused, which shows only when one is applied.
+
+    Source: rule rollcall/scheduler-unknown.
+    """
+    profiles = ", ".join(snapshot.settings.profiles)
+    for name, value in _labelled(snapshot, SCHEDULER_LABEL):
+        if value not in snapshot.settings.profiles:
+            yield Symptom(
+                f"Namespace {name}",
+                f"{SCHEDULER_LABEL}={value}, which is not a profile",
+                "every new workload there that does not name a scheduler itself is refused",
+                f"set it to one of {profiles}, or enable {value} in the configuration",
+            )
+
+
+@check(
+    "namespaces/enforcement",
+    passes=lambda: installed(namespace("team-b", enforcement="warn")),
+    fails=lambda: installed(namespace("team-b", enforcement="warning")),
+)
+def enforcement(snapshot: Snapshot) -> Symptoms:
+    """The label rollcall.dev/enforcement of a namespace is a valid mode. Any other value has no effect: the rules there
+    are as strict as everywhere else, perhaps stricter than intended.
+
+    Source: webhook/config/settings.py, `ceiling`.
+    """
+    for name, value in _labelled(snapshot, ENFORCEMENT_LABEL):
+        if Action.parse(value) is None:
+            yield Symptom(
+                f"Namespace {name}",
+                f"{ENFORCEMENT_LABEL}={value}, which is not a mode",
+                "the label has no effect: rules are as strict there as the configuration says",
+                f"set it to one of {', '.join(str(action) for action in Action)}",
+            )
+
+
+@check(
+    "namespaces/exempt",
+    level=Severity.NOTE,
+    passes=installed,
+    fails=lambda: installed(namespace("team-b", exempt="true")),
+)
+def exempt(snapshot: Snapshot) -> Symptoms:
+    """No namespace is exempt by the label rollcall.dev/exempt: an emergency switch that is easily forgotten.
+
+    Source: docs/how-to/emergency.md.
+    """
+    for name, _ in _labelled(snapshot, EXEMPT_LABEL):
+        yield Symptom(
+            f"Namespace {name}",
+            f"it has the label {EXEMPT_LABEL}",
+            "the API server does not call Rollcall for it: gangs are neither checked nor made there",
+            f"when the emergency is over: kubectl label namespace {name} {EXEMPT_LABEL}-",
+        )
+
+
+@check(
+    "exceptions/end",
+    level=Severity.WARNING,
+    passes=lambda: excepting(NOW + 2 * ANNOUNCED),
+    fails=lambda: excepting(NOW + ANNOUNCED / 7),
+)
+def end(snapshot: Snapshot) -> Symptoms:
+    """No exception of the configuration ends within a week. An exception ends by itself, and from then on new workloads
+    that it covered are refused again.
+
+    Source: webhook/model/findings.py.
+    """
+    for one in snapshot.settings.exceptions.every:
+        if one.ends_soon(snapshot.now):
+            yield Symptom(
+                _where(one),
+                f"it {one.time_left(snapshot.now)}, at {one.ends}",
+                f"new workloads that it covers are then refused again; {one.granted_by} granted it: {one.reason}",
+                "change the workloads before, or grant it until a later date",
+            )
+
+
+@check(
+    "exceptions/namespaces",
+    level=Severity.WARNING,
+    passes=lambda: excepting(NOW + 2 * ANNOUNCED),
+    fails=lambda: excepting(NOW + 2 * ANNOUNCED, "team-z"),
+)
+def namespaces(snapshot: Snapshot) -> Symptoms:
+    """Every namespace of an exception that applies exists. Whoever may create namespaces can take the name of one that
+    does not, and the exception covers what he creates there.
+
+    Source: webhook/model/findings.py.
+    """
+    existing = {name_of(raw) for raw in snapshot.all(NAMESPACES)}
+    for one in snapshot.settings.exceptions.every:
+        if absent := sorted(() if one.has_ended(snapshot.now) else one.namespaces - existing):
+            yield Symptom(
+                _where(one),
+                f"there is no namespace {', '.join(absent)}",
+                "it covers whoever creates a namespace of that name",
+                "remove the name from the exception, or create the namespace",
+            )
+
+
+@check(
+    "exceptions/ended",
+    level=Severity.NOTE,
+    passes=lambda: excepting(NOW + ANNOUNCED / 7),
+    fails=lambda: excepting(NOW - ANNOUNCED),
+)
+def ended(snapshot: Snapshot) -> Symptoms:
+    """The configuration has no exception that has ended. Such an exception has no effect.
+
+    Source: webhook/model/findings.py.
+    """
+    for one in snapshot.settings.exceptions.every:
+        if one.has_ended(snapshot.now):
+            yield Symptom(
+                _where(one),
+                f"it {one.time_left(snapshot.now)}, at {one.ends}",
+                "it has no effect, and a reader of the configuration may believe that it still applies",
+                "delete it from the configuration",
+            )
+
+
+def _where(one: RuleException) -> str:
+    return f"exception {one.name} ({', '.join(sorted(one.rules))}) of {', '.join(sorted(one.namespaces))}"
+
+
+_ZONE, _RACK = "example.com/zone", "example.com/rack"
+_FED = {"name": "koord-scheduler", "config": {"topologyBinding": "dc"}}
+
+
+def _binding() -> Manifest:
+    levels = [{"domain": "zone", "key": _ZONE}, {"domain": "rack", "key": _RACK}]
+    head = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding", "metadata": {"name": "dc"}}
+    return {**head, "spec": {"levels": levels}}
+
+
+def _node(name: str, **labels: str) -> Manifest:
+    found = {f"example.com/{key}": value for key, value in labels.items()}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": found}}
+
+
+def _layers(*layers: Mapping[str, Any]) -> Manifest:
+    head = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "ClusterNetworkTopology"}
+    return {**head, "metadata": {"name": "default"}, "spec": {"networkTopologySpec": list(layers)}}
+
+
+_RACKS = (
+    {"topologyLayer": "rack", "labelKey": [_RACK]},
+    {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "rack"},
+)
+_CHAIN = (
+    {"topologyLayer": "zone", "labelKey": [_ZONE]},
+    {"topologyLayer": "rack", "parentTopologyLayer": "zone", "labelKey": [_RACK]},
+    {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "rack"},
+)
+
+
+def _fed(snapshot: Snapshot) -> Iterator[tuple[Backend[Any], ClusterTopologyBinding]]:
+    """Each scheduler whose topology one binding feeds, with that binding if it exists."""
+    bindings = {name_of(raw): raw for raw in snapshot.all(TOPOLOGY_BINDINGS)}
+    for profile in snapshot.settings.profiles.values():
+        backend = profile.backend
+        if backend.topology_kind is not None and (name := backend.topology_binding) and name in bindings:
+            yield backend, ClusterTopologyBinding(bindings[name])
+
+
+def _labels(snapshot: Snapshot) -> NodeLabels:
+    return {name_of(raw): labels_of(raw) for raw in snapshot.all(NODES)}
+
+
+@check(
+    "topologies/binding",
+    level=Severity.WARNING,
+    passes=lambda: installed(_binding(), settings=configured(_FED)),
+    fails=lambda: installed(settings=configured(_FED)),
+)
+def binding(snapshot: Snapshot) -> Symptoms:
+    """The ClusterTopologyBinding that a profile's topologyBinding names exists, and a profile with topologyObjects
+    `write` names one. Otherwise the scheduler's topology is neither compared nor written.
+
+    Source: webhook/reconciler/topologies.py.
+    """
+    known = {name_of(raw) for raw in snapshot.all(TOPOLOGY_BINDINGS)}
+    for name, profile in snapshot.settings.profiles.items():
+        backend = profile.backend
+        if backend.topology_kind is None or backend.topology_binding is None or backend.topology_binding in known:
+            continue
+        kind = backend.topology_kind.api.kind
+        named = backend.topology_binding
+        yield Symptom(
+            f"profile {name}, topologyBinding",
+            f"ClusterTopologyBinding {named} does not exist" if named else "it names no ClusterTopologyBinding",
+            f"no {kind} is compared or written for {name}",
+            "name an existing ClusterTopologyBinding, or create it",
+        )
+
+
+@check(
+    "topologies/labels",
+    level=Severity.WARNING,
+    passes=lambda: installed(_binding(), _node("n1", zone="z1", rack="r1"), settings=configured(_FED)),
+    fails=lambda: installed(
+        _binding(), _node("n1", zone="z1", rack="r1"), _node("n2", zone="z1"), settings=configured(_FED)
+    ),
+)
+def labels(snapshot: Snapshot) -> Symptoms:
+    """The labels of the nodes form the levels of the ClusterTopologyBinding that feeds a scheduler's topology: each
+    node has each label, no value is below two parents, no level is empty, and the broader level is listed first.
+
+    Source: volcano-sh/volcano, pkg/scheduler/api/hyper_node_info.go (v1.15.1); koordinator-sh/koordinator,
+    pkg/scheduler/frameworkext/networktopology/tree.go (v1.8.0).
+    """
+    found = {one.name: one for _, one in _fed(snapshot)}
+    for name, one in found.items():
+        for problem in tree_of(one, _labels(snapshot)).problems:
+            yield Symptom(
+                f"ClusterTopologyBinding {name}",
+                problem.message,
+                "a gang that must be in one domain does not get the nodes that it could have",
+                "label the nodes, or change the levels of the binding",
+            )
+
+
+@check(
+    "topologies/objects",
+    level=Severity.WARNING,
+    passes=lambda: installed(_binding(), _layers(*_CHAIN), settings=configured(_FED)),
+    fails=lambda: installed(_binding(), _layers(*_RACKS), settings=configured(_FED)),
+)
+def objects(snapshot: Snapshot) -> Symptoms:
+    """The topology objects of a scheduler have the levels of the ClusterTopologyBinding that feeds them, and Volcano's
+    HyperNodes also the nodes.
+
+    Source: webhook/backends/koordinator/gangs.py, webhook/backends/volcano/gangs.py.
+    """
+    for backend, one in _fed(snapshot):
+        if (found := _difference(snapshot, backend, one)) is not None:
+            yield Symptom(
+                f"ClusterTopologyBinding {one.name}, {backend.name}",
+                found,
+                "the scheduler places gangs by another topology than their workloads name",
+                "change the object, or set the profile's topologyObjects to write",
+            )
+
+
+def _difference(snapshot: Snapshot, backend: Backend[Any], one: ClusterTopologyBinding) -> str | None:
+    if backend.topology_kind is None:
+        return None
+    live = {name_of(raw): raw for raw in snapshot.all(SnapshotPart(backend.topology_kind))}
+    try:
+        if backend.topology_from_nodes:
+            drift = backend.node_topology_drift(one, _labels(snapshot), live)
+        else:
+            made = backend.topology_objects(one)
+            named = one.references.get(backend.name) or (name_of(made[0]) if made else "")
+            drift = backend.topology_drift(one, live.get(named))
+    except Inexpressible as refusal:
+        return str(refusal)
+    return None if drift is None else drift.message

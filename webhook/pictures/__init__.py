@@ -1,1 +1,0 @@
-"""Pictures of gangs as text, SVG and Mermaid, without I/O. All formats draw the same folded boxes."""

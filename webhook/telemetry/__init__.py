@@ -1,1 +1,0 @@
-"""What a process reports about itself: logs, metrics and spans."""

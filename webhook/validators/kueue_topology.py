@@ -1,0 +1,457 @@
+"""Rules about gangs that are placed twice, by Kueue's topology-aware scheduling and by their scheduler, and about
+parts of Kueue that are made for kube-scheduler only.
+
+Kueue places a pod set that asks for a topology, and every pod set of a ClusterQueue whose flavors all have a Topology.
+It writes the domain, often the host, into each pod's nodeSelector before the scheduler sees the pod. Every scheduler
+obeys the nodeSelector: it can then agree with Kueue's choice, or leave the gang pending.
+
+Source: kubernetes-sigs/kueue v0.19, pkg/scheduler/flavorassigner/tas_flavorassigner.go,
+pkg/controller/jobframework/tas.go, pkg/controller/tas, pkg/cache/scheduler/tas_flavor_snapshot.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from webhook.model import kueue
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.keys import Needed
+from webhook.model.known_objects import TopologyBinding
+from webhook.model.kueue_objects import AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor
+from webhook.model.pod_template import PodTemplate
+from webhook.model.quantity import Version
+from webhook.model.reading import Manifest, text
+from webhook.validators.examples import clique, job, pod_clique_set, pod_template, required
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER, NAMESPACE
+from webhook.validators.kueue_holds import held_cliques, may_be_held
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+from webhook.workloads.kueue_integration import (
+    Held,
+    PodSet,
+    RequiredLevel,
+    Unit,
+    held,
+    levels_for,
+    levels_of_own_gang,
+    levels_of_set,
+    release,
+    with_pods,
+)
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.workloads.trainjob import MadeJobSet
+
+# In the order in which Kueue reads them. The first one counts.
+_REQUESTS = (
+    kueue.REQUIRED_TOPOLOGY,
+    kueue.PREFERRED_TOPOLOGY,
+    kueue.UNCONSTRAINED_TOPOLOGY,
+    kueue.SLICE_REQUIRED_TOPOLOGY,
+    kueue.SLICE_CONSTRAINTS,
+)
+
+
+class PlacementRequest(NamedTuple):
+    """What the pods of a template ask of Kueue's topology: one of Kueue's keys and its value."""
+
+    key: str
+    value: str
+    path: FieldPath
+
+
+class Placeable(NamedTuple):
+    """Pods that Kueue places as one, if it places them: the pods of a pod set, or of several in one group of pod sets.
+    `alone` means that it places each pod by itself.
+    """
+
+    part: str
+    template: PodTemplate
+    request: PlacementRequest | None
+    unit: str
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Gangs:
+    """The pods of a workload that Kueue holds, and the levels that its gangs require."""
+
+    held: Held
+    pods: tuple[Placeable, ...]
+    levels: tuple[RequiredLevel, ...]
+    # The JobSet of a TrainJob, which has other paths.
+    made: MadeJobSet | None = None
+
+    def place(self, level: RequiredLevel) -> tuple[FieldPath, str]:
+        """Where the author finds a required level: the path in the judged object, and words to put before the reason
+        if the path names only the runtime.
+        """
+        if self.made is None or level.inherited:
+            return level.path, ""
+        at = self.made.in_train_job(level.path)
+        return at, "" if at != self.made.train_job.runtime_path else f"{self.made.where(level.path)}: "
+
+    def within(self, level: RequiredLevel) -> Iterator[Placeable]:
+        """The pods that a level is about."""
+        if level.parts is None:
+            return iter(self.pods)
+        return (one for name in level.parts for one in self._by_part.get(name, ()))
+
+    @cached_property
+    def _by_part(self) -> Mapping[str, Sequence[Placeable]]:
+        found: dict[str, list[Placeable]] = {}
+        for one in self.pods:
+            found.setdefault(one.part, []).append(one)
+        return found
+
+
+def request_of(template: PodTemplate) -> PlacementRequest | None:
+    """What the pods of a template ask of Kueue's topology."""
+    for key in _REQUESTS:
+        if (value := text(template.annotations.get(key))) is not None:
+            return PlacementRequest(key, value, template.annotations_path / key)
+    return None
+
+
+def gangs_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Gangs | None:
+    """The pods of a workload that Kueue holds; None if it holds none or never places pods, or if they are unknown."""
+    if not context.kueue.topology_aware:
+        return None
+    return _of_cliques(workload, context) if isinstance(workload, PodCliqueSet) else _of_workload(workload, context)
+
+
+def _of_cliques(workload: PodCliqueSet, context: Context[Any]) -> Gangs | None:
+    found = list(held_cliques(workload, context))
+    if not found:
+        return None
+    pods = tuple(
+        _placeable(one.clique.name, pod_set, alone=one.held.unit is Unit.POD and one.clique.replicas > 1)
+        for one in found
+        for pod_set in one.held.pod_sets
+    )
+    return Gangs(found[0].held, pods, tuple(levels_of_set(workload, context.facts)))
+
+
+def _of_workload(workload: OptedInWorkload, context: Context[Any]) -> Gangs | None:
+    if not may_be_held(workload.labels, workload.namespace, context):
+        return None
+    whole = with_pods(workload, context.facts)
+    if whole is None or (found := held(whole, context.facts, context.kueue)) is None:
+        return None
+    pods = tuple(_placeable(pod_set.name, pod_set) for pod_set in found.pod_sets if pod_set.count > 0)
+    made = whole if isinstance(whole, MadeJobSet) else None
+    return Gangs(found, pods, tuple(_levels(whole, context)), made)
+
+
+def lacking(facts: ClusterFacts) -> str | None:
+    """The part of the facts without which it is not known what a queue places."""
+    for part in ("local_queues", "cluster_queues", "resource_flavors"):
+        if getattr(facts, part) is None:
+            return part
+    return None
+
+
+def cluster_queue(queue: str | None, namespace: str, facts: ClusterFacts) -> ClusterQueue | None:
+    """The ClusterQueue of a LocalQueue; None if it is not known."""
+    local = (facts.local_queues or {}).get((namespace, queue or ""))
+    return None if local is None else (facts.cluster_queues or {}).get(local.cluster_queue or "")
+
+
+def places_all(queue: str | None, namespace: str, facts: ClusterFacts) -> bool | None:
+    """Whether Kueue places every pod set of a LocalQueue: all flavors of its ClusterQueue have a Topology. None if that
+    is not known.
+    """
+    cluster = cluster_queue(queue, namespace, facts)
+    if cluster is None or facts.resource_flavors is None:
+        return None
+    known = [facts.resource_flavors.get(name) for name in cluster.flavors]
+    if any(flavor is not None and flavor.topology is None for flavor in known):
+        return False
+    return None if None in known or not known else True
+
+
+def _placeable(part: str, pod_set: PodSet, *, alone: bool = False) -> Placeable:
+    request = request_of(pod_set.template)
+    group = text(pod_set.template.annotations.get(kueue.PODSET_GROUP_NAME))
+    # Kueue reads the name of a group only next to one of these two.
+    grouped = group is not None and request is not None and request.key in _REQUESTS[:2]
+    return Placeable(part, pod_set.template, request, f"group {group}" if grouped else f"pod set {part}", alone)
+
+
+def _levels(workload: OptedInWorkload, context: Context[Any]) -> Iterator[RequiredLevel]:
+    for system in sorted(context.reads_claims_of):
+        yield from levels_for(system, workload, context.facts)
+    if "the Workload API" in context.reads_claims_of:
+        yield from levels_of_own_gang(workload)
+
+
+_RACK, _BLOCK = "example.com/rack", "example.com/block"
+_KNOWN = ClusterFacts(
+    topology_bindings={"dc": TopologyBinding({"block": _BLOCK, "rack": _RACK})},
+    local_queues={("default", "team"): LocalQueue("placed"), ("default", "free"): LocalQueue("mixed")},
+    cluster_queues={"placed": ClusterQueue(flavors=("racks",)), "mixed": ClusterQueue(flavors=("racks", "any"))},
+    resource_flavors={"racks": ResourceFlavor("dc"), "any": ResourceFlavor()},
+    kueue_topologies={"dc": (_BLOCK, _RACK)},
+)
+
+
+def _set(*names: str, queue: str = "free", domain: str | None = "rack", **annotations: str) -> Manifest:
+    """A PodCliqueSet of one gang in a pod group of Kueue, with so many cliques of two pods."""
+    total = str(2 * len(names))
+    said = {kueue.POD_GROUP_NAME: "demo", kueue.POD_GROUP_TOTAL_COUNT: total}
+    said |= {f"{kueue.GROUP}/podset-{key.replace('_', '-')}": value for key, value in annotations.items()}
+    cliques = [clique(name, labels={kueue.QUEUE_NAME: queue}, annotations=said) for name in names]
+    found = pod_clique_set(*cliques)
+    if domain is not None:
+        found["spec"]["template"]["topologyConstraint"] = required(domain)
+    return found
+
+
+class _Placed(NamedTuple):
+    """Pods of which the gang requires one domain, and which Kueue places. `asked` means that a template asks it to."""
+
+    level: RequiredLevel
+    pods: tuple[Placeable, ...]
+    asked: bool
+
+    @property
+    def apart(self) -> tuple[str, str] | None:
+        """Two parts that Kueue places without regard to each other; the same part twice if it places each pod alone."""
+        first = self.pods[0]
+        for one in self.pods:
+            if one.alone:
+                return one.part, one.part
+            if one.unit != first.unit:
+                return first.part, one.part
+        return None
+
+
+def _placed(workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any]) -> Iterator[_Placed]:
+    """The required levels of gangs that Kueue places as well."""
+    whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
+    for level in gangs.levels:
+        pods = tuple(one for one in gangs.within(level) if whole or one.request is not None)
+        if pods:
+            yield _Placed(level, pods, any(one.request is not None for one in pods))
+
+
+def _judged(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Iterator[tuple[Gangs, _Placed]]:
+    gangs = gangs_of(workload, context)
+    if gangs is not None:
+        for one in _placed(workload, gangs, context):
+            yield gangs, one
+
+
+def _finding(gangs: Gangs, level: RequiredLevel, why: str, remedy: str) -> Finding:
+    at, where = gangs.place(level)
+    return Finding(at=at, found=level.said, why=f"{where}{why}", remedy=remedy)
+
+
+@rule(
+    "kueue/topology-apart",
+    looks_at=(kueue.QUEUE_NAME,),
+    subject=Subject.ANY_WORKLOAD,
+    default=Action.WARN,
+    passes=Example(_set("leader", "worker", required_topology=_RACK, domain=None), facts=_KNOWN),
+    fails=Example(_set("leader", "worker", required_topology=_RACK), facts=_KNOWN),
+)
+def topology_apart(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
+    """Kueue chooses a domain for each pod set by itself, also for the leader and the workers of a LeaderWorkerSet. If
+    it chooses two domains for a gang that must be in one, no scheduler can start the gang.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/cache/scheduler/tas_flavor_snapshot.go (`FindTopologyAssignmentsForFlavor`:
+    pod sets are placed one by one unless they have one podset-group-name).
+    """
+    for gangs, placed in _judged(workload, context):
+        if placed.asked and (pair := placed.apart) is not None:
+            one, other = pair
+            what = f"each pod of {one} alone" if one == other else f"{one} and {other} apart"
+            yield _finding(
+                gangs,
+                placed.level,
+                f"Kueue places {what}, and the gang requires one {placed.level.name}",
+                "drop one of the two topologies, or use one podset-group-name",
+            )
+
+
+@rule(
+    "kueue/two-topologies",
+    looks_at=(kueue.QUEUE_NAME,),
+    subject=Subject.ANY_WORKLOAD,
+    default=Action.WARN,
+    passes=Example(_set("worker", required_topology=_RACK, domain=None), facts=_KNOWN),
+    fails=Example(_set("worker", required_topology=_RACK), facts=_KNOWN),
+)
+def two_topologies(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
+    """If Kueue and the scheduler both place a gang, the scheduler can only agree with Kueue's choice or wait. Kueue
+    does not see what the scheduler sees: its reservations, waiting gangs and pod affinity.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/controller/tas/topology_ungater.go, non_tas_usage_controller.go;
+    issue 3755.
+    """
+    for gangs, placed in _judged(workload, context):
+        request, level = placed.pods[0].request, placed.level
+        if placed.apart is not None or request is None or request.key != kueue.REQUIRED_TOPOLOGY:
+            continue
+        scheduler = context.choice.scheduler
+        why = f"Kueue chooses the {request.value} before, so {scheduler} can only agree or wait"
+        if _is_broader(request.value, level.key, context.facts):
+            why = f"Kueue chooses nodes in one {request.value}, perhaps in several {level.name}"
+        yield _finding(gangs, level, why, "keep one of the two topologies")
+
+
+@rule(
+    "kueue/topology-unsaid",
+    looks_at=(kueue.QUEUE_NAME,),
+    subject=Subject.ANY_WORKLOAD,
+    default=Action.WARN,
+    passes=Example(_set("worker"), facts=_KNOWN),
+    fails=Example(_set("worker", queue="team"), facts=_KNOWN),
+)
+def topology_unsaid(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
+    """If all flavors of a ClusterQueue have a Topology, Kueue chooses the nodes of every pod, also of pods that ask for
+    nothing. It does not read what the gang requires of its scheduler, and may choose nodes in several domains. The gang
+    is then pending until Kueue takes it back.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/scheduler/flavorassigner/tas_flavorassigner.go (`isTASImplied`); pull
+    request 13643.
+    """
+    gangs = gangs_of(workload, context)
+    if gangs is None:
+        return
+    asked = any(one.request is not None for one in gangs.pods)
+    if gangs.levels and not asked and (missing := lacking(context.facts)) is not None:
+        yield Unjudged(gangs.place(gangs.levels[0])[0], f"the {Needed(missing)}", part=missing)
+    for placed in _placed(workload, gangs, context):
+        request = placed.pods[0].request
+        if placed.asked and (placed.apart is not None or (request and request.key == kueue.REQUIRED_TOPOLOGY)):
+            continue
+        yield _finding(
+            gangs,
+            placed.level,
+            f"Kueue chooses the nodes of these pods without regard to {placed.level.name}",
+            "add podset-required-topology to the pod templates, or use a queue without Topology",
+        )
+
+
+def _is_broader(level: str, than: str | None, facts: ClusterFacts) -> bool:
+    """Whether a domain of `level` is known to have several domains of the level `than`."""
+    for levels in (facts.kueue_topologies or {}).values():
+        if than is not None and level in levels and than in levels:
+            return levels.index(level) < levels.index(than)
+    return False
+
+
+_QUEUED = {kueue.QUEUE_NAME: "team"}
+_RACKS = {kueue.REQUIRED_TOPOLOGY: "example.com/rack"}
+_CHECKED = ClusterFacts(
+    local_queues={("default", "team"): LocalQueue("booked")},
+    cluster_queues={"booked": ClusterQueue(checks=("nodes",))},
+    resource_flavors={},
+    admission_checks={"nodes": AdmissionCheck(kueue.PROVISIONING_REQUEST)},
+)
+_OF_PODS = "turn the gate off"
+_OF_TEMPLATES = "remove schedulerName from the template (Rollcall sets it on the pods), or turn the gate off"
+_LIBRARY = {"version": "0.19", "featureGates": {"SchedulerLibraryIntegration": True}}
+# From here on, Kueue's check ignores which scheduler a pod set names.
+_ANY_SCHEDULER = Version(0, 20)
+
+
+def _named(scheduler: str | None) -> dict[str, Any]:
+    return pod_template(None if scheduler is None else {"schedulerName": scheduler}, annotations=_RACKS)
+
+
+@rule(
+    "kueue/scheduler-library",
+    looks_at=(kueue.QUEUE_NAME,),
+    subject=Subject.ANY_WORKLOAD,
+    passes=Example(job(labels=_QUEUED, template=_named(None)), kueue=_LIBRARY),
+    fails=Example(job(labels=_QUEUED, template=_named("koord-scheduler")), kueue=_LIBRARY),
+)
+def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
+    """With the feature gate SchedulerLibraryIntegration, Kueue up to 0.19 checks nodes with the filters of
+    kube-scheduler, for a profile default-scheduler and no other. A pod set that names another scheduler gets no
+    topology, so Kueue never admits its Workload. Kueue 0.20 ignores the name. The release is the one that the
+    configuration states (`kueue.version`), else it follows from the versions of Kueue's API that the cluster serves.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/cache/scheduler/was/scheduling_simulator.go; issue 15630 ("profile not
+    found for scheduler name"); CHANGELOG-0.20 (pull request 15635).
+    """
+    if not context.kueue.scheduler_library or (gangs := gangs_of(workload, context)) is None:
+        return
+    runs = release(context.facts, context.kueue)
+    if runs is not None and runs >= _ANY_SCHEDULER:
+        return
+    whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
+    for path, name in _named_schedulers(workload, gangs, context, whole=whole):
+        if name != DEFAULT_SCHEDULER and runs is None:
+            yield Unjudged(path, "the release of Kueue", part="apis")
+        elif name != DEFAULT_SCHEDULER:
+            yield Finding(
+                at=path,
+                found=name,
+                why="with the gate SchedulerLibraryIntegration, Kueue up to 0.19 knows only default-scheduler and "
+                "admits no other",
+                remedy=_OF_PODS if isinstance(workload, PodCliqueSet) else _OF_TEMPLATES,
+            )
+
+
+def _named_schedulers(
+    workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any], *, whole: bool
+) -> Iterator[tuple[FieldPath, str]]:
+    """The schedulers that Kueue finds in the pod sets that it places, each with its path. Kueue copies Grove's pods,
+    which have the scheduler that Rollcall has set. It copies the templates of other workloads.
+    """
+    placed = [one for one in gangs.pods if whole or one.request is not None]
+    if isinstance(workload, PodCliqueSet):
+        if placed:
+            yield context.choice.path, context.choice.scheduler
+        return
+    for one in placed:
+        name = text(one.template.spec.get("schedulerName"))
+        if name is not None:
+            path = one.template.spec_path / "schedulerName"
+            yield path if gangs.made is None else gangs.made.in_train_job(path), name
+
+
+@rule(
+    "kueue/provisioning",
+    looks_at=(kueue.QUEUE_NAME,),
+    subject=Subject.ANY_WORKLOAD,
+    default=Action.WARN,
+    passes=Example(job(scheduler=DEFAULT_SCHEDULER, labels=_QUEUED), facts=_CHECKED),
+    fails=Example(job(labels=_QUEUED), facts=_CHECKED),
+)
+def provisioning(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
+    """A ProvisioningRequest makes the cluster autoscaler add nodes and keep them for pods with its annotation. The
+    autoscaler simulates kube-scheduler. Whether its nodes fit a gang of another scheduler is not known: this was not
+    run, because the autoscaler needs machines that it can add.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/controller/admissionchecks/provisioning.
+    """
+    scheduler = context.choice.scheduler
+    found = None if scheduler == DEFAULT_SCHEDULER else _held(workload, context)
+    if found is None:
+        return
+    cluster = cluster_queue(found.queue, workload.namespace, context.facts)
+    for name in cluster.checks if cluster is not None else ():
+        check = (context.facts.admission_checks or {}).get(name)
+        if check is not None and check.controller == kueue.PROVISIONING_REQUEST:
+            yield Finding(
+                at=found.path or NAMESPACE,
+                found=found.queue,
+                why=f"its check {name} books nodes for kube-scheduler, and {scheduler} was not tried with it",
+                remedy="try it, or use a queue without that check",
+            )
+            return
+
+
+def _held(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Held | None:
+    """How Kueue holds a workload. For a TrainJob it is not asked again for its JobSet."""
+    if isinstance(workload, PodCliqueSet):
+        return next((one.held for one in held_cliques(workload, context)), None)
+    return None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)

@@ -1,0 +1,348 @@
+"""The gangs of an opted-in workload, in the form of PodGangs that the backends take, or why it has none; and the
+topology that it asks for by annotations.
+
+A Job is one gang. A JobSet is one gang with a member for each replicated Job; if these start in turn, each is a
+separate gang. Each group of a LeaderWorkerSet is one gang; its pods show which groups exist. The gangs of a declared
+kind are those that its WorkloadShape says. Each scheduler has its own keys for topology and reads them at its own
+places.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from webhook.model.admission_request import value_at
+from webhook.model.capabilities import Use
+from webhook.model.claims import claims_on
+from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
+from webhook.model.findings import shown
+from webhook.model.grove import Member, OwnerReference, PackConstraint, PodGang
+from webhook.model.keys import GroupKind, Needed, Record
+from webhook.model.known_kinds import DEFAULT_SCHEDULER
+from webhook.model.place import Place, group_name, groups_together, membership
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.workload_record import SCHEDULER_LABEL
+from webhook.workloads import volcano_job
+from webhook.workloads.job import Job
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_workload import Hindrance, LeaderWorkerSetRole, OptedInWorkload, Part
+from webhook.workloads.trainjob import MadeJobSet
+
+KAI_TOPOLOGY = "kai.scheduler/topology"
+KAI_REQUIRED = "kai.scheduler/topology-required-placement"
+KAI_PREFERRED = "kai.scheduler/topology-preferred-placement"
+KOORDINATOR_TOPOLOGY = "gang.scheduling.koordinator.sh/network-topology-spec"
+VOLCANO_MODE = "volcano.sh/network-topology-mode"
+VOLCANO_TIER = "volcano.sh/network-topology-highest-tier"
+
+# The systems that read each key, as named in `webhook.model.claims`.
+READERS: Mapping[str, str] = {
+    KAI_TOPOLOGY: "KAI",
+    KAI_REQUIRED: "KAI",
+    KAI_PREFERRED: "KAI",
+    KOORDINATOR_TOPOLOGY: "Koordinator",
+    VOLCANO_MODE: "Volcano",
+    VOLCANO_TIER: "Volcano",
+}
+
+
+class AnnotationPlace(Enum):
+    """Where an annotation is."""
+
+    WORKLOAD = "the workload"
+    JOBS = "the template of a JobSet's Jobs"
+    PODS = "the pod template"
+
+
+class Annotations(NamedTuple):
+    """The annotations of one place of a workload."""
+
+    holder: AnnotationPlace
+    path: FieldPath
+    found: Mapping[str, Any]
+
+    def asks(self, *keys: str) -> list[Use]:
+        """Those of the keys that have a value, with their places."""
+        return [Use(self.path / key, value) for key in keys if (value := text(self.found.get(key)))]
+
+
+def of_workload(workload: OptedInWorkload) -> Annotations:
+    """The annotations of the workload itself."""
+    return Annotations(AnnotationPlace.WORKLOAD, ANNOTATIONS, workload.annotations)
+
+
+def of_jobs(workload: OptedInWorkload) -> Iterator[Annotations]:
+    """The annotations of the Jobs of each part of a JobSet."""
+    if isinstance(workload, JobSet):
+        for index, part in enumerate(workload.parts):
+            found = mapping(workload.job_metadata(index).get("annotations"))
+            yield Annotations(AnnotationPlace.JOBS, part.path / "template" / "metadata" / "annotations", found)
+
+
+def of_pods(part: Part) -> Annotations:
+    """The annotations of a part's pods."""
+    return Annotations(AnnotationPlace.PODS, part.template.annotations_path, part.template.annotations)
+
+
+def every_place(workload: OptedInWorkload) -> Iterator[Annotations]:
+    """The annotations of the workload, of its Jobs, and of its distinct pod templates."""
+    yield of_workload(workload)
+    yield from of_jobs(workload)
+    yield from map(of_pods, workload.distinct_parts)
+
+
+def requests(workload: OptedInWorkload, made: OptedInWorkload | None) -> list[tuple[str, Use]]:
+    """The reader of every annotation that asks for topology, and its place: on the workload, and for a TrainJob also on
+    the JobSet that is `made`.
+    """
+    found = [(_reader(use), use) for place in every_place(workload) for use in place.asks(*READERS)]
+    if isinstance(made, MadeJobSet):
+        of_made = [use for place in every_place(made) for use in place.asks(*READERS)]
+        found += [(_reader(use), Use(made.in_train_job(use.path), use.value)) for use in of_made]
+    return found
+
+
+def _reader(use: Use) -> str:
+    return READERS[str(use.path.parts[-1])]
+
+
+def domains(place: Annotations) -> tuple[str | None, str | None]:
+    """The domains that one place requires and prefers, as a person reads them: KAI's levels, Koordinator's layers, or
+    Volcano's tier.
+    """
+    found = {use.path.parts[-1]: str(use.value) for use in place.asks(*READERS)}
+    required, preferred = found.get(KAI_REQUIRED), found.get(KAI_PREFERRED)
+    tier = found.get(VOLCANO_TIER)
+    if tier is not None and found.get(VOLCANO_MODE, "hard").lower() != "soft":
+        required = required or f"tier {tier}"
+    layers = _layers(found.get(KOORDINATOR_TOPOLOGY))
+    return required or layers.get("MustGather"), preferred or layers.get("PreferGather")
+
+
+def _layers(written: str | None) -> dict[str, str]:
+    """The last layer of each strategy in a network-topology-spec; none if it is not one."""
+    try:
+        entries = sequence(mapping(json.loads(written or "null")).get("gatherStrategy"))
+        return {text(mapping(one).get("strategy")) or "": text(mapping(one).get("layer")) or "" for one in entries}
+    except (ValueError, RecursionError, Malformed):
+        return {}
+
+
+# On the pods and gang objects of opted-in workloads: the gang and the member, cut to the length of a label value.
+GANG_LABEL = "rollcall.dev/gang"
+MEMBER_LABEL = "rollcall.dev/gang-member"
+_UNCONSTRAINED = PackConstraint(SPEC, None, None)
+
+
+class OptedInGang(PodGang):
+    """A gang of an opted-in workload, in the form of a PodGang. Its objects are deleted with the workload."""
+
+    __slots__ = ("above", "grouped_as", "parts", "workload")
+
+    gang_label = GANG_LABEL
+    member_label = MEMBER_LABEL
+
+    def __init__(
+        self,
+        workload: OptedInWorkload,
+        name: str,
+        members: Iterable[tuple[str, int]],
+        parts: Mapping[str, tuple[Part, ...]],
+        minimums: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """`members` are the names and pods of its members; `parts` has the parts of each. `minimums` are the numbers of
+        pods that the gang needs of those members of which it does not need all.
+        """
+        metadata: Manifest = {
+            **workload.metadata,
+            "name": name,
+            "namespace": workload.namespace,
+            "uid": workload.uid,
+        }
+        super().__init__({"metadata": metadata, "spec": {"priorityClassName": workload.priority_class}})
+        self.workload = workload
+        self.parts = parts
+        # By which kind a scheduler that groups some kinds itself knows the pods: `WorkloadKinds.grouped_as`.
+        self.grouped_as: GroupKind = workload.resource.api.group_kind
+        # The record of the workload that made `workload` for one of its roles.
+        self.above: Record | None = None
+        self.elastic = any(part.elastic for found in parts.values() for part in found)
+        self.members = [
+            Member(SPEC, member, minimums.get(member, pods), pods, _UNCONSTRAINED) for member, pods in members
+        ]
+
+    @property
+    def owner(self) -> OwnerReference:
+        """The workload."""
+        return self.workload.reference
+
+    @property
+    def reference(self) -> OwnerReference:
+        """The workload."""
+        return self.workload.reference
+
+    @property
+    def workload_kind(self) -> str:
+        """The kind of the workload."""
+        return self.workload.kind
+
+
+class NoGang(NamedTuple):
+    """Why Rollcall does not make the gang objects of a workload: others make them, or a hindrance exists. `is_made`
+    means that Rollcall makes those of an object that the workload's controller makes.
+    """
+
+    at: FieldPath
+    why: str
+    hindrance: Hindrance | None = None
+    is_made: bool = False
+
+
+def no_gang(workload: OptedInWorkload) -> NoGang | None:
+    """Why Rollcall makes no gang for a workload: someone else does, or the gang could never be complete."""
+    if (other := workload.managed_elsewhere) is not None:
+        at = workload.managed_path
+        return NoGang(at, f"{at} says that {shown(other)} runs it, so no pods are made here")
+    for left in workload.leaves():
+        return NoGang(left.at, left.why, is_made=left.is_made)
+    for template in workload.templates:
+        for claim in claims_on(template):
+            return NoGang(claim.path, f"{claim.path} says that {claim.system} has claimed its pods")
+    for found in workload.hindrances:
+        return NoGang(found.at, found.why, found)
+    return None
+
+
+def template_record(workload: OptedInWorkload) -> str | None:
+    """The scheduler that was recorded in all pod templates of a workload; None if they have none, or several."""
+    labels = [value_at(workload.raw, path / SCHEDULER_LABEL)[1] for path in workload.marked_paths]
+    return labels[0] if labels and isinstance(labels[0], str) and all(label == labels[0] for label in labels) else None
+
+
+def is_claimed(workload: OptedInWorkload) -> bool:
+    """Whether a pod template says that another system has claimed its pods."""
+    return any(any(claims_on(template)) for template in workload.templates)
+
+
+def asks_for_gang(workload: OptedInWorkload) -> bool:
+    """Whether a workload says itself that its pods belong together: by Rollcall's label, a field of its controller, a
+    group that its pods name, or another scheduler than Kubernetes' own.
+    """
+    if workload.scheduler is not None or workload.native_path is not None or is_claimed(workload):
+        return True
+    return scheduler_of_pods(workload) is not None
+
+
+def scheduler_of_pods(workload: OptedInWorkload) -> Use | None:
+    """The first scheduler other than Kubernetes' own that the pods of a workload name, and its path. Volcano writes its
+    own name into the pods of its Jobs.
+    """
+    for part in workload.distinct_parts:
+        if (named := text(part.template.spec.get("schedulerName"))) not in {None, "", DEFAULT_SCHEDULER}:
+            return Use(part.template.spec_path / "schedulerName", named)
+    if volcano_job.is_volcano_job(workload):
+        named = text(workload.spec.get("schedulerName")) or volcano_job.SCHEDULER
+        return None if named == DEFAULT_SCHEDULER else Use(SPEC / "schedulerName", named)
+    return None
+
+
+def made_elsewhere(workload: OptedInWorkload) -> bool:
+    """Whether something else makes its gang, and Rollcall makes that of no object below it either."""
+    return any(not left.is_made for left in workload.leaves())
+
+
+def starts_alone(workload: OptedInWorkload) -> bool:
+    """Whether no gang of a workload would have more than one pod."""
+    if isinstance(workload, LeaderWorkerSet):
+        return workload.size <= 1
+    if not (workload.has_gangs or workload.left_to):
+        return True
+    if workload.gang_per_part and workload.crd:
+        return all(part.needed <= 1 for part in workload.parts)
+    return sum(part.pods for part in workload.parts) <= 1
+
+
+def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
+    """All gangs of a workload; parts without pods are left out, and of a declared kind those that no gang needs. For a
+    LeaderWorkerSet, its groups when no rollout is running, without a revision; `group_gang` makes the gangs of existing
+    pods. For a workload with roles, the gang of their first groups and one further group of each role, because all
+    further groups are alike; `gang_of_first_groups` makes the gang of those that exist.
+    """
+    if isinstance(workload, Job):
+        members = [(workload.name, part.pods) for part in workload.parts if part.pods > 0]
+        if members:
+            yield OptedInGang(workload, workload.name, members, {workload.name: workload.parts})
+    elif isinstance(workload, LeaderWorkerSet):
+        for index in range(workload.replicas):
+            yield group_gang(workload, str(index))
+    elif workload.together is not None:
+        yield from gangs_of_roles(workload, workload.name)
+    elif workload.has_gangs or workload.left_to:
+        yield from _of_parts(workload)
+
+
+def names_of(workload: OptedInWorkload) -> frozenset[str]:
+    """The names of the gangs and members of a workload, which no other workload may use. Empty for a LeaderWorkerSet,
+    and for a workload with roles: its names contain a revision that is unknown before its pods exist.
+    """
+    if isinstance(workload, LeaderWorkerSet) or workload.together is not None or not workload.has_gangs:
+        return frozenset()
+    gangs = list(gangs_of(workload))
+    return frozenset({*(gang.name for gang in gangs), *(member.name for gang in gangs for member in gang.members)})
+
+
+def _of_parts(workload: OptedInWorkload) -> Iterator[OptedInGang]:
+    gangs: dict[str, list[tuple[str, int]]] = {}
+    parts: dict[str, tuple[Part, ...]] = {}
+    minimums: dict[str, int] = {}
+    # Asked once: the answer takes a look at every part.
+    sequenced = workload.gang_per_part
+    for part in workload.parts:
+        if part.needed > 0:
+            found = membership(Place(Needed("", workload.key), part.name), sequenced=sequenced)
+            gangs.setdefault(found.gang, []).append((found.member, part.pods))
+            parts[found.member] = (part,)
+            minimums[found.member] = part.needed
+    for name, members in gangs.items():
+        yield OptedInGang(workload, name, members, {member: parts[member] for member, _ in members}, minimums)
+
+
+def gangs_of_roles(workload: OptedInWorkload, name: str) -> Iterator[OptedInGang]:
+    """The gang `name` of the first groups of a workload's roles, then that of one further group of each role."""
+    yield from gang_of_first_groups(workload, name, workload.roles)
+    for role in workload.roles:
+        count = groups_together(role.part.name, workload.together or {})
+        if role.groups > count:
+            alone = group_name(f"{name}-{role.part.name}", count)
+            yield OptedInGang(workload, alone, [(alone, role.size)], {alone: (role.part,)})
+
+
+def gang_of_first_groups(
+    workload: OptedInWorkload, name: str, roles: Iterable[LeaderWorkerSetRole]
+) -> Iterator[OptedInGang]:
+    """The gang `name` of the first groups of these roles, unless none has any. A role without groups is not waited
+    for.
+    """
+    together = workload.together or {}
+    members: dict[str, LeaderWorkerSetRole] = {}
+    for role in roles:
+        if role.groups > 0 and role.size > 0:
+            made = f"{name}-{role.part.name}"
+            members |= {group_name(made, index): role for index in range(groups_together(role.part.name, together))}
+    if members:
+        sizes = [(member, role.size) for member, role in members.items()]
+        yield OptedInGang(workload, name, sizes, {member: (role.part,) for member, role in members.items()})
+
+
+def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OptedInGang:
+    """The gang of one group, named by its index and the revision of its template. `size` is the group size of that
+    revision, if known.
+    """
+    found = membership(Place(Needed("leader_worker_sets", workload.key), "", group), sequenced=False)
+    members = [(found.member, workload.size if size is None else size)]
+    return OptedInGang(workload, found.gang, members, {found.member: workload.parts})
