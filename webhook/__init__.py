@@ -12,7 +12,7 @@ __version__ = "0.15.0"
 
 @cache
 def documentation() -> str:
-    """Return the address of this build's documentation: `Documentation` under `project.urls` in pyproject.toml. It is
+    """Returns the address of this build's documentation: `Documentation` under `project.urls` in pyproject.toml. It is
     the folder `docs` of a published release, and empty in a build that is not published.
     """
     # Only reports need it, and the import takes as long as that of Typer.

@@ -90,12 +90,14 @@ class _Judged(NamedTuple):
 
 
 def not_judged(why: str) -> CheckAnswer:
-    """The answer about a workload that cannot be judged: Ready, because a check that waits holds quota."""
+    """Returns the answer about a workload that cannot be judged: Ready, because a check that waits holds quota."""
     return CheckAnswer(CheckOutcome.NOT_JUDGED, cut(plain(f"not judged: {why}"), MAX_MESSAGE_BYTES))
 
 
 def workload_of(pod: Manifest, namespace: str, kinds: WorkloadKinds) -> Needed | None:
-    """The workload that decides about a pod, as a fact; None if the pod is judged by itself. Raises `Malformed`."""
+    """Returns the workload that decides about a pod, as a fact; None if the pod is judged by itself. Raises
+    `Malformed`.
+    """
     found = Pod(pod, namespace)
     if found.podgang is not None and found.workload is not None:
         return Needed("pod_clique_sets", (namespace, found.workload))
@@ -111,8 +113,8 @@ def answer(
     settings: Settings,
     now: datetime | None = None,
 ) -> CheckAnswer:
-    """The answer about the object of that group and kind for which Kueue has reserved quota. What an exception covers
-    at `now` is no fault.
+    """Returns the answer about the object of that group and kind for which Kueue has reserved quota. What an exception
+    covers at `now` is no fault.
     """
     if namespace not in (facts.namespaces or ()):
         # Its labels may weaken the rules.
@@ -145,7 +147,7 @@ def _judged(
     settings: Settings,
     now: datetime | None,
 ) -> _Judged | str:
-    """What the rules say of an object, or why none is about it. Raises `Malformed`."""
+    """Returns what the rules say of an object, or why none is about it. Raises `Malformed`."""
     if kind == POD:
         return _judged_pod(owner, namespace, facts, settings, now)
     workloads = admission_of(kind, settings)
@@ -182,7 +184,7 @@ def _lasting(
     choice: Choice,
     settings: Settings,
 ) -> list[Finding]:
-    """The denials that a change of the object alone can cure."""
+    """Returns the denials that a change of the object alone can cure."""
     if not denials:
         return []
     newest = Profile(type(profile.backend)(profile.backend.settings), Enforcement(), Enforcement())
@@ -192,14 +194,14 @@ def _lasting(
 
 
 def _is_of_fit(finding: Finding) -> bool:
-    """Whether a finding is a proof that a gang can never start."""
+    """Returns whether a finding is a proof that a gang can never start."""
     return finding.rule.startswith(FIT_RULES)
 
 
 def _own_changes(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> set[tuple[str, str, str]]:
-    """The proofs that hold for ever unless the object itself changes: their rule, field and reason."""
+    """Returns the proofs that hold for ever unless the object itself changes: their rule, field and reason."""
     witnesses = (one.verdict.witness for one in fits_of(workload, profile, facts, settings))
     return {
         (f"{FIT_RULES}{one.family}", str(one.at), one.why)
@@ -211,7 +213,7 @@ def _own_changes(
 def _judged_pod(
     pod: Manifest, namespace: str, facts: ClusterFacts, settings: Settings, now: datetime | None
 ) -> _Judged:
-    """What the rules say of a pod that no workload of Rollcall made. Raises `Malformed`."""
+    """Returns what the rules say of a pod that no workload of Rollcall made. Raises `Malformed`."""
     request = Request("", "CREATE", Kind("", "v1", "Pod"), namespace, "", pod, at=now)
     verdict = with_exceptions(validate_object(request, facts, settings), request, facts, settings)
     alone = validate_object(request, NOTHING_KNOWN, settings).findings if verdict.denials else ()
@@ -219,7 +221,7 @@ def _judged_pod(
 
 
 def _in_both(denials: Sequence[Finding], alone: Sequence[Finding]) -> list[Finding]:
-    """The denials that do not depend on any other object."""
+    """Returns the denials that do not depend on any other object."""
     known: set[Any] = {one.identity for one in alone if one.absent is None}
     return [one for one in denials if one.absent is None and one.identity in known]
 

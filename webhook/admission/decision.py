@@ -61,8 +61,8 @@ MAX_TEXT_CHARACTERS = 1000
 
 
 def request_from(review: object, now: datetime | None = None) -> Request:
-    """The request of a parsed AdmissionReview that was received at `now`. Raises `ReviewError`, with a one-line reason,
-    if it cannot be answered.
+    """Returns the request of a parsed AdmissionReview that was received at `now`. Raises `ReviewError`, with a one-line
+    reason, if it cannot be answered.
     """
     if not isinstance(review, dict):
         raise ReviewError("the body is not a JSON object")
@@ -119,14 +119,14 @@ def _word(holder: dict[str, Any], key: str, path: str = "request") -> str:
 
 
 def _resource(request: dict[str, Any]) -> str:
-    """The plural of the kind. It says only what a Scale is of, so a review without it can be answered."""
+    """Returns the plural of the kind. It says only what a Scale is of, so a review without it can be answered."""
     found = request.get("resource")
     plural = found.get("resource") if isinstance(found, dict) else None
     return plural if isinstance(plural, str) and len(plural) <= MAX_TEXT_CHARACTERS else ""
 
 
 def _user(request: dict[str, Any]) -> str:
-    """The name of the requesting user; empty if the review has none."""
+    """Returns the name of the requesting user; empty if the review has none."""
     found = request.get("userInfo")
     if found is None:
         return ""
@@ -162,7 +162,7 @@ _LISTS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
 
 
 def require_few_parts(request: Request, kinds: WorkloadKinds) -> None:
-    """Raise `TooManyParts` for a workload with more than `MOST_PARTS` parts of one sort, stored or new."""
+    """Raises `TooManyParts` for a workload with more than `MOST_PARTS` parts of one sort, stored or new."""
     kind = request.kind[::2]
     paths = _LISTS.get(kind, ())
     for manifest in filter(None, (request.object, request.old)):
@@ -186,7 +186,7 @@ def _require_few(path: ShapePath, manifest: Manifest) -> None:
 
 
 def _entries(value: Any, path: tuple[str, ...]) -> int:
-    """The number of entries in the lists at `path`."""
+    """Returns the number of entries in the lists at `path`."""
     for place, step in enumerate(path):
         if step == _EACH:
             return sum(_entries(one, path[place + 1 :]) for one in value) if isinstance(value, list) else 0
@@ -202,7 +202,7 @@ MOST_IN_DOUBT = 8
 def required_facts(
     request: Request, facts: ClusterFacts, doubted: Container[str] = frozenset(), kinds: WorkloadKinds = PYTHON_KINDS
 ) -> tuple[Needed, ...]:
-    """Return what must be read before `request` is decided: nothing, for almost every request. `doubted` are the parts
+    """Returns what must be read before `request` is decided: nothing, for almost every request. `doubted` are the parts
     of the facts whose caches are not updated at the moment; `kinds` are those of opted-in workloads.
     """
     raw = request.object
@@ -224,7 +224,7 @@ def required_facts(
 
 
 def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
-    """Return what must be read before `verdict` is answered: facts that, if missing or stale, cause or hide a refusal.
+    """Returns what must be read before `verdict` is answered: facts that, if missing or stale, cause or hide a refusal.
 
     At most `MOST_IN_DOUBT` are returned: an object may name thousands, and one that is really missing is enough to
     refuse it.
@@ -290,7 +290,7 @@ def _lacking(facts: ClusterFacts, needed: Needed, doubted: Container[str]) -> tu
 
 
 def with_keys(verdict: Verdict, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Return the verdict on a request with what is wrong with its labels and annotations. An object that a controller
+    """Returns the verdict on a request with what is wrong with its labels and annotations. An object that a controller
     made has the keys of a template that was judged before.
     """
     manifest = request.object or {}
@@ -310,7 +310,7 @@ def with_names(
     settings: Settings,
     *subjects: Subject,
 ) -> Verdict:
-    """Return the verdict with the findings of the rules about names in any object. The profile of the object's
+    """Returns the verdict with the findings of the rules about names in any object. The profile of the object's
     scheduler, else the default one, says what these rules do.
     """
     profile = settings.profiles.get(verdict.scheduler or "", settings.profiles[settings.default])
@@ -333,7 +333,7 @@ _NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
 
 
 def admission_of(kind: tuple[str, ...], settings: Settings) -> WorkloadAdmission[Any] | None:
-    """Return the admission of a kind of workload, by group and kind; None for an object of another kind."""
+    """Returns the admission of a kind of workload, by group and kind; None for an object of another kind."""
     if kind == _POD_CLIQUE_SET:
         return POD_CLIQUE_SETS
     view = settings.kinds.views.get(kind)  # type: ignore[arg-type]
@@ -346,7 +346,7 @@ def _opted_in(view: type[OptedInWorkload]) -> OptedInWorkloads:
 
 
 def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Return whether the object may be stored. Raises `TooManyParts`, and `FactsUnavailable` if the workload of a pod
+    """Returns whether the object may be stored. Raises `TooManyParts`, and `FactsUnavailable` if the workload of a pod
     could not be read.
     """
     try:
@@ -362,7 +362,7 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
 
 
 def _validated(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Return the verdict by the rules about that kind. Raises `Malformed` and `TooManyParts`."""
+    """Returns the verdict by the rules about that kind. Raises `Malformed` and `TooManyParts`."""
     if (workloads := admission_of(request.kind[::2], settings)) is not None:
         require_few_parts(request, settings.kinds)
         return workloads.validate(request, facts, settings)
@@ -374,7 +374,7 @@ def _validated(request: Request, facts: ClusterFacts, settings: Settings) -> Ver
 
 
 def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Change the object for its scheduler. The verdict has the patch, which has already been applied to
+    """Changes the object for its scheduler. The verdict has the patch, which has already been applied to
     `request.object`.
 
     Never refuses: `validate` does that, on the result of the mutation. Raises `FactsUnavailable` if the workload of a
@@ -396,7 +396,7 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
 
 
 def malformed(request: Request, settings: Settings) -> Verdict:
-    """Return a finding for every field of the wrong type. In a cluster the API server refuses such an object by its
+    """Returns a finding for every field of the wrong type. In a cluster the API server refuses such an object by its
     schema.
     """
     # Group and kind come from the request, because the object may not have them.
@@ -411,20 +411,20 @@ def malformed(request: Request, settings: Settings) -> Verdict:
 
 
 def _passes(request: Request) -> bool:
-    """Return whether the request is not judged: deletions, connections, and subresources other than scales."""
+    """Returns whether the request is not judged: deletions, connections, and subresources other than scales."""
     if request.operation not in {"CREATE", "UPDATE"} or request.object is None:
         return True
     return bool(request.subresource) and request.kind[::2] != SCALE
 
 
 def _leaving(request: Request) -> bool:
-    """Return whether the stored object is being deleted. A deletionTimestamp in the new object may be forged."""
+    """Returns whether the stored object is being deleted. A deletionTimestamp in the new object may be forged."""
     old = request.old
     return old is not None and mapping(old.get("metadata")).get("deletionTimestamp") is not None
 
 
 def _only_leaves(request: Request) -> bool:
-    """Return whether an unreadable object, such as one of a past schema, is being deleted and keeps its spec."""
+    """Returns whether an unreadable object, such as one of a past schema, is being deleted and keeps its spec."""
     try:
         return _leaving(request) and (request.object or {}).get("spec") == mapping(request.old).get("spec")
     except Malformed:
@@ -461,7 +461,7 @@ class ShadowAnswer(NamedTuple):
 
 
 def is_shadowed(request: Request, verdict: Verdict, settings: Settings) -> bool:
-    """Return whether shadows judge what `verdict` is about: workloads for which a scheduler is chosen."""
+    """Returns whether shadows judge what `verdict` is about: workloads for which a scheduler is chosen."""
     return verdict.scheduler not in {None, OPTED_OUT} and admission_of(request.kind[::2], settings) is not None
 
 
@@ -472,7 +472,7 @@ def shadow_answer(
     settings: Settings,
     doubted: Container[str],
 ) -> ShadowAnswer:
-    """Return what `shadow` says of a mutated workload. `settings` are those of the real decision. A refusal that rests
+    """Returns what `shadow` says of a mutated workload. `settings` are those of the real decision. A refusal that rests
     on a missing fact in one of the `doubted` parts counts as unjudged.
     """
     theirs, asked = shadow.settings, request
@@ -494,8 +494,8 @@ def _read(verdict: Verdict, doubted: Container[str]) -> ShadowAnswer:
 
 
 def _without_record(request: Request, facts: ClusterFacts, settings: Settings) -> Manifest:
-    """Return the new object without the labels that Rollcall has recorded, in containers that may be changed. Where the
-    API server has not noted who wrote the label, Rollcall did if it would choose the same without it.
+    """Returns the new object without the labels that Rollcall has recorded, in containers that may be changed. Where
+    the API server has not noted who wrote the label, Rollcall did if it would choose the same without it.
     """
     manifest = request.object or {}
     workloads: WorkloadAdmission[Any] | None = admission_of(request.kind[::2], settings)
@@ -514,7 +514,7 @@ def _without_record(request: Request, facts: ClusterFacts, settings: Settings) -
 
 
 def _noted_author(metadata: Mapping[str, Any]) -> bool | None:
-    """Return whether the author of a new object wrote the scheduler's label, as the API server has noted before it
+    """Returns whether the author of a new object wrote the scheduler's label, as the API server has noted before it
     called webhooks; None if there are no notes.
     """
     managers = sequence(metadata.get("managedFields"))
@@ -530,7 +530,7 @@ def _manages_label(fields: Mapping[str, Any]) -> bool:
 
 
 def _with_own(manifest: Manifest, places: Iterable[FieldPath], *, without: object = None) -> Manifest:
-    """Return the manifest with containers of its own on the way to the labels at `places`; it shares the rest. A
+    """Returns the manifest with containers of its own on the way to the labels at `places`; it shares the rest. A
     scheduler's label with the value `without` is left out.
     """
     root = copy(manifest)

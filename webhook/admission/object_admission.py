@@ -37,7 +37,7 @@ class _OfGrove(NamedTuple):
     least: Action
 
     def explained(self, findings: Iterable[Finding], rules: IndexedRules) -> list[Finding]:
-        """Return the findings with what else is to know: Grove may write it, or the controller is to be read."""
+        """Returns the findings with what else is to know: Grove may write it, or the controller is to be read."""
         lenient = {rule.id for rule, _ in rules if rule.of_grove < Action.DENY}
         return [self._explained(finding) if finding.rule in lenient else finding for finding in findings]
 
@@ -48,7 +48,7 @@ class _OfGrove(NamedTuple):
 
 
 def validate_object(request: Request, facts: ClusterFacts, settings: Settings, *, owner: str = "") -> Verdict:
-    """Run the rules for this kind of object, unless the user is exempt. Those about a PodGroup of Grove's own backend
+    """Runs the rules for this kind of object, unless the user is exempt. Those about a PodGroup of Grove's own backend
     act only as far as they say. On UPDATE, a fault that the old object had becomes a warning. `owner` is the uid of the
     opted-in workload of a pod. Raises `Malformed`.
     """
@@ -92,7 +92,7 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
 
 
 def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Run the rules about scales, unless Grove's operator writes it. The API server reads a Scale before it sends it,
+    """Runs the rules about scales, unless Grove's operator writes it. The API server reads a Scale before it sends it,
     so one that cannot be read is not judged.
     """
     try:
@@ -116,7 +116,9 @@ def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) ->
 
 
 def _scale_rules_of_any(request: Request, facts: ClusterFacts, settings: Settings) -> list[str]:
-    """The ids of the rules about scales in any profile: without the record of the set its profile is not known."""
+    """Returns the ids of the rules about scales in any profile: without the record of the set its profile is not
+    known.
+    """
     profiles = settings.profiles.values()
     bound = (profile.scale_rules[settings.ceiling(profile, facts, request.namespace)] for profile in profiles)
     return sorted({rule.id for rules in bound for rule, _ in rules})
@@ -127,7 +129,7 @@ def _lacks_sets(rule: str) -> Unjudged:
 
 
 def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Settings) -> str | None:
-    """Return the scheduler of the object. Several schedulers have rules about pods, and a pod names its own, or none:
+    """Returns the scheduler of the object. Several schedulers have rules about pods, and a pod names its own, or none:
     the API server writes default-scheduler into every pod without a name.
     """
     if request.kind[::2] != POD:
@@ -137,14 +139,14 @@ def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Setti
 
 
 def with_findings(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:
-    """Return `verdict` with more findings."""
+    """Returns `verdict` with more findings."""
     every = sorted((*verdict.findings, *findings), key=lambda finding: -finding.action)
     allowed = not any(finding.action is Action.DENY for finding in every)
     return replace(verdict, allowed=allowed, findings=tuple(every), unjudged=(*verdict.unjudged, *unjudged))
 
 
 def rewritten(request: Request, settings: Settings) -> bool:
-    """Return whether an update changes fields of a gang object that a scheduler reads. A scheduler reads the object
+    """Returns whether an update changes fields of a gang object that a scheduler reads. A scheduler reads the object
     even while a finalizer delays its deletion. Removing a finalizer changes none of these fields and is always allowed.
     """
     return request.kind[::2] in settings.judging and _read_of(request.object) != _read_of(request.old)
@@ -157,14 +159,14 @@ def _read_of(manifest: Manifest | None) -> tuple[Any, ...]:
 
 
 def _exempt(request: Request, settings: Settings) -> bool:
-    """Return whether the user may write any gang object. Pods are always judged: the Job controller creates pods from
+    """Returns whether the user may write any gang object. Pods are always judged: the Job controller creates pods from
     Jobs that other users wrote.
     """
     return request.user in settings.exempt_users and request.kind[::2] != POD
 
 
 def _of_grove(request: Request, found: StoredObject, facts: ClusterFacts, settings: Settings) -> _OfGrove | None:
-    """Return what a PodGroup of Grove's own backend may differ in; None for another object or another user. A tenant
+    """Returns what a PodGroup of Grove's own backend may differ in; None for another object or another user. A tenant
     may make an account of any name in a namespace of his own, so one that is configured for every namespace must write
     for a controller that exists.
     """

@@ -89,7 +89,7 @@ class Opinion:
 
 
 def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Run the rules about pods on a pod that was prepared for the scheduler of `profile`."""
+    """Runs the rules about pods on a pod that was prepared for the scheduler of `profile`."""
     context = pod_context(pod, profile, facts, settings, capabilities_of_pod(pod.template))
     outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, pod.template)
     findings = outcome.findings
@@ -99,13 +99,13 @@ def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Setti
 
 
 def pod_context(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings, uses: Uses) -> Context[Any]:
-    """Return the context for the rules about a pod that was prepared for the scheduler of `profile`."""
+    """Returns the context for the rules about a pod that was prepared for the scheduler of `profile`."""
     choice = Choice(profile.name, _SCHEDULER_NAME, settings.available)
     return gang_context(profile, facts, choice, uses, settings, namespace=pod.namespace)
 
 
 def softened(findings: Iterable[Finding], before: Iterable[Finding]) -> list[Finding]:
-    """Return `findings`, with denials for faults that were there `before` turned into warnings.
+    """Returns `findings`, with denials for faults that were there `before` turned into warnings.
 
     Each old fault excuses one new fault, so a new faulty list item is not excused by an old one.
     """
@@ -136,8 +136,8 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
     namespace: str = "",
     owner: str = "",
 ) -> Context[Any]:
-    """Return the context for the rules of a profile. Adds to `uses` the capabilities that the backend's settings imply.
-    `namespace` is needed only without a `workload`; `owner` is the uid of the opted-in workload of a judged pod.
+    """Returns the context for the rules of a profile. Adds to `uses` the capabilities that the backend's settings
+    imply. `namespace` is needed only without a `workload`; `owner` is the uid of the opted-in workload of a judged pod.
     """
     backend = profile.backend
     for capability in backend.implied:
@@ -162,7 +162,7 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
 
 
 def could_run(workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
-    """Return the other enabled schedulers that would run `workload` as it is written: no rule refuses it, everything
+    """Returns the other enabled schedulers that would run `workload` as it is written: no rule refuses it, everything
     that it uses is honoured, and nothing is left unjudged.
     """
     uses = capabilities_used(workload)
@@ -184,7 +184,7 @@ def could_run(workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, setti
 
 
 def chosen_by_label(scheduler: str, settings: Settings) -> Choice:
-    """Return the choice of `scheduler` as if the workload made it by its label."""
+    """Returns the choice of `scheduler` as if the workload made it by its label."""
     return Choice(scheduler, LABELS / SCHEDULER_LABEL, settings.available)
 
 
@@ -196,7 +196,7 @@ def opinion_of(
     settings: Settings,
     uses: Uses | None = None,
 ) -> Opinion:
-    """Return how the scheduler of `profile` judges `workload`. `uses` are its used capabilities, if already known."""
+    """Returns how the scheduler of `profile` judges `workload`. `uses` are its used capabilities, if already known."""
     uses = capabilities_used(workload) if uses is None else uses
     # The context adds what the profile implies. The opinion covers only what the workload asks for.
     context = gang_context(profile, facts, choice, dict(uses), settings, workload)
@@ -205,7 +205,7 @@ def opinion_of(
 
 
 def opinion_on(profile: Profile, uses: Uses, outcome: RuleOutcome, table: CapabilityTable | None = None) -> Opinion:
-    """Return the opinion that follows from `outcome`, the result of all rules of `profile`. The workload uses `uses`;
+    """Returns the opinion that follows from `outcome`, the result of all rules of `profile`. The workload uses `uses`;
     `table` replaces the backend's own capability table.
     """
     about = _Subjects(profile.every_rule, uses)
@@ -229,14 +229,14 @@ def opinion_on(profile: Profile, uses: Uses, outcome: RuleOutcome, table: Capabi
 
 
 def changed(opinion: Opinion, change: Callable[[Iterable[Finding]], Sequence[Finding]]) -> Opinion:
-    """Return the opinion after `change` of the actions of its findings."""
+    """Returns the opinion after `change` of the actions of its findings."""
     findings = tuple(change(opinion.findings))
     answer = _answer(opinion.honours, findings, opinion.unjudged)
     return replace(opinion, answer=answer, findings=findings, others=tuple(change(opinion.others)))
 
 
 def _every_rule(profile: Profile, enforced: Sequence[BoundRule]) -> list[BoundRule]:
-    """Return all rules, with those that are switched off: an unenforced rule still means that a capability is not
+    """Returns all rules, with those that are switched off: an unenforced rule still means that a capability is not
     honoured.
     """
     actions = {bound.rule.id: bound.action for bound in enforced}

@@ -65,7 +65,7 @@ _TEMPLATES = ("template", "leaderTemplate", "workerTemplate")
 
 
 def is_kueues(request: Request, settings: Settings) -> bool:
-    """Return whether Kueue makes this update, by its user, or whether the update changes only what Kueue changes."""
+    """Returns whether Kueue makes this update, by its user, or whether the update changes only what Kueue changes."""
     if request.operation != "UPDATE" or request.old is None:
         return False
     if request.user in KUEUE_CONTROLLERS or request.user in settings.tenancy.exempt_users:
@@ -84,7 +84,7 @@ def _is_suspended(manifest: Manifest) -> bool:
 
 
 def _users(manifest: Manifest, *, counted: bool) -> Manifest:
-    """Return what a user has written in a workload: everything but the fields of Kueue and of the API server.
+    """Returns what a user has written in a workload: everything but the fields of Kueue and of the API server.
     `counted`: whether its numbers of pods are the user's even with partial admission.
     """
     metadata = mapping(manifest.get("metadata"))
@@ -104,7 +104,7 @@ def _users(manifest: Manifest, *, counted: bool) -> Manifest:
 
 
 def _is_kueues_patch(patch: Mapping[str, Any]) -> bool:
-    """Return whether a patch of a TrainJob's runtime has only what Kueue writes. Any user may call it Kueue's."""
+    """Returns whether a patch of a TrainJob's runtime has only what Kueue writes. Any user may call it Kueue's."""
     if patch.get("manager") != MANAGER or not patch.keys() <= {"manager", "time", "trainingRuntimeSpec"}:
         return False
     spec = _only(mapping(patch.get("trainingRuntimeSpec")), "template", "spec")
@@ -119,7 +119,7 @@ def _is_kueues_job(raw: Mapping[str, Any]) -> bool:
 
 
 def _only(holder: Mapping[str, Any], *fields: str) -> Mapping[str, Any] | None:
-    """Return what is at the path of these fields; None if there is anything beside the path."""
+    """Returns what is at the path of these fields; None if there is anything beside the path."""
     for field in fields:
         if not holder.keys() <= {field}:
             return None
@@ -133,7 +133,7 @@ def _replicated(raw: Mapping[str, Any]) -> Manifest:
 
 
 def _with_templates(holder: Mapping[str, Any]) -> Manifest:
-    """Return what holds pod templates, each without what Kueue writes in it."""
+    """Returns what holds pod templates, each without what Kueue writes in it."""
     found = dict(holder)
     for field in _TEMPLATES:
         if holder.get(field) is not None:
@@ -174,7 +174,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         self._kind = kind
 
     def view(self, manifest: Manifest, namespace: str) -> OptedInWorkload:
-        """Return the view of a workload, after checking that every field can be read. Raises `Malformed`."""
+        """Returns the view of a workload, after checking that every field can be read. Raises `Malformed`."""
         workload = self._kind(manifest, namespace)
         workload.read()
         return workload
@@ -182,7 +182,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
     def choice_of(
         self, workload: OptedInWorkload, old: OptedInWorkload | None, facts: ClusterFacts, settings: Settings
     ) -> Choice | None:
-        """Return the scheduler of a workload, or None if it is not opted in or predates what opts it in."""
+        """Returns the scheduler of a workload, or None if it is not opted in or predates what opts it in."""
         available = settings.available
         if (forced := settings.forced_choice) is not None:
             return forced if workload.by_namespace or asks_for_gang(workload) else None
@@ -202,20 +202,20 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         return None if named is None else Choice(named.scheduler, NAMESPACE, available, named.source)
 
     def validate(self, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-        """Run the rules on the workload. In files a note says that it opted out. Raises `Malformed`."""
+        """Runs the rules on the workload. In files a note says that it opted out. Raises `Malformed`."""
         verdict = super().validate(request, facts, settings)
         if settings.standalone and verdict.allowed and verdict.scheduler == OPTED_OUT:
             return replace(verdict, notes=(*verdict.notes, IS_NO_GANG))
         return verdict
 
     def must_pass(self, request: Request, settings: Settings) -> bool:
-        """Return whether Kueue makes the update: it would repeat it for ever, with its quota reserved."""
+        """Returns whether Kueue makes the update: it would repeat it for ever, with its quota reserved."""
         return is_kueues(request, settings)
 
     def without_choice(self, workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Verdict:
-        """Return the verdict on a workload that is not opted in. In a cluster it predates what opts it in. In files the
-        independent rules judge it, under the scheduler that its pods name. Without a profile of that scheduler none of
-        a scheduler's own rules do.
+        """Returns the verdict on a workload that is not opted in. In a cluster it predates what opts it in. In files
+        the independent rules judge it, under the scheduler that its pods name. Without a profile of that scheduler none
+        of a scheduler's own rules do.
         """
         if not settings.standalone:
             return ALLOWED
@@ -232,7 +232,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         facts: ClusterFacts,
         settings: Settings,
     ) -> RuleOutcome:
-        """Run the rules on a workload; on a Job of a JobSet only the rules about parts. If another controller runs it,
+        """Runs the rules on a workload; on a Job of a JobSet only the rules about parts. If another controller runs it,
         usually in another cluster, nothing that is known of this one is held against it. In files, what its own
         controller refuses is found also if it is no gang, or its label names no scheduler.
         """
@@ -245,7 +245,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         return outcome
 
     def faults_of(self, old: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
-        """Return the findings about a stored workload under its own record."""
+        """Returns the findings about a stored workload under its own record."""
         found = super().faults_of(old, facts, settings)
         if found or not is_part(old, settings.kinds):
             return found
@@ -262,7 +262,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
     def judge_choice(
         self, workload: OptedInWorkload, old: OptedInWorkload | None, choice: Choice, facts: ClusterFacts
     ) -> RuleOutcome:
-        """Run the rules about the choice of a scheduler."""
+        """Runs the rules about the choice of a scheduler."""
         return run_on_opted_in(CHOICE_BOUND, Context(facts, choice, {}, None), workload, old)
 
     def judged_by(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly and for how long
@@ -275,7 +275,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         facts: ClusterFacts,
         settings: Settings,
     ) -> RuleOutcome:
-        """Run the rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is
+        """Runs the rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is
         made of it.
         """
         rules = profile.opted_in_rules[ceiling]
@@ -290,7 +290,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
     def scheduler_to_record(
         self, workload: OptedInWorkload, request: Request, facts: ClusterFacts, settings: Settings
     ) -> str | None:
-        """Return the scheduler that a workload must record. A Job of a JobSet has the record of its template."""
+        """Returns the scheduler that a workload must record. A Job of a JobSet has the record of its template."""
         return (
             None
             if is_part(workload, settings.kinds)
@@ -298,17 +298,18 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         )
 
     def dropped_record(self, workload: OptedInWorkload, request: Request, settings: Settings) -> str | None:
-        """Return the recorded scheduler that an update leaves out, on the workload or in a template."""
+        """Returns the recorded scheduler that an update leaves out, on the workload or in a template."""
         recorded = None if request.old is None else self.view(request.old, request.namespace).scheduler
         if recorded not in settings.profiles or workload.scheduler not in {None, recorded}:
             return None
         return recorded
 
     def record(self, workload: OptedInWorkload, scheduler: str, request: Request) -> tuple[Operation, ...]:
-        """Return the patch that records the scheduler on a workload and in its pod templates. Old templates without the
-        label stay without it. Templates of a Job are immutable, so every update would be refused. A changed template
-        of a LeaderWorkerSet would replace its pods. An old label that an update leaves out is written again, and a new
-        template gets it: a list that `kubectl apply` replaces has no label, and its pods would bypass the gang.
+        """Returns the patch that records the scheduler on a workload and in its pod templates. Old templates without
+        the label stay without it. Templates of a Job are immutable, so every update would be refused. A changed
+        template of a LeaderWorkerSet would replace its pods. An old label that an update leaves out is written again,
+        and a new template gets it: a list that `kubectl apply` replaces has no label, and its pods would bypass the
+        gang.
         """
         if request.old is None:
             return record_choice(workload, scheduler)
@@ -318,8 +319,8 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
 
 
 def _judged_without_gang(workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> RuleOutcome:
-    """Run the independent rules on a workload of which no gang is made, under the scheduler that its pods name. Without
-    a profile of that scheduler none of a scheduler's own rules run.
+    """Runs the independent rules on a workload of which no gang is made, under the scheduler that its pods name.
+    Without a profile of that scheduler none of a scheduler's own rules run.
     """
     named = scheduler_of_pods(made_of(workload, facts) or workload if isinstance(workload, TrainJob) else workload)
     scheduler = DEFAULT_SCHEDULER if named is None else str(named.value)
@@ -334,7 +335,7 @@ def _judged_without_gang(workload: OptedInWorkload, facts: ClusterFacts, setting
 
 
 def omission_of(workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Omission:
-    """Return why a workload that is not opted in is not judged, and what opts it in."""
+    """Returns why a workload that is not opted in is not judged, and what opts it in."""
     if is_part(workload, settings.kinds):
         why = f"it is a part of its {workload.controller.kind if workload.controller else 'controller'}"
         return Omission(METADATA / "ownerReferences", OmissionReason.NO_GANG, why, "judge that workload")
@@ -368,7 +369,7 @@ def omission_of(workload: OptedInWorkload, facts: ClusterFacts, settings: Settin
 def _omission_of_claimed(
     workload: OptedInWorkload, facts: ClusterFacts, settings: Settings, label: str
 ) -> Omission | None:
-    """Return why a workload is not judged whose pods are in a gang of something else; None if they are in none. They
+    """Returns why a workload is not judged whose pods are in a gang of something else; None if they are in none. They
     are judged with their group only where that is among the objects that are judged.
     """
     grouped = None
@@ -401,7 +402,7 @@ def _omission_of_claimed(
 
 
 def _omission_without_group(claim: Claim, groups: tuple[GroupName, ...], settings: Settings, label: str) -> Omission:
-    """Return why a workload is not judged whose pods are claimed for a group that is not judged."""
+    """Returns why a workload is not judged whose pods are claimed for a group that is not judged."""
     system = SYSTEMS[claim.system]
     if not groups:
         why = (
@@ -419,7 +420,7 @@ def _omission_without_group(claim: Claim, groups: tuple[GroupName, ...], setting
 
 
 def _enabling(scheduler: str) -> str:
-    """Return what makes rules judge the groups of a scheduler, which is always there if it is Kubernetes' own."""
+    """Returns what makes rules judge the groups of a scheduler, which is always there if it is Kubernetes' own."""
     if scheduler == DEFAULT_SCHEDULER:
         return f"turn on gangScheduling in the profile of {scheduler} and give that PodGroup"
     return f"add the profile {scheduler} to the configuration and give that PodGroup"
@@ -431,7 +432,7 @@ def _is_judged(group: GroupName, namespace: str, facts: ClusterFacts, settings: 
 
 
 def is_part(workload: OptedInWorkload, kinds: WorkloadKinds) -> bool:
-    """Return whether the workload is a Job of a JobSet, or an object between a workload of a declared kind and its
+    """Returns whether the workload is a Job of a JobSet, or an object between a workload of a declared kind and its
     pods. A rule checks whether that JobSet exists.
     """
     controller = workload.controller
@@ -443,7 +444,7 @@ def is_part(workload: OptedInWorkload, kinds: WorkloadKinds) -> bool:
 def record_choice(
     workload: OptedInWorkload, scheduler: str, unlabelled: frozenset[FieldPath] = frozenset()
 ) -> tuple[Operation, ...]:
-    """Return the patch that records the scheduler on a workload and in its pod templates, except in the labels at
+    """Returns the patch that records the scheduler on a workload and in its pod templates, except in the labels at
     `unlabelled`. Changes the dict of the workload in place.
     """
     # All parts are read before the first write, so a workload that cannot be read is not changed in part.
@@ -460,7 +461,7 @@ def _keys(path: FieldPath) -> tuple[str | int, ...]:
 
 
 def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
-    """Return the JobSet that is made of a TrainJob and its runtime. Return None if the runtime is unknown or cannot be
+    """Returns the JobSet that is made of a TrainJob and its runtime. Return None if the runtime is unknown or cannot be
     read; the rule about runtimes reports that.
     """
     try:
@@ -475,7 +476,7 @@ def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
 
 
 def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKinds) -> Support | None:
-    """Return whether the pods of a workload start together under the scheduler of `profile`, by any gang. Return None
+    """Returns whether the pods of a workload start together under the scheduler of `profile`, by any gang. Return None
     if something else makes the gang and its minimum is not read.
     """
     backend, kind = profile.backend, kinds.grouped_as(workload)
@@ -498,7 +499,7 @@ def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKin
 
 
 def _gang_made(workload: OptedInWorkload, profile: Profile, kind: GroupKind) -> Support:
-    """Return whether the pods of a workload start together by the gang that Rollcall or its scheduler makes."""
+    """Returns whether the pods of a workload start together by the gang that Rollcall or its scheduler makes."""
     backend = profile.backend
     if starts_alone(workload) or (workload.native_path is not None and _WORKLOAD_API in backend.reads_claims_of):
         return SUPPORTED
@@ -517,7 +518,7 @@ def _gang_made(workload: OptedInWorkload, profile: Profile, kind: GroupKind) -> 
 
 
 def topology_support(readers: Iterable[str], profile: Profile) -> Support:
-    """Return whether the scheduler of `profile` is the reader of all annotations that ask for topology."""
+    """Returns whether the scheduler of `profile` is the reader of all annotations that ask for topology."""
     for reader in readers:
         if reader not in profile.backend.reads_claims_of:
             return unsupported(f"only {reader} reads the annotation", f"remove it, or choose {reader_of(reader)}")
@@ -538,7 +539,7 @@ def _judged_with_pods(
     old: OptedInWorkload | None,
     context: Context[Any],
 ) -> RuleOutcome:
-    """Run rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is made of
+    """Runs rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is made of
     it.
     """
     outcome = run_on_opted_in(rules, context, workload, old)
@@ -561,7 +562,7 @@ def _judged_with_pods(
 def _with_pods(
     rules: Sequence[BoundRule], profile: Profile, workload: OptedInWorkload, context: Context[Any], outcome: RuleOutcome
 ) -> RuleOutcome:
-    """Add to `outcome` what the rules about pods find in each distinct pod template."""
+    """Adds to `outcome` what the rules about pods find in each distinct pod template."""
     for part in workload.distinct_parts:
         uses = capabilities_of_pod(part.template)
         for capability in profile.backend.implied:
@@ -573,8 +574,8 @@ def _with_pods(
 
 
 def _at_train_job(found: Finding, made: MadeJobSet) -> Finding:
-    """Return a finding about the JobSet of a TrainJob, at the field of the TrainJob that caused it: one of its patches,
-    or the name of its runtime.
+    """Returns a finding about the JobSet of a TrainJob, at the field of the TrainJob that caused it: one of its
+    patches, or the name of its runtime.
     """
     at = made.in_train_job(found.at)
     why = found.why if at != made.train_job.runtime_path else f"{made.where(found.at)}: {found.why}"

@@ -36,7 +36,7 @@ from webhook.workloads.known_workloads import KnownWorkload
 
 
 def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, settings: Settings) -> str | None:
-    """Return the seal of a pod that was prepared for the scheduler of `profile`; None for a pod that `/validate` must
+    """Returns the seal of a pod that was prepared for the scheduler of `profile`; None for a pod that `/validate` must
     see.
     """
     seal = profile.seal
@@ -53,7 +53,7 @@ def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, setting
 
 
 def seal_patch(pod: Pod, seal: str | None) -> tuple[Operation, ...]:
-    """Return the patch of `/mutate` that gives the pod this seal, or that empties the seal of its author. Raises
+    """Returns the patch of `/mutate` that gives the pod this seal, or that empties the seal of its author. Raises
     `Malformed`.
     """
     if seal is None and SEAL_ANNOTATION not in pod.template.annotations:
@@ -64,13 +64,13 @@ def seal_patch(pod: Pod, seal: str | None) -> tuple[Operation, ...]:
 
 
 def unsealed(verdict: Verdict, pod: Pod) -> Verdict:
-    """Return the verdict of `/mutate` on a pod that gets no seal. Raises `Malformed`."""
+    """Returns the verdict of `/mutate` on a pod that gets no seal. Raises `Malformed`."""
     emptied = seal_patch(pod, None)
     return replace(verdict, patch=(*verdict.patch, *emptied)) if emptied else verdict
 
 
 def unknown_owner(pod: Pod, facts: ClusterFacts, settings: Settings) -> UnknownOwner | None:
-    """Return the controller of an opted-in pod of whose kind Rollcall makes no gangs. Raises `Malformed`."""
+    """Returns the controller of an opted-in pod of whose kind Rollcall makes no gangs. Raises `Malformed`."""
     controller = controller_in(mapping(pod.raw.get("metadata")))
     if controller is None or (controller.group, controller.kind) in settings.kinds.known_controllers:
         return None
@@ -84,7 +84,7 @@ def unknown_owner(pod: Pod, facts: ClusterFacts, settings: Settings) -> UnknownO
 def rules_about(
     owner: UnknownOwner, scheduler: str | None, namespace: str, facts: ClusterFacts, settings: Settings
 ) -> tuple[Profile, tuple[BoundRule, ...]]:
-    """Return the profile by which such a pod is judged, and its rules about it; none if they are off in the namespace.
+    """Returns the profile by which such a pod is judged, and its rules about it; none if they are off in the namespace.
     `scheduler` is that of the pod's verdict, if it has one.
     """
     profile = settings.profiles.get(scheduler or owner.opted_in_by, settings.profiles[settings.default])
@@ -108,7 +108,7 @@ class PodMembership(NamedTuple):
 
 
 def mutate_pod(user: str, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Prepare a pod that `user` creates for its scheduler, and seal it if `validate_pod` would find nothing. Raises
+    """Prepares a pod that `user` creates for its scheduler, and seal it if `validate_pod` would find nothing. Raises
     `FactsUnavailable` and `Malformed`.
     """
     found = membership_of(pod, facts, settings)
@@ -125,7 +125,7 @@ def mutate_pod(user: str, pod: Pod, facts: ClusterFacts, settings: Settings) -> 
 
 
 def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Return the verdict on the creation of a pod. A member of a gang is judged as a member. A pod that Grove did not
+    """Returns the verdict on the creation of a pod. A member of a gang is judged as a member. A pod that Grove did not
     create is also judged by the rules about pods that name a group: Grove's labels alone do not make it a member.
     Raises `FactsUnavailable` and `Malformed`.
     """
@@ -152,7 +152,7 @@ def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Sett
 
 
 def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembership | str | None:
-    """Return the membership of a pod. Return None for a pod that is left as it is without a note, or the note for its
+    """Returns the membership of a pod. Return None for a pod that is left as it is without a note, or the note for its
     author. Raises `FactsUnavailable`.
     """
     podgang, podclique = pod.podgang, pod.podclique
@@ -173,7 +173,7 @@ def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembe
 def _of_grove(
     pod: Pod, podgang: str, podclique: str, facts: ClusterFacts, settings: Settings
 ) -> PodMembership | str | None:
-    """Return the membership of a pod that has Grove's labels, as `membership_of`."""
+    """Returns the membership of a pod that has Grove's labels, as `membership_of`."""
     record = _record(pod, facts, settings)
     if record is None:
         return f"pod left as it is: its PodCliqueSet {pod.namespace}/{pod.workload} was not found"
@@ -192,7 +192,7 @@ def _of_grove(
 
 
 def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> tuple[str, bool]:
-    """Return the name of the gang that a pod joins, and whether Grove divides the pods of its PodClique over several.
+    """Returns the name of the gang that a pod joins, and whether Grove divides the pods of its PodClique over several.
 
     The gang is the one that the PodClique is in, or else has its PodGang's name. Raises `FactsUnavailable`.
     """
@@ -209,7 +209,7 @@ def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> tuple[
 def _validate_member(
     pod: Pod, found: PodMembership | str | None, facts: ClusterFacts, settings: Settings
 ) -> Verdict | None:
-    """Run the rules about pods on a prepared pod. Return None for a pod that is in no gang of Rollcall."""
+    """Runs the rules about pods on a prepared pod. Return None for a pod that is in no gang of Rollcall."""
     if not isinstance(found, PodMembership) or pod.scheduler_name != found.profile.name:
         return None
     return pod_verdict(pod, found.profile, facts, settings)
@@ -228,7 +228,7 @@ def _no_profile(scheduler: str) -> str:
 
 
 def _is_groves(pod: Pod, found: PodMembership | str | None, user: str, settings: Settings) -> bool:
-    """Return whether Grove created a pod that has Grove's labels, judged by the user of the request. If the user is
+    """Returns whether Grove created a pod that has Grove's labels, judged by the user of the request. If the user is
     unknown, as for a file, the pod must name only the group that it was prepared for.
     """
     if user:
@@ -237,7 +237,7 @@ def _is_groves(pod: Pod, found: PodMembership | str | None, user: str, settings:
 
 
 def _creation(pod: Pod, found: PodMembership, user: str, settings: Settings) -> PodCreation | None:
-    """Return the creation of a pod of an opted-in workload by `user`, without the user if he may write gang objects.
+    """Returns the creation of a pod of an opted-in workload by `user`, without the user if he may write gang objects.
     Return None for a pod without a controller, or of a workload that has no gang.
     """
     controller, place = controller_in(mapping(pod.raw.get("metadata"))), found.place
@@ -256,7 +256,7 @@ def _with_origin(
     facts: ClusterFacts,
     settings: Settings,
 ) -> Verdict:
-    """Return the verdict on a pod, with the findings about its creation."""
+    """Returns the verdict on a pod, with the findings about its creation."""
     profile = found.profile if isinstance(found, PodMembership) else settings.profiles[settings.default]
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
     origin = run_each(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings), creation).findings
@@ -264,7 +264,7 @@ def _with_origin(
 
 
 def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Return the verdict on a pod, with the findings about its controller if that is of an unknown kind."""
+    """Returns the verdict on a pod, with the findings about its controller if that is of an unknown kind."""
     owner = unknown_owner(pod, facts, settings)
     if owner is None:
         return verdict
@@ -274,7 +274,7 @@ def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, setting
 
 
 def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
-    """Return the record of the pod's PodCliqueSet, or None if there is no such set. Raises `FactsUnavailable`."""
+    """Returns the record of the pod's PodCliqueSet, or None if there is no such set. Raises `FactsUnavailable`."""
     known = facts.pod_clique_sets
     if known is None and not settings.standalone:
         raise FactsUnavailable(f"the PodCliqueSet {pod.namespace}/{pod.workload} of the pod could not be read")
@@ -297,12 +297,12 @@ def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
 
 
 def _may_be_opted_in(pod: Pod, settings: Settings) -> bool:
-    """Return whether the pod is opted in, or may be. In a cluster, a pod without the label is never opted in."""
+    """Returns whether the pod is opted in, or may be. In a cluster, a pod without the label is never opted in."""
     return SCHEDULER_LABEL in pod.template.labels or (settings.standalone and settings.kinds.place_of(pod) is not None)
 
 
 def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembership | str | None:
-    """Return the membership of a pod of an opted-in workload, as `membership_of`."""
+    """Returns the membership of a pod of an opted-in workload, as `membership_of`."""
     place = settings.kinds.place_of(pod)
     if place is None:
         return "pod left as it is: it belongs to no workload of a kind that Rollcall knows"
@@ -343,21 +343,23 @@ def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> Kn
 
 
 def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Record:
-    """Return the record of an opted-in workload. Queues and quota that it lacks come from the TrainJob that made it, as
-    KAI merges their labels, and so does the disruption mode.
+    """Returns the record of an opted-in workload. Queues and quota that it lacks come from the TrainJob that made it,
+    as KAI merges their labels, and so does the disruption mode.
     """
     made_by = None if workload.train_job is None else (facts.train_jobs or {}).get(workload.train_job)
     return workload.record if made_by is None else completed(workload.record, made_by.record)
 
 
 def completed(own: Record, above: Record) -> Record:
-    """Return the record of a workload with the queues, quota and disruption mode that only the workload above names."""
+    """Returns the record of a workload with the queues, quota and disruption mode that only the workload above
+    names.
+    """
     queues = tuple(sorted({**dict(above.queues), **dict(own.queues)}.items()))
     return replace(own, queues=queues, quota=own.quota or above.quota, disruption=own.disruption or above.disruption)
 
 
 def _not_prepared(pod: Pod, found: PodMembership, workload: KnownWorkload) -> Verdict | None:
-    """Return the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
+    """Returns the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
     profile = found.profile
     barred = found.member.made and workload.no_gang is not None
     # If Rollcall makes no gang, the pod cannot be in a gang of Rollcall, even if the group has that name.

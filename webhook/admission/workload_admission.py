@@ -33,7 +33,7 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def with_exceptions(verdict: Verdict, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Return the verdict on a request as the exceptions of its namespace change it at the time of the request. Raises
+    """Returns the verdict on a request as the exceptions of its namespace change it at the time of the request. Raises
     `Malformed`.
     """
     if not verdict.findings or request.at is None:
@@ -50,7 +50,7 @@ def with_exceptions(verdict: Verdict, request: Request, facts: ClusterFacts, set
 
 
 def excepted(findings: Iterable[Finding], granted: Sequence[RuleException], found: Excepted) -> list[Finding]:
-    """Return the findings about an object, the strictest first. One that an exception covers is a warning at most, and
+    """Returns the findings about an object, the strictest first. One that an exception covers is a warning at most, and
     names the exception. A rule that fails closed is never covered.
     """
     # Of several that cover a rule, the first one of the configuration is named.
@@ -60,7 +60,7 @@ def excepted(findings: Iterable[Finding], granted: Sequence[RuleException], foun
 
 
 def described(kind: str, manifest: Manifest) -> Excepted:
-    """Return a workload or gang object as exceptions select it: also by its controller, so that a JobSet is excepted
+    """Returns a workload or gang object as exceptions select it: also by its controller, so that a JobSet is excepted
     with the TrainJob that makes it. Raises `Malformed`.
     """
     metadata = mapping(manifest.get("metadata"))
@@ -91,7 +91,7 @@ def _described(request: Request, facts: ClusterFacts, settings: Settings) -> Exc
 
 
 def _workloads_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of the workload of a pod, and of the TrainJob above it. A pod that is not known to belong to
+    """Yields kind and name of the workload of a pod, and of the TrainJob above it. A pod that is not known to belong to
     a workload has none.
     """
     found = membership_of(pod, facts, settings)
@@ -120,7 +120,7 @@ class WorkloadAdmission(ABC, Generic[W]):
     # What the path does
 
     def validate(self, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-        """Run the rules on the workload. Raises `Malformed`."""
+        """Runs the rules on the workload. Raises `Malformed`."""
         workload = self.view(request.object or {}, request.namespace)
         old = self._readable(request)
         choice = self.choice_of(workload, old, facts, settings)
@@ -147,7 +147,7 @@ class WorkloadAdmission(ABC, Generic[W]):
         return self.compared(verdict, workload, choice, facts, settings)
 
     def mutate(self, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-        """Record the scheduler at CREATE, and on an update that drops the record. Raises `Malformed`."""
+        """Records the scheduler at CREATE, and on an update that drops the record. Raises `Malformed`."""
         # The dict itself, even an empty one: the caller must see what mutation changes.
         workload = self.view({} if request.object is None else request.object, request.namespace)
         scheduler = self.scheduler_to_record(workload, request, facts, settings)
@@ -156,7 +156,7 @@ class WorkloadAdmission(ABC, Generic[W]):
         return Verdict(scheduler=scheduler, patch=self.record(workload, scheduler, request))
 
     def judge(self, workload: W, old: W | None, choice: Choice, facts: ClusterFacts, settings: Settings) -> RuleOutcome:
-        """Run the rules about the choice, then, if the choice is valid, the rules of its profile."""
+        """Runs the rules about the choice, then, if the choice is valid, the rules of its profile."""
         first = self.judge_choice(workload, old, choice, facts)
         profile = settings.profiles.get(choice.scheduler)
         if profile is None:
@@ -175,12 +175,12 @@ class WorkloadAdmission(ABC, Generic[W]):
         facts: ClusterFacts,
         settings: Settings,
     ) -> RuleOutcome:
-        """Run the rules of one profile as it enforces them in the namespace of the workload."""
+        """Runs the rules of one profile as it enforces them in the namespace of the workload."""
         ceiling = settings.ceiling(profile, facts, workload.namespace)
         return self.judged_by(profile, ceiling, workload, old, choice, facts, settings)
 
     def faults_of(self, old: W, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
-        """Return the findings about a stored workload under its own record. Without a record it was never judged, so
+        """Returns the findings about a stored workload under its own record. Without a record it was never judged, so
         its adoption excuses none of its faults.
         """
         choice = self.choice_of(old, old, facts, settings)
@@ -192,14 +192,14 @@ class WorkloadAdmission(ABC, Generic[W]):
             return ()
 
     def scheduler_to_record(self, workload: W, request: Request, facts: ClusterFacts, settings: Settings) -> str | None:
-        """Return the scheduler that the workload must record, or None if nothing is to be recorded."""
+        """Returns the scheduler that the workload must record, or None if nothing is to be recorded."""
         if request.operation != "CREATE":
             return self.dropped_record(workload, request, settings)
         choice = self.choice_of(workload, None, facts, settings)
         return choice.scheduler if choice is not None and choice.scheduler in settings.profiles else None
 
     def _readable(self, request: Request) -> W | None:
-        """Return the old workload, or None if there is none or its past schema cannot be read."""
+        """Returns the old workload, or None if there is none or its past schema cannot be read."""
         if request.old is None:
             return None
         try:
@@ -211,27 +211,27 @@ class WorkloadAdmission(ABC, Generic[W]):
 
     @abstractmethod
     def view(self, manifest: Manifest, namespace: str) -> W:
-        """Return the view of a workload. Raises `Malformed`."""
+        """Returns the view of a workload. Raises `Malformed`."""
 
     def old_view(self, manifest: Manifest, namespace: str) -> W:
-        """Return the view of a stored workload, after checking that every field can be read. Raises `Malformed`."""
+        """Returns the view of a stored workload, after checking that every field can be read. Raises `Malformed`."""
         return self.view(manifest, namespace)
 
     @abstractmethod
     def choice_of(self, workload: W, old: W | None, facts: ClusterFacts, settings: Settings) -> Choice | None:
-        """Return the scheduler that a workload is judged for, or None if it is left as it is."""
+        """Returns the scheduler that a workload is judged for, or None if it is left as it is."""
 
     def must_pass(self, _request: Request, _settings: Settings) -> bool:
-        """Return whether an update must not be refused, except for a fault of the change itself."""
+        """Returns whether an update must not be refused, except for a fault of the change itself."""
         return False
 
     def without_choice(self, _workload: W, _facts: ClusterFacts, _settings: Settings) -> Verdict:
-        """Return the verdict on a workload that is left as it is."""
+        """Returns the verdict on a workload that is left as it is."""
         return ALLOWED
 
     @abstractmethod
     def judge_choice(self, workload: W, old: W | None, choice: Choice, facts: ClusterFacts) -> RuleOutcome:
-        """Run the rules about the choice of a scheduler."""
+        """Runs the rules about the choice of a scheduler."""
 
     @abstractmethod
     def judged_by(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly and for how long
@@ -244,23 +244,23 @@ class WorkloadAdmission(ABC, Generic[W]):
         facts: ClusterFacts,
         settings: Settings,
     ) -> RuleOutcome:
-        """Run the general rules and the backend's rules of one profile. `ceiling` is the strictest action that a rule
+        """Runs the general rules and the backend's rules of one profile. `ceiling` is the strictest action that a rule
         may take.
         """
 
     def compared(
         self, verdict: Verdict, _workload: W, _choice: Choice, _facts: ClusterFacts, _settings: Settings
     ) -> Verdict:
-        """Return the refusal of a new workload with the other schedulers that could run it."""
+        """Returns the refusal of a new workload with the other schedulers that could run it."""
         return verdict
 
     @abstractmethod
     def dropped_record(self, workload: W, request: Request, settings: Settings) -> str | None:
-        """Return the recorded scheduler that an update leaves out. A changed record is refused, not repaired."""
+        """Returns the recorded scheduler that an update leaves out. A changed record is refused, not repaired."""
 
     @abstractmethod
     def record(self, workload: W, scheduler: str, request: Request) -> tuple[Operation, ...]:
-        """Return the patch that records the scheduler. Changes the dict of the workload in place."""
+        """Returns the patch that records the scheduler. Changes the dict of the workload in place."""
 
 
 # A refused set with more values or more denials than this is not compared with the other schedulers: the comparison is
@@ -275,11 +275,11 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
     """The admission of PodCliqueSets."""
 
     def view(self, manifest: Manifest, namespace: str) -> PodCliqueSet:
-        """Return the view of a set. Raises `Malformed`."""
+        """Returns the view of a set. Raises `Malformed`."""
         return PodCliqueSet(manifest, namespace)
 
     def old_view(self, manifest: Manifest, namespace: str) -> PodCliqueSet:
-        """Return the view of a stored set, after reading what it uses. Raises `Malformed`."""
+        """Returns the view of a stored set, after reading what it uses. Raises `Malformed`."""
         found = PodCliqueSet(manifest, namespace)
         capabilities_used(found)
         return found
@@ -287,7 +287,7 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
     def choice_of(
         self, workload: PodCliqueSet, old: PodCliqueSet | None, facts: ClusterFacts, settings: Settings
     ) -> Choice | None:
-        """Return the scheduler that a set is judged for. Return None for a set that predates Rollcall: its pods are
+        """Returns the scheduler that a set is judged for. Return None for a set that predates Rollcall: its pods are
         left as they are.
         """
         if (forced := settings.forced_choice) is not None:
@@ -303,7 +303,7 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
     def judge_choice(
         self, workload: PodCliqueSet, old: PodCliqueSet | None, choice: Choice, facts: ClusterFacts
     ) -> RuleOutcome:
-        """Run the rules about the choice of a scheduler."""
+        """Runs the rules about the choice of a scheduler."""
         return run(CHOICE_BOUND, Context(facts, choice, {}, None, workload), old=old)
 
     def judged_by(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly and for how long
@@ -316,7 +316,7 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
         facts: ClusterFacts,
         settings: Settings,
     ) -> RuleOutcome:
-        """Run the rules of one profile on a set and on the pods of each clique."""
+        """Runs the rules of one profile on a set and on the pods of each clique."""
         context = gang_context(profile, facts, choice, capabilities_used(workload), settings, workload)
         if old is not None:
             fits = context.fits if makes_new_gangs(workload, old, facts) else no_fits
@@ -326,7 +326,7 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
     def compared(
         self, verdict: Verdict, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
     ) -> Verdict:
-        """Return the refusal of a set with the other schedulers that could run it, if its choice is valid."""
+        """Returns the refusal of a set with the other schedulers that could run it, if its choice is valid."""
         if not settings.compares or any(found.rule in CHOICE_RULE_IDS for found in verdict.findings):
             return verdict
         if len(verdict.denials) > _MOST_DENIALS:
@@ -336,12 +336,12 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
         return replace(verdict, could_run=could_run(workload, choice, facts, settings))
 
     def dropped_record(self, workload: PodCliqueSet, request: Request, _settings: Settings) -> str | None:
-        """Return the recorded scheduler that an update leaves out."""
+        """Returns the recorded scheduler that an update leaves out."""
         recorded = label_choice(mapping(mapping(request.old).get("metadata")).get("labels"))
         return None if recorded is None or label_choice(workload.labels) is not None else recorded.scheduler
 
     def record(self, workload: PodCliqueSet, scheduler: str, _request: Request) -> tuple[Operation, ...]:
-        """Return the patch that records the scheduler on a set."""
+        """Returns the patch that records the scheduler on a set."""
         return record_scheduler(workload, scheduler)
 
 

@@ -66,14 +66,14 @@ _OF_MISSING_PODS = ("the pods of the gang that are still to be made are like tho
 def fit_of(
     shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings, steps: int = STEPS
 ) -> FitVerdict:
-    """Return whether a gang can ever start under the scheduler of `backend`. Raises `Malformed`."""
+    """Returns whether a gang can ever start under the scheduler of `backend`. Raises `Malformed`."""
     return gang_fit_of(shape, backend, facts, settings, steps).verdict
 
 
 def gang_fit_of(
     shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings, steps: int = STEPS
 ) -> GangFit:
-    """Return a gang with the verdict on it under the scheduler of `backend`, and what was judged. Raises
+    """Returns a gang with the verdict on it under the scheduler of `backend`, and what was judged. Raises
     `Malformed`.
     """
     if _overflows(shape):
@@ -95,13 +95,13 @@ def gang_fit_of(
 
 
 def _overflows(shape: GangShape) -> bool:
-    """Return whether a number of pods is negative, or more than a scheduler can count in 32 bits."""
+    """Returns whether a number of pods is negative, or more than a scheduler can count in 32 bits."""
     counts = [count for member in shape.members for count in (member.minimum, member.pods)]
     return min(counts, default=0) < 0 or sum(max(one.minimum, one.pods) for one in shape.members) > _MOST_PODS
 
 
 def _pairs(found: GangFit) -> int:
-    """The roles of a gang times the classes of nodes that were looked at for it."""
+    """Returns the roles of a gang times the classes of nodes that were looked at for it."""
     if found.packing is None or found.room is None:
         return 0
     if found.room.too_large:
@@ -110,12 +110,12 @@ def _pairs(found: GangFit) -> int:
 
 
 def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Room | None:
-    """Return the nodes as the scheduler of `backend` sees them for a packed gang; None if they are not known."""
+    """Returns the nodes as the scheduler of `backend` sees them for a packed gang; None if they are not known."""
     return room_of(packing, facts, settings, backend.pod_reading(settings), devices_by_node(facts))
 
 
 def bounded(shape: GangShape) -> GangShape | None:
-    """Return a gang with no more roles than can be judged in little time: without its last ones. What the others need,
+    """Returns a gang with no more roles than can be judged in little time: without its last ones. What the others need,
     it needs, too. Return None for a workload of which a scheduler may start some parts only, and if pods of the last
     roles above their minimum may be counted for the others, as in a merged group.
     """
@@ -134,7 +134,7 @@ def bounded(shape: GangShape) -> GangShape | None:
 
 
 def _is_long(shape: GangShape) -> bool:
-    """Return whether the templates of a gang are too long to be read in little time. Raises `Malformed`."""
+    """Returns whether the templates of a gang are too long to be read in little time. Raises `Malformed`."""
     containers = [
         container
         for template in {member.called: member.template for member in shape.members}.values()
@@ -152,7 +152,7 @@ def _has_spare_pods(member: MemberShape) -> bool:
 
 
 def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Packing:
-    """Return what the scheduler of `backend` must place together, with every ceiling that is known and what the API
+    """Returns what the scheduler of `backend` must place together, with every ceiling that is known and what the API
     server refuses. Raises `Malformed`.
     """
     packing = backend.packing(shape, facts, settings)
@@ -182,7 +182,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
 
 
 def pods_together(packing: Packing) -> Mapping[str, int]:
-    """Return how many pods of each role surely run at the same time."""
+    """Returns how many pods of each role surely run at the same time."""
     found: dict[str, int] = {}
     for need in packing.sets:
         for name, pods in least_of_each(need, {}).items():
@@ -197,7 +197,7 @@ def fits_of(
     settings: Settings,
     steps: int = STEPS,
 ) -> list[GangFit]:
-    """Return the different gangs of a workload with the verdict on each. Return none for a workload whose pods are not
+    """Returns the different gangs of a workload with the verdict on each. Return none for a workload whose pods are not
     made here, or not from its templates. Raises `Malformed`.
     """
     shapes = list(_shapes(workload, profile, facts, settings))
@@ -219,7 +219,7 @@ class WorkloadFits:
         self._known: tuple[object, Sequence[GangFit]] | None = None
 
     def __call__(self, workload: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
-        """Return the verdicts. A TrainJob has none: the JobSet that is made of it is judged."""
+        """Returns the verdicts. A TrainJob has none: the JobSet that is made of it is judged."""
         if isinstance(workload, TrainJob):
             return ()
         if self._known is None or self._known[0] is not workload:
@@ -237,7 +237,7 @@ class WorkloadFits:
 def makes_new_gangs(
     workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet | OptedInWorkload, facts: ClusterFacts
 ) -> bool:
-    """Return whether an update may make gangs that the old version would not: the spec changed. The pods of a Job or
+    """Returns whether an update may make gangs that the old version would not: the spec changed. The pods of a Job or
     JobSet that has begun, and of a PodCliqueSet that has a gang, may be on nodes, and others may join them one by one.
     Each scheduler counts such pods in its own way, so such a workload is not judged again.
     """
@@ -249,12 +249,12 @@ def makes_new_gangs(
 
 
 def has_begun(workload: PodCliqueSet | OptedInWorkload) -> bool:
-    """Return whether a Job, JobSet or TrainJob has or had pods, also if all of them wait. Raises `Malformed`."""
+    """Returns whether a Job, JobSet or TrainJob has or had pods, also if all of them wait. Raises `Malformed`."""
     return _counts(workload, (_ACTIVE, *_RAN))
 
 
 def has_run(workload: PodCliqueSet | OptedInWorkload) -> bool:
-    """Return whether a pod of a Job, JobSet or TrainJob is ready or has ended. Raises `Malformed`."""
+    """Returns whether a pod of a Job, JobSet or TrainJob is ready or has ended. Raises `Malformed`."""
     return _counts(workload, _RAN)
 
 
@@ -279,7 +279,7 @@ _ACTIVE, _RAN = "active", ("ready", "succeeded", "failed", "terminating")
 
 
 def is_known(facts: ClusterFacts, workload: PodCliqueSet | None = None) -> bool:
-    """Return whether anything is known that a gang may not fit into. Quick: most decisions need no more. The pods of a
+    """Returns whether anything is known that a gang may not fit into. Quick: most decisions need no more. The pods of a
     PodCliqueSet `workload` are not compared with quotas of Kueue.
     """
     return bool(
@@ -298,7 +298,7 @@ def is_known(facts: ClusterFacts, workload: PodCliqueSet | None = None) -> bool:
 def _shapes(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[GangShape]:
-    """Yield the gangs of a workload as the scheduler will see them."""
+    """Yields the gangs of a workload as the scheduler will see them."""
     if isinstance(workload, PodCliqueSet):
         shapes = shapes_of_set(workload, profile.name, facts, settings.grove)
         held_cliques = _held_cliques(workload, facts, settings.kueue)
@@ -331,14 +331,14 @@ def _shapes(
 
 
 def _held_cliques(workload: PodCliqueSet, facts: ClusterFacts, kueue: KueueSettings) -> frozenset[str]:
-    """Return the names of the cliques whose pods Kueue holds."""
+    """Returns the names of the cliques whose pods Kueue holds."""
     return frozenset(
         clique.name for clique in workload.cliques if held_clique(clique, workload, facts, kueue) is not None
     )
 
 
 def _queued(shape: GangShape, roles: frozenset[str]) -> GangShape:
-    """Return a gang whose pods of these roles may get any tolerations: Kueue adds those of a flavor."""
+    """Returns a gang whose pods of these roles may get any tolerations: Kueue adds those of a flavor."""
     if not roles:
         return shape
     members = tuple(
@@ -349,7 +349,7 @@ def _queued(shape: GangShape, roles: frozenset[str]) -> GangShape:
 
 
 def _held_by_kueue(shape: GangShape, by_kueue: Held) -> GangShape:
-    """Return a gang as Kueue may start it: with the least number of pods that it may give it."""
+    """Returns a gang as Kueue may start it: with the least number of pods that it may give it."""
     found = _queued(shape, frozenset(member.called for member in shape.members))
     if by_kueue.by is HeldBy.ELASTIC:
         return found._replace(members=tuple(one._replace(minimum=min(one.minimum, 1)) for one in found.members))
@@ -364,7 +364,7 @@ def _tolerating(template: PodTemplate) -> PodTemplate:
 
 
 def _may_run_elsewhere(by_kueue: Held, namespace: str, facts: ClusterFacts) -> bool:
-    """Return whether MultiKueue may run what Kueue holds in another cluster."""
+    """Returns whether MultiKueue may run what Kueue holds in another cluster."""
     local = (facts.local_queues or {}).get((namespace, by_kueue.queue or ""))
     queue = None if local is None else (facts.cluster_queues or {}).get(local.cluster_queue or "")
     if queue is None:

@@ -37,7 +37,7 @@ TopologyObjects = Literal["compare", "write"]
 
 
 def unquoted_off(value: object) -> object:
-    """Return the word `off` for False: YAML 1.1 reads a plain `off` as false, and so do tools that rewrite files."""
+    """Returns the word `off` for False: YAML 1.1 reads a plain `off` as false, and so do tools that rewrite files."""
     return "off" if value is False else value
 
 
@@ -177,16 +177,18 @@ class Backend(GangScheduler, ABC, Generic[S]):
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
-        """Why the backend cannot work with this scheduler version at all, or None."""
+        """Returns why the backend cannot work with this scheduler version at all, or None."""
         return None
 
     def assumed(self, facts: ClusterFacts) -> str | None:
-        """What it takes for granted about a cluster that these facts do not show, in words; None for nothing."""
+        """Returns what it takes for granted about a cluster that these facts do not show, in words; None for
+        nothing.
+        """
         return None
 
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
-        """The kinds of its gang objects in this cluster, in order of creation. These kinds are watched, and searched
-        for objects that are no longer needed.
+        """Returns the kinds of its gang objects in this cluster, in order of creation. These kinds are watched, and
+        searched for objects that are no longer needed.
         """
         return self.required_apis
 
@@ -221,7 +223,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return tuple(dict.fromkeys(judged for declared in self.rules for judged in declared.kinds))
 
     def unread(self, api: Api) -> Unjudged | None:
-        """What it would have to know to judge objects of a kind in that version; None if it can judge them."""
+        """Returns what it would have to know to judge objects of a kind in that version; None if it can judge them."""
         return None
 
     @property
@@ -237,8 +239,8 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return self.group_marks
 
     def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
-        """The group that a pod names by the marks that the scheduler reads; None if it names none, or if the scheduler
-        reads no such marks. Raises `Malformed`.
+        """Returns the group that a pod names by the marks that the scheduler reads; None if it names none, or if the
+        scheduler reads no such marks. Raises `Malformed`.
         """
         return marked_group(pod, self.gang_heads[0].api, self.group_marks) if self.group_marks else None
 
@@ -279,8 +281,8 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return False
 
     def dialect(self, facts: ClusterFacts) -> str | None:
-        """A word for the part of the cluster that the preparation of a pod depends on, such as the generation of an
-        API. It becomes part of `GangMember`. None if it is unknown; then no pod can be prepared.
+        """Returns a word for the part of the cluster that the preparation of a pod depends on, such as the generation
+        of an API. It becomes part of `GangMember`. None if it is unknown; then no pod can be prepared.
         """
         return ""
 
@@ -290,7 +292,9 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return ()
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        """The reasons why this backend cannot fully work with the cluster, one per problem. Empty if there are none."""
+        """Returns the reasons why this backend cannot fully work with the cluster, one per problem. Empty if there are
+        none.
+        """
         missing = [] if facts.apis is None else [api for api in self.required_apis if api not in facts.apis]
         old = [wanted for wanted in self.required_fields if facts.lacks_field(wanted)]
         return (
@@ -309,13 +313,13 @@ class Backend(GangScheduler, ABC, Generic[S]):
 
     @abstractmethod
     def prepare_pod(self, member: GangMember) -> PodChanges:
-        """The changes that a pod of the gang needs. Pure and total: the same member gives the same changes, for any
-        names.
+        """Returns the changes that a pod of the gang needs. Pure and total: the same member gives the same changes, for
+        any names.
         """
 
     @abstractmethod
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
-        """The scheduler's objects for a PodGang, in order of creation. Only what `adopt` decides is missing.
+        """Returns the scheduler's objects for a PodGang, in order of creation. Only what `adopt` decides is missing.
 
         `record` is the record of the PodGang's workload. It has values that a PodGang lacks, such as a clique's quota.
 
@@ -329,11 +333,13 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return list(desired)
 
     def disruption_mode(self, objects: Sequence[Manifest]) -> Disruption | None:
-        """How preemption treats the gang with these objects; None if they do not state it. Raises `Malformed`."""
+        """Returns how preemption treats the gang with these objects; None if they do not state it. Raises
+        `Malformed`.
+        """
         return None
 
     def may_be_started(self, objects: Sequence[Manifest]) -> bool:
-        """Whether its scheduler may remember a start that these objects do not state. Raises `Malformed`."""
+        """Returns whether its scheduler may remember a start that these objects do not state. Raises `Malformed`."""
         return False
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
@@ -352,8 +358,8 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return desired
 
     def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
-        """The changes from `live` to `desired` that must not simply be written over a gang that has pods; None if all
-        of them may be written.
+        """Returns the changes from `live` to `desired` that must not simply be written over a gang that has pods; None
+        if all of them may be written.
 
         `desired` are the gang's objects after `adopt`, in order of creation. `live` are the gang's existing objects,
         perhaps incomplete: the last attempt may have stopped in the middle. Raises `Malformed` as `adopt` does.
@@ -361,40 +367,40 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return None
 
     def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
-        """The scheduler's own objects for Grove's topology; empty if the binding names an object that someone else
-        manages. Raises `Inexpressible`.
+        """Returns the scheduler's own objects for Grove's topology; empty if the binding names an object that someone
+        else manages. Raises `Inexpressible`.
         """
         return []
 
     def topology_must_be_remade(self, desired: Manifest, live: Manifest) -> bool:
-        """Whether `live` can become `desired` only by deleting and recreating it, because an immutable field differs.
-        Raises `Malformed`.
+        """Returns whether `live` can become `desired` only by deleting and recreating it, because an immutable field
+        differs. Raises `Malformed`.
         """
         return False
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-        """How the scheduler's topology object for `binding` differs from it; None if it does not differ or none is
-        needed.
+        """Returns how the scheduler's topology object for `binding` differs from it; None if it does not differ or none
+        is needed.
         """
         return None
 
     def node_topology_objects(
         self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
     ) -> NodeTopology:
-        """The scheduler's own objects for a topology that is made from the labels of nodes. `live` are the existing
-        objects of others by name, which must stay as they are. Raises `Inexpressible`.
+        """Returns the scheduler's own objects for a topology that is made from the labels of nodes. `live` are the
+        existing objects of others by name, which must stay as they are. Raises `Inexpressible`.
         """
         return NodeTopology((), ())
 
     def node_topology_drift(
         self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
     ) -> TopologyDrift | None:
-        """How the topology in all existing objects, of any author, differs from the binding and the labels."""
+        """Returns how the topology in all existing objects, of any author, differs from the binding and the labels."""
         return None
 
 
 def _marks(one: PodChanges, other: PodChanges) -> Iterator[Mark]:
-    """The marks that differ between the pods of two gangs."""
+    """Yields the marks that differ between the pods of two gangs."""
     yield from (Mark("spec", field) for field in one.default_fields)
     known = {mark.key: mark.value for mark, _ in CLAIMS}
     parts: tuple[tuple[Literal["labels", "annotations"], Mapping[str, str], Mapping[str, str]], ...] = (

@@ -55,8 +55,8 @@ GROUP_MARK = Mark("labels", LABEL_POD_GROUP)
 
 
 def pod_group(podgang: str) -> str:
-    """The PodGroup's name: the PodGang's name, cut to the length of a label value. Used for the pods and for the
-    object.
+    """Returns the PodGroup's name: the PodGang's name, cut to the length of a label value. Used for the pods and for
+    the object.
     """
     return cut_name(podgang, LABEL_VALUE_LIMIT)
 
@@ -92,7 +92,7 @@ CAPABILITIES: CapabilityTable = {
 
 
 def prepare_pod(member: GangMember) -> PodChanges:
-    """The changes for a pod of `member`'s PodGang."""
+    """Returns the changes for a pod of `member`'s PodGang."""
     group = pod_group(member.podgang)
     return PodChanges(
         scheduler_name=NAME,
@@ -103,7 +103,8 @@ def prepare_pod(member: GangMember) -> PodChanges:
 
 
 def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manifest]:
-    """The PodGroup of `podgang`. Raises `Inexpressible` for a topology, and for minimums that a sum cannot express.
+    """Returns the PodGroup of `podgang`. Raises `Inexpressible` for a topology, and for minimums that a sum cannot
+    express.
 
     While a member is released (minReplicas 0, so that a rolling update can go on), minMember is negative. Its absolute
     value is used if there is no earlier minimum to keep. A sum of only the other members would be a smaller gang.
@@ -149,7 +150,7 @@ def _refuse_topology(podgang: PodGang) -> None:
 
 
 def packing_of(shape: GangShape, roles: Roles) -> Packing:
-    """Return what the plugin places together of a gang. Rollcall writes no PodGroup for several members of which one
+    """Returns what the plugin places together of a gang. Rollcall writes no PodGroup for several members of which one
     has pods above its minimum.
     """
     members = {member.part or member.name for member in shape.members}

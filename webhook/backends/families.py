@@ -57,7 +57,7 @@ TOPOLOGY = (
 
 
 def without_topology(scheduler: str) -> Support:
-    """The entry of a scheduler without topology."""
+    """Returns the entry of a scheduler without topology."""
     return unsupported(
         why=f"{scheduler} does not support topology and would place the pods on any node",
         remedy="choose another scheduler, or give up the topology: remove the topologyConstraint",
@@ -65,7 +65,7 @@ def without_topology(scheduler: str) -> Support:
 
 
 def without_nvlink_domains(scheduler: str) -> Support:
-    """The entry of a scheduler that does not know NVLink domains."""
+    """Returns the entry of a scheduler that does not know NVLink domains."""
     return unsupported(
         why=f"{scheduler} cannot keep a multi-node NVLink group inside one NVLink domain",
         remedy='set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
@@ -83,8 +83,8 @@ def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of wh
     fails: Example,
     fails_closed: bool = False,
 ) -> Rule:
-    """The rule that refuses what the capability table refuses, with the table's text. A capability that the table does
-    not list is not judged.
+    """Yields the rule that refuses what the capability table refuses, with the table's text. A capability that the
+    table does not list is not judged.
     """
     capabilities = (capability,) if isinstance(capability, Capability) else capability
 
@@ -106,7 +106,7 @@ def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of wh
 
 
 def no_topology(id: str, table: Table, documentation: str, *, fails_closed: bool = False) -> Rule:
-    """The rule of a scheduler without topology."""
+    """Returns the rule of a scheduler without topology."""
     return refused(
         id,
         TOPOLOGY,
@@ -126,7 +126,7 @@ def multi_node_nvlink(
     facts: ClusterFacts = NOTHING_KNOWN,
     config: Mapping[str, Any] | None = None,
 ) -> Rule:
-    """The rule of a scheduler that cannot keep a multi-node NVLink group together."""
+    """Returns the rule of a scheduler that cannot keep a multi-node NVLink group together."""
     asking = {"grove.io/mnnvl-group": "train"}
     gpus = {"nvidia.com/gpu": "8"}
     on_gpus = clique("worker", requests=gpus)
@@ -151,7 +151,9 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
     passes: Example,
     fails: Example,
 ) -> Rule:
-    """The rule of a scheduler for which no gangs of opted-in workloads are made, if `alone` says so of its settings."""
+    """Yields the rule of a scheduler for which no gangs of opted-in workloads are made, if `alone` says so of its
+    settings.
+    """
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
         whole = with_pods(workload, context.facts)
@@ -175,7 +177,7 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
 
 
 def resource_claims(id: str, table: Table, documentation: str) -> Rule:
-    """The rule of a scheduler that does not plan resource claims."""
+    """Returns the rule of a scheduler that does not plan resource claims."""
     claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
     return refused(
         id,
@@ -188,7 +190,9 @@ def resource_claims(id: str, table: Table, documentation: str) -> Rule:
 
 
 def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> Rule:
-    """The rule of a scheduler that does not plan resource claims, about the pod templates of an opted-in workload."""
+    """Yields the rule of a scheduler that does not plan resource claims, about the pod templates of an opted-in
+    workload.
+    """
 
     def check(workload: OptedInWorkload, _: Context[Any]) -> Results:
         for part in workload.distinct_parts:
@@ -216,7 +220,7 @@ def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> 
 
 
 def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
-    """The rule about pod templates with another gang's membership. `claim`, for the example, is such a label,
+    """Returns the rule about pod templates with another gang's membership. `claim`, for the example, is such a label,
     annotation or field.
     """
     what = (
@@ -236,7 +240,7 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
 
 
 def priority_class(id: str, documentation: str, *, why: str) -> Rule:
-    """The rule about a PodCliqueSet whose PriorityClass does not exist."""
+    """Yields the rule about a PodCliqueSet whose PriorityClass does not exist."""
 
     def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
         path, name = SPEC / "template" / "priorityClassName", workload.priority_class
@@ -275,8 +279,8 @@ def group_pods(
     minimum: Callable[[StoredObject], int | None] = lambda found: integer(found.spec.get("minMember")),
     **spec: Any,
 ) -> Rule:
-    """The rule about a PodGroup whose minimum is above the number of pods that name it in the same files. `system` is
-    that of the pods' marks, `version` and `spec` are for the examples.
+    """Yields the rule about a PodGroup whose minimum is above the number of pods that name it in the same files.
+    `system` is that of the pods' marks, `version` and `spec` are for the examples.
     """
 
     def check(found: StoredObject, context: Context[Any]) -> Results:
@@ -318,9 +322,9 @@ def foreign_member(
     facts: ClusterFacts = NOTHING_KNOWN,
     config: Mapping[str, Any] | None = None,
 ) -> Rule:
-    """The rule about a pod that names the group of a gang of another owner. Labels and annotations are read as they
-    are; `group_of` reads a field. `api` is the kind of the gang objects that say whose a group is, and `facts` are what
-    its examples need besides.
+    """Yields the rule about a pod that names the group of a gang of another owner. Labels and annotations are read as
+    they are; `group_of` reads a field. `api` is the kind of the gang objects that say whose a group is, and `facts` are
+    what its examples need besides.
     """
 
     def check(pod: StoredObject, context: Context[Any]) -> Results:
@@ -369,7 +373,7 @@ def foreign_member(
 
 
 def _pod_with(mark: Mark) -> Manifest:
-    """A pod that names the group `demo-0` by `mark`."""
+    """Returns a pod that names the group `demo-0` by `mark`."""
     metadata: Manifest = {"name": "stranger", "namespace": "default"}
     spec: Manifest = {"containers": [{"name": "main", "image": "example.com/main"}]}
     if mark.part == "spec":
@@ -385,7 +389,7 @@ _SPARE = clique("worker", replicas=4, minimum=2)
 
 
 def pods_are_taken_singly(id: str, documentation: str, *, why: str, remedy: str) -> Rule:
-    """The rule of a scheduler that takes single pods of a running gang."""
+    """Yields the rule of a scheduler that takes single pods of a running gang."""
 
     def check(workload: Workload, _: Context[Any]) -> Results:
         yield from _asked(workload, why, remedy)
@@ -403,7 +407,7 @@ def pods_are_taken_singly(id: str, documentation: str, *, why: str, remedy: str)
 
 
 def spare_pods_are_taken_singly(id: str, documentation: str, *, why: str, **config: Any) -> Rule:
-    """The rule of a scheduler that takes single pods as long as the gang keeps its minimum. `config` is for the
+    """Yields the rule of a scheduler that takes single pods as long as the gang keeps its minimum. `config` is for the
     examples.
     """
 
@@ -424,7 +428,9 @@ def spare_pods_are_taken_singly(id: str, documentation: str, *, why: str, **conf
 
 
 def has_spare(workload: Workload, context: Context[Any]) -> bool:
-    """Whether a gang of the workload has, or may get, more pods than its minimum. False if its pods are unknown."""
+    """Returns whether a gang of the workload has, or may get, more pods than its minimum. False if its pods are
+    unknown.
+    """
     if isinstance(workload, PodCliqueSet):
         return any(map(has_spare_pods, workload.cliques))
     whole = with_pods(workload, context.facts)
@@ -432,6 +438,6 @@ def has_spare(workload: Workload, context: Context[Any]) -> bool:
 
 
 def _asked(workload: Workload, why: str, remedy: str) -> Results:
-    """The finding, if the workload asks to be preempted as a whole."""
+    """Yields the finding, if the workload asks to be preempted as a whole."""
     if workload.labels.get(DISRUPTION_LABEL) == Disruption.ALL:
         yield Finding(at=LABELS / DISRUPTION_LABEL, found=Disruption.ALL.value, why=why, remedy=remedy)

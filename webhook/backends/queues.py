@@ -50,14 +50,14 @@ Q = TypeVar("Q", bound=Queue)
 
 
 def children_of(name: str, queues: Mapping[str, Q]) -> dict[str, Q]:
-    """The queues directly below a queue."""
+    """Returns the queues directly below a queue."""
     if isinstance(queues, QueueTree):
         return {other: queues[other] for other in queues.having(name)}
     return {other: queue for other, queue in queues.items() if queue.parent == name}
 
 
 def leaves(queues: Mapping[str, Queue]) -> list[str]:
-    """The queues without children, assuming that these are all queues."""
+    """Returns the queues without children, assuming that these are all queues."""
     if isinstance(queues, QueueTree):
         return queues.leaves
     parents = {queue.parent for queue in queues.values()}
@@ -65,8 +65,8 @@ def leaves(queues: Mapping[str, Queue]) -> list[str]:
 
 
 def judged_once(named: Iterable[Use], judge: Callable[[Use], Results]) -> Results:
-    """The results of `judge` for each place that names a queue. Each queue is judged once even if many places name it,
-    because judging may search all queues of the cluster.
+    """Yields the results of `judge` for each place that names a queue. Each queue is judged once even if many places
+    name it, because judging may search all queues of the cluster.
     """
     judged: dict[str, list[Finding | Unjudged]] = {}
     for use in named:
@@ -76,8 +76,8 @@ def judged_once(named: Iterable[Use], judge: Callable[[Use], Results]) -> Result
 
 
 def place_of(shape: GangShape, keys: Sequence[Key], unnamed: FieldPath) -> FieldPath:
-    """The field in which the author of a gang names its queue or quota, by the first of `keys` that has a name: of the
-    workload before its templates. `unnamed` if there is none.
+    """Returns the field in which the author of a gang names its queue or quota, by the first of `keys` that has a name:
+    of the workload before its templates. `unnamed` if there is none.
     """
     if shape.opted_in is not None:
         return next((use.path for use in shared_checks.named(shape.opted_in.workload, keys, keys)), unnamed)
@@ -94,15 +94,15 @@ def place_of(shape: GangShape, keys: Sequence[Key], unnamed: FieldPath) -> Field
 
 
 def offered(names: Iterable[str]) -> tuple[str, ...]:
-    """The first few names, as many as are suggested."""
+    """Returns the first few names, as many as are suggested."""
     return tuple(names)[:_OFFERED]
 
 
 def missing_ancestor(
     parent: str | None, queues: Mapping[str, Queue], built_in: Container[str | None] = ()
 ) -> str | None:
-    """The first of `parent` and its ancestors that does not exist and is not in `built_in`. In a cycle no queue is
-    missing.
+    """Returns the first of `parent` and its ancestors that does not exist and is not in `built_in`. In a cycle no queue
+    is missing.
     """
     passed: set[str] = set()
     while parent and parent not in built_in and parent not in passed:
@@ -114,7 +114,9 @@ def missing_ancestor(
 
 
 def repeated_ancestor(name: str, parent: str, queues: Mapping[str, Queue]) -> str | None:
-    """The queue that is reached twice on the way up, if `parent` is the parent of `name`; None without a cycle."""
+    """Returns the queue that is reached twice on the way up, if `parent` is the parent of `name`; None without a
+    cycle.
+    """
     passed = {name}
     above: str | None = parent
     while above and above not in passed:
@@ -125,7 +127,7 @@ def repeated_ancestor(name: str, parent: str, queues: Mapping[str, Queue]) -> st
 
 
 def path_of(name: str, queues: Mapping[str, Q]) -> Iterator[tuple[str, Q]]:
-    """A queue and the queues above it, as far as they exist. Each queue of a cycle is returned once."""
+    """Yields a queue and the queues above it, as far as they exist. Each queue of a cycle is returned once."""
     above: str | None = name
     passed: set[str] = set()
     while above and above not in passed and (found := queues.get(above)) is not None:
@@ -135,7 +137,9 @@ def path_of(name: str, queues: Mapping[str, Q]) -> Iterator[tuple[str, Q]]:
 
 
 def limits_of(name: str, queues: Mapping[str, Queue] | None, called: str, root: str | None = None) -> Iterator[Limit]:
-    """A queue and its ancestors, as far as they have a limit. The `root` of all queues has that of the cluster."""
+    """Yields a queue and its ancestors, as far as they have a limit. The `root` of all queues has that of the
+    cluster.
+    """
     for above, found in path_of(name, queues or {}):
         if above == root:
             return
@@ -144,7 +148,7 @@ def limits_of(name: str, queues: Mapping[str, Queue] | None, called: str, root: 
 
 
 def disagreeing(named: Iterable[Use], remedy: str) -> Iterator[Finding]:
-    """One finding for each place that names another queue than the first place."""
+    """Yields one finding for each place that names another queue than the first place."""
     uses = list(named)
     for use in uses[1:]:
         first = uses[0]
@@ -183,7 +187,7 @@ class Queues:
     closed: Callable[[str, FieldPath, str, Any], Iterator[Finding]] = lambda *_: iter(())
 
     def known(self, facts: ClusterFacts) -> Mapping[str, Queue] | None:
-        """All Queues; None if they are unknown."""
+        """Returns all Queues; None if they are unknown."""
         found: Mapping[str, Queue] | None = getattr(facts, self.part)
         return found
 
@@ -192,7 +196,7 @@ class Queues:
         return offered(name for name in leaves(queues) if self.usable(queues[name]))
 
     def judge(self, name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
-        """The problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
+        """Yields the problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
         queues = self.known(facts)
         if queues is None:
             yield Unjudged(path, f"the {self.project} Queues", part=self.part)
@@ -226,8 +230,8 @@ class Queues:
 
 
 def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place: FieldPath) -> Results:
-    """The problems of the queues that a workload names. If it names none, those of the profile's defaultQueue, reported
-    at `place`, where the workload would name a queue.
+    """Yields the problems of the queues that a workload names. If it names none, those of the profile's defaultQueue,
+    reported at `place`, where the workload would name a queue.
     """
     yield from judged_once(uses, lambda use: judge(use.value, use.path, "it", context.facts))
     default = context.settings.defaultQueue
@@ -236,7 +240,7 @@ def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place:
 
 
 def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, passes: Example, fails: Example) -> Rule:
-    """The rule about the queue of an opted-in workload."""
+    """Yields the rule about the queue of an opted-in workload."""
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
         uses = shared_checks.named(workload, keys(context), keys(context))
@@ -261,7 +265,9 @@ def disagreement(
     remedy: Callable[[Context[Any]], str],
     capability: Capability | tuple[Capability, ...] = (),
 ) -> Rule:
-    """The rule about cliques of a PodCliqueSet that name different queues. `key` names the queue in the examples."""
+    """Yields the rule about cliques of a PodCliqueSet that name different queues. `key` names the queue in the
+    examples.
+    """
 
     def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
         yield from disagreeing(uses(workload, context), remedy(context))
@@ -289,8 +295,8 @@ def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one f
     what: str = "queue",
     passes: Example | None = None,
 ) -> Rule:
-    """The rule about pod templates of an opted-in workload that name another queue, or quota, than the workload. `key`
-    names it in the examples.
+    """Yields the rule about pod templates of an opted-in workload that name another queue, or quota, than the workload.
+    `key` names it in the examples.
     """
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
@@ -339,7 +345,9 @@ class QueueObjects:
         built_in: tuple[str, ...] = (),
         default: Action = Action.DENY,
     ) -> Rule:
-        """The rule about a Queue with an ancestor that does not exist. `built_in` are queues that need not exist."""
+        """Yields the rule about a Queue with an ancestor that does not exist. `built_in` are queues that need not
+        exist.
+        """
 
         def check(found: StoredObject, context: Context[Any]) -> Results:
             name, known = self._parent_of(found), self.queues.known(context.facts)
@@ -362,7 +370,7 @@ class QueueObjects:
         return self._rule(id, documentation, self._below("research"), self._below("resaerch"), default)(check)
 
     def cycle(self, id: str, documentation: str, *, why: str) -> Rule:
-        """The rule about a Queue that is its own ancestor."""
+        """Yields the rule about a Queue that is its own ancestor."""
         root = self.queues.root
 
         def check(found: StoredObject, context: Context[Any]) -> Results:
@@ -383,7 +391,7 @@ class QueueObjects:
         return self._rule(id, documentation, self.build("research", root), self.build("research", "team-a"))(check)
 
     def in_use(self, id: str, documentation: str, *, why: str) -> Rule:
-        """The rule about a Queue that becomes the first child of a queue with PodGroups."""
+        """Yields the rule about a Queue that becomes the first child of a queue with PodGroups."""
 
         def check(found: StoredObject, context: Context[Any]) -> Results:
             name, known = self._parent_of(found), self.queues.known(context.facts)

@@ -35,7 +35,7 @@ BUILT_IN: tuple[BackendClass, ...] = (
 
 @cache
 def installed_backends() -> dict[str, BackendClass]:
-    """Every backend by its schedulerName, the built-in ones first. Read once per process.
+    """Returns every backend by its schedulerName, the built-in ones first. Read once per process.
 
     Raises `ConfigurationError` if an installed entry point is not a usable backend, because then no profile can be
     trusted.

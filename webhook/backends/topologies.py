@@ -52,14 +52,14 @@ _OF_GANG = "change its workload, or choose another scheduler; until then nothing
 
 
 def inexpressible(rule: str, path: FieldPath, found: Any, why: str, *, remedy: str = _OF_GANG) -> Inexpressible:
-    """The error for an object (usually a PodGang) that has at `path` a value that `rule` refuses at admission. The
-    object bypassed the webhook, or predates the rule.
+    """Returns the error for an object (usually a PodGang) that has at `path` a value that `rule` refuses at admission.
+    The object bypassed the webhook, or predates the rule.
     """
     return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))
 
 
 def unknown(rule: str, path: FieldPath, needs: str, part: str) -> Inexpressible:
-    """The error for a PodGang whose translation needs an unknown fact, of that part of the facts."""
+    """Returns the error for a PodGang whose translation needs an unknown fact, of that part of the facts."""
     return Inexpressible((), (Unjudged(path, needs, rule, part=part),))
 
 
@@ -98,13 +98,13 @@ class FedTopology(Protocol):
 
 
 def unfed_topology(scheduler: str, settings: FedTopology, kind: str) -> Iterator[str]:
-    """The reason why no topology object is written although the settings ask for it."""
+    """Yields the reason why no topology object is written although the settings ask for it."""
     if settings.topologyObjects == "write" and settings.topologyBinding is None:
         yield f"{scheduler}: no {kind} is written: topologyBinding names no ClusterTopologyBinding"
 
 
 def topology_metadata(name: str, binding: ClusterTopologyBinding) -> Manifest:
-    """The metadata of the object `name`; a binding from a file has no uid and owns nothing."""
+    """Returns the metadata of the object `name`; a binding from a file has no uid and owns nothing."""
     metadata: Manifest = {"name": name, "labels": {LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL}}
     if binding.uid is not None:
         metadata["ownerReferences"] = [
@@ -135,12 +135,12 @@ class CarriedTopology(NamedTuple):
     by_rollcall: bool = False
 
     def origin(self, at: FieldPath) -> Use:
-        """The annotation behind a field of the gang object."""
+        """Returns the annotation behind a field of the gang object."""
         return self.origins.get(str(at.parts[-1])) or next(iter(self.origins.values()))
 
 
 def left_out(remedy: str) -> str:
-    """The remedy for a topology that Rollcall does not write."""
+    """Returns the remedy for a topology that Rollcall does not write."""
     return f"{remedy}; left out until then"
 
 
@@ -157,8 +157,8 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
     fails: Example,
     **declared: Any,
 ) -> Rule:
-    """The rule that applies `rules`, which are about gang objects of a kind, to the topology of opted-in workloads.
-    With `leaves_out` Rollcall does not write what they find.
+    """Yields the rule that applies `rules`, which are about gang objects of a kind, to the topology of opted-in
+    workloads. With `leaves_out` Rollcall does not write what they find.
     """
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:

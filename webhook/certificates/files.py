@@ -67,12 +67,12 @@ class Pair:
 
 
 def load_pair(certificate: Path, key: Path, *, clock: Clock = MACHINE_CLOCK) -> Pair:
-    """A pair that a TLS server can use now. Raises `CertificateError` with the file and the problem."""
+    """Returns a pair that a TLS server can use now. Raises `CertificateError` with the file and the problem."""
     return pair_of(certificate, key, read(certificate), read(key), clock=clock)
 
 
 def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock: Clock = MACHINE_CLOCK) -> Pair:
-    """The pair in the given file contents. Raises `CertificateError`, like `load_pair`."""
+    """Returns the pair in the given file contents. Raises `CertificateError`, like `load_pair`."""
     leaf = _parsed(certificate, chain)
     try:
         loaded = serialization.load_pem_private_key(private, password=None)
@@ -105,7 +105,7 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock
 
 
 def _public_keys(chain: bytes) -> Iterator[bytes]:
-    """The public key (DER) of each readable certificate in a chain."""
+    """Yields the public key (DER) of each readable certificate in a chain."""
     try:
         for one in x509.load_pem_x509_certificates(chain):
             yield one.public_key().public_bytes(*_KEY_FORM)
@@ -121,7 +121,7 @@ def _names_any(leaf: x509.Certificate) -> bool:
 
 
 def validity(pair: Pair, now: datetime) -> str | None:
-    """Why the certificate is not valid at `now`, or None."""
+    """Returns why the certificate is not valid at `now`, or None."""
     if now < pair.not_before:
         return f"not valid before {pair.not_before:%Y-%m-%d %H:%M:%S} UTC"
     return f"expired at {pair.not_after:%Y-%m-%d %H:%M:%S} UTC" if now >= pair.not_after else None
@@ -145,21 +145,21 @@ def hardened(context: Context) -> Context:
 
 
 def server_context(pair: Pair) -> ssl.SSLContext:
-    """A TLS context that serves with `pair`."""
+    """Returns a TLS context that serves with `pair`."""
     context = hardened(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     load_into(context, pair)
     return context
 
 
 def load_into(context: ssl.SSLContext, pair: Pair) -> None:
-    """Make `context` serve with `pair`."""
+    """Makes `context` serve with `pair`."""
     with _as_file(pair.chain) as chain, _as_file(pair.private) as private:
         context.load_cert_chain(chain, private)
 
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path where OpenSSL can read `content`: OpenSSL reads keys only from files.
+    """Returns a path where OpenSSL can read `content`: OpenSSL reads keys only from files.
 
     The file is in memory if the platform supports it: the disk may be read-only, and a key should not stay on it.
     """
@@ -179,14 +179,14 @@ def _as_file(content: bytes) -> Iterator[str]:
 
 
 def development_pair(directory: Path, hosts: Iterable[str] = (), *, clock: Clock = MACHINE_CLOCK) -> Pair:
-    """The development pair in `directory`; created again if unusable. Raises `CertificateError`."""
+    """Returns the development pair in `directory`; created again if unusable. Raises `CertificateError`."""
     if unusable(directory, hosts, clock=clock) is not None:
         make_development_certificates(directory, hosts, clock=clock)
     return load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE, clock=clock)
 
 
 def unusable(directory: Path, hosts: Iterable[str] = (), *, clock: Clock = MACHINE_CLOCK) -> str | None:
-    """Why the development certificates in `directory` cannot be used, or None."""
+    """Returns why the development certificates in `directory` cannot be used, or None."""
     try:
         pair = load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE, clock=clock)
         leaf, authority = _certificate(pair.certificate), _certificate(directory / CA_FILE)
@@ -201,7 +201,7 @@ def unusable(directory: Path, hosts: Iterable[str] = (), *, clock: Clock = MACHI
 
 
 def make_development_certificates(directory: Path, hosts: Iterable[str] = (), *, clock: Clock = MACHINE_CLOCK) -> None:
-    """Write a new authority's certificate, and a certificate and key that it signed, to `directory`.
+    """Writes a new authority's certificate, and a certificate and key that it signed, to `directory`.
 
     The authority's own key is discarded: it cannot sign again, and the next call makes another authority. Each file is
     written atomically, the key first. After a crash in between the pair does not match, which `unusable` reports.
@@ -220,7 +220,7 @@ def make_development_certificates(directory: Path, hosts: Iterable[str] = (), *,
 
 
 def read_authorities(path: Path) -> bytes:
-    """The certificates in a file, as PEM for a caBundle; other content, such as a key, is left out.
+    """Returns the certificates in a file, as PEM for a caBundle; other content, such as a key, is left out.
 
     Raises `CertificateError`.
     """
@@ -228,7 +228,7 @@ def read_authorities(path: Path) -> bytes:
 
 
 def authorities_of(path: Path, content: bytes) -> bytes:
-    """The certificates in the content of a file, like `read_authorities`. Raises `CertificateError`."""
+    """Returns the certificates in the content of a file, like `read_authorities`. Raises `CertificateError`."""
     try:
         found = x509.load_pem_x509_certificates(content)
     except ValueError:
@@ -254,12 +254,12 @@ def _parsed(path: Path, content: bytes) -> x509.Certificate:
 
 
 def read(path: Path) -> bytes:
-    """The content of a file or pipe. Raises `CertificateError` if it cannot be read."""
+    """Returns the content of a file or pipe. Raises `CertificateError` if it cannot be read."""
     return _read(path, os.open)
 
 
 def read_regular(path: Path) -> bytes:
-    """The content of a file that is read repeatedly. Raises `CertificateError`, also for a pipe or device.
+    """Returns the content of a file that is read repeatedly. Raises `CertificateError`, also for a pipe or device.
 
     Reading a pipe or device may block forever and stop the server.
     """

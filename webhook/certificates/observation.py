@@ -54,14 +54,14 @@ class StableSince:
         self._since: float | None = None
 
     def seen(self, what: str) -> float:
-        """Record that `what` is true now; return for how many seconds it has been."""
+        """Records that `what` is true now; return for how many seconds it has been."""
         now = self._clock.monotonic()
         if self._since is None or self._what != what:
             self._what, self._since = what, now
         return now - self._since
 
     def broken(self) -> None:
-        """Record that it is not true now."""
+        """Records that it is not true now."""
         self._since = None
 
 
@@ -72,8 +72,8 @@ async def unproven(
     leaf: x509.Certificate,
     allowed: Callable[[], None],
 ) -> str:
-    """Why the API server does not seem to trust the signer of `leaf` yet; empty if it does. Raises what `allowed`
-    raises.
+    """Returns why the API server does not seem to trust the signer of `leaf` yet; empty if it does. Raises what
+    `allowed` raises.
 
     Each check opens its own connections, to reach each of several API servers. There is no other way to see whether one
     of them does not know the caBundle yet.
@@ -136,7 +136,7 @@ class ServerAddress(NamedTuple):
 
 
 async def unserved(client: Client, stored: Stored, authority: x509.Certificate) -> str:
-    """Which server does not present a certificate of `authority` yet; empty if all do."""
+    """Returns which server does not present a certificate of `authority` yet; empty if all do."""
     try:
         places = [place for hook in stored.places for place in await places_of(client, hook)]
     except RequestFailed as error:
@@ -164,7 +164,7 @@ async def _unserved(place: ServerAddress, authority: x509.Certificate) -> str:
 
 
 async def presented(place: ServerAddress) -> x509.Certificate:
-    """The certificate that a server presents. Raises `OSError`, such as `TimeoutError` and `ssl.SSLError`."""
+    """Returns the certificate that a server presents. Raises `OSError`, such as `TimeoutError` and `ssl.SSLError`."""
     async with asyncio.timeout(HANDSHAKE_SECONDS):
         _, writer = await asyncio.open_connection(place.host, place.port, ssl=looking(), server_hostname=place.name)
         try:
@@ -180,7 +180,7 @@ async def presented(place: ServerAddress) -> x509.Certificate:
 
 
 async def places_of(client: Client, hook: Hook) -> list[ServerAddress]:
-    """The servers behind a hook. Raises `RequestFailed`, and `Malformed` for a slice that cannot be read.
+    """Returns the servers behind a hook. Raises `RequestFailed`, and `Malformed` for a slice that cannot be read.
 
     A server that is ready in one slice and not ready in another is listed twice.
     """
@@ -204,7 +204,7 @@ async def places_of(client: Client, hook: Hook) -> list[ServerAddress]:
 async def _listened(
     client: Client, namespace: str, name: str, number: int
 ) -> Callable[[ServiceEndpoint], tuple[int, str]]:
-    """A function that finds an endpoint's port for this Service port, or returns why there is none."""
+    """Returns a function that finds an endpoint's port for this Service port, or returns why there is none."""
     try:
         service = (await client.get(requests.read(SERVICES, name, namespace))).content
     except RequestFailed as error:
@@ -220,7 +220,7 @@ async def _listened(
 
 
 def _probable_port(endpoint: ServiceEndpoint) -> int:
-    """The endpoint's port for AdmissionReviews if the Service is unknown.
+    """Returns the endpoint's port for AdmissionReviews if the Service is unknown.
 
     In the Service of the manifests it is found by name or number. Another Service has only that port.
     """
@@ -242,13 +242,13 @@ class BundleCheck(NamedTuple):
     unknown: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The result as JSON values."""
+        """Returns the result as JSON values."""
         state = "unknown" if self.unknown else "bad" if self.problem else "good"
         return {"check": self.what, "state": state, "problem": self.problem or None}
 
 
 async def cluster_checks(client: Client, snapshot: CertificateSnapshot) -> list[BundleCheck]:
-    """Check every configuration with each caBundle, and every server behind its hooks."""
+    """Checks every configuration with each caBundle, and every server behind its hooks."""
     found: list[BundleCheck] = []
     known = {one.name: one for one in snapshot.stored.registered}
     for name in CONFIGURATIONS:
@@ -306,7 +306,7 @@ async def _place_check(name: str, hook: Hook, place: ServerAddress) -> BundleChe
 
 
 def _stored_checks(snapshot: CertificateSnapshot) -> Iterator[BundleCheck]:
-    """Check the Secrets, and whether the caBundles trust them."""
+    """Checks the Secrets, and whether the caBundles trust them."""
     stored = snapshot.stored
     what = "Secret rollcall-tls"
     if stored.serving.pair is None:
@@ -321,7 +321,7 @@ def _stored_checks(snapshot: CertificateSnapshot) -> Iterator[BundleCheck]:
 
 
 def bundle_problem(bundle: bytes, now: datetime) -> str:
-    """What is wrong with a caBundle; empty if nothing is."""
+    """Returns what is wrong with a caBundle; empty if nothing is."""
     if not bundle:
         return "it is empty, so the API server trusts the authorities of its own machine"
     try:
@@ -334,7 +334,7 @@ def bundle_problem(bundle: bytes, now: datetime) -> str:
 
 
 def file_checks(certificate: Path, key: Path, authority: Path | None, names: Iterable[str]) -> list[BundleCheck]:
-    """Check a pair of files: can it be served, did the authority sign it, and is it for these names? Raises
+    """Checks a pair of files: can it be served, did the authority sign it, and is it for these names? Raises
     `CertificateError` if a file cannot be read.
     """
     what = f"{certificate} and {key}"
@@ -350,7 +350,7 @@ def file_checks(certificate: Path, key: Path, authority: Path | None, names: Ite
 
 
 def _stored_problem(stored: KeyPair, bundle: bytes, name: str) -> str:
-    """Why a client that trusts `bundle` would reject the stored pair as a server with that name; empty if it
+    """Returns why a client that trusts `bundle` would reject the stored pair as a server with that name; empty if it
     would not.
     """
     found = stored.certificate
@@ -361,7 +361,7 @@ def _stored_problem(stored: KeyPair, bundle: bytes, name: str) -> str:
 
 
 def handshake(pair: Pair, bundle: bytes, name: str) -> str:
-    """Why a TLS handshake like the API server's, done in memory, fails; empty if it succeeds."""
+    """Returns why a TLS handshake like the API server's, done in memory, fails; empty if it succeeds."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         load_into(server, pair)
@@ -441,14 +441,14 @@ class CertificateMetrics:
             self.step.labels(step.value)
 
     def show(self, stored: Stored) -> None:
-        """Set the metrics of the stored certificates."""
+        """Sets the metrics of the stored certificates."""
         authority = stored.authority
         self.authorities.labels("current").set(_end(authority.current))
         self.authorities.labels("next").set(_end(authority.next))
         self.leaf.set(_end(stored.serving.pair))
 
     def at(self, now: RotationStep) -> None:
-        """Set the metric of the next step."""
+        """Sets the metric of the next step."""
         for step in RotationStep:
             self.step.labels(step.value).set(1 if step is now else 0)
 

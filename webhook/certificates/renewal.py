@@ -68,7 +68,7 @@ class AuthorityState:
     data: Mapping[str, bytes] | None = None
 
     def pair_of(self, certificate: x509.Certificate | None) -> KeyPair | None:
-        """The current or the next authority, whichever has that certificate; None if its key is not stored."""
+        """Returns the current or the next authority, whichever has that certificate; None if its key is not stored."""
         return next(
             (one for one in (self.current, self.next) if one is not None and one.certificate == certificate), None
         )
@@ -169,12 +169,12 @@ class Stored:
 
 
 def is_next(hook: Hook) -> bool:
-    """Whether this is the hook that only tests the next certificate."""
+    """Returns whether this is the hook that only tests the next certificate."""
     return is_next_hook(hook.name)
 
 
 def authority_state(secret: Manifest | None) -> AuthorityState:
-    """The state of the Secret rollcall-ca."""
+    """Returns the state of the Secret rollcall-ca."""
     if secret is None:
         return AuthorityState(trouble="this Secret does not exist")
     data, asked = secret_data(secret), _asked(secret)
@@ -191,7 +191,7 @@ def authority_state(secret: Manifest | None) -> AuthorityState:
 
 
 def serving_state(secret: Manifest | None) -> ServingState:
-    """The state of the Secret rollcall-tls."""
+    """Returns the state of the Secret rollcall-tls."""
     if secret is None:
         return ServingState(trouble="this Secret does not exist")
     data = secret_data(secret)
@@ -201,7 +201,7 @@ def serving_state(secret: Manifest | None) -> ServingState:
 
 
 def registered(configuration: Manifest, namespace: str) -> Registered:
-    """The state of a webhook configuration; `namespace` is Rollcall's."""
+    """Returns the state of a webhook configuration; `namespace` is Rollcall's."""
     metadata = mapping(configuration.get("metadata"))
     managers = tuple(mapping(one) for one in sequence(metadata.get("managedFields")))
     owners = [mapping(one) for one in sequence(metadata.get("ownerReferences"))]
@@ -218,7 +218,7 @@ def registered(configuration: Manifest, namespace: str) -> Registered:
 
 
 def secret_data(secret: Manifest) -> dict[str, bytes]:
-    """The content of a Secret."""
+    """Returns the content of a Secret."""
     found = {}
     for key, value in mapping(secret.get("data")).items():
         try:
@@ -229,8 +229,8 @@ def secret_data(secret: Manifest) -> dict[str, bytes]:
 
 
 def still_trusted(stored: Stored, now: datetime) -> tuple[x509.Certificate, ...]:
-    """Every authority that may still be needed if the Secret rollcall-ca is unusable: the readable ones from it, from
-    rollcall-tls and from the caBundles.
+    """Returns every authority that may still be needed if the Secret rollcall-ca is unusable: the readable ones from
+    it, from rollcall-tls and from the caBundles.
     """
     found = [*stored.authority.certificates, *stored.serving.authorities]
     for one in stored.registered:
@@ -240,12 +240,12 @@ def still_trusted(stored: Stored, now: datetime) -> tuple[x509.Certificate, ...]
 
 
 def signer_of(leaf: x509.Certificate, authorities: Iterable[x509.Certificate]) -> x509.Certificate | None:
-    """The authority that signed `leaf`; None if none of them did."""
+    """Returns the authority that signed `leaf`; None if none of them did."""
     return next((one for one in authorities if issued_by(leaf, one)), None)
 
 
 def distinct(certificates: Iterable[x509.Certificate]) -> tuple[x509.Certificate, ...]:
-    """The certificates without duplicates, in their order."""
+    """Returns the certificates without duplicates, in their order."""
     return tuple({fingerprint(one): one for one in certificates}.values())
 
 
@@ -267,7 +267,7 @@ def _pair(data: Mapping[str, bytes], place: str) -> tuple[KeyPair | None, str]:
 
 
 def readable(text: bytes | None) -> tuple[x509.Certificate, ...]:
-    """The certificates in a PEM text; empty if it cannot be read."""
+    """Returns the certificates in a PEM text; empty if it cannot be read."""
     try:
         return read_certificates(text or b"")
     except CertificateError:
@@ -296,7 +296,7 @@ def _hook(raw: Mapping[str, Any]) -> Hook:
 
 
 def _service_names(namespace: str, service: str) -> tuple[str, ...]:
-    """The names of a Service in the cluster; the API server uses the third."""
+    """Returns the names of a Service in the cluster; the API server uses the third."""
     inside = f"{service}.{namespace}"
     return service, inside, f"{inside}.svc", f"{inside}.svc.cluster.local"
 
@@ -408,7 +408,7 @@ class SeenCertificates(NamedTuple):
 
 
 def plan(stored: Stored, now: datetime, seen: SeenCertificates, settings: Certificates) -> Action:
-    """The next step. `now` is the API server's time, because the API server verifies the certificates."""
+    """Returns the next step. `now` is the API server's time, because the API server verifies the certificates."""
     return (
         _plan_authority(stored, now, settings)
         or _publish(stored)
@@ -437,14 +437,14 @@ def _plan_authority(stored: Stored, now: datetime, settings: Certificates) -> Ac
 
 
 def _end(certificate: x509.Certificate, now: datetime, settings: Certificates) -> str:
-    """Why an authority must be replaced; empty if it need not be."""
+    """Returns why an authority must be replaced; empty if it need not be."""
     if not holds(certificate, now):
         return "it is not valid now"
     return "it is due for renewal" if now >= renewal(certificate, settings.renew_at) else ""
 
 
 def _without_next(data: Mapping[str, bytes] | None) -> dict[str, bytes]:
-    """The content of a Secret without the next authority or certificate."""
+    """Returns the content of a Secret without the next authority or certificate."""
     return {key: value for key, value in (data or {}).items() if key not in {"next.crt", "next.key"}}
 
 
@@ -459,7 +459,7 @@ def _publish(stored: Stored) -> Action | None:
 
 
 def _leaf(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
-    """The step that repairs or renews the served certificate at once; None if there is none."""
+    """Returns the step that repairs or renews the served certificate at once; None if there is none."""
     authority, serving = stored.authority, stored.serving
     signer, pair = authority.current, serving.pair
     if pair is None and signer is None and stored.is_asked:
@@ -485,7 +485,7 @@ def _leaf(stored: Stored, now: datetime, settings: Certificates) -> Action | Non
 
 
 def _renewal(pair: KeyPair, signer: KeyPair, stored: Stored, now: datetime, settings: Certificates) -> str:
-    """Why a certificate must be renewed; empty if it need not be."""
+    """Returns why a certificate must be renewed; empty if it need not be."""
     if missing := names_missing(pair.certificate, stored.hosts):
         return f"it is not for {', '.join(missing)}"
     if stored.serving.asked and pair is stored.serving.pair:
@@ -512,7 +512,7 @@ def leaf_renewal(stored: Stored, now: datetime, settings: Certificates) -> datet
 
 
 def leaf_end(signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
-    """The end of a certificate that is signed now: never after the end of its authority."""
+    """Returns the end of a certificate that is signed now: never after the end of its authority."""
     return min(now + settings.leaf_validity, signer.certificate.not_valid_after_utc)
 
 
@@ -535,7 +535,9 @@ def _rotation(stored: Stored, now: datetime, seen: SeenCertificates, settings: C
 
 
 def _rest(stored: Stored, now: datetime, settings: Certificates) -> Idle:
-    """The time of the next renewal. There is no next authority at this point, so the current one is complete."""
+    """Returns the time of the next renewal. There is no next authority at this point, so the current one is
+    complete.
+    """
     current, pair = stored.authority.current, stored.serving.pair
     if current is None or pair is None:
         return Idle(now)
@@ -544,14 +546,14 @@ def _rest(stored: Stored, now: datetime, settings: Certificates) -> Idle:
 
 
 def authority_data(action: NewAuthority | Promote, stored: Stored, made: KeyPair | None = None) -> dict[str, bytes]:
-    """The whole content of the Secret rollcall-ca after a step; `made` is the new authority."""
+    """Returns the whole content of the Secret rollcall-ca after a step; `made` is the new authority."""
     if isinstance(action, Promote):
         return {**_without_next(stored.authority.data), **_files(CURRENT, action.authority)}
     return {**action.kept, **({} if made is None else _files(action.place, made))}
 
 
 def serving_data(action: Issue | Switch, stored: Stored, made: KeyPair | None = None) -> dict[str, bytes]:
-    """The whole content of the Secret rollcall-tls after a step; `made` is the new certificate."""
+    """Returns the whole content of the Secret rollcall-tls after a step; `made` is the new certificate."""
     data = stored.serving.data
     if isinstance(action, Switch):
         return {**_without_next(data), "ca.crt": action.signer.certificate_pem, **_files(SERVED, action.pair)}

@@ -59,13 +59,13 @@ class CertificateSnapshot(NamedTuple):
     now: datetime
 
     def regarded(self, name: str) -> StoredCertificate:
-        """The Secret as the object of an event."""
+        """Returns the Secret as the object of an event."""
         live = self.secrets[name]
         return StoredCertificate(self.stored.namespace, name, None if live is None else live["metadata"].get("uid"))
 
 
 async def read_snapshot(client: Client, namespace: str, *, clock: Clock = MACHINE_CLOCK) -> CertificateSnapshot:
-    """Read the state. Raises `RequestFailed`; a missing object is not an error."""
+    """Reads the state. Raises `RequestFailed`; a missing object is not an error."""
     now: datetime | None = None
     found: dict[str, Manifest | None] = {}
     for name in (CA_SECRET, TLS_SECRET):
@@ -92,7 +92,7 @@ async def read_snapshot(client: Client, namespace: str, *, clock: Clock = MACHIN
 
 
 def _time(date: str | None) -> datetime | None:
-    """The time of an HTTP Date header."""
+    """Returns the time of an HTTP Date header."""
     try:
         return None if date is None else parsedate_to_datetime(date)
     except ValueError:
@@ -104,7 +104,7 @@ _SHOWN = 16
 
 
 def status_of(snapshot: CertificateSnapshot, settings: Certificates) -> dict[str, Any]:
-    """The status as JSON values. `authority` is null if certificates are not self-managed here."""
+    """Returns the status as JSON values. `authority` is null if certificates are not self-managed here."""
     stored = snapshot.stored
     # Other tools use a Secret with this name too.
     kept = settings.self_managed or not stored.authority.trouble
@@ -145,7 +145,7 @@ def _of(pair: KeyPair | None, due: datetime | None = None) -> dict[str, Any] | N
 
 
 def _shown(certificate: x509.Certificate, due: datetime | None = None) -> dict[str, Any]:
-    """The certificate as JSON values; `due` is when it is to be renewed."""
+    """Returns the certificate as JSON values; `due` is when it is to be renewed."""
     found = {
         "fingerprint": fingerprint(certificate),
         "subject": certificate.subject.rfc4514_string(),
@@ -170,7 +170,7 @@ def _configuration(one: Registered, wanted: bytes | None) -> dict[str, Any]:
 
 
 def status_text(found: dict[str, Any]) -> Iterator[str]:
-    """The status as lines of text."""
+    """Yields the status as lines of text."""
     authority, serving = found["authority"], found["serving"]
     if authority is not None:
         for one in authority["current"]:
@@ -220,7 +220,7 @@ class Before(NamedTuple):
 
 
 async def ask_for_rotation(client: Client, namespace: str, *, authority: bool, clock: Clock = MACHINE_CLOCK) -> Before:
-    """Request a rotation. Raises `RequestFailed`, and `FactsUnavailable` if no reconciler would carry it out."""
+    """Requests a rotation. Raises `RequestFailed`, and `FactsUnavailable` if no reconciler would carry it out."""
     snapshot = await read_snapshot(client, namespace, clock=clock)
     if why := snapshot.stored.authority.trouble:
         raise FactsUnavailable(
@@ -255,7 +255,7 @@ async def until_rotated(
     *,
     clock: Clock = MACHINE_CLOCK,
 ) -> str:
-    """Wait for the end of the rotation; return the new fingerprint. `told` is called with each step. Raises like
+    """Waits for the end of the rotation; return the new fingerprint. `told` is called with each step. Raises like
     `ask_for_rotation`.
     """
     end, said = clock.monotonic() + seconds, ""

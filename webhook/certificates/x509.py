@@ -47,7 +47,7 @@ class KeyPair(NamedTuple):
 
 
 def new_authority(name: str, now: datetime, lifetime: timedelta) -> KeyPair:
-    """A new authority that may sign servers' certificates, but no other authorities."""
+    """Returns a new authority that may sign servers' certificates, but no other authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     certificate = (
@@ -61,7 +61,7 @@ def new_authority(name: str, now: datetime, lifetime: timedelta) -> KeyPair:
 
 
 def new_leaf(authority: KeyPair, hosts: Iterable[str], now: datetime, until: datetime) -> KeyPair:
-    """A new server certificate for `hosts` (names and addresses). Raises `CertificateError`."""
+    """Returns a new server certificate for `hosts` (names and addresses). Raises `CertificateError`."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rollcall")])
     issuer, signing = authority.certificate, authority.key
@@ -81,7 +81,7 @@ def new_leaf(authority: KeyPair, hosts: Iterable[str], now: datetime, until: dat
 
 
 def read_pair(certificate: bytes, key: bytes) -> KeyPair:
-    """The pair in two PEM texts. Raises `CertificateError`, whose message never contains a part of them."""
+    """Returns the pair in two PEM texts. Raises `CertificateError`, whose message never contains a part of them."""
     found = read_certificates(certificate)[0]
     try:
         private = serialization.load_pem_private_key(key, password=None)
@@ -94,7 +94,7 @@ def read_pair(certificate: bytes, key: bytes) -> KeyPair:
 
 
 def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
-    """The certificates in a PEM text, at least one. Raises `CertificateError`."""
+    """Returns the certificates in a PEM text, at least one. Raises `CertificateError`."""
     try:
         found = tuple(x509.load_pem_x509_certificates(text))
         for one in found:
@@ -106,7 +106,7 @@ def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
 
 
 def pem(certificates: Iterable[x509.Certificate]) -> bytes:
-    """The certificates as PEM, one after the other."""
+    """Returns the certificates as PEM, one after the other."""
     return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
 
 
@@ -116,7 +116,7 @@ def fingerprint(certificate: x509.Certificate) -> str:
 
 
 def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Whether `authority` signed the certificate."""
+    """Returns whether `authority` signed the certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
@@ -125,18 +125,18 @@ def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> boo
 
 
 def holds(certificate: x509.Certificate, now: datetime) -> bool:
-    """Whether the certificate is valid at that moment."""
+    """Returns whether the certificate is valid at that moment."""
     return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
 
 
 def renewal(certificate: x509.Certificate, part: float) -> datetime:
-    """The moment when that part of the certificate's life is over."""
+    """Returns the moment when that part of the certificate's life is over."""
     begin = certificate.not_valid_before_utc
     return begin + (certificate.not_valid_after_utc - begin) * part
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Whether the certificate is marked as an authority."""
+    """Returns whether the certificate is marked as an authority."""
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except (x509.ExtensionNotFound, ValueError):

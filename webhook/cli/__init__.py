@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _called(program: str) -> str:
-    """Return how a person calls the program: kubectl finds a plugin by the name of its file."""
+    """Returns how a person calls the program: kubectl finds a plugin by the name of its file."""
     return "kubectl rollcall" if Path(program).name.startswith("kubectl-") else "rollcall"
 
 

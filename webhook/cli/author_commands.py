@@ -513,7 +513,7 @@ def test(
 
 
 def _show(document: Document, manifest: Any, found: Judgement, known: ClusterFacts, settings: Settings) -> int:
-    """Print what is seen in one workload, and return the exit code that it asks for."""
+    """Prints what is seen in one workload, and returns the exit code that it asks for."""
     from webhook.offline.judgement import kind_of
 
     line, column = document.position(found.at)

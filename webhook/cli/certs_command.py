@@ -200,7 +200,7 @@ def verify(  # noqa: PLR0913 - one parameter for each option
 
 
 def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Return the result of `work` with a client of the cluster. Raises `FactsUnavailable`."""
+    """Returns the result of `work` with a client of the cluster. Raises `FactsUnavailable`."""
     from webhook.cluster.client import Client
     from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 
@@ -219,7 +219,7 @@ def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
 
 
 def _report(checks: list[BundleCheck], output: Format) -> None:
-    """Print the checks. Exit with 1 if a check is bad, else with 3 if one is unknown."""
+    """Prints the checks. Exit with 1 if a check is bad, else with 3 if one is unknown."""
     from webhook.cli.output import NOT_EVALUATED
     from webhook.model.findings import printable
 

@@ -262,7 +262,7 @@ def print_report(report: Report, options: ReportOptions, output: CheckFormat) ->
 
 
 def _print_lines(lines: Iterable[object]) -> None:
-    """Print plain lines, all at once: a write for each line takes longer than the judging."""
+    """Prints plain lines, all at once: a write for each line takes longer than the judging."""
     sys.stdout.write("".join(f"{printable(str(line))}\n" for line in lines))
     sys.stdout.flush()
 
@@ -321,7 +321,7 @@ def print_diff(report: Report) -> None:
 
 
 def _shown(line: str) -> str:
-    """Return a line of a diff. Tabs and the line end stay, so that `git apply` and `patch` take the diff."""
+    """Returns a line of a diff. Tabs and the line end stay, so that `git apply` and `patch` take the diff."""
     text = line.removesuffix("\n")
     content = text.removesuffix("\r")
     return "\t".join(map(printable, content.split("\t"))) + text[len(content) :] + "\n"

@@ -72,7 +72,7 @@ def with_our_classes(app: typer.Typer) -> None:
 
 
 def _require_no_file_as_option(args: list[str]) -> None:
-    """Refuse a file name that would be read as an option. pre-commit and shells put the names of files behind the
+    """Refuses a file name that would be read as an option. pre-commit and shells put the names of files behind the
     options, and an author may add the file `--config=mine.yaml`.
     """
     for word in takewhile(lambda word: word != "--", args):

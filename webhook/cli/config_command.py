@@ -83,7 +83,7 @@ def init(
 
 
 def _differs(file: Path, content: str) -> bool:
-    """Return whether the file exists with another content. One that cannot be read is reported when it is written."""
+    """Returns whether the file exists with another content. One that cannot be read is reported when it is written."""
     try:
         return file.is_file() and file.read_bytes() != content.encode()
     except OSError:

@@ -118,7 +118,7 @@ def _used(views: Iterable[SchedulerView]) -> set[str]:
 
 
 def _exceptions(view: SchedulerView) -> list[Text]:
-    """Return the capabilities that are not a plain yes, a text for each word."""
+    """Returns the capabilities that are not a plain yes, a text for each word."""
     cells = _cells(view)
     groups = [(word, [name for name, cell in cells.items() if cell == word]) for word in _WORDS]
     return [Text.assemble((f"{word}: ", _WORDS[word]), ", ".join(names)) for word, names in groups if names]
@@ -135,7 +135,7 @@ def _cells(view: SchedulerView) -> dict[str, str]:
 
 
 def _beside(start: Text, rest: Text, width: int, out: Console) -> Iterator[Text]:
-    """Yield `rest` wrapped beside `start`; further lines begin below its own start."""
+    """Yields `rest` wrapped beside `start`; further lines begin below its own start."""
     lines = rest.wrap(out, max(width - len(start), 20)) or [Text()]
     for index, line in enumerate(lines):
         yield (start if index == 0 else Text(" " * len(start))) + line

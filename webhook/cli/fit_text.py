@@ -254,7 +254,7 @@ def print_fits(
 
 
 def _code_of(found: list[DocumentFit], *, strict: bool) -> int:
-    """Return the exit code: a gang that never fits counts before nothing that was judged, and that before something
+    """Returns the exit code: a gang that never fits counts before nothing that was judged, and that before something
     that is not known. Workloads that have begun, or that ask for no gang, do not count.
     """
     verdicts = [one.entry.verdict for one in found if one.entry is not None]
@@ -313,7 +313,7 @@ def _print(found: list[JudgedDocument], remarks: list[FactRemark], output: Pictu
 
 
 def _left_out(one: JudgedDocument) -> dict[str, Any]:
-    """Return a workload of which no gang is judged as plain JSON values."""
+    """Returns a workload of which no gang is judged as plain JSON values."""
     kind, namespace, name = one.found.workload
     return {"kind": kind, "namespace": namespace, "name": name, **one.place.as_json(), "why": one.found.note}
 

@@ -105,7 +105,7 @@ def _row(one: GangHealth, clock: Clock) -> tuple[str, ...]:
 
 
 def _why(one: GangHealth) -> str:
-    """The first reason, and pods of other owners, which no other column shows."""
+    """Returns the first reason, and pods of other owners, which no other column shows."""
     others = (f"{also.reason}: {also.why}" for also in one.obstacles[1:] if also.reason is GangReason.UNOWNED)
     return "; ".join((one.why, *others))
 
@@ -171,7 +171,7 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
 
 
 def _queues(queued: QueuedAs) -> str:
-    """The queues of a Workload, and who is ahead in them."""
+    """Returns the queues of a Workload, and who is ahead in them."""
     above = "" if queued.cluster_queue is None else f" of ClusterQueue {queued.cluster_queue}"
     where = f"LocalQueue {queued.local_queue}{above}"
     if queued.ahead is None or not queued.ahead.number:

@@ -126,7 +126,9 @@ async def _show(settings: Settings, access: Access, choice: _Choice, output: For
 
 
 async def _found(look: GangView, choice: _Choice) -> list[GangHealth]:
-    """The gangs of the choice. Raises `FactsUnavailable` if it is not known which lost pods, and these are chosen."""
+    """Returns the gangs of the choice. Raises `FactsUnavailable` if it is not known which lost pods, and these are
+    chosen.
+    """
     from webhook.cli.gang_text import tell_strangers_unknown
     from webhook.errors import FactsUnavailable
 
@@ -214,7 +216,7 @@ def remedy(
 
 
 async def _ungate(access: Access, namespace: str | None, names: list[str] | None, *, dry_run: bool) -> int:
-    """Remove the gate from the pods and print each. Return how many could not be changed."""
+    """Removes the gate from the pods and prints each. Return how many could not be changed."""
     from webhook.cluster.client import Client
     from webhook.errors import FactsUnavailable, RequestFailed
     from webhook.mutators.prepare_pod import GATE
@@ -243,7 +245,7 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
 
 
 async def _remedy(settings: Settings, access: Access, namespace: str, name: str, *, dry_run: bool) -> int:
-    """Carry out the remedy of one gang, and print it. Return the exit code."""
+    """Carries out the remedy of one gang, and prints it. Return the exit code."""
     from webhook.cluster.clock import MACHINE_CLOCK
     from webhook.cluster.logs import configure
     from webhook.errors import InputError, RequestFailed
@@ -283,7 +285,7 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
 
 
 def _called(gangs: list[GangHealth], name: str) -> GangHealth | None:
-    """The gang of that name: of a PodGang, or KIND/NAME."""
+    """Returns the gang of that name: of a PodGang, or KIND/NAME."""
     kind, _, plain = name.rpartition("/")
     wanted = (kind or "PodGang").lower()
     return next((one for one in gangs if one.name == plain and one.kind.lower() == wanted), None)

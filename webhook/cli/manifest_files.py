@@ -122,7 +122,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _refuse_links(folder: Path, target: Path) -> None:
-    """Raise `InputError` if the file, or a folder below `folder` on its path, is a link: files are written only inside
+    """Raises `InputError` if the file, or a folder below `folder` on its path, is a link: files are written only inside
     the named folder.
     """
     for place in (target, *target.parents):
@@ -142,7 +142,7 @@ def _text(config: Path) -> str:
 
 
 def _configured(text: str, mode: str, source: str, settings: Settings, shadows: Mapping[str, str]) -> Configured:
-    """Return the configuration with that certificate mode: as its own text with its comments, if possible."""
+    """Returns the configuration with that certificate mode: as its own text with its comments, if possible."""
     document = yaml.safe_load(text)
     wanted = {**document, "certificates": {**(document.get("certificates") or {}), "mode": mode}}
     edited = _MODE.sub(rf"\g<1>{mode}", text) if "certificates:" in text else f"{text}certificates:\n  mode: {mode}\n"

@@ -181,7 +181,7 @@ def chosen_clients(authority: str | None, names: Iterable[str]) -> ClientCertifi
 
 
 def _peer(caller: str) -> Manifest:
-    """Return a NetworkPolicyPeer. The name of a namespace never has a slash, and a CIDR always has one."""
+    """Returns a NetworkPolicyPeer. The name of a namespace never has a slash, and a CIDR always has one."""
     if re.fullmatch(NAMESPACE_PATTERN, caller):
         return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": caller}}}
     try:

@@ -193,7 +193,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
 
 
 def _with(scheduler: str | None, config: Path | None) -> str:
-    """Return in words what today is compared with."""
+    """Returns in words what today is compared with."""
     said = [] if scheduler is None else [f"as {scheduler}"]
     if config is not None:
         said.append(f"with {config}")
@@ -340,7 +340,7 @@ def _moves(written: Iterable[str]) -> dict[str, str]:
 
 
 async def _present(settings: Settings, access: Access) -> list[PresentGang]:
-    """The living gangs of the cluster. Raises `FactsUnavailable`."""
+    """Returns the living gangs of the cluster. Raises `FactsUnavailable`."""
     from webhook.cluster.logs import configure
     from webhook.gangs.gang_view import looking
     from webhook.operations.releases import present_gangs

@@ -292,12 +292,12 @@ def _row(one: UpgradeVerdict) -> tuple[str, ...]:
 
 
 def _because(effect: Effect) -> str:
-    """The id of the fact; without one, its reason."""
+    """Returns the id of the fact; without one, its reason."""
     return effect.change or printable(" ".join(effect.why.split()))
 
 
 def _by_effect(found: UpgradePlan) -> dict[Effect, int]:
-    """How many gangs each fact concerns, the worst fact first."""
+    """Returns how many gangs each fact concerns, the worst fact first."""
     counted: dict[Effect, int] = {}
     for effect in (effect for one in found.verdicts for effect in one.effects if effect.change):
         counted[effect] = counted.get(effect, 0) + 1

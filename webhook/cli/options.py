@@ -365,7 +365,7 @@ def _nothing_in(name: str) -> tuple[str, str]:
 
 
 def _has_text(path: Path) -> bool:
-    """Return whether it is a file that is not empty. Standard input and other pipes are read by now."""
+    """Returns whether it is a file that is not empty. Standard input and other pipes are read by now."""
     return path.is_file() and bool(path.read_bytes().strip())
 
 

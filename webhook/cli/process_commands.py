@@ -195,7 +195,7 @@ def _together(certificate: str, file: Path | None, key: str, key_file: Path | No
 
 
 def _apart(places: dict[str, tuple[str, int]]) -> None:
-    """Refuse two ports that are the same; 0 means a free port, or none."""
+    """Refuses two ports that are the same; 0 means a free port, or none."""
     for (one, (host, port)), (other, (beside, same)) in combinations(places.items(), 2):
         if port and port == same and (host == beside or WILDCARDS & {host, beside}):
             raise typer.BadParameter(f"{one} and {other} are both {port}, and each needs its own port")
@@ -261,7 +261,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
 
 
 def _listener(reconciler: Reconciler, place: tuple[str, int]) -> Listener:
-    """Return the listener for health and metrics, with the limits of the server's health port."""
+    """Returns the listener for health and metrics, with the limits of the server's health port."""
     from webhook.reconciler.process import create_app
     from webhook.server.connections import Connections
     from webhook.server.listener import Listener

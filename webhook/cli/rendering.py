@@ -112,7 +112,7 @@ def print_rendered(
 
 
 def _items(document: Document) -> Iterator[RenderedItem]:
-    """Yield the document, or the objects of a list: `kubectl get -o yaml` prints several objects as one list."""
+    """Yields the document, or the objects of a list: `kubectl get -o yaml` prints several objects as one list."""
     yield from _unpacked(RenderedItem(document, ROOT, document.manifest))
 
 
@@ -129,7 +129,7 @@ def _unpacked(item: RenderedItem) -> Iterator[RenderedItem]:
 
 
 def _render(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
-    """Yield what an object gets, or a sentence that says why it gets nothing."""
+    """Yields what an object gets, or a sentence that says why it gets nothing."""
     manifest = item.manifest
     group, _, kind = kind_of(manifest)
     if (group, kind) == (GROUP, "PodCliqueSet") or (group, kind) in settings.kinds:
@@ -155,7 +155,7 @@ def _render(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> Iter
 
 
 def _topology(binding: ClusterTopologyBinding, backend: Backend[Any], facts: ClusterFacts) -> Iterator[Rendered | str]:
-    """Yield the topology objects of one scheduler, and what is wrong with the labels of nodes if they are known."""
+    """Yields the topology objects of one scheduler, and what is wrong with the labels of nodes if they are known."""
     comment = f"ClusterTopologyBinding {binding.name}, {backend.name}"
     if backend.topology_kind is None:
         return
@@ -176,7 +176,7 @@ def _topology(binding: ClusterTopologyBinding, backend: Backend[Any], facts: Clu
 
 
 def _workload(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
-    """Yield the objects of a workload. Nothing is printed before all objects are made, so that a gang that cannot be
+    """Yields the objects of a workload. Nothing is printed before all objects are made, so that a gang that cannot be
     expressed is not printed in part.
     """
     # Refused as by the webhook: a gang that may not be stored has no objects.
@@ -208,7 +208,7 @@ def _workload(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> It
 
 
 def _view(item: RenderedItem, settings: Settings) -> PodCliqueSet | OptedInWorkload:
-    """Return the view of a workload. Raises `InputError` if it has more pods than are shown."""
+    """Returns the view of a workload. Raises `InputError` if it has more pods than are shown."""
     group, _, kind = kind_of(item.manifest)
     if kind != "PodCliqueSet":
         return settings.kinds.views[group, kind](item.manifest)
@@ -219,7 +219,7 @@ def _view(item: RenderedItem, settings: Settings) -> PodCliqueSet | OptedInWorkl
 
 
 def _given_a_name(manifest: Manifest) -> tuple[str, ...]:
-    """Give a placeholder name to a workload with generateName, and return the note about it."""
+    """Gives a placeholder name to a workload with generateName, and returns the note about it."""
     metadata = manifest["metadata"]
     if metadata.get("name") or not metadata.get("generateName"):
         return ()
@@ -246,7 +246,7 @@ def _yaml(found: list[Rendered]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return plain dicts and lists of a manifest, whose values may be read-only views."""
+    """Returns plain dicts and lists of a manifest, whose values may be read-only views."""
     if isinstance(value, dict):
         return {key: _plain(below) for key, below in value.items()}
     return [_plain(below) for below in value] if isinstance(value, list | tuple) else value

@@ -45,7 +45,7 @@ def known_values(facts: ClusterFacts) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in a form that is the same on every run."""
+    """Returns a value in a form that is the same on every run."""
     if isinstance(value, Packed):
         return value.manifest()
     if isinstance(value, Mapping):
@@ -64,7 +64,7 @@ def _plain(value: Any) -> Any:
 
 
 def _key(key: Any) -> str:
-    """Return a key in words: namespace and name of an object, or a kind."""
+    """Returns a key in words: namespace and name of an object, or a kind."""
     return "/".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
@@ -89,7 +89,7 @@ def verdicts_on(rule: Rule, example: Example, facts: ClusterFacts) -> list[Verdi
 
 
 def _request(example: Example) -> Request:
-    """Return the request for an example: its creation, or its update."""
+    """Returns the request for an example: its creation, or its update."""
     metadata = mapping(example.object.get("metadata"))
     return Request(
         "",
@@ -267,7 +267,7 @@ def _own(scheduler: str) -> Sequence[Rule]:
 
 
 def _declared(rule_id: str) -> Rule:
-    """Return the rule with that id. Raises `typer.BadParameter`."""
+    """Returns the rule with that id. Raises `typer.BadParameter`."""
     known = {declared.id: declared for declared in every_rule()}
     if rule_id not in known:
         raise typer.BadParameter(f"there is no rule {rule_id}; `rollcall rules` lists them{meant(rule_id, known)}")
@@ -275,7 +275,7 @@ def _declared(rule_id: str) -> Rule:
 
 
 def _action(declared: Rule, actions: Actions | None) -> str:
-    """Return what the rule does: its default, or its action in the configuration. Schedulers may differ."""
+    """Returns what the rule does: its default, or its action in the configuration. Schedulers may differ."""
     if actions is None or declared.id not in actions:
         return str(declared.default)
     return "/".join(sorted(set(actions[declared.id].values())))
@@ -304,7 +304,7 @@ def print_rules(found: list[Rule], actions: Actions | None, out: Console) -> Non
 
 
 def _judges(declared: Rule) -> str:
-    """Return what a rule judges, in a few words: a column is as wide as its longest cell."""
+    """Returns what a rule judges, in a few words: a column is as wide as its longest cell."""
     return declared.subject.value if len(declared.kinds) > 1 else declared.judges
 
 
@@ -328,7 +328,7 @@ def _show(declared: Rule, actions: Actions | None) -> None:
 
 
 def _in_words(declared: Rule, actions: Actions) -> str:
-    """Return the rule's action for each scheduler that has it."""
+    """Returns the rule's action for each scheduler that has it."""
     taken = actions.get(declared.id)
     if taken is None:
         # Rules about an object's shape or the choice of a scheduler are in no profile.

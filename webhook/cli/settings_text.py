@@ -67,7 +67,7 @@ def _profile(name: str) -> str:
 
 
 def _lines(name: str) -> Iterator[str]:
-    """Yield a profile with the default of each of its keys; a key without a default is a comment."""
+    """Yields a profile with the default of each of its keys; a key without a default is a comment."""
     yield f"- name: {name}"
     keys = installed_backends()[name].settings_model().model_dump()
     if keys:
@@ -119,7 +119,7 @@ def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
 
 
 def _reconciler_lines(settings: Settings) -> Iterator[str]:
-    """Yield what the reconciler does besides keeping gang objects."""
+    """Yields what the reconciler does besides keeping gang objects."""
     yield "escapes"
     yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
     yield "audit"
@@ -135,7 +135,7 @@ def _reconciler_lines(settings: Settings) -> Iterator[str]:
 
 
 def _exception_lines(exceptions: Exceptions, now: datetime) -> Iterator[str]:
-    """Yield each exception with what it covers, and how long it still applies."""
+    """Yields each exception with what it covers, and how long it still applies."""
     for one in exceptions.every:
         yield f"exception {one.name}: {one.time_left(now)}, at {one.ends}"
         yield f"  rules: {', '.join(sorted(one.rules))}"
@@ -146,14 +146,14 @@ def _exception_lines(exceptions: Exceptions, now: datetime) -> Iterator[str]:
 
 
 def _judging(shadow: Shadow) -> str:
-    """Return by what a shadow judges."""
+    """Returns by what a shadow judges."""
     if not shadow.is_file:
         return "every workload, as for this scheduler"
     return f"another configuration, with the default {shadow.settings.default}"
 
 
 def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
-    """Yield how Kueue is said to be installed."""
+    """Yields how Kueue is said to be installed."""
     yield "kueue"
     yield f"  version: {'as served' if kueue.release is None else f'{kueue.release.major}.{kueue.release.minor}'}"
     yield f"  waitForPodsReady: {_seconds(kueue.pods_ready_seconds)}"
@@ -174,7 +174,7 @@ def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
 
 
 def _fit_lines(fit: FitSettings) -> Iterator[str]:
-    """Yield what is stated of the nodes and of how the scheduler compares them."""
+    """Yields what is stated of the nodes and of how the scheduler compares them."""
     yield "fit"
     yield f"  nodes: {fit.nodes}"
     yield f"  templates: {', '.join(template.name for template in fit.templates) or 'none'}"
@@ -188,7 +188,7 @@ def _seconds(number: int | None) -> str:
 
 
 def _process_lines(settings: Settings) -> Iterator[str]:
-    """Yield the settings of the processes themselves."""
+    """Yields the settings of the processes themselves."""
     serving, certificates, tracing = settings.serving, settings.certificates, settings.tracing
     yield "serving"
     yield f"  maxInFlight: {serving.max_in_flight}"
@@ -213,7 +213,7 @@ def _process_lines(settings: Settings) -> Iterator[str]:
 
 
 def _tenancy_lines(settings: Settings) -> Iterator[str]:
-    """Yield the users that the rules trust."""
+    """Yields the users that the rules trust."""
     tenancy = settings.tenancy
     yield "tenancy"
     yield f"  reconcilers: {', '.join(tenancy.reconcilers) or 'the service accounts that Rollcall is installed with'}"
@@ -225,14 +225,14 @@ def _tenancy_lines(settings: Settings) -> Iterator[str]:
 
 
 def _word(value: object) -> str:
-    """Return a value as the file would write it."""
+    """Returns a value as the file would write it."""
     if value is None:
         return "unset"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _changed_rules(profile: Profile) -> Iterator[str]:
-    """Yield the rules whose action differs from their default, by their own setting or by the ceiling."""
+    """Yields the rules whose action differs from their default, by their own setting or by the ceiling."""
     taken = actions_in(profile)
     for declared in profile.every_rule:
         action = taken[declared.id]

@@ -45,7 +45,7 @@ class Access(NamedTuple):
 
 
 def find(kubeconfig: Path | None = None, context: str | None = None, *, clock: Clock = MACHINE_CLOCK) -> Access:
-    """Return the access to a cluster. Without `kubeconfig` it is the cluster of our pod, else that of $KUBECONFIG or
+    """Returns the access to a cluster. Without `kubeconfig` it is the cluster of our pod, else that of $KUBECONFIG or
     ~/.kube/config, as for kubectl.
 
     Raises `AccessError`.
@@ -56,7 +56,7 @@ def find(kubeconfig: Path | None = None, context: str | None = None, *, clock: C
 
 
 def in_cluster(folder: Path | None = None) -> Access:
-    """Return the access to the cluster of our pod. Raises `AccessError`."""
+    """Returns the access to the cluster of our pod. Raises `AccessError`."""
     folder = folder or SERVICE_ACCOUNT
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
@@ -78,7 +78,7 @@ def in_cluster(folder: Path | None = None) -> Access:
 
 
 def own_namespace(folder: Path | None = None) -> str | None:
-    """Return the namespace of our pod; None outside of a cluster."""
+    """Returns the namespace of our pod; None outside of a cluster."""
     try:
         return ((folder or SERVICE_ACCOUNT) / "namespace").read_text().strip() or None
     except OSError:
@@ -86,7 +86,7 @@ def own_namespace(folder: Path | None = None) -> str | None:
 
 
 def from_kubeconfig(path: Path | None, context: str | None, *, clock: Clock = MACHINE_CLOCK) -> Access:
-    """Return the access to the cluster of a kubeconfig. Raises `AccessError`."""
+    """Returns the access to the cluster of a kubeconfig. Raises `AccessError`."""
     # These imports take a fifth of a second and 35 MB, which a pod does not need.
     from kubernetes.client import Configuration  # noqa: PLC0415
     from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415
@@ -143,7 +143,7 @@ def from_kubeconfig(path: Path | None, context: str | None, *, clock: Clock = MA
 
 
 def _namespace(path: Path | None, context: str | None) -> str | None:
-    """Return the namespace of a context, or of the current one."""
+    """Returns the namespace of a context, or of the current one."""
     from kubernetes.config.kube_config import (  # noqa: PLC0415
         KUBE_CONFIG_DEFAULT_LOCATION,
         KubeConfigLoader,
@@ -177,7 +177,7 @@ class _Way(NamedTuple):
 
 
 def _way(configuration: Any) -> _Way:
-    """Return URL, proxy and certificate name of the server of a kubeconfig. Raises `ValueError`."""
+    """Returns URL, proxy and certificate name of the server of a kubeconfig. Raises `ValueError`."""
     url = str(configuration.host).rstrip("/")
     host = _host(url)
     if host is None:
@@ -192,7 +192,7 @@ def _way(configuration: Any) -> _Way:
 
 
 def _host(url: str) -> str | None:
-    """Return the host of a server's URL, or None if it is not an http or https URL."""
+    """Returns the host of a server's URL, or None if it is not an http or https URL."""
     try:
         parts = urlsplit(url)
         # `port` is parsed and checked only when it is read.
@@ -203,8 +203,8 @@ def _host(url: str) -> str | None:
 
 
 def _certified_name(host: str) -> str | None:
-    """Return the name that the API server's certificate must have if it differs from the host: an absolute name ends in
-    a dot, names in certificates do not.
+    """Returns the name that the API server's certificate must have if it differs from the host: an absolute name ends
+    in a dot, names in certificates do not.
     """
     return host.rstrip(".") if host.endswith(".") else None
 

@@ -57,7 +57,7 @@ class HttpxTransport:
         )
 
     async def send(self, sending: Sending) -> HttpxReply:
-        """Send a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
+        """Sends a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
         extensions: dict[str, Any] = {} if self._server_name is None else {"sni_hostname": self._server_name}
         if sending.allowed is not None:
             extensions["trace"] = _before_the_body(sending.allowed)
@@ -73,7 +73,7 @@ class HttpxTransport:
         return HttpxReply(await self._http.send(built, stream=True))
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Closes every connection."""
         await self._http.aclose()
 
 
@@ -89,19 +89,19 @@ class HttpxReply:
         return self._response.status_code
 
     def header(self, name: str) -> str | None:
-        """The first header of that name."""
+        """Returns the first header of that name."""
         return next(iter(self.headers(name)), None)
 
     def headers(self, name: str) -> list[str]:
-        """All headers of that name."""
+        """Returns all headers of that name."""
         return self._response.headers.get_list(name)
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body, as it arrives. Raises `httpx.TransportError`."""
+        """Returns the body, as it arrives. Raises `httpx.TransportError`."""
         return self._response.aiter_bytes()
 
     async def aclose(self) -> None:
-        """Free the connection."""
+        """Frees the connection."""
         await self._response.aclose()
 
 
@@ -113,7 +113,7 @@ def _proxy(access: Access) -> httpx.Proxy | None:
 
 
 def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
-    """Return a trace function that calls `allowed` just before the body is sent."""
+    """Returns a trace function that calls `allowed` just before the body is sent."""
 
     async def trace(event: str, _: Any) -> None:
         if event.endswith("send_request_body.started"):
@@ -197,7 +197,7 @@ class Client:
         self._receiving = asyncio.Semaphore(_PAGES_AT_ONCE)
 
     async def get(self, request: ApiRequest) -> ApiAnswer:
-        """Return the answer to a request. Raises `RequestFailed`, or one of `NotFound`, `Gone`, `AnswerTooLarge` and
+        """Returns the answer to a request. Raises `RequestFailed`, or one of `NotFound`, `Gone`, `AnswerTooLarge` and
         `NotModified`.
         """
         return await self._get(request, MAX_ANSWER_BYTES)
@@ -218,7 +218,7 @@ class Client:
         limit: int = PAGE,
         accept: str = JSON,
     ) -> AsyncGenerator[Any, None]:
-        """Yield the objects of a kind; `accept` may ask for metadata only. Raises `RequestFailed`."""
+        """Yields the objects of a kind; `accept` may ask for metadata only. Raises `RequestFailed`."""
         async for found in self.pages(resource, namespace=namespace, selector=selector, limit=limit, accept=accept):
             for raw in found.items:
                 yield raw
@@ -233,7 +233,7 @@ class Client:
         accept: str = JSON,
         again: Callable[[RequestFailed], Awaitable[bool]] | None = None,
     ) -> AsyncGenerator[Page, None]:
-        """Yield the objects of a kind, page by page. A caller that keeps no page has one in memory at a time: at most
+        """Yields the objects of a kind, page by page. A caller that keeps no page has one in memory at a time: at most
         `MAX_PAGE_BYTES`, or a single object. Raises `RequestFailed`.
 
         `again` is asked whether a page that failed is requested once more. If the version of the list has expired
@@ -273,14 +273,14 @@ class Client:
                 return
 
     async def write(self, write: Write, allowed: Callable[[], None] | None = None) -> Any:
-        """Return the object after a change. Raises `RequestFailed` or `NotFound`.
+        """Returns the object after a change. Raises `RequestFailed` or `NotFound`.
 
         `allowed` is called at the last moment and may raise: then the API server never gets the whole request.
         """
         return (await self.told(write, allowed)).content
 
     async def told(self, write: Write, allowed: Callable[[], None] | None = None) -> ApiAnswer:
-        """Return the whole answer to a change. See `write`."""
+        """Returns the whole answer to a change. See `write`."""
         headers = {"accept": JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)
         sending = await self._sending(write.method, write.path, write.params, headers, content, seconds=ANSWER_SECONDS)
@@ -291,7 +291,7 @@ class Client:
         return await self._sent(sending, MAX_ANSWER_BYTES)
 
     async def _sent(self, sending: Sending, most: int) -> ApiAnswer:
-        """Return the answer to a request, of at most `most` bytes."""
+        """Returns the answer to a request, of at most `most` bytes."""
         await self._turn()
         try:
             reply = await self._transport.send(sending)
@@ -307,7 +307,7 @@ class Client:
         return ApiAnswer(parsed(content), reply.header("etag"), reply.header("date"), warnings_in(reply), len(content))
 
     async def _turn(self) -> None:
-        """Wait until fewer than `REQUESTS_AT_ONCE` requests have a connection, and count one more."""
+        """Waits until fewer than `REQUESTS_AT_ONCE` requests have a connection, and count one more."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._asking.acquire()
@@ -316,8 +316,8 @@ class Client:
             raise RequestFailed(f"not sent: {why}") from None
 
     def _said(self, error: httpx.HTTPError) -> str:
-        """Return the text of an error. If the connection failed, add the URL and the proxy: a kubeconfig or a proxy may
-        point to an unexpected server.
+        """Returns the text of an error. If the connection failed, add the URL and the proxy: a kubeconfig or a proxy
+        may point to an unexpected server.
         """
         if not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
             return _told(error)
@@ -327,7 +327,7 @@ class Client:
         return f"{_told(error)} ({self._access.url}{through})"
 
     async def lines(self, request: ApiRequest) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a watch until the server ends it. The first line is empty: the server has accepted the
+        """Yields the lines of a watch until the server ends it. The first line is empty: the server has accepted the
         request.
 
         Raises the same errors as `get`, and `TimeoutError` after `SILENCE_SECONDS`.
@@ -356,7 +356,7 @@ class Client:
             raise RequestFailed(self._said(error)) from None
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Closes every connection."""
         await self._transport.aclose()
 
     async def _sending(
@@ -377,7 +377,9 @@ class Client:
         return Sending(method, f"{self._path}{path}{query}", headers, content, seconds, self._connect_seconds)
 
     async def _authorization(self) -> str | None:
-        """Return the value of the header; it is read again after `CREDENTIALS_KEPT_SECONDS`. Raises `RequestFailed`."""
+        """Returns the value of the header; it is read again after `CREDENTIALS_KEPT_SECONDS`. Raises
+        `RequestFailed`.
+        """
         known, until = self._credentials
         if self._clock.monotonic() < until:
             return known
@@ -401,8 +403,8 @@ class Client:
 
 
 def _check(reply: Reply, content: bytearray, sent: Sending) -> None:
-    """Return if the answer to `sent` is a success. Otherwise raises the `RequestFailed` that says what it says, without
-    our credentials: a proxy may quote what it refuses, and our text is written to logs and /readyz.
+    """Returns if the answer to `sent` is a success. Otherwise raises the `RequestFailed` that says what it says,
+    without our credentials: a proxy may quote what it refuses, and our text is written to logs and /readyz.
     """
     if reply.status >= HTTPStatus.MULTIPLE_CHOICES:
         for secret in sent.headers.get("authorization", "").split():
@@ -423,7 +425,7 @@ REACH_SECONDS = 1.0
 
 
 async def reach(access: Access, transport: httpx.AsyncBaseTransport | None = None) -> None:
-    """Return if the API server answers and accepts the credentials. Raises `FactsUnavailable`."""
+    """Returns if the API server answers and accepts the credentials. Raises `FactsUnavailable`."""
     client = Client(access, transport, connect_seconds=REACH_SECONDS)
     try:
         await client.get(ApiRequest("/version"))

@@ -44,7 +44,7 @@ class LoopTurn:
         self._begun = clock.processor()
 
     async def pause(self) -> None:
-        """Let the others run if this turn was long enough."""
+        """Lets the others run if this turn was long enough."""
         if self._clock.processor() - self._begun >= TURN_SECONDS:
             # The command line reads clocks, too, and has no event loop.
             from asyncio import sleep  # noqa: PLC0415
@@ -58,7 +58,7 @@ _DOUBLINGS = 20
 
 
 def doubled(seconds: tuple[float, float], failures: int) -> float:
-    """Return the seconds to wait after `failures` in a row, at least one. `seconds` are the first and the longest
+    """Returns the seconds to wait after `failures` in a row, at least one. `seconds` are the first and the longest
     pause.
     """
     first, most = seconds
@@ -66,7 +66,7 @@ def doubled(seconds: tuple[float, float], failures: int) -> float:
 
 
 def spread(seconds: float, chance: float) -> float:
-    """Return a part of a pause, from half of it to all of it, so that many clients do not try at the same time.
+    """Returns a part of a pause, from half of it to all of it, so that many clients do not try at the same time.
     `chance` is between 0 and 1.
     """
     return seconds * (0.5 + chance / 2)

@@ -47,7 +47,7 @@ class Discovery:
         self._etag: str | None = None
 
     async def ask(self) -> frozenset[Api]:
-        """Return the kinds that are served now. Raises `RequestFailed`."""
+        """Returns the kinds that are served now. Raises `RequestFailed`."""
         try:
             answer = await self._client.get(requests.discovery(self._etag))
         except NotModified:
@@ -85,8 +85,8 @@ class Schemas:
         self.known: dict[Api, frozenset[str]] = {}
 
     async def ask(self) -> Mapping[Api, frozenset[str]]:
-        """Return the known fields by kind, without kinds that are not served or have no schema. Raises `RequestFailed`;
-        the known fields of unread kinds are kept.
+        """Returns the known fields by kind, without kinds that are not served or have no schema. Raises
+        `RequestFailed`; the known fields of unread kinds are kept.
         """
         for place in dict.fromkeys((api.group, api.version) for api in self._wanted):
             kinds = [api for api in self._wanted if (api.group, api.version) == place]
@@ -116,7 +116,7 @@ def _fields(document: Any, kinds: Container[Api]) -> dict[Api, frozenset[str]]:
 
 
 def kinds_in(document: Any, kinds: Container[Api]) -> Iterator[tuple[Api, Mapping[str, Any]]]:
-    """Yield those of `kinds` that an OpenAPI document describes, with their schemas. Raises `Malformed`."""
+    """Yields those of `kinds` that an OpenAPI document describes, with their schemas. Raises `Malformed`."""
     schemas = mapping(mapping(mapping(document).get("components")).get("schemas"))
     for schema in schemas.values():
         for named in sequence(mapping(schema).get(_KIND)):
@@ -168,7 +168,7 @@ class Lookup:
         self.outcomes = {"found": 0, "absent": 0, "failed": 0}
 
     async def find(self, needed: Iterable[Needed], seconds: float) -> Mapping[Needed, Any]:
-        """Return what the cluster has, None for an object that does not exist. Raises `FactsUnavailable`, after
+        """Returns what the cluster has, None for an object that does not exist. Raises `FactsUnavailable`, after
         `seconds` at the latest.
         """
         wanted = tuple(needed)
@@ -229,7 +229,9 @@ class Lookup:
             raise RequestFailed(f"it cannot be read: {error}") from None
 
     def _candidates(self, wanted: Needed) -> list[Projection]:
-        """The projections that may have a fact: of gang objects and workloads of declared kinds, that of the kind."""
+        """Returns the projections that may have a fact: of gang objects and workloads of declared kinds, that of the
+        kind.
+        """
         found = self._projections[wanted.part]
         if wanted.part == GANG_OBJECTS and wanted.key is not None:
             return [one for one in found if one.resource.api == wanted.key[0]]
@@ -254,7 +256,7 @@ class Lookup:
         return _value(projection, (await self._client.get(requests.read(resource, name, namespace))).content)
 
     async def _whole(self, projection: Projection) -> dict[Any, Any]:
-        """Return all objects of a kind. An object that is not understood counts as missing, as in a watch."""
+        """Returns all objects of a kind. An object that is not understood counts as missing, as in a watch."""
         found: dict[Any, Any] = {}
         async for raw in self._client.items(projection.resource, limit=WHOLE_PAGE, selector=projection.selector):
             with suppress(Malformed):
@@ -263,7 +265,7 @@ class Lookup:
         return found
 
     async def _bound(self, namespace: str, name: str, scheduler: str) -> frozenset[ObjectKey]:
-        """Return the PodGang of one pod of the set that is on a node and was not prepared for that scheduler; empty if
+        """Returns the PodGang of one pod of the set that is on a node and was not prepared for that scheduler; empty if
         there is no such pod.
         """
         if not _NAME.fullmatch(namespace) or not _LABEL_VALUE.fullmatch(name):
@@ -279,7 +281,7 @@ class Lookup:
 
 
 def _value(projection: Projection, raw: Manifest) -> Any:
-    """Return the value of one object; None if the projection ignores it."""
+    """Returns the value of one object; None if the projection ignores it."""
     read = projection.read(raw)
     return None if read is None else read[1]
 
@@ -301,7 +303,7 @@ def live_facts(
     objects: bool = True,
     clock: Clock = MACHINE_CLOCK,
 ) -> LiveFacts:
-    """Return the facts that the enabled schedulers need. With `objects`, for admission, also gang objects that other
+    """Returns the facts that the enabled schedulers need. With `objects`, for admission, also gang objects that other
     programs write; without, for the reconciler, which makes gangs. The other arguments are those of `LiveFacts`.
     """
     judging = settings.with_shadows if objects else (settings,)
@@ -354,7 +356,7 @@ class LiveFacts:
         self._unread: set[Api] = set()
 
     async def run(self) -> None:
-        """Watch the cluster until cancelled."""
+        """Watches the cluster until cancelled."""
         try:
             await self._follow_discovery()
         finally:
@@ -365,12 +367,12 @@ class LiveFacts:
             await self._client.close()
 
     def set_part(self, part: str, entries: Mapping[Any, Any] | None) -> None:
-        """Set a part of the facts that another reader of the same cluster has read; None if it is not known."""
+        """Sets a part of the facts that another reader of the same cluster has read; None if it is not known."""
         if getattr(self.facts, part) is not entries:
             self._set(**{part: entries})
 
     async def learn(self, needed: Iterable[Needed], facts: ClusterFacts, seconds: float) -> ClusterFacts:
-        """Return `facts` with the `needed` facts, read live. Raises `FactsUnavailable`."""
+        """Returns `facts` with the `needed` facts, read live. Raises `FactsUnavailable`."""
         return facts.learned(await self.lookup.find(needed, seconds))
 
     @property
@@ -379,11 +381,11 @@ class LiveFacts:
         return self._discovery.resources
 
     def doubted(self) -> frozenset[str]:
-        """Return the parts whose watch fails now: they may be out of date."""
+        """Returns the parts whose watch fails now: they may be out of date."""
         return frozenset(projection.part for projection, watch in self.watches.items() if watch.trouble is not None)
 
     def unready(self) -> Iterator[str]:
-        """Yield what is not known yet, and why. Yields nothing when every kind that was served at the start
+        """Yields what is not known yet, and why. Yields nothing when every kind that was served at the start
         is known.
         """
         if self.facts.apis is None:
@@ -391,7 +393,7 @@ class LiveFacts:
         yield from unread(self.awaited())
 
     def awaited(self) -> Iterator[tuple[str, Watch]]:
-        """Yield the watches of kinds that were served at the start and are not known yet, each with its kind."""
+        """Yields the watches of kinds that were served at the start and are not known yet, each with its kind."""
         for projection, watch in self.watches.items():
             if projection in self._awaited:
                 yield projection.resource.api.kind, watch
@@ -417,7 +419,7 @@ class LiveFacts:
                 await asyncio.sleep(DISCOVERY_SECONDS)
 
     def _take(self, answer: frozenset[Api]) -> None:
-        """Watch the served kinds, and drop those that are no longer served.
+        """Watches the served kinds, and drops those that are no longer served.
 
         An API server that has just started answers before it has read its CRDs. So a kind is gone only if two answers
         in a row lack it. API servers of two releases answer by turns during an upgrade. So a kind that is followed
@@ -447,14 +449,14 @@ class LiveFacts:
             self._set(apis=served, **gone)
 
     def _unconfirmed(self, either: frozenset[Api], both: frozenset[Api]) -> frozenset[Api]:
-        """Return the versions that only one of two answers has, of kinds that are followed in another version."""
+        """Returns the versions that only one of two answers has, of kinds that are followed in another version."""
         followed = {projection.resource.api for projection in self._tasks} & either
         kinds = {api.group_kind for api in followed}
         confirmed = both | followed | (self.facts.apis or frozenset())
         return frozenset(api for api in either - confirmed if api.group_kind in kinds)
 
     async def _read_schemas(self) -> None:
-        """Read the fields of the served kinds. If that fails, the known fields are kept, and readiness does
+        """Reads the fields of the served kinds. If that fails, the known fields are kept, and readiness does
         not wait.
         """
         try:
@@ -486,7 +488,7 @@ class LiveFacts:
         return watch
 
     def _drop(self, watch: Watch) -> None:
-        """Take what a watch has read out of a part that others fill too."""
+        """Takes what a watch has read out of a part that others fill too."""
         if watch.index.projection.shared:
             self._unread.add(watch.index.projection.resource.api)
             watch.index.clear()
@@ -516,7 +518,7 @@ class LiveFacts:
 
 
 def _served_once(projections: Iterable[Projection], served: frozenset[Api]) -> Iterator[Projection]:
-    """Yield the projections whose kind is served. A kind that is served in several versions has the same objects in
+    """Yields the projections whose kind is served. A kind that is served in several versions has the same objects in
     each of them, so it is read only in the first version of those that fill one part.
     """
     taken: dict[tuple[object, ...], Api] = {}

@@ -36,7 +36,7 @@ _Fault = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def configure() -> None:
-    """Set up logging, once in a process."""
+    """Sets up logging, once in a process."""
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
     # A trace binds its id as a context variable.
     shared: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, stamp, cut_values]
@@ -60,7 +60,7 @@ def configure() -> None:
 
 
 def outline(error: BaseException) -> str:
-    """Return the text of an error for a log line, without the content of an object."""
+    """Returns the text of an error for a log line, without the content of an object."""
     if isinstance(error, RollcallError):
         return error.outline
     # A `Malformed` has only types and places.
@@ -68,7 +68,7 @@ def outline(error: BaseException) -> str:
 
 
 def cut_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A structlog processor: cut long texts and replace control characters for terminals."""
+    """Returns a structlog processor: cut long texts and replace control characters for terminals."""
     together = "".join([value for value in line.values() if isinstance(value, str)])
     if len(together) <= MAX_VALUE_CHARACTERS and together.isprintable():
         return line
@@ -80,8 +80,8 @@ def cut_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMappin
 
 
 def tell_fault(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A structlog processor: replace `exc_info` by `exception`, with the types and locations of the errors, without
-    their texts.
+    """Returns a structlog processor: replace `exc_info` by `exception`, with the types and locations of the errors,
+    without their texts.
     """
     found = line.pop("exc_info", None)
     if found is True:
@@ -98,7 +98,7 @@ def _print_fault(stream: TextIO, fault: _Fault) -> None:
 
 
 def _fault(error: BaseException) -> Iterator[str]:
-    """Yield a traceback as Python prints it, the first cause first, with only the name of each exception."""
+    """Yields a traceback as Python prints it, the first cause first, with only the name of each exception."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None:
         yield from _fault(before)
@@ -121,7 +121,7 @@ class _Libraries(logging.Handler):
         self._written: dict[tuple[str, int], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record, or count it as left out in the next line."""
+        """Writes the record, or count it as left out in the next line."""
         source, now = (record.name, record.levelno), self._clock.monotonic()
         last, left_out = self._written.get(source, (-math.inf, 0))
         if now - last < LIBRARY_SECONDS:
@@ -142,7 +142,7 @@ class _StandardError:
     """Standard error. A full disk or a closed pipe loses log lines, but never the answers to requests."""
 
     def write(self, line: bytes) -> None:
-        """Write a line, if that is possible."""
+        """Writes a line, if that is possible."""
         with suppress(OSError):
             sys.stderr.buffer.write(line)
 
@@ -156,7 +156,7 @@ log = structlog.get_logger("rollcall")
 
 
 def decided(endpoint: str, request: Request, verdict: Verdict) -> None:
-    """Log a call that changed or refused an object. Other calls are not logged."""
+    """Logs a call that changed or refused an object. Other calls are not logged."""
     log.info(
         verdict.decision,
         endpoint=endpoint,
@@ -172,7 +172,7 @@ def decided(endpoint: str, request: Request, verdict: Verdict) -> None:
 
 @contextmanager
 def complaints_of(module: str) -> Iterator[list[str]]:
-    """Collect the errors that a module of a library logs instead of raising. Only count them: the texts may quote the
+    """Collects the errors that a module of a library logs instead of raising. Only count them: the texts may quote the
     output of a program.
     """
     found: list[str] = []

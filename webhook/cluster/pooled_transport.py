@@ -33,7 +33,7 @@ class PooledTransport:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, sending: Sending) -> PooledReply:
-        """Send a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
+        """Sends a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
         body = sending.content if sending.allowed is None else _Body(sending.content or b"", sending.allowed)
         try:
             with _translated():
@@ -55,7 +55,7 @@ class PooledTransport:
         return PooledReply(response, sending.seconds)
 
     def _opened(self) -> aiohttp.ClientSession:
-        """The session; a new one needs the running event loop."""
+        """Returns the session; a new one needs the running event loop."""
         if self._session is None:
             # `Client` limits the requests at once, and a watch must never wait for a connection.
             connector = aiohttp.TCPConnector(limit=0, ssl=self._access.tls, keepalive_timeout=IDLE_SECONDS)
@@ -65,7 +65,7 @@ class PooledTransport:
         return self._session
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Closes every connection."""
         if self._session is not None:
             await self._session.close()
 
@@ -79,7 +79,7 @@ class _Body(aiohttp.BytesPayload):
         self.refused: Exception | None = None
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Send the body if that is allowed."""
+        """Sends the body if that is allowed."""
         try:
             self._allowed()
         except Exception as error:
@@ -103,15 +103,15 @@ class PooledReply:
         return self._response.status
 
     def header(self, name: str) -> str | None:
-        """The first header of that name."""
+        """Returns the first header of that name."""
         return self._response.headers.get(name)
 
     def headers(self, name: str) -> list[str]:
-        """All headers of that name."""
+        """Returns all headers of that name."""
         return self._response.headers.getall(name, [])
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body, as it arrives. Raises `httpx.TransportError`."""
+        """Yields the body, as it arrives. Raises `httpx.TransportError`."""
         with _translated():
             while True:
                 # After a malformed chunk aiohttp closes the connection, and forgets its own limit.
@@ -122,13 +122,13 @@ class PooledReply:
                 yield chunk
 
     async def aclose(self) -> None:
-        """Free the connection, for the next request if the whole body was read."""
+        """Frees the connection, for the next request if the whole body was read."""
         self._response.release()
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raise the errors of httpx for those of aiohttp."""
+    """Raises the errors of httpx for those of aiohttp."""
     try:
         yield
     except (aiohttp.ConnectionTimeoutError, TimeoutError) as error:

@@ -54,7 +54,7 @@ class Exposition:
         )
 
     async def run(self) -> None:
-        """Measure the lag of the event loop until cancelled."""
+        """Measures the lag of the event loop until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
             due = clock() + LOOK_SECONDS
@@ -62,7 +62,7 @@ class Exposition:
             self._lag.observe(max(clock() - due, 0.0))
 
     def expose(self) -> bytes:
-        """Return the metrics in Prometheus' text format."""
+        """Returns the metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
@@ -85,7 +85,7 @@ class CacheCollector(Collector):
         self._kinds = dict.fromkeys((api.group, api.kind) for api in (*own, *kinds))
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metric families, with a sample for each kind, even if the cluster does not serve it."""
+        """Yields the metric families, with a sample for each kind, even if the cluster does not serve it."""
         objects = GaugeMetricFamily("rollcall_cache_objects", "Known objects, by kind.", labels=_LABELS)
         lists = CounterMetricFamily(
             "rollcall_cache_lists", "Times that all objects of a kind were listed.", labels=_LABELS
@@ -123,7 +123,7 @@ class CacheCollector(Collector):
         yield from (objects, left_out, lists, failing, age, lookups)
 
     def _followed(self) -> Mapping[tuple[str, str], list[Watch]]:
-        """Return the watches of each kind. A reconciler may watch a kind twice: for decisions and for its
+        """Returns the watches of each kind. A reconciler may watch a kind twice: for decisions and for its
         own writes.
         """
         found: dict[tuple[str, str], list[Watch]] = {}

@@ -50,26 +50,26 @@ class Reply(Protocol):
         """The HTTP status."""
 
     def header(self, name: str) -> str | None:
-        """The first header of that name."""
+        """Returns the first header of that name."""
 
     def headers(self, name: str) -> list[str]:
-        """All headers of that name."""
+        """Returns all headers of that name."""
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body, as it arrives. Raises `httpx.TransportError`."""
+        """Returns the body, as it arrives. Raises `httpx.TransportError`."""
 
     async def aclose(self) -> None:
-        """Free the connection, for the next request if the whole body was read."""
+        """Frees the connection, for the next request if the whole body was read."""
 
 
 class Transport(Protocol):
     """Connections to one cluster."""
 
     async def send(self, sending: Sending) -> Reply:
-        """Send a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
+        """Sends a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Closes every connection."""
 
 
 JSON = "application/json"
@@ -112,7 +112,7 @@ class Write(NamedTuple):
 def apply(
     resource: Resource, manifest: Manifest, manager: str, *, subresource: str = "", dry_run: bool = False
 ) -> Write:
-    """Return a server-side apply: `manager` takes over the fields of `manifest`; other fields do not change.
+    """Returns a server-side apply: `manager` takes over the fields of `manifest`; other fields do not change.
 
     The API server would read the manifest a second time to warn of unknown fields (Kubernetes API concepts, "Field
     validation"), and a program reads no warnings.
@@ -133,20 +133,20 @@ def json_patch(
     subresource: str = "",
     dry_run: bool = False,
 ) -> Write:
-    """Return a JSON Patch (RFC 6902): all operations apply, or none."""
+    """Returns a JSON Patch (RFC 6902): all operations apply, or none."""
     params = {"fieldManager": "rollcall"} | ({"dryRun": "All"} if dry_run else {})
     return Write("PATCH", _path(resource, namespace, name, subresource), list(operations), params, JSON_PATCH)
 
 
 def create(resource: Resource, manifest: Manifest, *, dry_run: bool = False) -> Write:
-    """Return the creation of an object."""
+    """Returns the creation of an object."""
     params = {"dryRun": "All"} if dry_run else {}
     return Write("POST", _collection(resource, manifest["metadata"].get("namespace")), manifest, params)
 
 
 def replace(resource: Resource, manifest: Manifest) -> Write:
-    """Return the replacement of an object, refused if it has changed since it was read. Use it only for objects that no
-    other program writes.
+    """Returns the replacement of an object, refused if it has changed since it was read. Use it only for objects that
+    no other program writes.
     """
     metadata = manifest["metadata"]
     path = f"{_collection(resource, metadata.get('namespace'))}/{quote(metadata['name'], safe='')}"
@@ -162,7 +162,7 @@ def delete(
     version: str | None = None,
     dry_run: bool = False,
 ) -> Write:
-    """Return the deletion of an object, refused if its uid differs or, with `version`, if it has changed since."""
+    """Returns the deletion of an object, refused if its uid differs or, with `version`, if it has changed since."""
     preconditions = {"uid": uid} | ({} if version is None else {"resourceVersion": version})
     options: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
     params = {"dryRun": "All"} if dry_run else {}
@@ -170,7 +170,7 @@ def delete(
 
 
 def read(resource: Resource, name: str, namespace: str | None = None) -> ApiRequest:
-    """Return the request for one object."""
+    """Returns the request for one object."""
     return ApiRequest(f"{_collection(resource, namespace)}/{quote(name, safe='')}")
 
 
@@ -183,7 +183,7 @@ def page(
     selector: Mapping[str, str] | None = None,
     accept: str = JSON,
 ) -> ApiRequest:
-    """Return the request for one page of a kind, in a namespace or in all. `selector` has labelSelector and
+    """Returns the request for one page of a kind, in a namespace or in all. `selector` has labelSelector and
     fieldSelector.
     """
     params = {"limit": str(limit), **(selector or {})}
@@ -193,7 +193,7 @@ def page(
 
 
 def named(resource: Resource, name: str) -> ApiRequest:
-    """Return the request for the objects of that name in all namespaces."""
+    """Returns the request for the objects of that name in all namespaces."""
     return page(resource, selector={"fieldSelector": f"metadata.name={name}"})
 
 
@@ -204,8 +204,8 @@ def watch(
     selector: Mapping[str, str] | None = None,
     namespace: str | None = None,
 ) -> ApiRequest:
-    """Return the request for every change after `version`, for at most `seconds`, with bookmarks: events that have only
-    a version.
+    """Returns the request for every change after `version`, for at most `seconds`, with bookmarks: events that have
+    only a version.
     """
     params = {
         **(selector or {}),
@@ -218,12 +218,12 @@ def watch(
 
 
 def discovery(etag: str | None = None) -> ApiRequest:
-    """Return the request for every kind that the cluster serves, except those of the core group."""
+    """Returns the request for every kind that the cluster serves, except those of the core group."""
     return ApiRequest("/apis", accept=DISCOVERY, etag=etag)
 
 
 def schemas(group: str, version: str, etag: str | None = None) -> ApiRequest:
-    """Return the request for the schemas of a group's kinds in one version."""
+    """Returns the request for the schemas of a group's kinds in one version."""
     return ApiRequest(f"/openapi/v3/apis/{quote(group, safe='')}/{quote(version, safe='')}", etag=etag)
 
 
@@ -248,7 +248,7 @@ _OPENS = b"[{"
 
 
 def shallow(content: bytes | bytearray) -> bytes:
-    """Return JSON with null for everything below `MOST_LEVELS` levels. Text that is not JSON does not become JSON."""
+    """Returns JSON with null for everything below `MOST_LEVELS` levels. Text that is not JSON does not become JSON."""
     kept: list[bytes] = []
     level = begin = 0
     for found in _STRING_OR_BRACKET.finditer(content):
@@ -279,7 +279,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 async def received(reply: Reply, most: int) -> bytearray:
-    """Return the body of an answer. Raises `AnswerTooLarge` as soon as it is longer than `most` bytes."""
+    """Returns the body of an answer. Raises `AnswerTooLarge` as soon as it is longer than `most` bytes."""
     content = bytearray()
     async for chunk in reply.chunks():
         content += chunk
@@ -289,18 +289,18 @@ async def received(reply: Reply, most: int) -> bytearray:
 
 
 def too_large(most: int) -> str:
-    """Return why an answer of more than `most` bytes is not read."""
+    """Returns why an answer of more than `most` bytes is not read."""
     return f"the answer has more than {most} bytes, the most that are read at once"
 
 
 def warnings_in(reply: Reply) -> tuple[str, ...]:
-    """Return the texts of the Warning headers (RFC 7234, 5.5). An API server writes one text in a line."""
+    """Returns the texts of the Warning headers (RFC 7234, 5.5). An API server writes one text in a line."""
     said = (found for line in reply.headers("warning") for found in _WARNING.findall(line))
     return tuple(_ESCAPED.sub(r"\1", quoted) for quoted in said)
 
 
 def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
-    """Return a watch event's type and object. Raises `Gone` for an expired version, `RequestFailed` for any other
+    """Returns a watch event's type and object. Raises `Gone` for an expired version, `RequestFailed` for any other
     error.
     """
     event = parsed(line)
@@ -314,7 +314,7 @@ def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def parsed(content: bytes | bytearray) -> Any:
-    """Return an answer's JSON. Raises `RequestFailed`."""
+    """Returns an answer's JSON. Raises `RequestFailed`."""
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -326,7 +326,7 @@ def parsed(content: bytes | bytearray) -> Any:
 
 
 def check_redirect(code: int, location: str | None) -> None:
-    """Return unless the answer is a redirect. Otherwise raises `RequestFailed`: no API server redirects, and the
+    """Returns unless the answer is a redirect. Otherwise raises `RequestFailed`: no API server redirects, and the
     credentials are for no other server. Only the server of the location is named, because the rest may be a secret.
     """
     if not HTTPStatus.MULTIPLE_CHOICES <= code < HTTPStatus.BAD_REQUEST or code == HTTPStatus.NOT_MODIFIED:
@@ -336,7 +336,7 @@ def check_redirect(code: int, location: str | None) -> None:
 
 
 def _server_of(location: str | None) -> str | None:
-    """Return scheme, host and port of a URL; None if it has none."""
+    """Returns scheme, host and port of a URL; None if it has none."""
     try:
         parts = urlsplit(location or "")
         port = "" if parts.port is None else f":{parts.port}"
@@ -347,7 +347,7 @@ def _server_of(location: str | None) -> str | None:
 
 
 def check_status(code: int, content: bytes | bytearray, retry_after: str | None = None) -> None:
-    """Return if the status is a success. Otherwise raises the `RequestFailed` that says what the answer says."""
+    """Returns if the status is a success. Otherwise raises the `RequestFailed` that says what the answer says."""
     if code < HTTPStatus.MULTIPLE_CHOICES:
         return
     if code == HTTPStatus.NOT_MODIFIED:
@@ -370,7 +370,7 @@ def check_status(code: int, content: bytes | bytearray, retry_after: str | None 
 
 
 def _fields(status: Any) -> str:
-    """Return the reason, the kind and the fields of a Status. Its messages may quote values and are left out."""
+    """Returns the reason, the kind and the fields of a Status. Its messages may quote values and are left out."""
     try:
         details = mapping(mapping(status).get("details"))
         causes = (mapping(cause).get("field") for cause in sequence(details.get("causes")))
@@ -381,7 +381,7 @@ def _fields(status: Any) -> str:
 
 
 def _object_name(status: Any) -> str:
-    """Return the name of the missing object; empty for an answer about a path that is not served, which is no Status.
+    """Returns the name of the missing object; empty for an answer about a path that is not served, which is no Status.
 
     Source: k8s.io/apimachinery, pkg/api/errors (NewNotFound), v0.35.4.
     """
@@ -392,7 +392,7 @@ def _object_name(status: Any) -> str:
 
 
 def _token(status: Any) -> str | None:
-    """Return the token with which a list whose version has expired goes on (API concepts, "Retrieving large results
+    """Returns the token with which a list whose version has expired goes on (API concepts, "Retrieving large results
     sets in chunks").
     """
     try:

@@ -32,7 +32,7 @@ _BACKLOG = 2048
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there. Raises `InputError` if that fails.
+    """Returns a socket that listens there. Raises `InputError` if that fails.
 
     `::` includes IPv4. `EVERYWHERE` is the same, or only IPv4 if the machine has no IPv6.
     """
@@ -51,7 +51,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def reached_at(listener: socket.socket) -> tuple[str, int]:
-    """Return the address and port of the socket for a client on this machine."""
+    """Returns the address and port of the socket for a client on this machine."""
     host, port = listener.getsockname()[:2]
     if host == "::":
         # The socket also accepts IPv4, and a machine may have only one of the two loopback addresses.
@@ -60,7 +60,7 @@ def reached_at(listener: socket.socket) -> tuple[str, int]:
 
 
 def _has(address: str) -> bool:
-    """Return whether this machine has the address."""
+    """Returns whether this machine has the address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family) as probe:
@@ -75,7 +75,7 @@ _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----\s[A-Za-z0-9+/=\s]*-----
 
 
 def verifying() -> ssl.SSLContext:
-    """Return a context that verifies servers as Go does, and has no trusted CA yet."""
+    """Returns a context that verifies servers as Go does, and has no trusted CA yet."""
     # Not `ssl.create_default_context`: since Python 3.13 it sets VERIFY_X509_STRICT, which refuses certificates without
     # key identifiers or key usage. Clusters have such certificates, and Go accepts them.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -87,7 +87,8 @@ def verifying() -> ssl.SSLContext:
 
 
 def trusting(bundle: bytes) -> ssl.SSLContext:
-    """Return a context that trusts the certificates in `bundle` (PEM), including intermediates and server certificates.
+    """Returns a context that trusts the certificates in `bundle` (PEM), including intermediates and server
+    certificates.
 
     Raises `CertificateError` if the bundle has no certificate. A certificate that cannot be read is ignored, as in Go.
     """
@@ -101,14 +102,14 @@ def trusting(bundle: bytes) -> ssl.SSLContext:
 
 
 def trusting_system() -> ssl.SSLContext:
-    """Return a context that trusts the certificate authorities of the operating system."""
+    """Returns a context that trusts the certificate authorities of the operating system."""
     context = verifying()
     context.load_default_certs()
     return context
 
 
 def looking() -> ssl.SSLContext:
-    """Return a context that accepts any server: to read its certificate, not to trust it."""
+    """Returns a context that accepts any server: to read its certificate, not to trust it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -119,7 +120,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def proxy_for(url: str, environment: Mapping[str, str]) -> str | None:
-    """Return the URL of the proxy for requests to `url`, or None for a direct connection."""
+    """Returns the URL of the proxy for requests to `url`, or None for a direct connection."""
     target = urlsplit(url)
     proxy = _variable(f"{target.scheme}_proxy", environment)
     host = target.hostname or ""
@@ -142,7 +143,7 @@ def _is_local(host: str) -> bool:
 
 
 def _matches(entry: str, host: str, port: str) -> bool:
-    """Return whether an entry of NO_PROXY matches that host and port."""
+    """Returns whether an entry of NO_PROXY matches that host and port."""
     if entry == "*":
         return True
     address = _address(host)
@@ -158,7 +159,7 @@ def _matches(entry: str, host: str, port: str) -> bool:
 
 
 def _split(entry: str) -> tuple[str, str]:
-    """Return host and port of `host`, `host:port`, `address` or `[address]:port`."""
+    """Returns host and port of `host`, `host:port`, `address` or `[address]:port`."""
     host, colon, port = entry.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         return host[1:-1], port

@@ -79,7 +79,7 @@ class OpenTelemetry:
     def span(
         self, name: str, side: Side, attributes: Mapping[str, Attribute], headers: Headers | None
     ) -> Iterator[None]:
-        """Make a span of the time in the context."""
+        """Makes a span of the time in the context."""
         above = None
         if headers is not None:
             # An invalid header starts a new trace.
@@ -100,21 +100,21 @@ class OpenTelemetry:
                     raise
 
     def note(self, attributes: Mapping[str, Attribute]) -> None:
-        """Add attributes to the current span."""
+        """Adds attributes to the current span."""
         trace.get_current_span().set_attributes(attributes)
 
     def fail(self, why: str) -> None:
-        """Mark the current span as failed."""
+        """Marks the current span as failed."""
         trace.get_current_span().set_status(Status(StatusCode.ERROR, why))
 
     def outgoing(self) -> Mapping[str, str]:
-        """Return the headers that pass the current span to another process."""
+        """Returns the headers that pass the current span to another process."""
         headers: dict[str, str] = {}
         self._propagator.inject(headers)
         return headers
 
     def stop(self, seconds: float) -> None:
-        """Send the remaining spans, for at most `seconds`."""
+        """Sends the remaining spans, for at most `seconds`."""
         # The sending thread may be in the middle of its retries. It is not waited for longer than this.
         ending = threading.Thread(target=self._provider.shutdown, name="last traces", daemon=True)
         ending.start()
@@ -123,12 +123,12 @@ class OpenTelemetry:
 
 
 def exporter_to(endpoint: str) -> OTLPSpanExporter:
-    """Return the exporter to that collector."""
+    """Returns the exporter to that collector."""
     return OTLPSpanExporter(endpoint=address(endpoint), timeout=EXPORT_SECONDS, session=collector_session())
 
 
 def address(endpoint: str) -> str:
-    """Return the URL for traces: the endpoint, with OTLP's path if it has none."""
+    """Returns the URL for traces: the endpoint, with OTLP's path if it has none."""
     return endpoint if urlsplit(endpoint).path.strip("/") else endpoint.rstrip("/") + PATH
 
 
@@ -143,17 +143,17 @@ class _Warnings(logging.Handler):
         self._next = 0.0
 
     def listen(self) -> None:
-        """Begin to handle its messages."""
+        """Begins to handle its messages."""
         self._logger.addHandler(self)
         self._logger.propagate = False
 
     def end(self) -> None:
-        """Restore its logger."""
+        """Restores its logger."""
         self._logger.removeHandler(self)
         self._logger.propagate = self._propagated
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the message, unless one was logged recently."""
+        """Logs the message, unless one was logged recently."""
         now = self._clock.monotonic()
         if now >= self._next:
             self._next = now + WARNING_SECONDS
@@ -161,7 +161,7 @@ class _Warnings(logging.Handler):
 
 
 def collector_session() -> Session:
-    """Return a session for the exporter that uses our TLS context."""
+    """Returns a session for the exporter that uses our TLS context."""
     session = _Session()
     session.mount("https://", _Adapter())
     return session
@@ -171,16 +171,16 @@ class _Session(Session):
     """Follows no redirect: the headers of the environment may be credentials, and are for the collector only."""
 
     def get_redirect_target(self, resp: Any) -> None:
-        """Return no target, so that the redirect is the answer, which is no success."""
+        """Returns no target, so that the redirect is the answer, which is no success."""
 
 
 class _Adapter(HTTPAdapter):
     """urllib3's own context is strict since Python 3.13."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Create the connections to a collector."""
+        """Creates the connections to a collector."""
         super().init_poolmanager(*args, **kwargs, ssl_context=verifying())
 
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Create the connections to a collector through a proxy."""
+        """Creates the connections to a collector through a proxy."""
         return super().proxy_manager_for(*args, **kwargs, ssl_context=verifying())

@@ -38,19 +38,19 @@ class Tracer(Protocol):
     def span(
         self, name: str, side: Side, attributes: Mapping[str, Attribute], headers: Headers | None
     ) -> AbstractContextManager[None]:
-        """Make a span of the time in the context, as a child of the current one or of the one in `headers`."""
+        """Makes a span of the time in the context, as a child of the current one or of the one in `headers`."""
 
     def note(self, attributes: Mapping[str, Attribute]) -> None:
-        """Add attributes to the current span."""
+        """Adds attributes to the current span."""
 
     def fail(self, why: str) -> None:
-        """Mark the current span as failed."""
+        """Marks the current span as failed."""
 
     def outgoing(self) -> Mapping[str, str]:
-        """Return the headers that pass the current span to another process."""
+        """Returns the headers that pass the current span to another process."""
 
     def stop(self, seconds: float) -> None:
-        """Send the remaining spans, for at most `seconds`."""
+        """Sends the remaining spans, for at most `seconds`."""
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -60,7 +60,7 @@ _tracer: Tracer | None = None
 
 
 def on() -> bool:
-    """Return whether traces are enabled, for callers that would have to collect attributes."""
+    """Returns whether traces are enabled, for callers that would have to collect attributes."""
     return _tracer is not None
 
 
@@ -70,32 +70,32 @@ def span(
     attributes: Mapping[str, Attribute] | None = None,
     headers: Headers | None = None,
 ) -> AbstractContextManager[None]:
-    """Make a span of the time in the context, as a child of the current one or of the one in `headers` (W3C Trace
+    """Makes a span of the time in the context, as a child of the current one or of the one in `headers` (W3C Trace
     Context).
     """
     return _NOTHING if _tracer is None else _tracer.span(name, side, attributes or {}, headers)
 
 
 def note(attributes: Mapping[str, Attribute]) -> None:
-    """Add attributes to the current span."""
+    """Adds attributes to the current span."""
     if _tracer is not None:
         _tracer.note(attributes)
 
 
 def fail(why: str) -> None:
-    """Mark the current span as failed, with a reason that Rollcall chose."""
+    """Marks the current span as failed, with a reason that Rollcall chose."""
     if _tracer is not None:
         _tracer.fail(why)
 
 
 def outgoing() -> Mapping[str, str]:
-    """Return the headers that pass the current span to another process; none without a span."""
+    """Returns the headers that pass the current span to another process; none without a span."""
     return _NO_HEADERS if _tracer is None else _tracer.outgoing()
 
 
 @contextmanager
 def made_by(tracer: Tracer) -> Iterator[None]:
-    """Make spans with `tracer` in the context. Afterwards send its remaining spans."""
+    """Makes spans with `tracer` in the context. Afterwards send its remaining spans."""
     global _tracer  # noqa: PLW0603 - one for the process
     before, _tracer = _tracer, tracer
     try:
@@ -107,8 +107,8 @@ def made_by(tracer: Tracer) -> Iterator[None]:
 
 @contextmanager
 def started(settings: Tracing, service: str) -> Iterator[None]:
-    """Send traces in the context if an endpoint is configured. Raises `ConfigurationError` if OpenTelemetry is then not
-    installed.
+    """Sends traces in the context if an endpoint is configured. Raises `ConfigurationError` if OpenTelemetry is then
+    not installed.
     """
     if not settings.endpoint:
         yield

@@ -47,12 +47,12 @@ T = TypeVar("T")
 
 
 def backoff(failures: int, chance: float) -> float:
-    """Return the seconds to wait after `failures` in a row. `chance` is between 0 and 1."""
+    """Returns the seconds to wait after `failures` in a row. `chance` is between 0 and 1."""
     return spread(doubled(BACKOFF_SECONDS, failures), chance)
 
 
 def rest_after(seconds: float) -> float:
-    """Return the seconds to wait after an event that took `seconds`."""
+    """Returns the seconds to wait after an event that took `seconds`."""
     return 0.0 if seconds < LONG_EVENT_SECONDS else seconds * (1 / EVENTS_SHARE - 1)
 
 
@@ -90,7 +90,7 @@ class Index:
         self._warnings = 0
 
     def put(self, raw: Manifest) -> None:
-        """Add or update an object."""
+        """Adds or update an object."""
         source = key_of(raw)
         before = self._objects.get(source)
         try:
@@ -130,19 +130,19 @@ class Index:
             self._changed(key)
 
     def drop(self, raw: Manifest) -> None:
-        """Remove an object."""
+        """Removes an object."""
         self._gone(key_of(raw), watched=True)
 
     def besides(self, sources: set[ObjectKey]) -> set[ObjectKey]:
-        """Every object except `sources`."""
+        """Returns every object except `sources`."""
         return (self._objects.keys() | self.left_out) - sources
 
     def remove(self, source: ObjectKey) -> None:
-        """Remove an object that a list lacks."""
+        """Removes an object that a list lacks."""
         self._gone(source, watched=False)
 
     def clear(self) -> None:
-        """Remove every object."""
+        """Removes every object."""
         for source in self.besides(set()):
             self.remove(source)
 
@@ -172,7 +172,7 @@ class Index:
             self._changed(key)
 
     def _warn(self, event: str, source: ObjectKey, why: str, *, exc_info: bool = False) -> None:
-        """Log the 1st, 2nd, 4th, 8th warning and so on: a tenant may store thousands of objects and change each as
+        """Logs the 1st, 2nd, 4th, 8th warning and so on: a tenant may store thousands of objects and change each as
         often.
         """
         self._warnings += 1
@@ -246,7 +246,7 @@ class Watch:
         self._listed = 0.0
 
     def put(self, raw: Manifest) -> None:
-        """Store the answer to a write before the watch delivers it. Ignore the answer if the watch or the list that is
+        """Stores the answer to a write before the watch delivers it. Ignore the answer if the watch or the list that is
         being read has passed its version: the object may have changed or be gone since, and no event would report that
         again.
         """
@@ -262,7 +262,7 @@ class Watch:
         return self._clock.monotonic() - self.heard
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """Lists and watch until cancelled."""
         while True:
             try:
                 if self._version is None or self._clock.monotonic() - self._listed > RELIST_SECONDS:
@@ -272,7 +272,7 @@ class Watch:
                 await self._pause(error)
 
     async def _list(self) -> str:
-        """Read all objects page by page, and remove those that no longer exist."""
+        """Reads all objects page by page, and removes those that no longer exist."""
         seen: set[ObjectKey] = set()
         version: str | None = None
         pages = self._client.pages(self._resource, namespace=self._namespace, selector=self._selector)
@@ -299,14 +299,14 @@ class Watch:
         return version
 
     async def _in_turns(self, work: Callable[[T], None], items: Iterable[T]) -> None:
-        """Do `work` on each item, and let other tasks of the process run in between."""
+        """Does `work` on each item, and let other tasks of the process run in between."""
         turn = LoopTurn(self._clock)
         for item in items:
             work(item)
             await turn.pause()
 
     async def _watch(self, version: str) -> None:
-        """Apply the changes after `version` until the server ends the watch or stays silent."""
+        """Applies the changes after `version` until the server ends the watch or stays silent."""
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreading load is no secret
         begun, opened, told = self._clock.monotonic(), False, False
         with suppress(TimeoutError):
@@ -332,7 +332,7 @@ class Watch:
         self._failures = 0
 
     def _apply(self, line: bytes) -> None:
-        """Apply one event and keep its version."""
+        """Applies one event and keeps its version."""
         kind, raw = read_event(line)
         self.heard = self._clock.monotonic()
         version = _version_of(raw)
@@ -341,7 +341,7 @@ class Watch:
         self._version = version or self._version
 
     def _is_known(self, raw: Manifest, version: str | None) -> bool:
-        """Whether the answer to a write of ours has already said what an event says, or something newer."""
+        """Returns whether the answer to a write of ours has already said what an event says, or something newer."""
         if not self._answered:
             return False
         source, number = key_of(raw), _number(version)
@@ -366,14 +366,14 @@ class Watch:
 
 
 def unread(watches: Iterable[tuple[object, Watch | None]]) -> Iterator[str]:
-    """Yield a message about each of these watches, given with its kind, that has not read all objects yet."""
+    """Yields a message about each of these watches, given with its kind, that has not read all objects yet."""
     for kind, watch in watches:
         if watch is not None and not watch.filled:
             yield f"cluster: the {kind} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"
 
 
 def version_number(raw: Manifest) -> int | None:
-    """The resource version of an object as `_number` reads it. Raises `Malformed`."""
+    """Returns the resource version of an object as `_number` reads it. Raises `Malformed`."""
     return _number(_version_of(raw))
 
 
@@ -382,7 +382,7 @@ def _version_of(raw: Manifest) -> str | None:
 
 
 def _number(version: str | None) -> int | None:
-    """The number of a resource version: they increase with each change (Kubernetes API concepts, "Resource
+    """Returns the number of a resource version: they increase with each change (Kubernetes API concepts, "Resource
     versions"). None if it is no number.
     """
     return int(version) if version is not None and version.isascii() and version.isdecimal() else None
@@ -427,7 +427,7 @@ class ServedWatch:
         return self.watch is None or self.watch.filled
 
     def follow(self, *, served: bool) -> None:
-        """Start the watch if the kind is served, stop it if not."""
+        """Starts the watch if the kind is served, stop it if not."""
         if served and self._task is None:
             self.watch = Watch(
                 self._client, self._projection, self._filled, self._changed, self._selector, clock=self._clock
@@ -438,7 +438,7 @@ class ServedWatch:
             self.watch = self._task = None
 
     async def _run(self, watch: Watch) -> None:
-        """Follow until cancelled. A fault of ours with one object must not end the watch: the next list goes on with
+        """Follows until cancelled. A fault of ours with one object must not end the watch: the next list goes on with
         the other objects.
         """
         while True:
@@ -450,7 +450,7 @@ class ServedWatch:
                 await asyncio.sleep(RESTART_SECONDS)
 
     async def close(self) -> None:
-        """Stop the watch."""
+        """Stops the watch."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

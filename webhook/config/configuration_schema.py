@@ -41,12 +41,12 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def configuration_schema() -> dict[str, Any]:
-    """Return the schema for the installed backends, with what refuses something and nothing else."""
+    """Returns the schema for the installed backends, with what refuses something and nothing else."""
     return _schema(_TOLD)
 
 
 def published_schema() -> dict[str, Any]:
-    """Return the schema for editors: with descriptions, defaults, and the ids of the rules."""
+    """Returns the schema for editors: with descriptions, defaults, and the ids of the rules."""
     found = _schema(("title",)) | {"required": ["apiVersion", "kind"]}
     every = (
         *SHAPE_RULES,
@@ -97,7 +97,7 @@ def _of(model: type[BaseModel], without: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    """Return a schema with the blocks that it refers to in their places."""
+    """Returns a schema with the blocks that it refers to in their places."""
     if isinstance(schema, list):
         return [_inlined(one, definitions) for one in schema]
     if not isinstance(schema, dict):
@@ -108,8 +108,8 @@ def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 def _plain(schema: Any, without: tuple[str, ...]) -> Any:
-    """Return a schema without those keys. YAML 1.1 reads a plain `on` and `off` as true and false, so the schema allows
-    these too.
+    """Returns a schema without those keys. YAML 1.1 reads a plain `on` and `off` as true and false, so the schema
+    allows these too.
     """
     if isinstance(schema, list):
         return [_plain(one, without) for one in schema]

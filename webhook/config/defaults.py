@@ -26,7 +26,7 @@ from webhook.workloads.workload_shape import WorkloadShape
 
 @cache
 def built_in_documents() -> Mapping[str, dict[str, Any]]:
-    """Return the built-in shapes by name, as they are written."""
+    """Returns the built-in shapes by name, as they are written."""
     folder = files("webhook.config").joinpath("shapes")
     written = (file.read_text(encoding="utf-8") for file in sorted(folder.iterdir(), key=lambda one: one.name))
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -35,7 +35,7 @@ def built_in_documents() -> Mapping[str, dict[str, Any]]:
 
 @cache
 def built_in_shapes() -> Mapping[str, WorkloadShape]:
-    """Return the built-in shapes by name."""
+    """Returns the built-in shapes by name."""
     problems: list[Problem] = []
     found = {name: read_shape(document, name, problems) for name, document in built_in_documents().items()}
     if problems:
@@ -44,19 +44,21 @@ def built_in_shapes() -> Mapping[str, WorkloadShape]:
 
 
 def built_in_forms(name: str) -> list[WorkloadShape]:
-    """Return the built-in shape of that name, and the others of the same kind."""
+    """Returns the built-in shape of that name, and the others of the same kind."""
     shapes = built_in_shapes()
     return [one for one in shapes.values() if one.group_kind == shapes[name].group_kind]
 
 
 @cache
 def built_in_kinds() -> WorkloadKinds:
-    """Return the kinds in Python and all built-in shapes."""
+    """Returns the kinds in Python and all built-in shapes."""
     return WorkloadKinds(tuple(built_in_shapes().values()))
 
 
 def default_settings() -> Settings:
-    """Return the settings without a file: every installed backend with its defaults, `default-scheduler` by default."""
+    """Returns the settings without a file: every installed backend with its defaults, `default-scheduler` by
+    default.
+    """
     none = Enforcement()
     profiles = {
         name: Profile(backend(backend.settings_model()), none, none) for name, backend in installed_backends().items()
@@ -72,7 +74,7 @@ def force_scheduler(
     *,
     overrides: bool = False,
 ) -> Settings:
-    """Return the settings that judge everything as if `scheduler` were chosen by the label, by this option of that
+    """Returns the settings that judge everything as if `scheduler` were chosen by the label, by this option of that
     source. `overrides`: whatever the pods name.
 
     Raises `ConfigurationError` if no profile has that name: the webhook with these settings would refuse it too.

@@ -84,7 +84,7 @@ class ExceptionSection(Section):
 
 
 def end_of(written: str) -> datetime:
-    """Return the end of an exception in UTC: a moment with a zone, or the end of a day in UTC. Raises `ValueError`."""
+    """Returns the end of an exception in UTC: a moment with a zone, or the end of a day in UTC. Raises `ValueError`."""
     try:
         if _DATE.fullmatch(written):
             return datetime.combine(date.fromisoformat(written) + timedelta(days=1), time(), UTC)
@@ -98,7 +98,7 @@ def end_of(written: str) -> datetime:
 def exceptions_from(
     listed: Sequence[object], rules: Mapping[str, Rule], kinds: Collection[str], problems: list[Problem]
 ) -> Exceptions:
-    """Return the exceptions of the section. `rules` are those that exist, `kinds` the kinds that rules judge. Mistakes
+    """Returns the exceptions of the section. `rules` are those that exist, `kinds` the kinds that rules judge. Mistakes
     go to `problems`. An exception that has ended is no mistake.
     """
     if len(listed) > _MOST:
@@ -129,7 +129,7 @@ def _read(raw: object, path: str, problems: list[Problem]) -> ExceptionSection |
 
 
 def _mistakes(raw: object, path: str, rules: Mapping[str, Rule], kinds: Collection[str]) -> Iterator[Problem]:
-    """Yield what is wrong with the rules and the kinds that an exception names, even if its other keys are wrong."""
+    """Yields what is wrong with the rules and the kinds that an exception names, even if its other keys are wrong."""
     written = raw if isinstance(raw, dict) else {}
     selector = written.get("workloads")
     selected = selector if isinstance(selector, dict) else {}

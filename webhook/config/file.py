@@ -83,7 +83,7 @@ class AuditSection(Section):
 
 
 def audit_settings(section: AuditSection) -> Auditing:
-    """Return what the section says."""
+    """Returns what the section says."""
     return Auditing(section.openReports, timedelta(minutes=section.everyMinutes))
 
 
@@ -102,7 +102,7 @@ class RemediesSection(Section):
 
 
 def remedy_settings(section: RemediesSection) -> RemedySettings:
-    """Return what the section states."""
+    """Returns what the section states."""
     return RemedySettings(
         frozenset(section.causes),
         float(section.settleSeconds),
@@ -131,7 +131,7 @@ class ShadowEntry(NamedTuple):
 
 
 def named_files(document: object) -> Iterator[str]:
-    """Yield the names of the files that the section of a configuration refers to, if they can be names of files."""
+    """Yields the names of the files that the section of a configuration refers to, if they can be names of files."""
     entries = document.get("shadow") if isinstance(document, dict) else None
     for entry in entries if isinstance(entries, list) else ():
         section = read_section(ShadowFileSection, entry, "", []) if isinstance(entry, dict) else None
@@ -142,7 +142,7 @@ def named_files(document: object) -> Iterator[str]:
 def read_shadows(
     entries: Sequence[object], files: Mapping[str, Settings] | None, problems: list[Problem]
 ) -> list[ShadowEntry]:
-    """Return the valid entries of the section. `files` are the settings of the files beside the configuration by their
+    """Returns the valid entries of the section. `files` are the settings of the files beside the configuration by their
     names; None if the configuration is a shadow itself. Mistakes go to `problems`.
     """
     if entries and files is None:
@@ -187,7 +187,7 @@ def _read_entry(raw: object, path: str, files: Mapping[str, Settings], problems:
 
 
 def shadow_of(entry: ShadowEntry, own: Settings, general: Enforcement) -> Shadow:
-    """Return the shadow of an entry. A scheduler is judged by its profile in `own`; if it has none, by its backend's
+    """Returns the shadow of an entry. A scheduler is judged by its profile in `own`; if it has none, by its backend's
     defaults, with the actions that `general` sets.
     """
     if entry.settings is not None:
@@ -208,7 +208,7 @@ def settings_from(
     shapes: Iterable[object] = (),
     shadow_files: Mapping[str, Settings] | None = EMPTY,
 ) -> Settings:
-    """Return the settings of a parsed configuration file. `source` is its name in messages. `shapes` are the
+    """Returns the settings of a parsed configuration file. `source` is its name in messages. `shapes` are the
     WorkloadShapes beside it. `shadow_files` are the settings of the files beside it by their names; None if this file
     is a shadow itself.
 
@@ -277,8 +277,8 @@ def settings_from(
 
 
 def choosing_settings(configs: Mapping[str, Mapping[str, Any]] = EMPTY) -> Settings:
-    """Return the settings without a file for choosing a scheduler: `default_settings` with kube-scheduler's gangs on. A
-    scheduler that places pods one by one is not a choice for a gang, and no file shows which API it would use.
+    """Returns the settings without a file for choosing a scheduler: `default_settings` with kube-scheduler's gangs on.
+    A scheduler that places pods one by one is not a choice for a gang, and no file shows which API it would use.
     `configs` are the `config` of other schedulers.
     """
     kube = {"name": DEFAULT_SCHEDULER, "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}}
@@ -293,12 +293,12 @@ def _general_rules() -> dict[str, Rule]:
 
 
 def _every_rule() -> dict[str, Rule]:
-    """Return the rules of all installed backends, and those for every scheduler, by id."""
+    """Returns the rules of all installed backends, and those for every scheduler, by id."""
     return _general_rules() | {rule.id: rule for backend in installed_backends().values() for rule in backend.rules}
 
 
 def _judged_kinds(kinds: WorkloadKinds) -> frozenset[str]:
-    """Return the kinds that rules judge, by name."""
+    """Returns the kinds that rules judge, by name."""
     of_objects = (judged.kind for rule in _every_rule().values() for judged in rule.kinds)
     return frozenset({"PodCliqueSet", "Pod", *(kind for _, kind in kinds.views), *of_objects})
 
@@ -306,7 +306,7 @@ def _judged_kinds(kinds: WorkloadKinds) -> frozenset[str]:
 def _namespaces(
     configuration: RollcallConfiguration, known: tuple[str, ...], problems: list[Problem]
 ) -> dict[str, NamespaceDefaults]:
-    """Return what the section `namespaces` says; `known` are the profiles."""
+    """Returns what the section `namespaces` says; `known` are the profiles."""
     found = {}
     for name, raw in configuration.namespaces.items():
         path = path_of((name,), "namespaces")
@@ -346,7 +346,9 @@ def _profiles(scheduler: SchedulerSection, general: Enforcement, problems: list[
 
 
 def _backend(section: ProfileSection, backend: BackendClass, path: str, problems: list[Problem]) -> Backend[Any]:
-    """Return the backend with its settings. If they are wrong, use its defaults, so that the rest can be judged too."""
+    """Returns the backend with its settings. If they are wrong, use its defaults, so that the rest can be judged
+    too.
+    """
     version = None
     if section.schedulerVersion is not None:
         version = Version.parse(section.schedulerVersion)
@@ -398,7 +400,7 @@ def _tenancy(raw: object, problems: list[Problem]) -> Tenancy:
 
 
 def _no_users(names: Iterable[str], path: str, prefix: str = "") -> Iterator[Problem]:
-    """Yield a problem for each name that stands for more than one user. A * is allowed only in `prefix`, with which a
+    """Yields a problem for each name that stands for more than one user. A * is allowed only in `prefix`, with which a
     name may begin.
     """
     for index, name in enumerate(names):

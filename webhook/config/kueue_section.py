@@ -153,7 +153,7 @@ class KueueSection(Section):
 
 
 def kueue_settings(section: KueueSection) -> KueueSettings:
-    """Return how Kueue is installed according to the section."""
+    """Returns how Kueue is installed according to the section."""
     ready, requeuing = section.waitForPodsReady, section.waitForPodsReady.requeuingStrategy
     # Kueue reads a timeout of 0 as its default, and a recovery of 0 as off.
     timeout = seconds_of(ready.timeout) or INSTALLED.pods_ready_seconds
@@ -184,6 +184,6 @@ def _selector(section: SelectorSection | None) -> dict[str, Any]:
 
 
 def seconds_of(duration: str) -> int:
-    """Return a duration as Go writes it in seconds, rounded up."""
+    """Returns a duration as Go writes it in seconds, rounded up."""
     parts = re.findall(r"([0-9.]+)(h|ms|m|s)", duration)
     return ceil(sum((Fraction(amount) * _UNITS[unit] for amount, unit in parts), Fraction(0)))

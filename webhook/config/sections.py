@@ -52,7 +52,7 @@ def _off(value: object) -> object:
 
 
 def on_or_off(value: object) -> object:
-    """Return `on` and `off` for the values that YAML 1.1 reads them as."""
+    """Returns `on` and `off` for the values that YAML 1.1 reads them as."""
     return "on" if value is True else _off(value)
 
 
@@ -210,7 +210,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read_section(model: type[M], raw: object, path: str, problems: list[Problem]) -> M | None:
-    """Return one section of the file. Its mistakes go to `problems`, and its valid parts are kept, so that they can be
+    """Returns one section of the file. Its mistakes go to `problems`, and its valid parts are kept, so that they can be
     judged further. Return None if nothing is valid. A key without a value counts as missing, as everywhere in
     Kubernetes.
     """
@@ -232,7 +232,7 @@ def read_section(model: type[M], raw: object, path: str, problems: list[Problem]
 
 
 def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> Iterator[Problem]:
-    """Yield pydantic's errors as problems: our words, the field's path, and the allowed values."""
+    """Yields pydantic's errors as problems: our words, the field's path, and the allowed values."""
     for found in error.errors(include_url=False):
         place, kind = path_of(found["loc"], prefix), found["type"]
         if kind == "extra_forbidden":
@@ -264,7 +264,7 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
 
 
 def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
-    """Return the model of the block at a place in a section."""
+    """Returns the model of the block at a place in a section."""
     for key in loc:
         if isinstance(key, str) and (field := _fields_of(model).get(key)) is not None:
             model = next(_models_in(field.annotation), model)
@@ -272,12 +272,12 @@ def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseMo
 
 
 def _fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return the fields of a section by their keys: `for` and `is` cannot be names in Python."""
+    """Returns the fields of a section by their keys: `for` and `is` cannot be names in Python."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models in the type of a field, such as an optional block or a list of blocks."""
+    """Yields the models in the type of a field, such as an optional block or a list of blocks."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):
@@ -285,7 +285,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def path_of(loc: tuple[int | str, ...], prefix: str) -> str:
-    """Return the path of a key in the file."""
+    """Returns the path of a key in the file."""
     path = prefix
     for part in loc:
         if isinstance(part, int):
@@ -302,7 +302,7 @@ _STATED = ("cpu", "memory")
 
 
 def _number_as_text(value: object) -> object:
-    """Return a quantity that YAML reads as a number as text."""
+    """Returns a quantity that YAML reads as a number as text."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -373,7 +373,7 @@ class FitSection(Section):
 
 
 def fit_settings(section: FitSection) -> FitSettings:
-    """Return what the section states."""
+    """Returns what the section states."""
     return FitSettings(
         Growth(section.nodes),
         tuple(_template(one) for one in section.templates),

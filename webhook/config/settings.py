@@ -120,7 +120,7 @@ class BoundRules:
 
 
 def bind(rules: Iterable[Rule], general: Enforcement, own: Enforcement) -> BoundRules:
-    """Return the rules with their actions, for each ceiling that a namespace may set.
+    """Returns the rules with their actions, for each ceiling that a namespace may set.
 
     A rule's action is its default, or what `own`, else `general`, sets for its id. Then the ceiling is applied, and
     rules that are off are left out. A rule that fails closed always keeps `deny`: its gang could not be translated.
@@ -215,7 +215,7 @@ class Profile:
         grouped_as: GroupKind | None = None,
         divided: bool = False,
     ) -> GangMember:
-        """Return a pod's member in its gang, with everything that its preparation depends on. `grouped_as` is the kind
+        """Returns a pod's member in its gang, with everything that its preparation depends on. `grouped_as` is the kind
         by which a scheduler that groups some kinds itself knows the pod of an opted-in workload, None for a pod of
         Grove. `divided` means that other gangs have pods of the PodClique.
 
@@ -278,7 +278,7 @@ class Tenancy:
     grove_operators: tuple[str, ...] = GROVE_OPERATORS
 
     def is_grove_operator(self, user: str) -> bool:
-        """Return whether pods that `user` creates are Grove's."""
+        """Returns whether pods that `user` creates are Grove's."""
         return not {user, in_any_namespace(user)}.isdisjoint(self.grove_operators)
 
 
@@ -378,7 +378,7 @@ class Settings:
         return (self, *(shadow.settings for shadow in self.shadows))
 
     def shape_of(self, kind: tuple[str, str]) -> Mapping[str, Any]:
-        """Return the shape that the rules about a kind expect of its objects."""
+        """Returns the shape that the rules about a kind expect of its objects."""
         shapes = (profile.backend.shapes.get(kind) for profile in self.judging.get(kind, ()))
         return next((found for found in shapes if found is not None), {})
 
@@ -391,7 +391,7 @@ class Settings:
         return Choice(self.forced, at, self.available, self.forced_by, forced=True, overrides=self.overrides)
 
     def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> Chosen | None:
-        """Return the scheduler that a namespace chooses: by its label, else by the configuration."""
+        """Returns the scheduler that a namespace chooses: by its label, else by the configuration."""
         said = namespace_choice(facts, namespace)
         if said is None and namespace in self.namespaces:
             configured = self.namespaces[namespace].scheduler
@@ -399,7 +399,7 @@ class Settings:
         return said
 
     def permits_opt_out(self, namespace: str) -> bool:
-        """Return whether a workload in `namespace` may say that it is no gang."""
+        """Returns whether a workload in `namespace` may say that it is no gang."""
         own = self.namespaces[namespace].opt_out if namespace in self.namespaces else None
         return self.opt_out if own is None else own
 
@@ -440,7 +440,7 @@ class Settings:
         )
 
     def ceiling(self, profile: Profile, facts: ClusterFacts, namespace: str) -> Action:
-        """Return the strictest action of a rule of `profile` in `namespace`. A label with an unknown mode counts as
+        """Returns the strictest action of a rule of `profile` in `namespace`. A label with an unknown mode counts as
         missing.
         """
         label = facts.namespace_label(namespace, ENFORCEMENT_LABEL)
@@ -462,8 +462,8 @@ class Shadow:
 
 
 def followed_projections(settings: Settings, *, objects: bool) -> tuple[Projection, ...]:
-    """The projections for admission, which also judges gang `objects` of other authors; without `objects` those for the
-    reconciler. A server does not wait for those that only its shadows need.
+    """Returns the projections for admission, which also judges gang `objects` of other authors; without `objects` those
+    for the reconciler. A server does not wait for those that only its shadows need.
     """
     found = list(_followed(settings, objects=objects))
     for shadow in settings.shadows if objects else ():

@@ -58,7 +58,7 @@ _IN_PYTHON = frozenset({*VIEWS, (grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_
 
 
 def shape_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
-    """Yield what is wrong with a shape, with paths that begin with `path`."""
+    """Yields what is wrong with a shape, with paths that begin with `path`."""
     kind = section.for_.group, section.for_.kind
     if kind in _IN_PYTHON:
         yield Problem(f"{path}.for.kind", kind[1], "is not declared, because Rollcall has its own code for it")
@@ -99,7 +99,7 @@ def shape_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
 
 
 def _comes_after(name: str, awaited: str, parts: list[PartSection]) -> bool:
-    """Return whether the part with that name waits for another part, directly or through others."""
+    """Returns whether the part with that name waits for another part, directly or through others."""
     after = {part.name.literal: part.after for part in parts}
     seen, waiting = set[str](), [name]
     while waiting:
@@ -113,7 +113,7 @@ def _comes_after(name: str, awaited: str, parts: list[PartSection]) -> bool:
 
 
 def _of_statement(said: StatementSection, path: str, *, always: bool) -> Iterator[Problem]:
-    """Yield what is wrong with a statement, which may be said of all workloads if `always`."""
+    """Yields what is wrong with a statement, which may be said of all workloads if `always`."""
     if not said.when and not always:
         yield Problem(f"{path}.when", None, "is required, or it is said of every workload of the kind")
     yield from condition_problems(said.when, f"{path}.when", has_entry=said.each is not None)
@@ -122,7 +122,7 @@ def _of_statement(said: StatementSection, path: str, *, always: bool) -> Iterato
 
 
 def _of_groups(section: ShapeSection, path: str) -> Iterator[Problem]:
-    """Yield what is wrong with a kind that makes a LeaderWorkerSet for each role."""
+    """Yields what is wrong with a kind that makes a LeaderWorkerSet for each role."""
     gang = section.gang
     if gang.over != "groups":
         if gang.roleLabel:
@@ -165,7 +165,7 @@ def _of_part(part: PartSection, path: str) -> Iterator[Problem]:
 
 
 def _of_counted(part: PartSection, path: str, section: ShapeSection, *, alone: bool) -> Iterator[Problem]:
-    """Yield what is wrong with a part whose pods are in a gang."""
+    """Yields what is wrong with a part whose pods are in a gang."""
     if part.after and part.until != "created" and section.gang.over == "all":
         why = (
             f"would never start: its pods are created when those before them are {part.until}, and a gang waits for all"
@@ -195,7 +195,7 @@ _SAME: dict[str, tuple[Callable[[WorkloadShape], str], str]] = {
 
 
 def form_problems(shapes: Sequence[WorkloadShape]) -> Iterator[tuple[int, Problem]]:
-    """Yield why shapes do not go together, each with the index of the shape that it is about."""
+    """Yields why shapes do not go together, each with the index of the shape that it is about."""
     first: dict[tuple[str, str], WorkloadShape] = {}
     taken: dict[tuple[str, ...], int] = {}
     for index, shape in enumerate(shapes):
@@ -225,7 +225,7 @@ def _disagreements(shape: WorkloadShape, main: WorkloadShape) -> Iterator[Proble
 
 
 def _known_by(part: PartShape) -> tuple[object, ...]:
-    """How the pods of a part are known, and the name of the part where no label has it."""
+    """Returns how the pods of a part are known, and the name of the part where no label has it."""
     return part.pod, None if part.pod.name_label else part.name.literal
 
 
@@ -254,7 +254,7 @@ class _Document(Section):
 
 
 def read_shape(document: object, path: str, problems: list[Problem]) -> WorkloadShape | None:
-    """Return the shape that a document declares. Its mistakes go to `problems`, with paths that begin with `path`;
+    """Returns the shape that a document declares. Its mistakes go to `problems`, with paths that begin with `path`;
     without any the result is not None.
     """
     before = len(problems)
@@ -343,8 +343,8 @@ class WorkloadsSection(Section):
 
 
 def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[object] = ()) -> WorkloadKinds:
-    """Return the kinds that a section asks for, with the shapes in `documents` beside the configuration. Mistakes go to
-    `problems`.
+    """Returns the kinds that a section asks for, with the shapes in `documents` beside the configuration. Mistakes go
+    to `problems`.
     """
     section = read_section(WorkloadsSection, raw, "workloads", problems) or WorkloadsSection()
     known = built_in_shapes()

@@ -21,7 +21,7 @@ FEW = 16
 
 
 def any_path(value: str) -> str:
-    """Return a text that is a path. Raises `ValueError`."""
+    """Returns a text that is a path. Raises `ValueError`."""
     try:
         shape_path(value)
     except PathError as error:
@@ -42,12 +42,12 @@ def _entries(value: str) -> str:
 
 
 def listed(value: object) -> object:
-    """Return a list for a single entry."""
+    """Returns a list for a single entry."""
     return value if isinstance(value, list) or value is None else [value]
 
 
 def _counted(value: object) -> object:
-    """Return a block for a number or a path."""
+    """Returns a block for a number or a path."""
     if isinstance(value, int) and not isinstance(value, bool):
         return {"number": value}
     return {"path": value} if isinstance(value, str) else value
@@ -120,7 +120,7 @@ class MinimumSection(Section):
 
 
 def count_problems(count: CountSection, path: str, *, has_entry: bool, depth: int = 0) -> Iterator[Problem]:
-    """Yield what is wrong with a count. `has_entry` says whether a path may begin at an entry of `each`."""
+    """Yields what is wrong with a count. `has_entry` says whether a path may begin at an entry of `each`."""
     if (count.number is None) is (count.path is None):
         yield Problem(path, None, "must be a number, or have a path")
     if depth == DEEPEST:
@@ -135,7 +135,7 @@ def count_problems(count: CountSection, path: str, *, has_entry: bool, depth: in
 
 
 def condition_problems(conditions: list[ConditionSection], path: str, *, has_entry: bool) -> Iterator[Problem]:
-    """Yield what is wrong with conditions."""
+    """Yields what is wrong with conditions."""
     for index, one in enumerate(conditions):
         given = [one.is_ or None, one.isNot or None, one.exists]
         if sum(value is not None for value in given) != 1:
@@ -144,7 +144,7 @@ def condition_problems(conditions: list[ConditionSection], path: str, *, has_ent
 
 
 def path_problems(path: str | None, at: str, *, has_entry: bool) -> Iterator[Problem]:
-    """Yield why a path cannot begin where it does."""
+    """Yields why a path cannot begin where it does."""
     if path is not None and path.startswith("@") and not has_entry:
         yield Problem(at, path, "begins with @, but there is no `each` whose entry it could mean")
 
@@ -153,7 +153,7 @@ def path_problems(path: str | None, at: str, *, has_entry: bool) -> Iterator[Pro
 
 
 def count_of(section: CountSection) -> PodCount:
-    """Return the count that a section means."""
+    """Returns the count that a section means."""
     inner = (section.default, section.atLeast, section.atMost, section.minus, section.times)
     default, at_least, at_most, minus, times = (None if one is None else count_of(one) for one in inner)
     path, zero_if = path_or_none(section.path), conditions_of(section.zeroIf)
@@ -161,7 +161,7 @@ def count_of(section: CountSection) -> PodCount:
 
 
 def conditions_of(sections: list[ConditionSection]) -> tuple[ShapeCondition, ...]:
-    """Return the conditions that sections mean."""
+    """Returns the conditions that sections mean."""
     return tuple(
         ShapeCondition(shape_path(one.path), tuple(one.is_), tuple(one.isNot), one.exists, one.default)
         for one in sections
@@ -169,7 +169,7 @@ def conditions_of(sections: list[ConditionSection]) -> tuple[ShapeCondition, ...
 
 
 def path_or_none(path: str | None) -> ShapePath | None:
-    """Return the path that a text means, if there is one."""
+    """Returns the path that a text means, if there is one."""
     return None if path is None else shape_path(path)
 
 
@@ -177,12 +177,12 @@ _MANY = 64
 
 
 def _named(value: object) -> object:
-    """Return a block for a fixed name."""
+    """Returns a block for a fixed name."""
     return {"literal": value} if isinstance(value, str) else value
 
 
 def _beside(value: object) -> object:
-    """Return a block for the path of one object."""
+    """Returns a block for the path of one object."""
     return {"metadata": value} if isinstance(value, str) else value
 
 

@@ -51,19 +51,19 @@ Counted: TypeAlias = Callable[[PackingRole], Mapping[str, int]]
 
 
 def templates_of(shape: GangShape) -> dict[str, PodTemplate]:
-    """Return the template of each role by its name."""
+    """Returns the template of each role by its name."""
     return {member.called: member.template for member in shape.members}
 
 
 def requested(role: PackingRole) -> Mapping[str, int]:
-    """Return what one pod of a role requests, without its slot on a node: no queue counts slots."""
+    """Returns what one pod of a role requests, without its slot on a node: no queue counts slots."""
     return {resource: amount for resource, amount in role.pods.request.items() if resource != SLOTS}
 
 
 def demand_of(
     shape: GangShape, roles: Mapping[str, PackingRole], counted: Counted, only: Iterable[str]
 ) -> dict[str, int]:
-    """Return what the pods that a gang needs of some roles count together."""
+    """Returns what the pods that a gang needs of some roles count together."""
     limited = frozenset(only)
     pods: dict[str, int] = {}
     for member in shape.needed:
@@ -77,14 +77,14 @@ def demand_of(
 
 
 def allows(ceiling: Ceiling, shape: GangShape, roles: Mapping[str, PackingRole]) -> bool:
-    """Return whether a limit allows the pods that a gang needs, if it starts them all at one moment."""
+    """Returns whether a limit allows the pods that a gang needs, if it starts them all at one moment."""
     only = roles.keys() if ceiling.roles is None else ceiling.roles
     demand = demand_of(shape, roles, ceiling.counted or requested, only)
     return all(demand.get(resource, 0) <= max(amount, 0) for resource, amount in ceiling.amounts.items())
 
 
 def exact_requests(template: PodTemplate, *, overhead: bool = True) -> dict[str, Fraction]:
-    """Return what a pod requests as the API server adds it up, without what cannot be read or overflows. Raises
+    """Returns what a pod requests as the API server adds it up, without what cannot be read or overflows. Raises
     `Malformed`.
     """
     spec: Mapping[str, Any] = template.spec if overhead else {**template.spec, "overhead": None}
@@ -92,7 +92,7 @@ def exact_requests(template: PodTemplate, *, overhead: bool = True) -> dict[str,
 
 
 def exact_limits(template: PodTemplate) -> dict[str, Fraction]:
-    """Return the limits of a pod that its template states, without overhead. Leaves out what cannot be read. Raises
+    """Returns the limits of a pod that its template states, without overhead. Leaves out what cannot be read. Raises
     `Malformed`.
     """
     spec = template.spec
@@ -106,17 +106,17 @@ def exact_limits(template: PodTemplate) -> dict[str, Fraction]:
 
 
 def _readable(totals: Mapping[str, Fraction | None]) -> dict[str, Fraction]:
-    """Return the amounts that can be read and do not overflow."""
+    """Returns the amounts that can be read and do not overflow."""
     return {name: amount for name, amount in totals.items() if amount is not None and amount <= MOST_COUNTED}
 
 
 def floors(exact: Mapping[str, Fraction]) -> dict[str, int]:
-    """Return amounts as whole numbers, rounded down."""
+    """Returns amounts as whole numbers, rounded down."""
     return {name: rounded_down(name, amount) for name, amount in exact.items()}
 
 
 def _without_limits(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a pod spec without the limits of the whole pod. A LimitRange may give containers lower requests before
+    """Returns a pod spec without the limits of the whole pod. A LimitRange may give containers lower requests before
     these limits become requests.
     """
     own = mapping(spec.get("resources"))
@@ -166,8 +166,8 @@ class _Bounds(NamedTuple):
 
 
 def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, ...], tuple[str, ...]]:
-    """Return the proofs that pods of the gang are never created, one for each role at most, and what is unknown. Raises
-    `Malformed`.
+    """Returns the proofs that pods of the gang are never created, one for each role at most, and what is unknown.
+    Raises `Malformed`.
     """
     if shape.stored:
         return (), ()
@@ -201,7 +201,7 @@ def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator
 
 
 def _strictest(ranges: list[tuple[str, tuple[ResourceRange, ...]]]) -> dict[str, _Bounds]:
-    """Return the strictest bounds of all LimitRanges, so that the work for a container does not grow with these."""
+    """Returns the strictest bounds of all LimitRanges, so that the work for a container does not grow with these."""
     found: dict[str, _Bounds] = {}
     for name, items in ranges:
         for item in items:
@@ -218,7 +218,7 @@ def _strictest(ranges: list[tuple[str, tuple[ResourceRange, ...]]]) -> dict[str,
 
 
 def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPath, str, tuple[str, str], str]]:
-    """Yield where a container or pod breaks a bound: the field, its value, which LimitRange allows what, and what to
+    """Yields where a container or pod breaks a bound: the field, its value, which LimitRange allows what, and what to
     do.
     """
     kinds = (("limits", stated.limits), ("requests", stated.requests))
@@ -252,7 +252,7 @@ def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPa
 
 
 def _more(resource: str, amount: Fraction, than: Fraction) -> bool:
-    """Return whether an amount is surely more than another, both rounded up, as the API server compares them."""
+    """Returns whether an amount is surely more than another, both rounded up, as the API server compares them."""
     if max(amount, than) > MOST_COUNTED:
         return False
     return rounded_up(resource, amount) > rounded_up(resource, than)
@@ -281,7 +281,7 @@ def _amounts(stated: object) -> dict[str, Fraction]:
 
 
 def _pod(template: PodTemplate) -> _Stated:
-    """Return what a whole pod states, at least, without the overhead. Of huge pages LimitRanges add up containers."""
+    """Returns what a whole pod states, at least, without the overhead. Of huge pages LimitRanges add up containers."""
     own = mapping(template.spec.get("resources"))
     stated = {part: _of_pod(own.get(part)) for part in ("requests", "limits")}
     spec = {**template.spec, "overhead": None, "resources": {"requests": stated["requests"]}}
@@ -295,7 +295,7 @@ def _of_pod(stated: object) -> dict[str, Any]:
 
 
 def _written(resource: str, amount: Fraction) -> str:
-    """Return an amount as Kubernetes writes it."""
+    """Returns an amount as Kubernetes writes it."""
     if amount.denominator != 1:
         return f"{-(-amount * _MILLI // 1)}m" if is_cpu(resource) else f"{float(amount):g}"
     whole = int(amount)
@@ -322,7 +322,7 @@ _COMPUTE = frozenset({"cpu", "memory"})
 
 
 def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
-    """Return the ResourceQuotas that limit a gang, under any scheduler. Raises `Malformed`."""
+    """Returns the ResourceQuotas that limit a gang, under any scheduler. Raises `Malformed`."""
     if shape.stored:
         return Ceilings()
     if facts.resource_quotas is None:
@@ -353,7 +353,7 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
 def _ceilings(
     name: str, quota: NamespaceQuota, hard: Amounts, charged: Mapping[str, Amounts], roles: frozenset[str]
 ) -> Iterator[Ceiling]:
-    """Yield the ceilings of a quota. Devices of claims have no scopes."""
+    """Yields the ceilings of a quota. Devices of claims have no scopes."""
     of_claims = {key: amount for key, amount in hard.items() if key.endswith(_OF_CLASS)}
     of_pods: dict[str, int] = {}
     for key, quantity in hard.items():
@@ -374,7 +374,7 @@ def _ceilings(
 
 
 def _counted_as(key: str) -> str:
-    """Return the name under which what a key of a quota limits is counted here."""
+    """Returns the name under which what a key of a quota limits is counted here."""
     plain = key.removeprefix(_REQUESTS)
     return "pods" if key in _PODS else plain if _is_plain(plain) else key
 
@@ -384,12 +384,12 @@ def _is_plain(resource: str) -> bool:
 
 
 def _is_extended(resource: str) -> bool:
-    """Return whether a quota counts a resource with "requests." only. It counts no others, though it may name them."""
+    """Returns whether a quota counts a resource with "requests." only. It counts no others, though it may name them."""
     return resource.startswith(BY_CLASS) or ("/" in resource and _NATIVE not in resource)
 
 
 def charge_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> Amounts:
-    """Return what one pod of a template counts against quotas, at least. Raises `Malformed`."""
+    """Returns what one pod of a template counts against quotas, at least. Raises `Malformed`."""
     requests, limits = floors(exact_requests(template)), floors(exact_limits(template))
     found = {name: amount for name, amount in requests.items() if _is_plain(name)}
     found |= {_REQUESTS + name: amount for name, amount in requests.items() if _is_extended(name)}
@@ -403,7 +403,7 @@ def charge_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> A
 
 
 def _devices(requests: Claim) -> dict[str, int]:
-    """Return the devices of each class that a claim counts: of a request with alternatives the most of each class."""
+    """Returns the devices of each class that a claim counts: of a request with alternatives the most of each class."""
     found: dict[str, int] = {}
     for request in requests or ():
         most: dict[str, int] = {}
@@ -417,7 +417,7 @@ def _devices(requests: Claim) -> dict[str, int]:
 
 
 def _surely_matches(scope: QuotaScope, template: PodTemplate, *, requesting: bool) -> bool:
-    """Return whether a scope matches all pods of a template, whatever the API server adds to them. `requesting`: they
+    """Returns whether a scope matches all pods of a template, whatever the API server adds to them. `requesting`: they
     request cpu or memory.
     """
     spec = template.spec
@@ -447,7 +447,7 @@ def _requests_compute(template: PodTemplate) -> bool:
 
 
 def _compute(template: PodTemplate) -> Iterator[object]:
-    """Yield the cpu and memory that decide whether a pod is BestEffort: those of the pod, if it has resources of its
+    """Yields the cpu and memory that decide whether a pod is BestEffort: those of the pod, if it has resources of its
     own, else those of its containers. Up to Kubernetes 1.36 empty resources of the pod leave out its containers, too.
 
     Source: k8s.io/kubernetes v1.36.3, pkg/apis/core/v1/helper/qos/qos.go, ComputePodQOS.
@@ -483,7 +483,7 @@ class KueueLimits(NamedTuple):
 
 
 def kueue_limits(by_kueue: Held, namespace: str, facts: ClusterFacts) -> KueueLimits:
-    """Return what the quotas of Kueue say of a workload that it holds. Raises `Malformed`."""
+    """Returns what the quotas of Kueue say of a workload that it holds. Raises `Malformed`."""
     local = (facts.local_queues or {}).get((namespace, by_kueue.queue or ""))
     name = None if local is None else local.cluster_queue
     queue = (facts.cluster_queues or {}).get(name or "")
@@ -505,13 +505,13 @@ def kueue_limits(by_kueue: Held, namespace: str, facts: ClusterFacts) -> KueueLi
 
 
 def _requested(pods: PodSet) -> Mapping[str, int]:
-    """Return what a pod set requests at least, with the least number of pods that Kueue may start."""
+    """Returns what a pod set requests at least, with the least number of pods that Kueue may start."""
     count = pods.count if pods.min_count is None else pods.min_count
     return {resource: needed * count for resource, needed in floors(exact_requests(pods.template)).items()}
 
 
 def _limits(resource: str, name: str, queue: ClusterQueue) -> tuple[Sequence[int], str]:
-    """Return the most that each flavor gives of a resource, or why that is not known."""
+    """Returns the most that each flavor gives of a resource, or why that is not known."""
     quotas = [quota for quota in queue.quotas or () if quota.resource == resource]
     if not quotas:
         return (), _UNCOVERED.format(shown(name), resource[:80])
@@ -530,7 +530,7 @@ def _limits(resource: str, name: str, queue: ClusterQueue) -> tuple[Sequence[int
 
 
 def _kueue_quotas_amounts(resource: str, stated: Sequence[str]) -> Iterator[int]:
-    """Yield the amounts that can be read and do not overflow."""
+    """Yields the amounts that can be read and do not overflow."""
     for one in stated:
         number = parse_quantity(one)
         if number is not None and 0 <= (found := rounded_up(resource, number)) <= LARGEST_AMOUNT:
@@ -540,7 +540,7 @@ def _kueue_quotas_amounts(resource: str, stated: Sequence[str]) -> Iterator[int]
 def _refusal(
     resource: str, requested: Sequence[int], limits: Sequence[int], name: str, by_kueue: Held
 ) -> Witness | None:
-    """Return the proof that the quota is too small: for all pods, or for those of one pod set."""
+    """Returns the proof that the quota is too small: for all pods, or for those of one pod set."""
     needed, most, what = sum(requested), sum(limits), "the workload requests"
     if needed <= most:
         needed, most, what = max(requested), max(limits), "the pods of one part request"
@@ -564,7 +564,7 @@ Weight = Callable[[PackingRole], int]
 
 
 def over_a_ceiling(packing: Packing, room: Room | None) -> Witness | None:
-    """Return the proof that a set of the packing is above a ceiling, or None."""
+    """Returns the proof that a set of the packing is above a ceiling, or None."""
     nodes_are_fixed = room is not None and not room.grows and room.unknown is None
     for ceiling in packing.ceilings:
         if ceiling.scope is FitScope.ON_THESE_NODES and not nodes_are_fixed:
@@ -580,7 +580,7 @@ def over_a_ceiling(packing: Packing, room: Room | None) -> Witness | None:
 
 
 def within_ceilings(spots: Iterable[Spot], need: Need, packing: Packing) -> bool:
-    """Return whether a placement is within all ceilings."""
+    """Returns whether a placement is within all ceilings."""
     pods: list[tuple[PackingRole, int]] = []
     for spot in spots:
         leaf = need_at(need, spot.path)
@@ -611,7 +611,7 @@ def _weight(ceiling: Ceiling, resource: str) -> Weight:
 
 
 def _least(need: Need, weight: Weight, known: dict[int, int]) -> int:
-    """The smallest sum of a need. Equal children are mostly the same object, and summed once."""
+    """Returns the smallest sum of a need. Equal children are mostly the same object, and summed once."""
     if isinstance(need, PodsNeed):
         return weight(need.role) * max(need.count, 0)
     values = []
@@ -623,7 +623,7 @@ def _least(need: Need, weight: Weight, known: dict[int, int]) -> int:
 
 
 def least_of_each(need: Need, known: dict[int, dict[str, int]]) -> dict[str, int]:
-    """The smallest number of pods of each role by its name. Equal children are counted once, as in `_least`."""
+    """Returns the smallest number of pods of each role by its name. Equal children are counted once, as in `_least`."""
     if isinstance(need, PodsNeed):
         return {need.role.name: max(need.count, 0)}
     values: dict[str, list[int]] = {}
@@ -659,7 +659,7 @@ def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Nee
 
 
 def _smaller(roles: Sequence[PackingRole], resource: str, over: int, need: Need, weight: Weight) -> str:
-    """How many pods of the role that counts most would be within the ceiling, the others left as they are."""
+    """Returns how many pods of the role that counts most would be within the ceiling, the others left as they are."""
     counts = least_of_each(need, {})
     role = max(roles, key=lambda one: counts[one.name] * weight(one))
     fewer = counts[role.name] - -(-over // weight(role))

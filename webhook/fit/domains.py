@@ -32,7 +32,7 @@ _EVERY = DomainMembership(every=True)
 
 
 def domains_by_node(partition: Partition) -> Mapping[str, Sequence[str]]:
-    """Return the domains of each node by its name; empty for a partition by labels."""
+    """Returns the domains of each node by its name; empty for a partition by labels."""
     found: dict[str, list[str]] = {}
     for name, nodes in (partition.members or {}).items():
         for node in nodes:
@@ -41,8 +41,8 @@ def domains_by_node(partition: Partition) -> Mapping[str, Sequence[str]]:
 
 
 def membership_of(node: NodeClass, partition: Partition, of_nodes: Mapping[str, Sequence[str]]) -> DomainMembership:
-    """Return the domains of a class; `of_nodes` is `domains_by_node` of the partition. A future node may get the labels
-    that it lacks, and may become a member of anything.
+    """Returns the domains of a class; `of_nodes` is `domains_by_node` of the partition. A future node may get the
+    labels that it lacks, and may become a member of anything.
     """
     if partition.members is not None:
         if not node.nodes or node.future:
@@ -83,7 +83,7 @@ _KEPT = 8
 def domains_in(
     area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition] = ()
 ) -> Sequence[EqualDomains]:
-    """Return the domains of an area, the smallest first. Two are equal only if their own domains in the `deeper`
+    """Returns the domains of an area, the smallest first. Two are equal only if their own domains in the `deeper`
     partitions are, too.
     """
     key = (partition_key(partition), *map(partition_key, deeper))
@@ -100,7 +100,7 @@ def domains_in(
 
 
 def outside(area: Area, partition: Partition, ground: Ground) -> tuple[int, ...]:
-    """Return the classes of an area that are in no domain."""
+    """Returns the classes of an area that are in no domain."""
     of_nodes = domains_by_node(partition)
     return tuple(
         index for index in area.classes if membership_of(ground.room.classes[index], partition, of_nodes) == NO_DOMAIN
@@ -108,7 +108,7 @@ def outside(area: Area, partition: Partition, ground: Ground) -> tuple[int, ...]
 
 
 def partition_key(partition: Partition) -> tuple[Any, ...]:
-    """Return what makes two partitions equal. That of members is their identity: they are long."""
+    """Returns what makes two partitions equal. That of members is their identity: they are long."""
     return (
         partition.keys,
         partition.wanted,
@@ -230,7 +230,7 @@ class Child(NamedTuple):
 
 
 def part_of(need: Need, ground: Ground) -> NeedPart:
-    """Return the part of a need."""
+    """Returns the part of a need."""
     if isinstance(need, PodsNeed):
         return NeedPart(need, ground.kind_of[need.role.name], (), max(need.count, 0), ground)
     equal: dict[Any, list[int]] = {}
@@ -241,7 +241,7 @@ def part_of(need: Need, ground: Ground) -> NeedPart:
 
 
 def _key(need: Need, ground: Ground) -> Any:
-    """What makes two needs equal, so that a part is made once for all of them."""
+    """Returns what makes two needs equal, so that a part is made once for all of them."""
     within = None if need.within is None else partition_key(need.within)
     if isinstance(need, PodsNeed):
         return ground.kind_of[need.role.name], need.count, within
@@ -249,7 +249,7 @@ def _key(need: Need, ground: Ground) -> Any:
 
 
 def least(part: NeedPart, weights: Sequence[int]) -> int:
-    """Return the smallest weight of pods that the part needs, where a pod of each kind has a weight."""
+    """Returns the smallest weight of pods that the part needs, where a pod of each kind has a weight."""
     if part.vector is not None:
         return sum(pods * weight for pods, weight in zip(part.vector, weights, strict=True) if pods)
     values = sorted((least(child.part, weights), len(child.indexes)) for child in part.children)
@@ -261,7 +261,7 @@ def least(part: NeedPart, weights: Sequence[int]) -> int:
 
 
 def only(part: NeedPart, dead: frozenset[int], ground: Ground) -> NeedPart | None:
-    """Return the part without its direct children at `dead` positions. None if too few are left."""
+    """Returns the part without its direct children at `dead` positions. None if too few are left."""
     children = tuple(child for index, child in enumerate(part.children) if index not in dead)
     if sum(len(child.indexes) for child in children) < part.count:
         return None
@@ -269,7 +269,7 @@ def only(part: NeedPart, dead: frozenset[int], ground: Ground) -> NeedPart | Non
 
 
 def sums_of(vector: Sequence[int], ground: Ground) -> tuple[int, ...]:
-    """Return, by resource, what these pods request."""
+    """Returns, by resource, what these pods request."""
     return tuple(
         sum(pods * ground.requests[kind][k] for kind, pods in enumerate(vector) if pods)
         for k in range(len(ground.resources))
@@ -277,7 +277,7 @@ def sums_of(vector: Sequence[int], ground: Ground) -> tuple[int, ...]:
 
 
 def partitions_below(part: NeedPart) -> list[Partition]:
-    """Return the different partitions that the part's descendants name."""
+    """Returns the different partitions that the part's descendants name."""
     found: dict[Any, Partition] = {}
     for one in _descendants(part):
         if one.within is not None:
@@ -292,7 +292,7 @@ def _descendants(part: NeedPart) -> Iterator[NeedPart]:
 
 
 def roles_of(needs: Sequence[Need]) -> tuple[PackingRole, ...]:
-    """Return the roles that needs name, each once, in their order."""
+    """Returns the roles that needs name, each once, in their order."""
     found: dict[str, PackingRole] = {}
     for need in needs:
         _collect(need, found)
@@ -311,7 +311,7 @@ def _collect(need: Need, found: dict[str, PackingRole]) -> None:
 
 
 def need_at(need: Need, path: Path) -> Need:
-    """Return the need at a place of the tree."""
+    """Returns the need at a place of the tree."""
     for index in path:
         assert isinstance(need, GroupNeed)  # noqa: S101 - a path has no step below a leaf
         need = need.needs[index]
@@ -336,7 +336,7 @@ class PartContent(NamedTuple):
 
 
 def content_of(part: NeedPart, path: Path = ()) -> PartContent:
-    """Return what a part needs once its own domain is chosen."""
+    """Returns what a part needs once its own domain is chosen."""
     if part.content is None:
         part.content = _content_of(part)
     found = part.content
@@ -379,7 +379,7 @@ def _flatten(
 
 
 def free_vector(free: Sequence[tuple[Path, int, int]], kinds: int) -> tuple[int, ...]:
-    """Return how many pods of each kind may be anywhere."""
+    """Returns how many pods of each kind may be anywhere."""
     vector = [0] * kinds
     for _, kind, count in free:
         vector[kind] += count
@@ -410,7 +410,7 @@ class DomainRoom:
 
 
 def partitions_of(packing: Packing) -> tuple[Partition, ...]:
-    """Return the partitions that a gang requires domains of, the outer ones first."""
+    """Returns the partitions that a gang requires domains of, the outer ones first."""
     found: list[Partition] = []
     for need in needs_in(packing):
         if need.within is not None and need.within not in found:
@@ -419,7 +419,7 @@ def partitions_of(packing: Packing) -> tuple[Partition, ...]:
 
 
 def needs_in(packing: Packing) -> Iterator[Need]:
-    """Yield every need of a packing, the outer ones first."""
+    """Yields every need of a packing, the outer ones first."""
     level: list[Need] = list(packing.sets)
     while level:
         yield from level
@@ -427,7 +427,7 @@ def needs_in(packing: Packing) -> Iterator[Need]:
 
 
 def in_order(resources: Iterable[str]) -> list[str]:
-    """Return resources in the order of a table: devices, cpu, memory, then the others, the pod slots last. What only a
+    """Returns resources in the order of a table: devices, cpu, memory, then the others, the pod slots last. What only a
     scheduler counts, such as parts of GPUs, has no column.
     """
     named = (one for one in resources if " " not in one)
@@ -435,14 +435,14 @@ def in_order(resources: Iterable[str]) -> list[str]:
 
 
 def requested(packing: Packing) -> frozenset[str]:
-    """Return the resources that a pod of the gang requests, and the pod slots."""
+    """Returns the resources that a pod of the gang requests, and the pod slots."""
     return frozenset(
         resource for role in roles_of(packing.sets) for resource, asked in role.pods.request.items() if asked
     )
 
 
 def domain_rooms_of(packing: Packing, room: Room, free: Room | None = None) -> tuple[DomainRoom, ...]:
-    """Return the domains of the outermost partition that the gang requires, by name; or all nodes as one."""
+    """Returns the domains of the outermost partition that the gang requires, by name; or all nodes as one."""
     partition = next(iter(partitions_of(packing)), None)
     resources = requested(packing)
     total, nodes = _sums(room.classes, partition, resources)
@@ -458,7 +458,7 @@ def domain_rooms_of(packing: Packing, room: Room, free: Room | None = None) -> t
 def _sums(
     classes: Iterable[NodeClass], partition: Partition | None, resources: frozenset[str]
 ) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """Return what each domain has together, and how many nodes it has. Nodes that do not exist
+    """Returns what each domain has together, and how many nodes it has. Nodes that do not exist
     yet count nowhere.
     """
     of_nodes = {} if partition is None else domains_by_node(partition)
@@ -476,7 +476,7 @@ def _sums(
 
 
 def numbers_in(found: NodeClass, partition: Partition | None, of_nodes: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return how many nodes of a class are in each domain; empty for nodes that are in none. `of_nodes` is
+    """Returns how many nodes of a class are in each domain; empty for nodes that are in none. `of_nodes` is
     `domains_by_node` of the partition.
     """
     number = found.number or 0

@@ -35,7 +35,8 @@ Pattern = tuple[int, ...]
 
 
 def patterns_on(shape: int, most: Sequence[int], ground: Ground, budget: StepBudget) -> list[Pattern]:
-    """Return the patterns of an empty node of a shape that no further pod fits into, with at most so many of each kind.
+    """Returns the patterns of an empty node of a shape that no further pod fits into, with at most so many of each
+    kind.
 
     Every way to fill such a node is one of them or a part of one.
     """
@@ -65,7 +66,9 @@ class _Filling:
         self.taken = [0] * ground.kinds
 
     def patterns(self, index: int, free: Sequence[int]) -> Iterator[Pattern]:
-        """Every number of pods of the kinds from an index on; of the last one as many as fit, as fewer are a part."""
+        """Yields every number of pods of the kinds from an index on; of the last one as many as fit, as fewer are a
+        part.
+        """
         if index == len(self.kinds):
             yield tuple(self.taken)
             return
@@ -109,11 +112,11 @@ class Space:
         self._masks: dict[tuple[int, int], int] = {}
 
     def index(self, vector: Sequence[int]) -> int:
-        """Return the number of a vector."""
+        """Returns the number of a vector."""
         return sum(value * stride for value, stride in zip(vector, self.strides, strict=True))
 
     def vector(self, index: int) -> tuple[int, ...]:
-        """Return the vector of a number."""
+        """Returns the vector of a number."""
         found = []
         for limit in self.most:
             index, value = divmod(index, limit + 1)
@@ -121,7 +124,7 @@ class Space:
         return tuple(found)
 
     def up_to(self, axis: int, value: int) -> int:
-        """Return the set of vectors whose coordinate is not larger than a value."""
+        """Returns the set of vectors whose coordinate is not larger than a value."""
         if (mask := self._masks.get((axis, value))) is None:
             stride = self.strides[axis]
             period = stride * (self.most[axis] + 1)
@@ -134,7 +137,7 @@ class Space:
         return mask
 
     def added(self, reached: int, pattern: Sequence[int]) -> int:
-        """Return the vectors of a closed set with a pattern added. What is above the most is left out."""
+        """Returns the vectors of a closed set with a pattern added. What is above the most is left out."""
         shift = 0
         for axis, value in enumerate(pattern):
             if value:
@@ -145,7 +148,7 @@ class Space:
         return reached << shift
 
     def closed(self, reached: int) -> int:
-        """Return the set with all vectors below its own."""
+        """Returns the set with all vectors below its own."""
         for axis, limit in enumerate(self.most):
             step = 1
             stride = self.strides[axis]
@@ -157,7 +160,7 @@ class Space:
         return reached
 
     def largest(self, reached: int) -> Iterator[tuple[int, ...]]:
-        """Return the vectors of a closed set that have no other above them."""
+        """Returns the vectors of a closed set that have no other above them."""
         tops = reached
         for axis, limit in enumerate(self.most):
             if limit:
@@ -177,7 +180,7 @@ class Steps:
         self.made: list[tuple[int, Sequence[Sequence[int]], object]] = []
 
     def add(self, patterns: Sequence[Sequence[int]], source: object, budget: StepBudget) -> bool:
-        """Add a node that can have one of the patterns, or a part of it. Return whether that reaches more."""
+        """Adds a node that can have one of the patterns, or a part of it. Return whether that reaches more."""
         space = self.space
         budget.spend((len(patterns) + 2 * len(space.most)) * space.steps)
         reached = self.reached
@@ -191,11 +194,11 @@ class Steps:
         return True
 
     def has(self, vector: Sequence[int]) -> bool:
-        """Return whether a vector is reached."""
+        """Returns whether a vector is reached."""
         return bool(self.reached >> self.space.index(vector) & 1)
 
     def back(self, vector: Sequence[int]) -> Iterator[tuple[object, tuple[int, ...]]]:
-        """Return what each node takes of a vector that is reached, from the last node to the first."""
+        """Returns what each node takes of a vector that is reached, from the last node to the first."""
         left = tuple(vector)
         for before, patterns, source in reversed(self.made):
             if before >> self.space.index(left) & 1:
@@ -217,7 +220,7 @@ class TooManyError(Exception):
 
 
 def selections_of(part: NeedPart, budget: StepBudget) -> list[PartContent]:
-    """Return what the part needs, without choices: one content for each way to choose. Raises `TooManyError`."""
+    """Returns what the part needs, without choices: one content for each way to choose. Raises `TooManyError`."""
     found: list[PartContent] = []
     for content in _chosen(part, (), budget):
         budget.spend(1 + len(content.free) + len(content.items))
@@ -258,7 +261,7 @@ def _resolved(content: PartContent, budget: StepBudget) -> Iterator[PartContent]
 
 
 def _numbers(available: list[int], wanted: int) -> Iterator[tuple[int, ...]]:
-    """How many of each sort of children to take."""
+    """Yields how many of each sort of children to take."""
     if not available:
         if not wanted:
             yield ()
@@ -315,7 +318,7 @@ class Exact:
         self.budget = budget
 
     def arranged(self, part: NeedPart, area: Area) -> Arrangement | None:
-        """Return nodes for a part whose domain is the area, or None: there is none. Raises `TooLargeError`."""
+        """Returns nodes for a part whose domain is the area, or None: there is none. Raises `TooLargeError`."""
         for content in selections_of(part, self.budget):
             found = self._content(content, area)
             if found is not None:
@@ -340,7 +343,7 @@ class Exact:
         return space
 
     def _reached(self, area: Area, space: Space) -> Steps:
-        """All that the nodes of an area can take, with the values of one shared label by themselves."""
+        """Returns all that the nodes of an area can take, with the values of one shared label by themselves."""
         key = self._shared_key(area)
         steps = Steps(space)
         cells: dict[str, list[tuple[int, int]]] = {}
@@ -358,14 +361,14 @@ class Exact:
         return steps
 
     def _shared_key(self, area: Area) -> int | None:
-        """The conflict key of which several nodes of the area share a value."""
+        """Returns the conflict key of which several nodes of the area share a value."""
         for key in range(len(self.ground.keys)):
             if any(self.ground.shapes[shape].cells[key] not in (None, OWN_VALUE) for shape, _ in area.counts):
                 return key
         return None
 
     def _in_cell(self, counts: Sequence[tuple[int, int]], key: int, space: Space) -> Steps:
-        """What the nodes that share a value can take, without pods that must not share it."""
+        """Returns what the nodes that share a value can take, without pods that must not share it."""
         caps = [self.ground.cell_caps(kind, key) for kind in range(self.ground.kinds)]
         limits = [limit if cap is None else min(limit, cap) for limit, cap in zip(space.most, caps, strict=True)]
         steps = Steps(space)
@@ -403,7 +406,7 @@ class Exact:
     def _in_domains(
         self, items: Sequence[DomainItem], others: Sequence[DomainItem], content: PartContent, area: Area
     ) -> list[Filled] | None:
-        """Each domain takes some of the items, and pods that may be anywhere."""
+        """Returns each domain takes some of the items, and pods that may be anywhere."""
         ground = self.ground
         vectors = [_vector(item) for item in items]
         free = list(free_vector(content.free, ground.kinds))
@@ -445,7 +448,7 @@ class Exact:
         numbers: Sequence[int],
         free: Sequence[int],
     ) -> Iterator[tuple[int, ...]]:
-        """The items that fit into a domain together, with all the free pods that fit beside them."""
+        """Yields the items that fit into a domain together, with all the free pods that fit beside them."""
         kinds = range(self.ground.kinds)
         for ways in product(*(range(number, -1, -1) for number in numbers)):
             base = [sum(way * vector[kind] for way, vector in zip(ways, vectors, strict=True)) for kind in kinds]
@@ -469,7 +472,7 @@ class Exact:
         vectors: Sequence[Sequence[int]],
         rest: Area,
     ) -> list[Filled]:
-        """The nodes of each domain, for what the domains take."""
+        """Returns the nodes of each domain, for what the domains take."""
         waiting = [list(item.paths) for item in items]
         found: list[Filled] = []
         for source, taken in steps.back(goal):
@@ -507,7 +510,7 @@ def _vector(item: DomainItem) -> tuple[int, ...]:
 
 
 def pools(content: PartContent, filled: Filled) -> Iterator[tuple[Path, int, int]]:
-    """Return the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
+    """Returns the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
     for path, part in filled.items:
         inner = content_of(part, path)
         yield from inner.free
@@ -518,7 +521,7 @@ def pools(content: PartContent, filled: Filled) -> Iterator[tuple[Path, int, int
 
 
 def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
-    """Return where the pods of an arrangement are."""
+    """Returns where the pods of an arrangement are."""
     used: dict[int, int] = {}
     left: dict[Path, int] = {}
     spots: list[Spot] = []
@@ -535,7 +538,7 @@ def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
 
 
 def _node(filled: Filled, used: dict[int, int], ground: Ground) -> tuple[int, int]:
-    """The next node of the shape in its area."""
+    """Returns the next node of the shape in its area."""
     if filled.ordinal is not None:
         return filled.area.classes[0], filled.ordinal
     classes = ground.shaped_in(filled.area)[filled.shape]

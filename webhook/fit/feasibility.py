@@ -74,7 +74,7 @@ class SetOutcome(NamedTuple):
 
 
 def judge_set(need: Need, ground: Ground, budget: StepBudget) -> SetOutcome:
-    """Return what is known of a set. It never raises `OutOfStepsError`."""
+    """Returns what is known of a set. It never raises `OutOfStepsError`."""
     part = part_of(need, ground)
     try:
         return _judged(part, need, ground, budget)
@@ -102,7 +102,7 @@ def _judged(part: NeedPart, need: Need, ground: Ground, budget: StepBudget) -> S
 
 
 def _refused(refuter: Refuter, part: NeedPart, ground: Ground) -> Refusal | None:
-    """Why the part fits nowhere: on all nodes together, which is the simpler reason, or in each domain."""
+    """Returns why the part fits nowhere: on all nodes together, which is the simpler reason, or in each domain."""
     found = refuter.refused_inside(part, ground.whole)
     return refuter.refused(part, ground.whole) if found is None and part.within is not None else found
 
@@ -110,7 +110,7 @@ def _refused(refuter: Refuter, part: NeedPart, ground: Ground) -> Refusal | None
 def _placed_quickly(
     part: NeedPart, need: Need, domains: Sequence[EqualDomains], ground: Ground, budget: StepBudget
 ) -> list[Spot] | None:
-    """The spots of the first placement that is found and holds."""
+    """Returns the spots of the first placement that is found and holds."""
     for order, steps in zip(ORDERS, _QUICK_STEPS, strict=True):
         share = budget.share(steps)
         try:
@@ -138,7 +138,7 @@ def _areas(domain: EqualDomains) -> tuple[Area, ...]:
 def _looked_at(
     part: NeedPart, need: Need, domains: Sequence[EqualDomains], ground: Ground, budget: StepBudget
 ) -> SetOutcome:
-    """Every way in every domain, with more steps for each domain in every round."""
+    """Returns every way in every domain, with more steps for each domain in every round."""
     waiting = list(domains)
     unclear = unsure = False
     refused: list[Refusal] = []
@@ -188,7 +188,7 @@ _OTHERWISE = {
 
 
 def remedy_for(witness: Witness, outcome: SetOutcome, ground: Ground) -> Witness:
-    """Return the witness with its remedy."""
+    """Returns the witness with its remedy."""
     trial = _Trial(outcome, ground)
     found = [one for one in (trial.fewer(witness), trial.broader()) if one]
     return replace(witness, remedy=", or ".join(found) or _otherwise(witness, outcome, ground))
@@ -210,7 +210,7 @@ class _Trial:
         self.budget = StepBudget(_STEPS)
 
     def fewer(self, witness: Witness) -> str:
-        """The most pods of a role, or the most children of a group, with which the rest still fits."""
+        """Returns the most pods of a role, or the most children of a group, with which the rest still fits."""
         for name in witness.members[:2]:
             count = _pods_of(name, self.need)
             most = self._largest(min(count - 1, self._room_for(name)), partial(_with_pods, name, self.need))
@@ -224,7 +224,7 @@ class _Trial:
         return ""
 
     def broader(self) -> str:
-        """The broader domain, or none, with which the gang fits."""
+        """Returns the broader domain, or none, with which the gang fits."""
         for partition in _partitions(self.need):
             if partition.broader is not None and self._fits(_within(self.need, partition, partition.broader)):
                 return f"require one {partition.broader.named} instead of one {partition.named}"
@@ -233,8 +233,8 @@ class _Trial:
         return ""
 
     def _largest(self, most: int, changed: Callable[[int], Need]) -> int:
-        """The largest number that fits, by halves: if one fits, fewer do. None does if not even one pod does. What the
-        nodes have room for is often the answer, so it is tried early.
+        """Returns the largest number that fits, by halves: if one fits, fewer do. None does if not even one pod does.
+        What the nodes have room for is often the answer, so it is tried early.
         """
         if most < 1 or not self._fits(changed(1)):
             return 0
@@ -250,7 +250,7 @@ class _Trial:
         return low
 
     def _fits(self, need: Need) -> bool:
-        """Whether first fit places the pods."""
+        """Returns whether first fit places the pods."""
         ground = self.ground
         part = part_of(need, ground)
         for area in self._areas(need):
@@ -265,12 +265,14 @@ class _Trial:
         return False
 
     def _room_for(self, name: str) -> int:
-        """How many pods of a role there could be at most, if there were no others."""
+        """Returns how many pods of a role there could be at most, if there were no others."""
         kind = self.ground.kind_of[name]
         return max((self.ground.floors_in(area)[kind] for area in self._areas(self.need)), default=0)
 
     def _areas(self, need: Need) -> list[Area]:
-        """Where to try: in the domain that came nearest, or in some large ones if another partition is tried."""
+        """Returns where to try: in the domain that came nearest, or in some large ones if another partition is
+        tried.
+        """
         refusal = self.refusal
         if need.within is None:
             return [self.ground.whole]
@@ -301,7 +303,7 @@ def _within(need: Need, partition: Partition, other: Partition | None) -> Need:
 
 
 def _pods_of(name: str, need: Need) -> int:
-    """The pods of a role in the one place where it is needed, or none if there are several."""
+    """Returns the pods of a role in the one place where it is needed, or none if there are several."""
     counts = _counts(name, need)
     return counts[0] if len(counts) == 1 else 0
 
@@ -322,7 +324,7 @@ _NO_PODS = "no pod of the gang has to be on a node for it to start"
 
 
 def judge(packing: Packing, room: Room | None, steps: int = STEPS) -> FitVerdict:
-    """Return the verdict on a gang. Without a room only ceilings are judged."""
+    """Returns the verdict on a gang. Without a room only ceilings are judged."""
     budget = StepBudget(steps)
     if packing.unknown:
         return FitVerdict(FitAnswer.UNKNOWN, causes=packing.unknown, assumptions=packing.assumptions)
@@ -376,7 +378,7 @@ def _judgement_refused(outcome: SetOutcome, packing: Packing, ground: Ground, bu
 
 
 def _unsure(packing: Packing, roles: Sequence[PackingRole], room: Room) -> tuple[str, ...]:
-    """Why a placement would not show that the gang fits."""
+    """Returns why a placement would not show that the gang fits."""
     causes = dict.fromkeys(packing.left_out)
     if not roles and not causes:
         causes[_NO_PODS] = None
@@ -439,7 +441,7 @@ class Now:
     placement: tuple[PlacedPods, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the estimate as plain JSON values."""
+        """Returns the estimate as plain JSON values."""
         return {
             "estimate": True,
             "answer": str(self.answer),
@@ -454,19 +456,19 @@ class Now:
 
 
 def as_stated(resource: str, amount: int) -> PodAmounts:
-    """Return an amount under its own name."""
+    """Returns an amount under its own name."""
     return ((resource, amount),)
 
 
 def as_gpus_of_kai(resource: str, amount: int) -> PodAmounts:
-    """Return an amount as KAI counts it: every name that ends in "gpu" is the GPUs of a node, whole and in parts."""
+    """Returns an amount as KAI counts it: every name that ends in "gpu" is the GPUs of a node, whole and in parts."""
     if not is_gpu_name(resource):
         return ((resource, amount),)
     return (GPUS, amount), (GPU_PARTS, 1000 * amount)
 
 
 def counted_by(reading: PodReading) -> Callable[[str, int], PodAmounts]:
-    """Return how a scheduler counts what pods on nodes use."""
+    """Returns how a scheduler counts what pods on nodes use."""
     return as_gpus_of_kai if reading.requests.kai_gpus else as_stated
 
 
@@ -483,7 +485,7 @@ class Usage(NamedTuple):
 
     @classmethod
     def of(cls, facts: ClusterFacts, counted: Callable[[str, int], PodAmounts] = as_stated) -> Usage:
-        """Return what is used, by the facts of a cluster whose pods on nodes are known."""
+        """Returns what is used, by the facts of a cluster whose pods on nodes are known."""
         nodes = (facts.nodes or {}).values()
         return cls(
             facts.node_pods or NodePods(),
@@ -494,7 +496,7 @@ class Usage(NamedTuple):
         )
 
     def by_node(self, without: Collection[ObjectKey] = ()) -> dict[str, dict[str, int]]:
-        """Return what is used on each node, without the pods of some gangs, by namespace and name."""
+        """Returns what is used on each node, without the pods of some gangs, by namespace and name."""
         found: dict[str, dict[str, int]] = {}
         gone = {pod for gang in without for pod in self.pods.of_gang(*gang)}
         for node in self.pods.nodes:
@@ -515,7 +517,7 @@ class Usage(NamedTuple):
 
 
 def _lost(node: Node) -> PodAmounts:
-    """Return what a node may have and cannot give now."""
+    """Returns what a node may have and cannot give now."""
     return tuple(
         (resource, amount - node.allocatable.get(resource, 0))
         for resource, amount in node.highest.items()
@@ -524,7 +526,7 @@ def _lost(node: Node) -> PodAmounts:
 
 
 def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> Room:
-    """Return what is free of a room, as if the pods of some gangs were gone, without nodes that are yet to come."""
+    """Returns what is free of a room, as if the pods of some gangs were gone, without nodes that are yet to come."""
     used = usage.by_node(without)
     classes: list[NodeClass] = []
     for found in room.classes:
@@ -543,7 +545,7 @@ def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> 
 
 
 def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
-    """Return whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
+    """Returns whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
     found, nearest = _estimate(packing, room, usage, gang, steps)
     if found.answer is not NowAnswer.SHORT:
         return found
@@ -551,12 +553,12 @@ def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: i
 
 
 def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
-    """Return as `now_of`, without who would have to go: that takes a judgement for each of them."""
+    """Returns as `now_of`, without who would have to go: that takes a judgement for each of them."""
     return _estimate(packing, room, usage, gang, steps)[0]
 
 
 def _estimate(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int) -> tuple[Now, DomainRoom | None]:
-    """Return the estimate, and if there is no room, the domain that comes nearest."""
+    """Returns the estimate, and if there is no room, the domain that comes nearest."""
     free = free_room(room, usage, [gang])
     rooms = domain_rooms_of(packing, room, free)
     verdict = judge(_nodes_only(packing), free, steps)
@@ -571,12 +573,12 @@ def _estimate(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps
 
 
 def _nodes_only(packing: Packing) -> Packing:
-    """Return the packing without limits that do not depend on what is used on the nodes."""
+    """Returns the packing without limits that do not depend on what is used on the nodes."""
     return replace(packing, ceilings=(), witnesses=(), unjudged=())
 
 
 def _places_in(verdict: FitVerdict, rooms: Sequence[DomainRoom]) -> tuple[str, ...]:
-    """Return the domains of a placement as messages call them, or its nodes where no domain is required."""
+    """Returns the domains of a placement as messages call them, or its nodes where no domain is required."""
     called = {one.name: one.called for one in rooms}
     places = (
         placed.node if placed.domain is None else called.get(placed.domain, placed.domain)
@@ -586,7 +588,9 @@ def _places_in(verdict: FitVerdict, rooms: Sequence[DomainRoom]) -> tuple[str, .
 
 
 def _nearest(domains: Sequence[DomainRoom], named: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
-    """Return the domain that comes nearest: the one that the witness names, else the one with most of what is short."""
+    """Returns the domain that comes nearest: the one that the witness names, else the one with most of what is
+    short.
+    """
     for domain in domains:
         if named in {domain.name, domain.called}:
             return domain
@@ -599,7 +603,7 @@ def _nearest(domains: Sequence[DomainRoom], named: str | None, short: Sequence[S
 def _leaving(
     packing: Packing, room: Room, usage: Usage, gang: ObjectKey, domain: DomainRoom | None, steps: int
 ) -> Leaving | None:
-    """Return a small set of running gangs without which the gang would fit, or None if there is none."""
+    """Returns a small set of running gangs without which the gang would fit, or None if there is none."""
     if domain is None:
         return None
     running = [one for one in _running_in(packing, room, usage, domain) if one != gang][:_MOST_GANGS]
@@ -615,8 +619,8 @@ def _leaving(
 
 
 def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey]], bool]) -> list[ObjectKey] | None:
-    """Return one gang that is enough, the one that uses least; else the shortest beginning of `running`, those that use
-    most, without what it can do without. None if not even all are enough.
+    """Returns one gang that is enough, the one that uses least; else the shortest beginning of `running`, those that
+    use most, without what it can do without. None if not even all are enough.
     """
     if not enough(running):
         return None
@@ -639,7 +643,7 @@ def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey
 
 
 def _running_in(packing: Packing, room: Room, usage: Usage, domain: DomainRoom) -> list[ObjectKey]:
-    """Return the gangs with pods in a domain, those first that use most of what the gang requests."""
+    """Returns the gangs with pods in a domain, those first that use most of what the gang requests."""
     partition = next(iter(partitions_of(packing)), None)
     of_nodes = {} if partition is None else domains_by_node(partition)
     uses: dict[ObjectKey, int] = {}
@@ -652,7 +656,7 @@ def _running_in(packing: Packing, room: Room, usage: Usage, domain: DomainRoom) 
 
 
 def _add_uses(uses: dict[ObjectKey, int], node: str, usage: Usage, total: Mapping[str, int]) -> None:
-    """Add what each gang uses of a node, in thousandths of what the domain has of each resource."""
+    """Adds what each gang uses of a node, in thousandths of what the domain has of each resource."""
     for key in usage.pods.on(node):
         pod = usage.pods[key]
         if pod.gang is not None:

@@ -35,17 +35,17 @@ class PlacementState:
         self.spots: list[Spot] = []
 
     def bins_of(self, index: int) -> tuple[Bin, ...] | None:
-        """Return the nodes of a class, or None if none of them has pods."""
+        """Returns the nodes of a class, or None if none of them has pods."""
         found = self.bins.get(index)
         return self.before.bins_of(index) if found is None and self.before is not None else found
 
     def pods_in(self, key: int, cell: str) -> tuple[int, ...] | None:
-        """Return the pods by kind in a value of a conflict key, or None if there are none."""
+        """Returns the pods by kind in a value of a conflict key, or None if there are none."""
         found = self.cells.get((key, cell))
         return self.before.pods_in(key, cell) if found is None and self.before is not None else found
 
     def kept(self) -> PlacementState:
-        """Return the state that this one began with, with what was placed since."""
+        """Returns the state that this one began with, with what was placed since."""
         assert self.before is not None  # noqa: S101 - the first state is never an attempt
         self.before.bins.update(self.bins)
         self.before.cells.update(self.cells)
@@ -54,7 +54,7 @@ class PlacementState:
 
 
 def cut(bins: Sequence[Bin], ordinal: int) -> tuple[Bin, ...]:
-    """Return the bins with the node of that number in a bin of its own."""
+    """Returns the bins with the node of that number in a bin of its own."""
     found: list[Bin] = []
     for one in bins:
         if one.start <= ordinal < one.start + one.number:
@@ -95,7 +95,7 @@ class FirstFit:
         self._copies: list[tuple[list[Path], int]] = []
 
     def placed(self, part: NeedPart, area: Area) -> list[Spot] | None:
-        """Return where the pods of a part can be, once the area is its domain, or None if no place was found."""
+        """Returns where the pods of a part can be, once the area is its domain, or None if no place was found."""
         state = self._begun(part, area)
         if state is None:
             return None
@@ -103,7 +103,7 @@ class FirstFit:
         return list(self._of_copies(spots)) if self._copies else spots
 
     def fits(self, part: NeedPart, area: Area) -> bool:
-        """Return whether the pods of a part were placed, without saying where."""
+        """Returns whether the pods of a part were placed, without saying where."""
         return self._begun(part, area) is not None
 
     def _begun(self, part: NeedPart, area: Area) -> PlacementState | None:
@@ -112,7 +112,7 @@ class FirstFit:
         return self._content(part, (), area, PlacementState())
 
     def _of_copies(self, spots: Sequence[Spot]) -> Iterator[Spot]:
-        """The pods that several equal parts have together, as pods of each of them."""
+        """Yields the pods that several equal parts have together, as pods of each of them."""
         waiting = [list(paths) for paths, _ in self._copies]
         left = [count for _, count in self._copies]
         for spot in spots:
@@ -132,7 +132,7 @@ class FirstFit:
                         left[of] = self._copies[of][1]
 
     def _of_classes(self, spots: Sequence[Spot], area: Area) -> Iterator[Spot]:
-        """The nodes of shapes as nodes of the classes that have these shapes, one class after the other."""
+        """Yields the nodes of shapes as nodes of the classes that have these shapes, one class after the other."""
         for spot in spots:
             first = 0
             for index in self.ground.shaped_in(area)[spot.node_class]:
@@ -166,7 +166,7 @@ class FirstFit:
         return state if self._free(content, area, state) else None
 
     def _together(self, part: NeedPart, places: list[Path], area: Area, state: PlacementState) -> None:
-        """Place many equal parts, as many in one domain as fit, and take away the places of those that were placed."""
+        """Places many equal parts, as many in one domain as fit, and take away the places of those that were placed."""
         content = content_of(part)
         if content.items or content.choices or part.vector is None:
             return
@@ -188,7 +188,7 @@ class FirstFit:
     def _all_free(
         self, content: PartContent, number: int, places: list[Path], area: Area, state: PlacementState
     ) -> bool:
-        """Place the pods of the last `number` of some equal parts."""
+        """Places the pods of the last `number` of some equal parts."""
         self.budget.spend(1 + len(content.free))
         for place, kind, count in sorted(content.free, key=lambda one: self._rank(one[1], one[2], area)):
             path = (*_COPIES, len(self._copies))
@@ -198,7 +198,7 @@ class FirstFit:
         return True
 
     def _room_for(self, part: NeedPart, area: Area) -> int:
-        """How many times a part could be in an empty area, as far as each kind and each sum by itself shows."""
+        """Returns how many times a part could be in an empty area, as far as each kind and each sum by itself shows."""
         floors, totals = self.ground.floors_in(area), self.ground.totals_in(area)
         number = [floor // pods for pods, floor in zip(part.vector or (), floors, strict=True) if pods]
         number += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
@@ -211,7 +211,7 @@ class FirstFit:
         return True
 
     def _choice(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
-        """The cheapest children first, until there are enough."""
+        """Returns the cheapest children first, until there are enough."""
         left = part.count
         children = sorted(part.children, key=lambda child: sum(self._size(child.part)))
         for child in children:
@@ -284,7 +284,7 @@ class FirstFit:
         return (-share, -largest) if self.order.scarce else (-largest, -share)
 
     def _pods(self, path: Path, kind: int, count: int, area: Area, state: PlacementState) -> int:
-        """Place pods of a kind, first on nodes that have some already, and return how many were placed."""
+        """Places pods of a kind, first on nodes that have some already, and returns how many were placed."""
         left = count
         shaped = {shape: [shape] for shape, _ in area.counts} if self._pooled else self.ground.shaped_in(area)
         order = [shape for shape in self.ground.preferred(kind) if shape in shaped]
@@ -333,7 +333,7 @@ class FirstFit:
         return wanted - left
 
     def _filled(self, one: Bin, kind: int, pods: int, fits: int) -> Iterator[tuple[Bin, int]]:
-        """The nodes of a bin with pods on them, one node after the other, and how many pods each has got."""
+        """Yields the nodes of a bin with pods on them, one node after the other, and how many pods each has got."""
         self.budget.spend(6)
         full, rest = divmod(pods, fits)
         start = one.start
@@ -361,7 +361,7 @@ class FirstFit:
         return max(fits, 0)
 
     def _cell_room(self, kind: int, shape: int, state: PlacementState) -> int:
-        """How many more pods of a kind may be where the labels of a shape are shared."""
+        """Returns how many more pods of a kind may be where the labels of a shape are shared."""
         ground = self.ground
         room = sum(ground.floors_in(ground.whole))
         for key, cell in enumerate(ground.shapes[shape].cells):
@@ -377,7 +377,7 @@ class FirstFit:
 
 
 def _ordinals(area: Area, state: PlacementState) -> Iterator[Area]:
-    """One node of a class for each way that its nodes are filled."""
+    """Yields one node of a class for each way that its nodes are filled."""
     index = area.classes[0]
     starts = [one.start for one in state.bins_of(index) or ()] or [0]
     for start in starts:

@@ -130,7 +130,7 @@ class ControllerChanges(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def made(self, template: PodTemplate) -> PodTemplate:
-        """Return a template with the tolerations. Raises `Malformed`."""
+        """Returns a template with the tolerations. Raises `Malformed`."""
         if not self.tolerations:
             return template
         own = sequence(template.spec.get("tolerations"))
@@ -141,7 +141,7 @@ NO_CHANGES = ControllerChanges()
 
 
 def changes_of(workload: OptedInWorkload) -> ControllerChanges:
-    """Return what the controller of a workload changes. Raises `Malformed`."""
+    """Returns what the controller of a workload changes. Raises `Malformed`."""
     if isinstance(workload, LeaderWorkerSet) and workload.annotations.get(SUBGROUP_EXCLUSIVE):
         return ControllerChanges(left_out=(_EXCLUSIVE.format("LeaderWorkerSet"),))
     named = {key for annotations in _annotations(workload) for key in _OF_JOB_SET if key in annotations}
@@ -152,7 +152,7 @@ def changes_of(workload: OptedInWorkload) -> ControllerChanges:
 
 
 def _annotations(workload: OptedInWorkload) -> Iterator[Mapping[str, Any]]:
-    """Yield the annotations of a JobSet and of its Jobs, which their pods get together."""
+    """Yields the annotations of a JobSet and of its Jobs, which their pods get together."""
     if isinstance(workload, JobSet):
         yield workload.annotations
         for index in range(len(workload.parts)):
@@ -169,14 +169,14 @@ MOST_SHAPES = 8
 def shapes_of_set(
     workload: PodCliqueSet, scheduler: str, facts: ClusterFacts, generation: GroveGeneration | None = None
 ) -> list[GangShape]:
-    """Return the gangs of one replica of a PodCliqueSet: the first, then one for each scaling group that adds some."""
+    """Returns the gangs of one replica of a PodCliqueSet: the first, then one for each scaling group that adds some."""
     if workload.replicas <= 0 or _deleted(workload.raw):
         return []
     return list(_OfSet(workload, scheduler, facts, generation_of(facts, generation)).shapes())
 
 
 def shapes_of_workload(workload: OptedInWorkload, volcano: str | None = None) -> list[GangShape]:
-    """Return the gangs of an opted-in workload; none if it is over, if another cluster runs it, if others make its
+    """Returns the gangs of an opted-in workload; none if it is over, if another cluster runs it, if others make its
     gangs, or if its controller never lets a gang be complete. A TrainJob has those of the JobSet that is made of it,
     unless it changes more of its runtime's pods than their number. A Volcano Job has one for the scheduler `volcano`.
     """
@@ -209,7 +209,7 @@ def shapes_of_workload(workload: OptedInWorkload, volcano: str | None = None) ->
 
 
 def _of_volcano_job(workload: OptedInWorkload, scheduler: str) -> list[GangShape]:
-    """Return the gang that Volcano makes of the tasks whose pods are created first; none if another scheduler places
+    """Returns the gang that Volcano makes of the tasks whose pods are created first; none if another scheduler places
     some of them.
     """
     least = least_pods(workload)
@@ -238,7 +238,7 @@ def _of_volcano_job(workload: OptedInWorkload, scheduler: str) -> list[GangShape
 
 
 def _is_whole(workload: ShapedWorkload) -> bool:
-    """Return whether the templates of a workload say what its pods need: an object with some fields of a template says
+    """Returns whether the templates of a workload say what its pods need: an object with some fields of a template says
     nothing of resources. Kueue may start an elastic workload in parts.
     """
     return ELASTIC_JOB not in {**workload.labels, **workload.annotations} and not any(
@@ -247,7 +247,7 @@ def _is_whole(workload: ShapedWorkload) -> bool:
 
 
 def _is_named(raw: Mapping[str, Any]) -> bool:
-    """Return whether an object has its name already, and does not get one at creation."""
+    """Returns whether an object has its name already, and does not get one at creation."""
     return bool(mapping(raw.get("metadata")).get("name"))
 
 
@@ -256,13 +256,13 @@ def _deleted(raw: Mapping[str, Any]) -> bool:
 
 
 def _is_out_of_date(workload: MadeJobSet) -> bool:
-    """Return whether the runtime's pods are not the TrainJob's: it is over, or may change what they need."""
+    """Returns whether the runtime's pods are not the TrainJob's: it is over, or may change what they need."""
     train_job = workload.train_job
     return train_job.finished or _deleted(train_job.raw) or changes_pods(workload)
 
 
 def _of_group(workload: LeaderWorkerSet) -> GangShape:
-    """Return one group of a LeaderWorkerSet, without a revision. Leader and workers with one template are one role."""
+    """Returns one group of a LeaderWorkerSet, without a revision. Leader and workers with one template are one role."""
     gang = next(gangs_of(workload))
     (name,) = gang.parts
     roles: dict[FieldPath, MemberShape] = {}
@@ -341,7 +341,7 @@ class _OfSet:
         }
 
     def shapes(self) -> Iterator[GangShape]:
-        """Yield them, up to a limit."""
+        """Yields them, up to a limit."""
         workload = self._workload
         groups = workload.groups_with_cliques()
         members = [self._member(clique, clique.name, 1) for clique in workload.cliques if clique.group is None]
@@ -361,7 +361,7 @@ class _OfSet:
             yield self._further(one)
 
     def _further(self, one: GroupCliques) -> GangShape:
-        """Return the gang of a scaling-group replica above the minimum. The constraint of its group is that of the
+        """Returns the gang of a scaling-group replica above the minimum. The constraint of its group is that of the
         whole gang up to v0.1.0-alpha.11, and one on a subset of it since.
         """
         group = one.group
@@ -423,7 +423,7 @@ class _OfSet:
         )
 
     def _written(self, clique: Clique, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the labels that Grove's operator writes into the pods of a clique. The gang's own name may have a
+        """Returns the labels that Grove's operator writes into the pods of a clique. The gang's own name may have a
         number that the operator chooses.
         """
         if not _is_named(self._workload.raw):
@@ -438,12 +438,12 @@ class _OfSet:
         }
 
     def _has_domains(self, one: GroupCliques) -> bool:
-        """Return whether the replicas of a group must be told apart."""
+        """Returns whether the replicas of a group must be told apart."""
         topologies = (one.group.topology, *(clique.topology for clique in one.cliques))
         return any(topology is not None and topology.required for topology in topologies)
 
     def _domain(self, topology: Topology | None) -> _Domain:
-        """Return the node label key of a required domain. Grove's operator drops one that the binding lacks."""
+        """Returns the node label key of a required domain. Grove's operator drops one that the binding lacks."""
         if topology is None or not topology.required:
             return _Domain()
         bindings = self._facts.topology_bindings
@@ -457,7 +457,7 @@ class _OfSet:
 
 
 def changes_pods(workload: MadeJobSet) -> bool:
-    """Return whether a TrainJob may change the resources, the nodes or the tolerations of its runtime's pods, in a way
+    """Returns whether a TrainJob may change the resources, the nodes or the tolerations of its runtime's pods, in a way
     that the JobSet which is made here lacks.
     """
     spec = workload.train_job.spec
@@ -469,7 +469,7 @@ def changes_pods(workload: MadeJobSet) -> bool:
 
 
 def _patches_pods(patch: object) -> bool:
-    """Return whether a runtime patch says anything about the spec of pods."""
+    """Returns whether a runtime patch says anything about the spec of pods."""
     found: object = patch
     for field in ("trainingRuntimeSpec", "template", "spec"):
         found = found.get(field) if isinstance(found, Mapping) else None
@@ -509,7 +509,7 @@ _OF_REQUESTS = ("gpu-fraction", "gpu-memory", "nvidia.com/mig-")
 
 
 def shape_of_gang(podgang: PodGang, pods: Mapping[str, Iterable[Pod]], record: Record) -> GangShape | None:
-    """Return the shape of a gang with these pods, by the name of their member. Return None if a pod is on a node, has
+    """Returns the shape of a gang with these pods, by the name of their member. Return None if a pod is on a node, has
     ended or is being deleted: the gang is not fresh. Raises `Malformed`.
     """
     known = {member: list(found) for member, found in pods.items()}
@@ -520,7 +520,7 @@ def shape_of_gang(podgang: PodGang, pods: Mapping[str, Iterable[Pod]], record: R
 
 
 def _ungated(template: PodTemplate) -> PodTemplate:
-    """Return a stored pod as its scheduler may see it: who removes a gate may add tolerations, as Kueue does."""
+    """Returns a stored pod as its scheduler may see it: who removes a gate may add tolerations, as Kueue does."""
     gates = sequence(template.spec.get("schedulingGates"))
     if all(text(mapping(gate).get("name")) in _ADDS_NOTHING for gate in gates):
         return template
@@ -528,7 +528,7 @@ def _ungated(template: PodTemplate) -> PodTemplate:
 
 
 def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate]], record: Record) -> GangShape:
-    """Return the shape of a fresh gang with these pods, by the name of their member. A member whose pods differ, or
+    """Returns the shape of a fresh gang with these pods, by the name of their member. A member whose pods differ, or
     that has none, is left out: the others must still fit.
     """
     members, left_out = [], []
@@ -578,7 +578,7 @@ def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate
 
 
 def kept(template: PodTemplate) -> str:
-    """Return what two pods must have in common to be equal for a scheduler."""
+    """Returns what two pods must have in common to be equal for a scheduler."""
     spec = template.spec
     found: dict[str, Any] = {field: spec.get(field) for field in _OF_PODS if spec.get(field)}
     for field in ("containers", "initContainers"):

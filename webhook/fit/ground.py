@@ -36,7 +36,7 @@ class Conflicts(NamedTuple):
 
 
 def conflicts_of(roles: Sequence[PackingRole], kind_of: Mapping[str, int], values: Mapping[str, int]) -> Conflicts:
-    """Return the conflicts of roles. `kind_of` numbers them, and roles of one kind are equal. `values` is how many
+    """Returns the conflicts of roles. `kind_of` numbers them, and roles of one kind are equal. `values` is how many
     values each label key may have: a spread constraint counts only if it wants more of them than there can be.
     """
     kinds = len(set(kind_of.values()))
@@ -64,7 +64,7 @@ def conflicts_of(roles: Sequence[PackingRole], kind_of: Mapping[str, int], value
 
 
 def _by_ports(roles: Sequence[PackingRole], kind_of: Mapping[str, int], kinds: int) -> tuple[int, ...]:
-    """Return, by kind, the kinds with which it has a host port in common. The work grows with the ports, not with the
+    """Returns, by kind, the kinds with which it has a host port in common. The work grows with the ports, not with the
     pairs of them.
     """
     used: dict[tuple[int, str], dict[str, set[int]]] = {}
@@ -153,12 +153,12 @@ class Ground:
         self.whole = self.area(useful)
 
     def number(self, index: int) -> int:
-        """Return how many nodes a class has."""
+        """Returns how many nodes a class has."""
         number = self.room.classes[index].number
         return UNLIMITED if number is None else number
 
     def area(self, classes: Sequence[int], *, single: bool = False) -> Area:
-        """Return the area of these classes."""
+        """Returns the area of these classes."""
         counts: dict[int, int] = {}
         for index in classes:
             shape = self.shape_of[index]
@@ -166,7 +166,7 @@ class Ground:
         return Area(tuple(sorted(counts.items())), tuple(classes), single=single)
 
     def floors_in(self, area: Area) -> tuple[int, ...]:
-        """Return, by kind, the most pods of it that can be in the area if there are no others."""
+        """Returns, by kind, the most pods of it that can be in the area if there are no others."""
         if area.floors is None:
             floors = [0] * self.kinds
             for shape, count in area.counts:
@@ -176,7 +176,7 @@ class Ground:
         return area.floors
 
     def totals_in(self, area: Area) -> tuple[int, ...]:
-        """Return, by resource, what all nodes of the area have."""
+        """Returns, by resource, what all nodes of the area have."""
         if area.totals is None:
             totals = [0] * len(self.resources)
             for shape, count in area.counts:
@@ -186,7 +186,7 @@ class Ground:
         return area.totals
 
     def shaped_in(self, area: Area) -> dict[int, list[int]]:
-        """Return the classes of an area by shape."""
+        """Returns the classes of an area by shape."""
         if area.shaped is None:
             area.shaped = {}
             for index in area.classes:
@@ -194,14 +194,14 @@ class Ground:
         return area.shaped
 
     def preferred(self, kind: int) -> list[int]:
-        """Return the shapes that a kind may use, those first that fewest others may use and that waste least."""
+        """Returns the shapes that a kind may use, those first that fewest others may use and that waste least."""
         if (found := self._preferred.get(kind)) is None:
             usable = [shape for shape in range(len(self.shapes)) if self.floors[shape][kind]]
             found = self._preferred[kind] = sorted(usable, key=lambda shape: self._waste(shape, kind))
         return found
 
     def largest(self, kind: int) -> float:
-        """Return the largest part of all there is of a resource that a pod of a kind requests."""
+        """Returns the largest part of all there is of a resource that a pod of a kind requests."""
         if (found := self._largest.get(kind)) is None:
             totals = self.totals_in(self.whole)
             parts = [want / have for want, have in zip(self.requests[kind], totals, strict=True) if have]
@@ -217,7 +217,7 @@ class Ground:
         return others, left
 
     def cell_caps(self, kind: int, key: int) -> int | None:
-        """Return how many pods of a kind each value of a conflict key may have."""
+        """Returns how many pods of a kind each value of a conflict key may have."""
         name = self.keys[key]
         rows = self.conflicts.apart.get(name)
         most = self.conflicts.most.get(name)
@@ -227,7 +227,7 @@ class Ground:
         return cap
 
     def _with_cells(self, area: Area, kind: int, free: int) -> int:
-        """How many of the pods that would fit are left by what each value of a label may have."""
+        """Returns how many of the pods that would fit are left by what each value of a label may have."""
         for key in range(len(self.keys)):
             cap = self.cell_caps(kind, key)
             if cap is None:
@@ -270,7 +270,7 @@ class Ground:
         return list(shapes), found
 
     def _spreadable(self, mask: int, node: NodeClass) -> int:
-        """A node without the key of a spread constraint is not usable."""
+        """Returns a node without the key of a spread constraint is not usable."""
         for key, most in self.conflicts.most.items():
             if key not in node.labels and not node.future:
                 for kind, cap in enumerate(most):
@@ -279,7 +279,7 @@ class Ground:
         return mask
 
     def _on_nodes(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Return, by shape, the kinds that cannot be on a node together, and how many pods of each it takes. Shapes
+        """Returns, by shape, the kinds that cannot be on a node together, and how many pods of each it takes. Shapes
         that differ only in the values of labels have the same.
         """
         known: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
@@ -323,7 +323,7 @@ class Ground:
 
 
 def ground_of(roles: Sequence[PackingRole], room: Room) -> Ground:
-    """Return the ground of roles in a room, worked out once for equal roles."""
+    """Returns the ground of roles in a room, worked out once for equal roles."""
     key = tuple((role.name, _signature(role)) for role in roles)
     kept: dict[Any, Ground] = room.memo
     if (ground := kept.get(key)) is None:
@@ -343,7 +343,7 @@ def _signature(role: PackingRole) -> tuple[Any, ...]:
 
 
 def _needed(role: PackingRole) -> dict[str, int]:
-    """What a pod needs, its devices as resources: of each driver, and of all drivers together."""
+    """Returns what a pod needs, its devices as resources: of each driver, and of all drivers together."""
     return {**role.pods.request, **_devices(role.pods.devices)}
 
 
@@ -379,7 +379,7 @@ def _kinds(roles: Sequence[PackingRole], room: Room) -> Mapping[str, int]:
 
 
 def _label_values(roles: Sequence[PackingRole], room: Room) -> dict[str, int]:
-    """How many values the label of each spread constraint may have."""
+    """Returns how many values the label of each spread constraint may have."""
     found: dict[str, int] = {}
     for key in {limit.key for role in roles for limit in role.pods.spread}:
         values = {one.labels[key] for one in room.classes if key in one.labels} - {OWN_VALUE}

@@ -56,7 +56,7 @@ def capacity_of(
     gpu_memory: str | None,
     reading: PodReading,
 ) -> dict[str, int]:
-    """Return what a node can give of these resources. `gpu_memory` is the value of its label."""
+    """Returns what a node can give of these resources. `gpu_memory` is the value of its label."""
     found = {resource: highest.get(resource, 0) for resource in resources}
     if reading.oversubscribes and oversubscribed is not None:
         for resource, amount in oversubscribed.items():
@@ -70,13 +70,13 @@ def capacity_of(
 
 
 def memory_of_gpu(label: str | None) -> int:
-    """Return the MiB that a GPU of a node has at most; 0 without a label, as KAI then places no such pod there."""
+    """Returns the MiB that a GPU of a node has at most; 0 without a label, as KAI then places no such pod there."""
     found = int64(label or "0") or 0
     return found if found < _TEBIBYTE_IN_MIB else math.ceil(found / _BYTES_IN_MIB)
 
 
 def template_amounts(template: NodeTemplate) -> dict[str, int]:
-    """Return the allocatable of a node group of the configuration, rounded up. What it does not state of storage and
+    """Returns the allocatable of a node group of the configuration, rounded up. What it does not state of storage and
     pod slots has no limit.
     """
     found = dict.fromkeys(_UNSTATED, LIMITLESS)
@@ -141,7 +141,7 @@ class NodeTraits(NamedTuple):
         return frozenset(found)
 
     def named_values(self, key: str) -> frozenset[str]:
-        """The values of a label that a role names."""
+        """Returns the values of a label that a role names."""
         found: set[str] = set()
         for _, eligibility in self.roles:
             found.update(value for named, value in eligibility.selector if named == key)
@@ -151,7 +151,7 @@ class NodeTraits(NamedTuple):
 
 
 def traits_of(packing: Packing) -> NodeTraits:
-    """Return what all sets of a packing ask of nodes."""
+    """Returns what all sets of a packing ask of nodes."""
     roles: dict[tuple[str, Eligibility], PackingRole] = {}
     partitions: dict[int, Partition] = {}
     for need in _needs(packing.sets):
@@ -183,7 +183,7 @@ def traits_of(packing: Packing) -> NodeTraits:
 
 
 def _needs(sets: tuple[Need, ...]) -> Iterator[Need]:
-    """Yield every need of a packing. Equal parts of it that are one object are read once."""
+    """Yields every need of a packing. Equal parts of it that are one object are read once."""
     waiting, seen = list(sets), set[int]()
     while waiting:
         need = waiting.pop()
@@ -222,7 +222,7 @@ class Around(NamedTuple):
     devices: Same | None
 
     def devices_of(self, name: str) -> Mapping[str, int]:
-        """Return the devices of a node by driver."""
+        """Returns the devices of a node by driver."""
         known: Mapping[str, Mapping[str, int]] = {} if self.devices is None else self.devices.value
         return known.get(name) or {}
 
@@ -253,7 +253,7 @@ class NodeView:
         self._forget((), ())
 
     def _forget(self, keys: tuple[str, ...], own: tuple[str, ...]) -> None:
-        """Begin again, with nodes grouped by the values of `keys`. Where each node has its own value, as for the keys
+        """Begins again, with nodes grouped by the values of `keys`. Where each node has its own value, as for the keys
         `own`, a group tells only that there is one.
         """
         self._keys, self._own = keys, own
@@ -277,7 +277,7 @@ class NodeView:
         return max(len(self._made), len(self._groups))
 
     def classes(self, nodes: Nodes) -> tuple[NodeClass, ...] | None:
-        """Return the classes, in the order of their first nodes; None if that takes too much work. If nothing changed
+        """Returns the classes, in the order of their first nodes; None if that takes too much work. If nothing changed
         that the gang sees, it is the same object as before.
         """
         keys, own = self._split(nodes)
@@ -302,13 +302,13 @@ class NodeView:
         return self._classes
 
     def _split(self, nodes: Nodes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the label keys of the question that nodes have: those to group by, and those of own values."""
+        """Returns the label keys of the question that nodes have: those to group by, and those of own values."""
         keys = [key for key in self._wanted if nodes.has_key(key)]
         own = tuple(key for key in keys if key not in self._by_memory and _is_own(nodes, key))
         return tuple(key for key in keys if key not in own), own
 
     def _parts(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]] | None:
-        """Return the names of the nodes of each class, by its number; None if that takes too much work."""
+        """Returns the names of the nodes of each class, by its number; None if that takes too much work."""
         try:
             return self._numbered(groups, nodes)
         except _TooManyChecksError:
@@ -366,7 +366,7 @@ class NodeView:
         return NodeClass(capacity, labels, len(every), roles, every, dict(one.devices) if one.devices else _NO_DEVICES)
 
     def _seen_in(self, names: tuple[str, ...], nodes: Nodes) -> Mapping[_Seen, list[str]]:
-        """Return the nodes of a group by what the gang sees of single nodes."""
+        """Returns the nodes of a group by what the gang sees of single nodes."""
         found: dict[_Seen, list[str]] = {}
         for name in names:
             labels = nodes[name].labels
@@ -377,7 +377,7 @@ class NodeView:
         return found
 
     def _number(self, group: NodeGroup, seen: _Seen) -> int:
-        """Return the number of the class of such nodes."""
+        """Returns the number of the class of such nodes."""
         deciding = self._deciding(group.values)
         key = (id(group.highest), id(group.oversubscribed), group.taints, deciding, seen)
         kind = self._kinds.by_identity.get(key)
@@ -393,7 +393,7 @@ class NodeView:
         return self._numbers.setdefault(found, len(self._numbers))
 
     def _kind(self, group: NodeGroup, seen: _Seen) -> int:
-        """Return the number of what such nodes can give and to which roles."""
+        """Returns the number of what such nodes can give and to which roles."""
         labels = self._labels_of(group)
         claims = dict(seen.devices).get("", 0)
         reading = self._around.reading
@@ -407,7 +407,7 @@ class NodeView:
         return {key: value for key, value in zip(keys, group.values, strict=True) if value is not None}
 
     def _roles_on(self, group: NodeGroup, seen: _Seen, labels: Mapping[str, str]) -> frozenset[str]:
-        """Return the roles that may use such nodes."""
+        """Returns the roles that may use such nodes."""
         key = (group.taints, self._deciding(group.values), seen.name, seen.labels)
         found = self._roles.get(key)
         if found is None:
@@ -436,12 +436,12 @@ class _Kinds:
         self._stopped: dict[int, frozenset[str]] = {}
 
     def begin(self) -> None:
-        """Forget what is known by the identity of what groups have: some may be gone."""
+        """Forgets what is known by the identity of what groups have: some may be gone."""
         self.by_identity.clear()
         self._stopped.clear()
 
     def number(self, capacity: Mapping[str, int], roles: frozenset[str]) -> int:
-        """Return the number of a capacity with its roles."""
+        """Returns the number of a capacity with its roles."""
         # In the order of the resources that are asked for, always.
         amounts = tuple(capacity.items())
         number = self._numbers.setdefault((amounts, roles), len(self.kinds))
@@ -450,7 +450,7 @@ class _Kinds:
         return number
 
     def stopped(self, group: NodeGroup) -> frozenset[str]:
-        """Return the resources of which such nodes state none."""
+        """Returns the resources of which such nodes state none."""
         found = self._stopped.get(id(group.highest))
         if found is None:
             found = frozenset(resource for resource, amount in group.highest.items() if not amount)
@@ -494,7 +494,7 @@ class _Class(NamedTuple):
 
 
 def _picked(places: list[int]) -> Callable[[tuple[str | None, ...]], tuple[str | None, ...]]:
-    """Return what takes the values at these places."""
+    """Returns what takes the values at these places."""
     if not places:
         return lambda _: ()
     if len(places) == 1:
@@ -504,13 +504,13 @@ def _picked(places: list[int]) -> Callable[[tuple[str | None, ...]], tuple[str |
 
 
 def _is_own(nodes: Nodes, key: str) -> bool:
-    """Whether a label divides the nodes into so many that each is better taken as one of its kind."""
+    """Returns whether a label divides the nodes into so many that each is better taken as one of its kind."""
     values = nodes.values_of(key)
     return len(values) > _FEW_VALUES and nodes.is_unique(key)
 
 
 def _domains_of(asked: NodeTraits) -> dict[str, tuple[tuple[int, str], ...]]:
-    """Return the domains of each node, for partitions whose domains name their nodes."""
+    """Returns the domains of each node, for partitions whose domains name their nodes."""
     found: dict[str, list[tuple[int, str]]] = {}
     for index, members in enumerate(asked.members):
         domains: Mapping[str, frozenset[str]] = members.value
@@ -538,7 +538,7 @@ def room_of(
     reading: PodReading,
     devices: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Room | None:
-    """Return the nodes by class; None if no nodes are known. The same question about the same nodes has the same Room.
+    """Returns the nodes by class; None if no nodes are known. The same question about the same nodes has the same Room.
 
     `devices`: by node name and driver, the devices of ResourceSlices there, "" for all drivers; None if they are
     unknown.
@@ -566,7 +566,7 @@ def room_of(
 
 
 def _why_unknown(nodes: Nodes, facts: ClusterFacts, settings: FitSettings) -> str | None:
-    """Why the nodes prove nothing, if so."""
+    """Returns why the nodes prove nothing, if so."""
     if "nodes" in (facts.partial or ()):
         return "only some of the nodes are known"
     if not nodes and not settings.templates:
@@ -575,7 +575,7 @@ def _why_unknown(nodes: Nodes, facts: ClusterFacts, settings: FitSettings) -> st
 
 
 def _named_by_class(asked: NodeTraits, facts: ClusterFacts, reading: PodReading) -> Iterator[str]:
-    """Yield the requested resources that a DeviceClass stands for, or may stand for where DeviceClasses are not read.
+    """Yields the requested resources that a DeviceClass stands for, or may stand for where DeviceClasses are not read.
     Files without a list of served kinds are taken to have none.
     """
     if not reading.devices_by_class:
@@ -590,7 +590,7 @@ def _named_by_class(asked: NodeTraits, facts: ClusterFacts, reading: PodReading)
 
 
 def _claims_unknown(asked: NodeTraits, facts: ClusterFacts, reading: PodReading, devices: object) -> bool:
-    """Whether the GPUs of ResourceSlices count and are not known."""
+    """Returns whether the GPUs of ResourceSlices count and are not known."""
     return (
         reading.gpus_by_claims
         and devices is None
@@ -617,7 +617,7 @@ class _KeptRoom:
         return self._view.weight + len(self._room.classes) * len(self._room.memo)
 
     def of(self, nodes: Nodes) -> Room:
-        """Return the room that the nodes give now."""
+        """Returns the room that the nodes give now."""
         if nodes.revision != self._revision:
             found = self._made(nodes)
             if found != self._room:
@@ -637,7 +637,7 @@ class _KeptRoom:
 
 
 def _of_template(template: NodeTemplate, asked: NodeTraits, around: Around) -> NodeClass:
-    """Return the class of the nodes that a node group of the configuration may get."""
+    """Returns the class of the nodes that a node group of the configuration may get."""
     # It has no ResourceSlice yet, and the configuration does not tell its devices.
     devices = around.devices_of(_NO_NODE)
     amounts = template_amounts(template)
@@ -657,7 +657,7 @@ def _of_template(template: NodeTemplate, asked: NodeTraits, around: Around) -> N
 def _unsure(
     classes: Iterable[NodeClass], stopped: frozenset[str], nodes: Nodes, asked: NodeTraits, around: Around
 ) -> Iterator[str]:
-    """Yield the requested resources of which nodes may have more than is known. `stopped` are those of which some node
+    """Yields the requested resources of which nodes may have more than is known. `stopped` are those of which some node
     states none.
     """
     if any(is_gpu_name(resource) for resource in stopped):

@@ -99,7 +99,9 @@ FIXED = NodeGrowth(grows=False)
 
 
 def growth_of(facts: ClusterFacts, settings: FitSettings) -> NodeGrowth:
-    """Return whether nodes may come whose shape is unknown. Node groups in the configuration tell all that may come."""
+    """Returns whether nodes may come whose shape is unknown. Node groups in the configuration tell all that may
+    come.
+    """
     if settings.templates or settings.nodes is Growth.FIXED:
         return FIXED
     if settings.nodes is Growth.MAY_GROW:
@@ -119,7 +121,7 @@ def growth_of(facts: ClusterFacts, settings: FitSettings) -> NodeGrowth:
 
 
 def startup_taints(facts: ClusterFacts) -> frozenset[Taint]:
-    """Return the taints that new nodes lose when they are set up."""
+    """Returns the taints that new nodes lose when they are set up."""
     return frozenset(taint for grower in (facts.node_pools or {}).values() for taint in grower.startup_taints)
 
 
@@ -129,7 +131,9 @@ def _growers(facts: ClusterFacts) -> Iterator[tuple[str, Mapping[object, NodeGro
 
 
 def _is_served(facts: ClusterFacts, part: str) -> bool:
-    """Whether the cluster surely serves a kind of that part. Without a list of kinds nothing is known to be missing."""
+    """Returns whether the cluster surely serves a kind of that part. Without a list of kinds nothing is known to be
+    missing.
+    """
     apis = (one.resource.api for one in GROWTH if one.part == part)
     return facts.apis is not None and any(api in facts.apis or not api.group for api in apis)
 
@@ -163,7 +167,7 @@ class Partition(NamedTuple):
     filled: bool = False
 
     def lacks(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels has no value of one of the keys."""
+        """Returns whether a node with these labels has no value of one of the keys."""
         return any(key not in labels or (self.filled and not labels[key]) for key in self.keys)
 
 
@@ -316,7 +320,7 @@ class PodReading:
     devices_by_class: bool = True
 
     def under(self, settings: FitSettings) -> PodReading:
-        """Return the reading without what the scheduler ignores by its own configuration: resources, and filters."""
+        """Returns the reading without what the scheduler ignores by its own configuration: resources, and filters."""
         rules, off = self.requests, settings.disabled_filters
         ignored = rules.ignored | settings.ignored_resources
         groups = rules.ignored_groups | settings.ignored_groups
@@ -366,7 +370,7 @@ def needs_of(
     namespace: str,
     written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
 ) -> PodNeeds:
-    """Return what a scheduler must find for each pod of a template. Raises `Malformed`.
+    """Returns what a scheduler must find for each pod of a template. Raises `Malformed`.
 
     `others` has the templates of all roles of the gang by name, this one among them, and `written` what is known of the
     labels that controllers write into their pods. `stored` templates are those of
@@ -408,12 +412,12 @@ class Roles(dict[str, PackingRole]):
     """The roles of a gang by name."""
 
     def of(self, member: MemberShape) -> PackingRole:
-        """Return the role of a member."""
+        """Returns the role of a member."""
         return self[member.called]
 
 
 def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None = None) -> Roles:
-    """Return the roles of the members that the gang needs, as one scheduler reads their pods. `claimed`: the facts
+    """Returns the roles of the members that the gang needs, as one scheduler reads their pods. `claimed`: the facts
     about devices, for a scheduler that surely allocates them to claims. Raises `Malformed`.
     """
     needed: dict[str, MemberShape] = {}
@@ -433,7 +437,7 @@ def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None
 
 
 def _written(shape: GangShape) -> Mapping[str, Mapping[str, str]]:
-    """Return the labels that controllers write into all pods of each role."""
+    """Returns the labels that controllers write into all pods of each role."""
     found: dict[str, Mapping[str, str]] = {}
     for member in shape.members:
         role = member.called
@@ -445,24 +449,24 @@ def _written(shape: GangShape) -> Mapping[str, Mapping[str, str]]:
 
 
 def pods_one_by_one(shape: GangShape, roles: Roles) -> Packing:
-    """Return the packing of a scheduler that starts each pod alone."""
+    """Returns the packing of a scheduler that starts each pod alone."""
     return Packing(tuple(PodsNeed(role, 1) for role in roles.values()), left_out=shape.left_out)
 
 
 def members_apart(shape: GangShape, roles: Roles) -> Packing:
-    """Return the packing of a scheduler for which each member is a gang of its own."""
+    """Returns the packing of a scheduler for which each member is a gang of its own."""
     return Packing(
         tuple(PodsNeed(roles.of(member), member.minimum) for member in shape.needed), left_out=shape.left_out
     )
 
 
 def in_no_domain(_: str, __: FieldPath | None) -> Partition | None:
-    """Require no domain."""
+    """Requires no domain."""
     return None
 
 
 def all_together(shape: GangShape, roles: Roles, domain_of: DomainOf = in_no_domain) -> Packing:
-    """Return the packing of a scheduler that places the minimum of every member at one moment: the gang in its domain,
+    """Returns the packing of a scheduler that places the minimum of every member at one moment: the gang in its domain,
     each subset in one inside that, and each member in one inside these.
     """
     by_name = {member.name: member for member in shape.needed}
@@ -481,12 +485,12 @@ def all_together(shape: GangShape, roles: Roles, domain_of: DomainOf = in_no_dom
 
 
 def group_of(name: str, needs: Sequence[Need], within: Partition | None) -> GroupNeed:
-    """Return the need for all of these together."""
+    """Returns the need for all of these together."""
     return GroupNeed(name, tuple(needs), len(needs), within)
 
 
 def needs_in(members: Sequence[MemberShape], roles: Roles, domain_of: DomainOf) -> list[Need]:
-    """Return what members need. Those of one role without a domain of their own are counted together."""
+    """Returns what members need. Those of one role without a domain of their own are counted together."""
     counted: dict[str, int] = {}
     apart: list[Need] = []
     for member in members:

@@ -34,12 +34,12 @@ class Spot(NamedTuple):
 
 
 def holds(spots: Sequence[Spot], need: Need, room: Room) -> bool:
-    """Return whether the pods of a need are placed, and all rules between pods and nodes are kept."""
+    """Returns whether the pods of a need are placed, and all rules between pods and nodes are kept."""
     return _exists(spots, room) and _complete(need, (), _counts(spots)) and _kept(spots, need, room)
 
 
 def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[PlacedPods, ...]:
-    """Return the placement by node, with the domain that the pods of a need share."""
+    """Returns the placement by node, with the domain that the pods of a need share."""
     spots = tuple(spots)
     found: list[PlacedPods] = []
     roles = {path: (_role(need, path).name, _domain_path(need, path)) for path in {spot.path for spot in spots}}
@@ -74,7 +74,7 @@ def _exists(spots: Iterable[Spot], room: Room) -> bool:
 
 
 def _complete(need: Need, path: Path, counts: Mapping[Path, int]) -> bool:
-    """Whether enough pods are placed: of each child, or of as many children as are needed."""
+    """Returns whether enough pods are placed: of each child, or of as many children as are needed."""
     if isinstance(need, PodsNeed):
         return counts.get(path, 0) >= need.count
     complete = sum(_complete(child, (*path, index), counts) for index, child in enumerate(need.needs))
@@ -104,7 +104,7 @@ _Nodes = tuple[int, int, Sequence[tuple[PackingRole, int]]]
 
 
 def _nodes(spots: Sequence[Spot], roles: Mapping[Path, PackingRole]) -> Iterator[_Nodes]:
-    """The nodes that have pods, equal neighbours together."""
+    """Yields the nodes that have pods, equal neighbours together."""
     of_class: dict[int, list[Spot]] = {}
     for spot in spots:
         of_class.setdefault(spot.node_class, []).append(spot)
@@ -148,7 +148,9 @@ def _node_holds(node: NodeClass, pods: Sequence[tuple[PackingRole, int]], room: 
 
 
 def _ports_clash(pods: Sequence[tuple[PackingRole, int]]) -> bool:
-    """Whether two of the pods of a node have a host port in common. One pass: a pod may have hundreds of ports."""
+    """Returns whether two of the pods of a node have a host port in common. One pass: a pod may have hundreds of
+    ports.
+    """
     anywhere = {"", "0.0.0.0"}  # noqa: S104 - what a pod may state; nothing is opened
     used: dict[tuple[int, str], set[str]] = {}
     for role, count in pods:
@@ -163,7 +165,7 @@ def _ports_clash(pods: Sequence[tuple[PackingRole, int]]) -> bool:
 
 
 def _labels_hold(nodes: Sequence[_Nodes], room: Room) -> bool:
-    """Whether anti-affinity and spread constraints are kept in each value of their labels."""
+    """Returns whether anti-affinity and spread constraints are kept in each value of their labels."""
     roles = {role.name: role for _, _, pods in nodes for role, _ in pods}
     keys = {rule.key for role in roles.values() for rule in role.pods.apart}
     keys |= {limit.key for role in roles.values() for limit in role.pods.spread}
@@ -202,7 +204,7 @@ def _cell_holds(key: str, cell: Mapping[str, int], roles: Iterable[PackingRole])
 
 
 def _domains_hold(need: Need, depth: int, spots: Sequence[Spot], room: Room) -> bool:
-    """Whether the pods of a need, all of them below it, share a domain, and those of its children."""
+    """Returns whether the pods of a need, all of them below it, share a domain, and those of its children."""
     if need.within is not None and not _shared_domains(need.within, spots, room):
         return False
     if isinstance(need, PodsNeed):
@@ -214,7 +216,7 @@ def _domains_hold(need: Need, depth: int, spots: Sequence[Spot], room: Room) -> 
 
 
 def _shared_domains(partition: Partition, spots: Sequence[Spot], room: Room) -> frozenset[str]:
-    """The domains that all pods are in."""
+    """Returns the domains that all pods are in."""
     found: frozenset[str] | None = None
     of_class: dict[int, list[Spot]] = {}
     for spot in spots:
@@ -250,7 +252,7 @@ def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room
 
 
 def _domain_path(need: Need, path: Path) -> Path | None:
-    """The innermost need above a place, or there, whose pods share a domain."""
+    """Returns the innermost need above a place, or there, whose pods share a domain."""
     found: Path | None = () if need.within is not None else None
     for length, index in enumerate(path, 1):
         assert isinstance(need, GroupNeed)  # noqa: S101 - a path has no step below a leaf
@@ -290,7 +292,9 @@ _LONGEST, _MOST = 60, 2
 
 
 def with_taints(verdict: FitVerdict, packing: Packing, facts: ClusterFacts) -> FitVerdict:
-    """Return the verdict with the taints that keep the pods off all nodes, if its proof is that no node admits them."""
+    """Returns the verdict with the taints that keep the pods off all nodes, if its proof is that no node admits
+    them.
+    """
     witness, nodes = verdict.witness, facts.nodes
     if witness is None or not witness.closed or nodes is None:
         return verdict
@@ -306,7 +310,7 @@ def with_taints(verdict: FitVerdict, packing: Packing, facts: ClusterFacts) -> F
 
 
 def _keeping_off(eligibility: Eligibility, facts: ClusterFacts) -> Iterator[Taint]:
-    """Yield the taints that a pod does not tolerate of the nodes that it may use otherwise."""
+    """Yields the taints that a pod does not tolerate of the nodes that it may use otherwise."""
     assert facts.nodes is not None  # noqa: S101 - asked for by the caller
     keys, whatever = tuple(sorted(eligibility.keys)), replace(eligibility, tolerations=(EVERYTHING,))
     for group in facts.nodes.groups(keys):
@@ -316,7 +320,7 @@ def _keeping_off(eligibility: Eligibility, facts: ClusterFacts) -> Iterator[Tain
 
 
 def added_tolerations(verdict: FitVerdict, shape: GangShape, packing: Packing, facts: ClusterFacts) -> tuple[str, ...]:
-    """Return what a placement relies on: tolerations that the templates lack. Raises `Malformed`."""
+    """Returns what a placement relies on: tolerations that the templates lack. Raises `Malformed`."""
     if shape.stored or facts.nodes is None:
         return ()
     templates = {member.called: member.template for member in shape.members}
@@ -337,7 +341,7 @@ def _nodes_by_role(verdict: FitVerdict) -> Mapping[str, set[str]]:
 
 
 def _relied_on(role: PackingRole, template: PodTemplate, taints: Iterable[Taint]) -> Iterator[str]:
-    """Yield which added tolerations the pods of a role need for these taints."""
+    """Yields which added tolerations the pods of a role need for these taints."""
     own = Eligibility.of(template.spec, stored=True)
     runtime_class = text(template.spec.get("runtimeClassName"))
     for taint in taints:

@@ -69,7 +69,7 @@ class Toleration(NamedTuple):
     effect: str
 
     def tolerates(self, taint: Taint) -> bool:
-        """Return whether the taint does not block the pod."""
+        """Returns whether the taint does not block the pod."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         return self.operator not in _EQUAL or self.value == taint.value
@@ -88,7 +88,7 @@ class Requirement(NamedTuple):
     field: bool = False
 
     def admits(self, value: str | None) -> bool:
-        """Return whether it holds for a label value, None for no label. An unknown operator holds."""
+        """Returns whether it holds for a label value, None for no label. An unknown operator holds."""
         check = _CHECKS.get(self.operator)
         return check is None or check(value, self.values)
 
@@ -119,7 +119,7 @@ class Eligibility:
 
     @classmethod
     def of(cls, spec: Mapping[str, Any], *, stored: bool, resources: Iterable[str] = ()) -> Eligibility:
-        """Return what a pod spec says. Raises `Malformed`.
+        """Returns what a pod spec says. Raises `Malformed`.
 
         A template of a pod that is not `stored` yet may get tolerations at admission: for the extended `resources` that
         it requests (ExtendedResourceToleration), and those of its RuntimeClass.
@@ -138,7 +138,7 @@ class Eligibility:
         )
 
     def without(self, *, affinity: bool, taints: bool) -> Eligibility:
-        """Return it for a scheduler that does not read `affinity`, or `taints`."""
+        """Returns it for a scheduler that does not read `affinity`, or `taints`."""
         if affinity:
             return Eligibility(tolerations=(EVERYTHING,) if taints else self.tolerations, node_name=self.node_name)
         return replace(self, tolerations=(EVERYTHING,)) if taints else self
@@ -163,7 +163,7 @@ class Eligibility:
         taints: Iterable[Taint],
         unknown: frozenset[str] = frozenset(),
     ) -> bool:
-        """Return whether the pod may use a node with that name, these labels and these taints.
+        """Returns whether the pod may use a node with that name, these labels and these taints.
 
         The name is None, and the labels with the keys `unknown`, for a node that does not exist yet: these may be what
         the pod asks for.
@@ -177,14 +177,14 @@ class Eligibility:
         return all(self.tolerates(taint) for taint in taints)
 
     def tolerates(self, taint: Taint) -> bool:
-        """Return whether a taint does not block the pod, or passes."""
+        """Returns whether a taint does not block the pod, or passes."""
         if taint.effect not in _BLOCKING or is_transient(taint):
             return True
         return any(one.tolerates(taint) for one in self.tolerations)
 
 
 def is_transient(taint: Taint) -> bool:
-    """Return whether a taint comes and goes with the state of a node."""
+    """Returns whether a taint comes and goes with the state of a node."""
     return taint.key in _TRANSIENT or taint.key.startswith(_TRANSIENT_PREFIXES) or taint.key.endswith(_NOT_READY)
 
 
@@ -202,8 +202,8 @@ def _tolerations(spec: Mapping[str, Any]) -> Iterator[Toleration]:
 
 
 def _terms(required: Mapping[str, Any]) -> tuple[tuple[Requirement, ...], ...] | None:
-    """The terms; None if they are too many to be judged, so that they admit every node. An empty term matches nothing,
-    and is left out.
+    """Returns the terms; None if they are too many to be judged, so that they admit every node. An empty term matches
+    nothing, and is left out.
     """
     terms = sequence(required.get("nodeSelectorTerms"))
     if len(terms) > _MOST_TERMS:
@@ -286,7 +286,7 @@ _OF_PEOPLE = "app.kubernetes.io"
 
 
 def is_sure(key: str) -> bool:
-    """Return whether a pod surely has what its template has for a label key."""
+    """Returns whether a pod surely has what its template has for a label key."""
     if key in _WRITTEN_KEYS:
         return False
     domain, slash, name = key.rpartition("/")
@@ -299,7 +299,7 @@ def _is_below(domain: str, domains: tuple[str, ...]) -> bool:
 
 
 def sure_labels(labels: Mapping[str, Any]) -> dict[str, str]:
-    """Return the labels that all pods of a template surely have. Raises `Malformed`."""
+    """Returns the labels that all pods of a template surely have. Raises `Malformed`."""
     return {key: text(value) or "" for key, value in labels.items() if is_sure(key)}
 
 
@@ -313,7 +313,7 @@ class PodLabels(NamedTuple):
 
     @classmethod
     def of(cls, labels: Mapping[str, Any], written: Mapping[str, str], *, stored: bool) -> PodLabels:
-        """Return the labels of a template with those that are known to be `written` into its pods. Raises
+        """Returns the labels of a template with those that are known to be `written` into its pods. Raises
         `Malformed`.
         """
         if stored:
@@ -321,19 +321,19 @@ class PodLabels(NamedTuple):
         return cls({**sure_labels(labels), **written})
 
     def may_have(self, key: str) -> bool:
-        """Return whether the pods may have a label with any value."""
+        """Returns whether the pods may have a label with any value."""
         return key not in self.sure and (key in OF_ONE_POD if self.stored else not is_sure(key))
 
 
 def entries_of(selector: object) -> int:
-    """Return how many entries a selector has. Raises `Malformed`."""
+    """Returns how many entries a selector has. Raises `Malformed`."""
     if selector is None:
         return 0
     return len(mapping(mapping(selector).get("matchLabels"))) + len(_expressions(selector))
 
 
 def matches(selector: object, labels: PodLabels) -> bool | None:
-    """Return whether a selector matches all pods with these labels (True) or none of them (False); None if that is not
+    """Returns whether a selector matches all pods with these labels (True) or none of them (False); None if that is not
     known. Without a selector none match. Raises `Malformed`.
     """
     if selector is None:
@@ -347,12 +347,12 @@ def matches(selector: object, labels: PodLabels) -> bool | None:
 
 
 def surely_matches(selector: object, labels: Mapping[str, str]) -> bool:
-    """Return whether a selector matches all pods with these sure labels. Raises `Malformed`."""
+    """Returns whether a selector matches all pods with these sure labels. Raises `Malformed`."""
     return matches(selector, PodLabels(labels)) is True
 
 
 def all_hold(answers: Iterable[bool | None]) -> bool | None:
-    """Return whether all hold; None if one that may fail is not known."""
+    """Returns whether all hold; None if one that may fail is not known."""
     found = set(answers)
     return False if False in found else None if None in found else True
 
@@ -362,14 +362,14 @@ def _expressions(selector: object) -> Any:
 
 
 def _is(labels: PodLabels, key: str, values: Sequence[Any]) -> bool | None:
-    """Return whether a label is there with one of these values."""
+    """Returns whether a label is there with one of these values."""
     if (value := labels.sure.get(key)) is not None:
         return value in values
     return None if labels.may_have(key) else False
 
 
 def _selectors_holds(expression: Mapping[str, Any], labels: PodLabels) -> bool | None:
-    """Return whether an expression holds. A label that a template lacks may still come, so only a stored pod surely
+    """Returns whether an expression holds. A label that a template lacks may still come, so only a stored pod surely
     lacks one.
     """
     key, values = text(expression.get("key")) or "", sequence(expression.get("values"))
@@ -477,7 +477,7 @@ _LAST_PORT = 65_535
 
 
 def ports_of(spec: Mapping[str, Any], *, stored: bool) -> tuple[HostPort, ...]:
-    """Return the host ports of containers and sidecars. Plain init containers need none. Raises `Malformed`.
+    """Returns the host ports of containers and sidecars. Plain init containers need none. Raises `Malformed`.
 
     On the network of the host every port is one, as the API server defaults it on pods.
     """
@@ -529,7 +529,7 @@ def apart_of(
     namespace: str,
     written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
 ) -> tuple[Apart, ...]:
-    """Return the anti-affinity of a template against the roles in `others` that surely match, itself among them.
+    """Returns the anti-affinity of a template against the roles in `others` that surely match, itself among them.
     `written`: by role, labels that a controller is known to write into its pods. Raises `Malformed`.
     """
     terms = _apart_terms(template, others, written, stored=stored, namespace=namespace)
@@ -544,7 +544,7 @@ def apart_left_out(
     namespace: str,
     written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
 ) -> tuple[str, ...]:
-    """Return the required anti-affinity that is not judged, in words. Raises `Malformed`."""
+    """Returns the required anti-affinity that is not judged, in words. Raises `Malformed`."""
     every = list(_apart_terms(template, others, written, stored=stored, namespace=namespace))
     stated = _stated(template)
     if len(stated) > _APART_MOST_TERMS or (stated and _is_long(others, stated[:_APART_MOST_TERMS])):
@@ -557,7 +557,7 @@ def _stated(template: PodTemplate) -> Sequence[Any]:
 
 
 def _is_long(others: Mapping[str, PodTemplate], terms: Sequence[Any]) -> bool:
-    """Return whether it would take too long to hold each term against each role."""
+    """Returns whether it would take too long to hold each term against each role."""
     checks = len(others) * sum(1 + entries_of(mapping(term).get("labelSelector")) for term in terms)
     return len(others) > MOST_ROLES or checks > _MOST_CHECKS
 
@@ -570,7 +570,7 @@ def _apart_terms(
     stored: bool,
     namespace: str,
 ) -> Iterator[_Term]:
-    """Yield the terms that may be about pods of the gang. Raises `Malformed`."""
+    """Yields the terms that may be about pods of the gang. Raises `Malformed`."""
     terms = _stated(template)[:_APART_MOST_TERMS]
     if not terms:
         return
@@ -598,7 +598,7 @@ _ONE_SIDED = "the required anti-affinity of some pods of the gang against others
 
 
 def mutual(needs: Mapping[str, PodNeeds]) -> dict[str, PodNeeds]:
-    """Return the needs of all roles by name, with the anti-affinity that both sides state. The rest is left out.
+    """Returns the needs of all roles by name, with the anti-affinity that both sides state. The rest is left out.
 
     For a scheduler that holds a pod against its own terms alone, and not against those of the gang's pods that it has
     placed at the same moment: the pod that has no term is placed second, beside the other.
@@ -619,7 +619,7 @@ def _states(pods: PodNeeds, key: str, name: str) -> bool:
 
 
 def _covers(term: Mapping[str, Any], namespace: str) -> bool | None:
-    """Return whether a term is about pods of the gang's own namespace; None if the labels of the namespace decide."""
+    """Returns whether a term is about pods of the gang's own namespace; None if the labels of the namespace decide."""
     names, selector = sequence(term.get("namespaces")), term.get("namespaceSelector")
     if namespace in names or (not names and selector is None):
         return True
@@ -630,7 +630,7 @@ def _covers(term: Mapping[str, Any], namespace: str) -> bool | None:
 
 
 def _matches(term: Mapping[str, Any], own: PodLabels, other: PodLabels, *, stored: bool) -> bool | None:
-    """Return whether a term of a pod with the labels `own` matches pods with those of `other`."""
+    """Returns whether a term of a pod with the labels `own` matches pods with those of `other`."""
     found = matches(term.get("labelSelector"), other)
     if stored or found is False:
         # The API server has written the keys of labels into the selector of a stored pod.
@@ -641,7 +641,7 @@ def _matches(term: Mapping[str, Any], own: PodLabels, other: PodLabels, *, store
 
 
 def _is_same(key: str, own: PodLabels, other: PodLabels, *, is_not: bool = False) -> bool | None:
-    """Return whether both have the same value of a label, or with `is_not` different ones."""
+    """Returns whether both have the same value of a label, or with `is_not` different ones."""
     one, two = own.sure.get(key), other.sure.get(key)
     return None if one is None or two is None else (one == two) is not is_not
 
@@ -656,7 +656,7 @@ _MOST_CONSTRAINTS = 16
 
 
 def spread_of(template: PodTemplate) -> tuple[Spread, ...]:
-    """Return the constraints that count the pods of the template itself. Raises `Malformed`."""
+    """Returns the constraints that count the pods of the template itself. Raises `Malformed`."""
     constraints = sequence(template.spec.get("topologySpreadConstraints"))[:_MOST_CONSTRAINTS]
     if not constraints:
         return ()
@@ -676,14 +676,14 @@ def spread_of(template: PodTemplate) -> tuple[Spread, ...]:
 
 
 def affinity_left_out(template: PodTemplate) -> Iterator[str]:
-    """Yield the required pod affinity of a template, in words. Raises `Malformed`."""
+    """Yields the required pod affinity of a template, in words. Raises `Malformed`."""
     affinity = mapping(mapping(template.spec.get("affinity")).get("podAffinity"))
     if sequence(affinity.get("requiredDuringSchedulingIgnoredDuringExecution")):
         yield "the required pod affinity of the pods"
 
 
 def spread_left_out(template: PodTemplate, judged: tuple[Spread, ...]) -> Iterator[str]:
-    """Yield the topology spread constraints that are not among those `judged`, in words. Raises `Malformed`."""
+    """Yields the topology spread constraints that are not among those `judged`, in words. Raises `Malformed`."""
     constraints = map(mapping, sequence(template.spec.get("topologySpreadConstraints")))
     binding = sum(one.get("whenUnsatisfiable") == "DoNotSchedule" for one in constraints)
     if binding > len(judged):
@@ -691,6 +691,6 @@ def spread_left_out(template: PodTemplate, judged: tuple[Spread, ...]) -> Iterat
 
 
 def overhead_left_out(template: PodTemplate) -> Iterator[str]:
-    """Yield the overhead that the API server adds to pods of a RuntimeClass, in words. Raises `Malformed`."""
+    """Yields the overhead that the API server adds to pods of a RuntimeClass, in words. Raises `Malformed`."""
     if text(template.spec.get("runtimeClassName")) is not None and not template.spec.get("overhead"):
         yield "the overhead of the RuntimeClass of the pods"

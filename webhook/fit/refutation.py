@@ -112,7 +112,7 @@ def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepB
 
 
 def usable_by(mask: int, k: int, ground: Ground, budget: StepBudget) -> list[int]:
-    """Return, by shape, how much of a resource (-1: how many) pods of some kinds can have on one node at most.
+    """Returns, by shape, how much of a resource (-1: how many) pods of some kinds can have on one node at most.
 
     The steps are spent also where it is known already, so that an answer does not depend on what was asked before.
     """
@@ -124,7 +124,7 @@ def usable_by(mask: int, k: int, ground: Ground, budget: StepBudget) -> list[int
 
 
 def kinds_of(vector: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the kinds that have pods in a vector."""
+    """Returns the kinds that have pods in a vector."""
     return tuple(kind for kind, pods in enumerate(vector) if pods)
 
 
@@ -175,7 +175,7 @@ def _usable_on(shape: int, mask: int, k: int, ground: Ground) -> int:
 
 
 def _most_pods(shape: int, kinds: list[int], ground: Ground) -> int:
-    """How many pods of some kinds a node can have: of each resource at least the smallest request is used."""
+    """Returns how many pods of some kinds a node can have: of each resource at least the smallest request is used."""
     most = sum(ground.floors[shape][kind] for kind in kinds)
     for k, have in enumerate(ground.shapes[shape].capacity):
         smallest = min((ground.requests[kind][k] for kind in kinds), default=0)
@@ -185,7 +185,7 @@ def _most_pods(shape: int, kinds: list[int], ground: Ground) -> int:
 
 
 def _reachable(pods: list[tuple[int, int, int]], capacity: int) -> int:
-    """The largest sum within a capacity, with at most so many pods of each request."""
+    """Returns the largest sum within a capacity, with at most so many pods of each request."""
     requests = [(request, floor) for request, floor, _ in pods if request]
     unit = gcd(*(request for request, _ in requests))
     units = capacity // unit
@@ -223,7 +223,9 @@ def _refused_by_cells(
 
 
 def _cliques(rows: tuple[int, ...], kinds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The largest sets of kinds that conflict with themselves and one another, one for each kind that begins it."""
+    """Yields the largest sets of kinds that conflict with themselves and one another, one for each kind that begins
+    it.
+    """
     found = set()
     for first in kinds:
         clique: list[int] = []
@@ -259,7 +261,7 @@ class Refuter:
         self._known: dict[tuple[Any, Area], Refusal | None] = {}
 
     def refused(self, part: NeedPart, area: Area) -> Refusal | None:
-        """Return why the part cannot be placed, or None if that is not shown."""
+        """Returns why the part cannot be placed, or None if that is not shown."""
         if part.within is None:
             return self.refused_inside(part, area)
         key = part.key, area
@@ -268,7 +270,7 @@ class Refuter:
         return self._known[key]
 
     def refused_inside(self, part: NeedPart, area: Area) -> Refusal | None:
-        """Return why the part cannot be placed in the area once that is its domain."""
+        """Returns why the part cannot be placed in the area once that is its domain."""
         found = simply_refused(part, area, self.ground, self.budget)
         if found is None and self.strong:
             found = refused_by_subsets(part, area, self.ground, self.budget)
@@ -287,7 +289,7 @@ class Refuter:
         return None
 
     def domains(self, part: NeedPart, area: Area) -> tuple[EqualDomains, ...]:
-        """Return the domains that the part may choose from."""
+        """Returns the domains that the part may choose from."""
         if part.within is None:
             return (EqualDomains((area,), ("",), 1),)
         return tuple(domains_in(area, part.within, self.ground, partitions_below(part)))
@@ -322,7 +324,7 @@ class Refuter:
         return Refusal("D", item.part, area, (), None, wanted, there, item.part.within, nearest)
 
     def copies(self, part: NeedPart, area: Area, most: int) -> int:
-        """Return how many times the part could be in the area, at most."""
+        """Returns how many times the part could be in the area, at most."""
         if self.refused_inside(part, area) is not None:
             return 0
         if part.vector is None:
@@ -356,7 +358,7 @@ class Refuter:
         return found
 
     def _placeable(self, part: NeedPart, dead: frozenset[int], area: Area) -> int:
-        """How many children could be placed, each sort of them alone."""
+        """Returns how many children could be placed, each sort of them alone."""
         total = 0
         for index, child in enumerate(part.children):
             if index in dead:
@@ -372,7 +374,7 @@ class Refuter:
 
 
 def nearness(refusal: Refusal) -> tuple[float, int]:
-    """Return how near a refusal is to none: larger is nearer. Only what is shown depends on it, never an answer."""
+    """Returns how near a refusal is to none: larger is nearer. Only what is shown depends on it, never an answer."""
     inner = refusal.inner or refusal
     while inner.inner is not None:
         inner = inner.inner
@@ -383,7 +385,7 @@ _NAMES = 4
 
 
 def witness_of(refusal: Refusal, ground: Ground) -> Witness:
-    """Return the witness of a refusal, without a computed remedy."""
+    """Returns the witness of a refusal, without a computed remedy."""
     inner = _innermost(refusal)
     required = _required(refusal)
     kinds = inner.kinds or _kinds_of(inner.part, ground)
@@ -408,7 +410,7 @@ def witness_of(refusal: Refusal, ground: Ground) -> Witness:
 
 
 def no_node_admits(refusal: Refusal, ground: Ground) -> bool:
-    """Return whether pods cannot be placed because of where they may be, whatever they request."""
+    """Returns whether pods cannot be placed because of where they may be, whatever they request."""
     inner = _innermost(refusal)
     return inner.condition == "C1" and not any(shape.kinds >> inner.kinds[0] & 1 for shape in ground.shapes)
 
@@ -420,7 +422,7 @@ def _innermost(refusal: Refusal) -> Refusal:
 
 
 def _required(refusal: Refusal) -> Refusal | None:
-    """The innermost refusal that is about domains."""
+    """Returns the innermost refusal that is about domains."""
     found = None
     step: Refusal | None = refusal
     while step is not None:
@@ -456,7 +458,7 @@ def _family(refusal: Refusal, inner: Refusal, ground: Ground) -> FitFamily:
 
 
 def _apart(inner: Refusal, ground: Ground) -> bool:
-    """Whether rules between pods are why so few fit: the resources alone would take more."""
+    """Returns whether rules between pods are why so few fit: the resources alone would take more."""
     if inner.resource is not None or len(inner.kinds) != 1:
         return False
     kind = inner.kinds[0]
@@ -475,7 +477,7 @@ def _apart(inner: Refusal, ground: Ground) -> bool:
 
 
 def _binding(inner: Refusal, ground: Ground) -> int | None:
-    """The resource that a kind is shortest of: on the nodes that it may use, or on all."""
+    """Returns the resource that a kind is shortest of: on the nodes that it may use, or on all."""
     if len(inner.kinds) != 1:
         return inner.resource
     kind = inner.kinds[0]
@@ -503,7 +505,7 @@ def _shown(resource: str) -> str:
 
 
 def _per_pod(inner: Refusal, ground: Ground) -> str:
-    """What one pod of a kind requests of the resource that matters: `8 nvidia.com/gpu`."""
+    """Returns what one pod of a kind requests of the resource that matters: `8 nvidia.com/gpu`."""
     binding = _binding(inner, ground)
     if binding is None or len(inner.kinds) != 1:
         return ""
@@ -600,7 +602,9 @@ def _no_node(inner: Refusal, ground: Ground) -> str:
 
 
 def _room_by_node(inner: Refusal, binding: int | None, ground: Ground) -> str:
-    """How many pods of a kind the nodes take: `6 nodes of 8 take one each` where they are equal in that resource."""
+    """Returns how many pods of a kind the nodes take: `6 nodes of 8 take one each` where they are equal in that
+    resource.
+    """
     kind = inner.kinds[0]
     taking = [(shape, count) for shape, count in inner.area.counts if ground.floors[shape][kind]]
     floors = {ground.floors[shape][kind] for shape, _ in taking}
@@ -617,7 +621,7 @@ def _room_by_node(inner: Refusal, binding: int | None, ground: Ground) -> str:
 
 
 def _all_pods(inner: Refusal, ground: Ground) -> str:
-    """The pods that a condition is about, with their number where there is no choice."""
+    """Returns the pods that a condition is about, with their number where there is no choice."""
     roles = _members(inner.part, inner.kinds or _kinds_of(inner.part, ground), ground)
     names = sentence_list([role.name for role in roles][:_NAMES])
     more = len(roles) - _NAMES

@@ -69,7 +69,7 @@ _NONE = _Counted()
 
 
 def whole_gpus(spec: Mapping[str, Any], *, from_limits: bool) -> int:
-    """Return the least number of whole GPUs that KAI counts for a pod. `from_limits`: as in `total_requests`. Raises
+    """Returns the least number of whole GPUs that KAI counts for a pod. `from_limits`: as in `total_requests`. Raises
     `Malformed`.
     """
 
@@ -91,7 +91,7 @@ def whole_gpus(spec: Mapping[str, Any], *, from_limits: bool) -> int:
 
 
 def _counted(requests: Iterable[Mapping[str, Any]]) -> _Counted:
-    """Return what KAI counts at least for a sum of requests."""
+    """Returns what KAI counts at least for a sum of requests."""
     sums: dict[str, int] = {}
     for request in requests:
         for name in (name for name in WHOLE_GPUS if name in request):
@@ -146,7 +146,7 @@ class RequestRules:
     compared: bool = True
 
     def ignores(self, resource: str) -> bool:
-        """Return whether the scheduler does not compare a resource."""
+        """Returns whether the scheduler does not compare a resource."""
         return resource in self.ignored or resource.partition("/")[0] in self.ignored_groups
 
 
@@ -154,14 +154,14 @@ OF_KUBERNETES = RequestRules()
 
 
 def _uncounted(spec: Mapping[str, Any], resource: str, amount: Fraction | None) -> str:
-    """Return why a request is not judged: it cannot be read, or it overflows."""
+    """Returns why a request is not judged: it cannot be read, or it overflows."""
     if amount is None:
         return f"{unreadable_request(spec, resource)} is not a quantity"
     return _OVERFLOW.format(resource[:80])
 
 
 def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Return the least that a pod requests, with its slot, and why other resources are not judged. Raises `Malformed`.
+    """Returns the least that a pod requests, with its slot, and why other resources are not judged. Raises `Malformed`.
 
     For a template that is not `stored` a limit counts as request, as the API server defaults it on pods. A limit of the
     whole pod does not: a LimitRange may give its containers lower requests before.
@@ -200,22 +200,22 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
 
 
 def is_compared(resource: str) -> bool:
-    """Return whether schedulers compare a resource with what a node has. They skip other names."""
+    """Returns whether schedulers compare a resource with what a node has. They skip other names."""
     return resource in _OF_EVERY_NODE or resource.startswith(HUGE_PAGES) or "/" in resource
 
 
 def is_gpu_name(resource: str) -> bool:
-    """Return whether KAI takes a resource for GPUs."""
+    """Returns whether KAI takes a resource for GPUs."""
     return resource.endswith("gpu")
 
 
 def is_best_effort(request: Mapping[str, int], unjudged: tuple[str, ...] = ()) -> bool:
-    """Return whether a pod surely requests nothing but its slot. Volcano starts a gang without such pods."""
+    """Returns whether a pod surely requests nothing but its slot. Volcano starts a gang without such pods."""
     return not unjudged and request.keys() <= {SLOTS}
 
 
 def _units(resource: str, amount: Fraction, *, exact: bool) -> int:
-    """Return an amount in the scheduler's units, rounded as the scheduler rounds the sum of a pod."""
+    """Returns an amount in the scheduler's units, rounded as the scheduler rounds the sum of a pod."""
     if amount.denominator == 1:
         return amount.numerator * (1000 if resource == "cpu" else 1)
     if resource == "cpu":
@@ -224,7 +224,7 @@ def _units(resource: str, amount: Fraction, *, exact: bool) -> int:
 
 
 def _gpus_of_kai(template: PodTemplate, *, from_limits: bool) -> dict[str, int]:
-    """Return what a pod requests of GPUs. An annotation for a part of a GPU replaces the requests of containers."""
+    """Returns what a pod requests of GPUs. An annotation for a part of a GPU replaces the requests of containers."""
     if any(key.startswith(_MIG) for key in template.annotations):
         # An older form of a request for a part. It replaces all others.
         return {}
@@ -243,7 +243,7 @@ def _positive(found: Mapping[str, int]) -> dict[str, int]:
 
 
 def _part(annotations: Mapping[str, Any]) -> int | None:
-    """Return the part of a GPU in hundredths, rounded down; None without a valid one."""
+    """Returns the part of a GPU in hundredths, rounded down; None without a valid one."""
     written = text(annotations.get(_FRACTION)) or ""
     if len(written) > _MOST_DIGITS:
         return 0
@@ -259,7 +259,7 @@ def _part(annotations: Mapping[str, Any]) -> int | None:
 
 
 def _devices(annotations: Mapping[str, Any]) -> int:
-    """Return how many GPUs a pod takes a part of."""
+    """Returns how many GPUs a pod takes a part of."""
     if not text(annotations.get(_DEVICES)):
         return 1
     return max(_number(annotations, _DEVICES) or 0, 0)
@@ -288,7 +288,7 @@ class PodClaim(NamedTuple):
 
 
 def claims_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> tuple[list[PodClaim], tuple[str, ...]]:
-    """Return the claims of each pod of a template, and what is unknown of them, in words. Raises `Malformed`."""
+    """Returns the claims of each pod of a template, and what is unknown of them, in words. Raises `Malformed`."""
     # Rollcall's PodGroups list only the claims that the workload asks for, and stored pods are in these.
     grouped_elsewhere = not shape.stored and any(template.spec.get(field) for field in _GROUPS)
     asked = {one.shared.name for one in shape.record.claims}
@@ -316,7 +316,7 @@ def claims_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> t
 
 
 def _unknown(claim: PodClaim) -> str | None:
-    """Return why a claim is not judged, in words."""
+    """Returns why a claim is not judged, in words."""
     if claim.requests is None:
         return f"the requests of the {claim.called} are unknown"
     if claim.requests == ALLOCATED and claim.name is not None:
@@ -347,7 +347,7 @@ class NodeDevices(NamedTuple):
         return frozenset(self.anywhere) - self.unsure
 
     def on(self, node: str) -> dict[str, int]:
-        """Return the most devices that a node can have of each driver, and of all together under `ALL_DRIVERS`."""
+        """Returns the most devices that a node can have of each driver, and of all together under `ALL_DRIVERS`."""
         own = self.nodes.get(node, {})
         found = {
             driver: UNBOUNDED if driver in self.unsure or not own.get(driver) else own[driver] + number
@@ -387,14 +387,14 @@ class PodDevices(NamedTuple):
 
 
 def devices_on(facts: ClusterFacts) -> NodeDevices | None:
-    """Return the devices of the cluster; None if they are unknown, or only some are known."""
+    """Returns the devices of the cluster; None if they are unknown, or only some are known."""
     if facts.resource_slices is None or "resource_slices" in (facts.partial or ()):
         return None
     return summary_of(facts.resource_slices, _devices_in)
 
 
 def devices_by_node(facts: ClusterFacts) -> DevicesByNode | None:
-    """Return the devices of each node, the same object for the same slices; None if they are unknown, or only some are
+    """Returns the devices of each node, the same object for the same slices; None if they are unknown, or only some are
     known.
     """
     if facts.resource_slices is None or "resource_slices" in (facts.partial or ()):
@@ -443,7 +443,7 @@ def _devices_in(slices: Mapping[str, Slice]) -> NodeDevices:
 
 
 def device_needs_of(member: MemberShape, shape: GangShape, facts: ClusterFacts) -> PodDevices:
-    """Return the devices that each pod of a member needs, at least. Raises `Malformed`."""
+    """Returns the devices that each pod of a member needs, at least. Raises `Malformed`."""
     claims, unknown = claims_of(member.template, shape, facts)
     known = devices_on(facts)
     if known is None:
@@ -459,7 +459,7 @@ def device_needs_of(member: MemberShape, shape: GangShape, facts: ClusterFacts) 
 
 
 def with_devices(needs: PodNeeds, member: MemberShape, shape: GangShape, facts: ClusterFacts) -> PodNeeds:
-    """Return the needs of a pod with those of its devices. Raises `Malformed`."""
+    """Returns the needs of a pod with those of its devices. Raises `Malformed`."""
     if not member.template.spec.get("resourceClaims"):
         return needs
     found = device_needs_of(member, shape, facts)
@@ -476,17 +476,17 @@ def _needs(claim: PodClaim, facts: ClusterFacts, known: NodeDevices) -> Iterable
 
 
 def _is_counted(claim: PodClaim, facts: ClusterFacts, known: NodeDevices) -> bool:
-    """Return whether the devices of a claim are all counted among the needs of a pod."""
+    """Returns whether the devices of a claim are all counted among the needs of a pod."""
     return all(_driver(request, facts) in known.drivers and not request.admin for request in claim.requests or ())
 
 
 def _least(request: DeviceRequest) -> int:
-    """Return the fewest devices that satisfy a request."""
+    """Returns the fewest devices that satisfy a request."""
     return min((one.number for one in request.alternatives), default=0)
 
 
 def _driver(request: DeviceRequest, facts: ClusterFacts) -> str | None:
-    """Return the driver of the devices of a request, whichever alternative is taken; None if it is not sure."""
+    """Returns the driver of the devices of a request, whichever alternative is taken; None if it is not sure."""
     classes = facts.device_classes or {}
     drivers = set()
     for one in request.alternatives:
@@ -496,8 +496,8 @@ def _driver(request: DeviceRequest, facts: ClusterFacts) -> str | None:
 
 
 def device_refusals(shape: GangShape, facts: ClusterFacts, together: Mapping[str, int]) -> tuple[Witness, ...]:
-    """Return the proofs that claims of the gang are never allocated, one for each role at most. `together` are the pods
-    of each role that surely run at the same time. Raises `Malformed`.
+    """Returns the proofs that claims of the gang are never allocated, one for each role at most. `together` are the
+    pods of each role that surely run at the same time. Raises `Malformed`.
     """
     members = {member.called: member for member in shape.needed if together.get(member.called)}
     claiming = (member for member in members.values() if member.template.spec.get("resourceClaims"))
@@ -520,7 +520,7 @@ def _refusal(member: MemberShape, together: int, shape: GangShape, facts: Cluste
 
 
 def _least_of_claim(requests: Claim) -> int:
-    """Return the fewest devices of a claim. "All" may be none, and admin access counts as well."""
+    """Returns the fewest devices of a claim. "All" may be none, and admin access counts as well."""
     return sum(
         min((0 if one.every else one.number for one in request.alternatives), default=0) for request in requests or ()
     )

@@ -107,7 +107,7 @@ class FitVerdict:
         return self.witness.scope if self.witness is not None else None
 
     def as_json(self) -> Mapping[str, Any]:
-        """Return the verdict as plain JSON values, without *now*."""
+        """Returns the verdict as plain JSON values, without *now*."""
         witness = self.witness
         return {
             "verdict": str(self.answer),
@@ -146,20 +146,20 @@ class StepBudget:
         self.steps = self.left = steps
 
     def spend(self, steps: int) -> None:
-        """Use steps. Raises `OutOfStepsError` if fewer are left."""
+        """Uses steps. Raises `OutOfStepsError` if fewer are left."""
         self.left -= steps
         if self.left < 0:
             raise OutOfStepsError
 
     def share(self, most: int) -> StepBudget:
-        """Return a budget for one attempt that may be given up: at most so many of these steps. `settle` ends it.
+        """Returns a budget for one attempt that may be given up: at most so many of these steps. `settle` ends it.
 
         `most` must not depend on how many steps there are: a larger budget then does the same work, and more.
         """
         return StepBudget(min(most, max(self.left, 0)))
 
     def settle(self, share: StepBudget) -> None:
-        """Count the steps of a share. Raises `OutOfStepsError` if it ran out because these did."""
+        """Counts the steps of a share. Raises `OutOfStepsError` if it ran out because these did."""
         ended_early = share.left < 0
         self.spend(share.used)
         if ended_early and self.left <= 0:
@@ -186,7 +186,7 @@ _MOST_DIGITS = 10**6
 
 
 def amount(resource: str, number: int) -> str:
-    """Return an amount without its resource: `1500m`, `64Gi`, `8`. Long numbers of bytes are cut to a tenth."""
+    """Returns an amount without its resource: `1500m`, `64Gi`, `8`. Long numbers of bytes are cut to a tenth."""
     if is_cpu(resource):
         return str(number // 1000) if number % 1000 == 0 else f"{number}m"
     if number and resource.removeprefix("limits.").removeprefix("requests.").startswith(_BYTES):
@@ -200,15 +200,15 @@ def amount(resource: str, number: int) -> str:
 
 
 def amount_of(resource: str, number: int) -> str:
-    """Return an amount with its resource: `8 nvidia.com/gpu`."""
+    """Returns an amount with its resource: `8 nvidia.com/gpu`."""
     return f"{amount(resource, number)} {resource}"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: `1 pod`, `2 pods`."""
+    """Returns a number with its noun: `1 pod`, `2 pods`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def sentence_list(words: Sequence[str]) -> str:
-    """Return words as they stand in a sentence: `a, b and c`."""
+    """Returns words as they stand in a sentence: `a, b and c`."""
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1] if words else "")))

@@ -58,8 +58,8 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def gang_resources(settings: Settings, live: LiveFacts) -> list[Resource]:
-    """The served kinds to follow: PodGangs, and for every enabled scheduler its gang objects and the kinds of its queue
-    trees.
+    """Returns the served kinds to follow: PodGangs, and for every enabled scheduler its gang objects and the kinds of
+    its queue trees.
     """
     served = live.resources
     backends = [profile.backend for profile in settings.profiles.values()]
@@ -181,23 +181,26 @@ class ClusterView:
         return self.opted_in.wanted or POD_GANGS.resource.api in self.stores.by_kind
 
     def gang(self, key: GangKey) -> PodGang | None:
-        """One gang. Raises `Malformed`, and `FactsUnavailable` if it is not known yet whether the gang exists."""
+        """Returns one gang. Raises `Malformed`, and `FactsUnavailable` if it is not known yet whether the gang
+        exists.
+        """
         if key.kind in self._settings.kinds.gang_workloads:
             return self.opted_in.gang(key)
         return self.podgangs.gang(key)
 
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
-        """Whether the gang objects of a PodGang that is missing are still needed. Raises `FactsUnavailable`."""
+        """Returns whether the gang objects of a PodGang that is missing are still needed. Raises `FactsUnavailable`."""
         return self.podgangs.is_needed(key, objects)
 
     def is_empty(self, podgang: PodGang) -> bool:
-        """Whether this is a PodGang without pods, without a PodClique that could make them, and without gang objects:
-        it needs none yet. `gang_changed` gets its key as soon as that changes.
+        """Returns whether this is a PodGang without pods, without a PodClique that could make them, and without gang
+        objects: it needs none yet. `gang_changed` gets its key as soon as that changes.
         """
         return not isinstance(podgang, OptedInGang) and self.podgangs.is_empty(podgang)
 
     def workload_uid(self, key: GangKey) -> str | None:
-        """The uid of the opted-in workload of a gang; None if it is missing or Rollcall makes no gang of it any more.
+        """Returns the uid of the opted-in workload of a gang; None if it is missing or Rollcall makes no gang of it any
+        more.
 
         In the second case existing gang objects are left alone. Raises as `gang` does.
         """
@@ -205,7 +208,7 @@ class ClusterView:
         return None if workload is None or no_gang(workload) is not None else workload.uid
 
     def roster_of(self, podgang: PodGang) -> Roster | None:
-        """The pods that name a gang, members or not; None if they are not read yet."""
+        """Returns the pods that name a gang, members or not; None if they are not read yet."""
         roster = self._watched_roster(podgang)
         strangers = self._strangers.get(key_of_gang(podgang))
         if roster is None or strangers is None:
@@ -214,7 +217,7 @@ class ClusterView:
         return roster._replace(strangers=strangers.pods, further=strangers.further)
 
     async def stranger_search(self, keys: Iterable[GangKey]) -> StrangerSearch:
-        """A search for the strangers of these gangs of one namespace, which has seen no pod yet."""
+        """Returns a search for the strangers of these gangs of one namespace, which has seen no pod yet."""
         search, turn = StrangerSearch(self._settings.profiles.values()), LoopTurn(self._clock)
         for key in keys:
             with suppress(FactsUnavailable, Malformed):
@@ -227,14 +230,14 @@ class ClusterView:
         return search
 
     def living_pods(self, namespace: str) -> AsyncGenerator[Page, None]:
-        """Yield the pods of a namespace that have not ended, page by page, in the order of names. Raises
+        """Yields the pods of a namespace that have not ended, page by page, in the order of names. Raises
         `RequestFailed`.
         """
         selector = {"fieldSelector": LIVING}
         return self.client.pages(PODS, namespace=namespace, selector=selector, again=_goes_on)
 
     def put_strangers(self, key: GangKey, strangers: Strangers) -> bool:
-        """Keep the strangers of a gang that a search has found. Report the gang, and return True, if they have
+        """Keeps the strangers of a gang that a search has found. Report the gang, and return True, if they have
         changed.
         """
         if self._strangers.get(key, NO_STRANGERS) == strangers:
@@ -260,13 +263,13 @@ class ClusterView:
         return pods.roster(podgang, gang_pods)
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
-        """The members of a gang; None if they are not read yet."""
+        """Returns the members of a gang; None if they are not read yet."""
         found = self.roster_of(podgang)
         return None if found is None else found.members
 
     def controllers(self, podgang: PodGang) -> Controllers:
-        """The controllers between the pods of a gang and its workload. Raises `FactsUnavailable` if they are not read
-        yet.
+        """Returns the controllers between the pods of a gang and its workload. Raises `FactsUnavailable` if they are
+        not read yet.
         """
         pods = self._pods_for(podgang)
         if not pods.filled:
@@ -277,7 +280,7 @@ class ClusterView:
         return self.opted_in.pods if isinstance(podgang, OptedInGang) else self._pods
 
     def gangs_of(self, kind: str, namespace: str, name: str) -> list[GangKey]:
-        """The gangs of an object: a PodGang itself, those of a workload, or the one of a pod."""
+        """Returns the gangs of an object: a PodGang itself, those of a workload, or the one of a pod."""
         if kind == POD_GANG:
             return [GangKey(namespace, name)]
         if kind == POD_CLIQUE_SETS.resource.api.kind:
@@ -304,21 +307,21 @@ class ClusterView:
         return any(found.key == pod for found in self.opted_in.pods_of(gang))
 
     def on_nodes(self, names: Collection[str]) -> set[str]:
-        """Report the gangs with pods on nodes of these names, and return the names of nodes that have such pods."""
+        """Reports the gangs with pods on nodes of these names, and returns the names of nodes that have such pods."""
         return self._pods.on_nodes(names) | self.opted_in.pods.on_nodes(names)
 
     def has_gate(self, key: GangKey) -> bool:
-        """Whether any pod that names a gang has Rollcall's gate."""
+        """Returns whether any pod that names a gang has Rollcall's gate."""
         pods = self.opted_in.pods if key.kind in self._settings.kinds.gang_workloads else self._pods
         return pods.any_gated(key)
 
     def was_restored(self, key: GangKey) -> bool:
-        """Whether an object of a gang has lower minimums until no pod of the gang is on a node."""
+        """Returns whether an object of a gang has lower minimums until no pod of the gang is on a node."""
         return any(store.has_restored(key) for store in self.stores.by_kind.values())
 
     def health(self, key: GangKey, anchors: Anchors | None = None) -> GangHealth | None:
-        """The health of a gang; None if it does not exist or Rollcall does not make it. `anchors` judges its anchors.
-        Raises `Malformed`, and `FactsUnavailable` as `gang` does.
+        """Returns the health of a gang; None if it does not exist or Rollcall does not make it. `anchors` judges its
+        anchors. Raises `Malformed`, and `FactsUnavailable` as `gang` does.
         """
         podgang = self.gang(key)
         if podgang is None or is_elsewhere(podgang, self.live.facts, self._settings):
@@ -329,7 +332,7 @@ class ClusterView:
         return found
 
     def observed(self, key: GangKey) -> Observed | None:
-        """What is known of a gang, no matter who makes it; None if it does not exist. Raises `Malformed`."""
+        """Returns what is known of a gang, no matter who makes it; None if it does not exist. Raises `Malformed`."""
         podgang = self.gang(key)
         return None if podgang is None else self._observed(key, podgang)
 
@@ -395,7 +398,7 @@ class ClusterView:
         )
 
     def kinds(self) -> Iterator[Api]:
-        """The kinds that are followed in addition to those of the facts, served or not."""
+        """Yields the kinds that are followed in addition to those of the facts, served or not."""
         yield PODS.api
         yield POD_GANGS.resource.api
         yield from (resource.api for resource in OF_GROVE)
@@ -407,7 +410,7 @@ class ClusterView:
             yield from dict.fromkeys(one.api for one in (*kinds.gang_workloads.values(), *kinds.pod_controllers))
 
     def watches(self) -> Iterator[Watch]:
-        """All watches."""
+        """Yields all watches."""
         yield from self.live.watches.values()
         yield from self.stores.watches()
         yield from (watch for _, watch in self._pods.watches())
@@ -417,7 +420,7 @@ class ClusterView:
         yield from (watch for _, watch in self.opted_in.watches())
 
     async def run(self) -> None:
-        """Follow, until cancelled."""
+        """Follows, until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.live.run())
@@ -435,7 +438,7 @@ class ClusterView:
             await self.stores.close()
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Closes every connection."""
         await self.client.close()
 
     def _object(self, manifest: Manifest) -> Manifest | None:
@@ -493,7 +496,7 @@ class ClusterView:
             self._owners.put(owner, None if workload is None else workload.component_index)
 
     def _above(self, kind: str, *key: str) -> WorkloadKey:
-        """The object whose gangs an owner has: of a pod, its PodGang or its opted-in workload."""
+        """Returns the object whose gangs an owner has: of a pod, its PodGang or its opted-in workload."""
         pod = key[0], key[1]
         named = None if kind != PODS.api.kind else self._pods.gang_of(pod) or self.opted_in.pods.gang_of(pod)
         return (kind, *pod) if named is None else (named.kind, pod[0], named.workload or named.name)
@@ -537,14 +540,16 @@ class ClusterView:
             self.removed_records.note(key)
 
     def _owners_of(self, key: GangKey) -> set[str]:
-        """The uids of what the prepared pods and the objects of a gang of an opted-in workload name as theirs."""
+        """Returns the uids of what the prepared pods and the objects of a gang of an opted-in workload name as
+        theirs.
+        """
         pods = self.opted_in.pods
         prepared = (pod for pod in pods.of(key) if pod.counts and prepared_for(pod, self._settings) is not None)
         above = (pods.controllers.above(pod.namespace, pod.controller) for pod in prepared)
         return self.stores.owners(key) | {owner.uid for chain in above for owner in chain if owner.uid}
 
     def _gangs_changed(self, keys: Collection[GangKey]) -> None:
-        """Queue gangs. A workload of a tenant may have ten thousand, and change all the time: these are queued in
+        """Queues gangs. A workload of a tenant may have ten thousand, and change all the time: these are queued in
         slices, once for all changes meanwhile.
         """
         if len(keys) > GANGS_A_TURN:
@@ -565,7 +570,7 @@ class ClusterView:
                 await turn.pause()
 
     def look_at_all(self) -> None:
-        """Queue every gang soon, and the gangs that no longer exist but still have objects."""
+        """Queues every gang soon, and the gangs that no longer exist but still have objects."""
         self._asked.set()
 
     @property
@@ -574,7 +579,7 @@ class ClusterView:
         return self._asked.is_set() or self._looking or bool(self._many)
 
     async def look_slowly(self, seconds: float) -> None:
-        """Queue every gang as `look_at_all` does, spread over so many seconds."""
+        """Queues every gang as `look_at_all` does, spread over so many seconds."""
         every = await self._every_gang()
         turns = max(-(-len(every) // GANGS_A_TURN), 1)
         for turn in range(turns):
@@ -586,7 +591,7 @@ class ClusterView:
             await self._all_changed()
 
     async def _look_when_asked(self) -> None:
-        """Look at all gangs once for all that was asked meanwhile, as when hundreds of nodes come at once."""
+        """Looks at all gangs once for all that was asked meanwhile, as when hundreds of nodes come at once."""
         while True:
             await self._asked.wait()
             self._asked.clear()
@@ -596,7 +601,9 @@ class ClusterView:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _every_gang(self) -> list[GangKey]:
-        """All gangs, and those that only have objects left. Each group of them is copied at once, which is quick."""
+        """Returns all gangs, and those that only have objects left. Each group of them is copied at once, which is
+        quick.
+        """
         gangs: dict[GangKey, None] = {}
         turn = LoopTurn(self._clock)
         for keys in (lambda: self.gangs, *(store.concerned for store in self.stores.by_kind.values())):
@@ -616,19 +623,23 @@ class _JudgedSet:
         self._revision = -1
 
     def outcomes_at(self, revision: int) -> Outcomes:
-        """What the rules said at this revision."""
+        """Returns what the rules said at this revision."""
         if revision != self._revision:
             self._revision, self._outcomes = revision, {}
         return self._outcomes
 
 
 async def _goes_on(error: RequestFailed) -> bool:
-    """Whether a list goes on with the pods as they are now: it took longer than the API server keeps its version."""
+    """Returns whether a list goes on with the pods as they are now: it took longer than the API server keeps its
+    version.
+    """
     return isinstance(error, Gone) and error.token is not None
 
 
 def _namespace_of(projection: Projection, key: Any) -> str | None:
-    """The only namespace whose gangs depend on an entry of the facts; None if others may depend on it as well."""
+    """Returns the only namespace whose gangs depend on an entry of the facts; None if others may depend on it as
+    well.
+    """
     if projection.part == NAMESPACES.part:
         return str(key)
     return str(key[0]) if projection.part in NAMESPACE_FACT_PARTS else None

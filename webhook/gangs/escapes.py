@@ -88,13 +88,13 @@ class Escapes:
         self._answers: dict[str, tuple[GangPod, Escaped | None]] = {}
 
     def among(self, pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
-        """The escaped ones of these pods."""
+        """Returns the escaped ones of these pods."""
         escaped = tuple(one for pod in pods if (one := self.of(pod)) is not None)
         self._before = None
         return escaped
 
     def of(self, pod: GangPod) -> Escaped | None:
-        """How a pod escaped; None if it is correct, or if what it should have is not known."""
+        """Returns how a pod escaped; None if it is correct, or if what it should have is not known."""
         try:
             member = self._member(pod)
         except FactsUnavailable:
@@ -124,7 +124,7 @@ class Escapes:
         return Escaped(pod, kind, fields)
 
     def _member(self, pod: GangPod) -> GangMember:
-        """The member that a pod is of. Raises `FactsUnavailable`."""
+        """Returns the member that a pod is of. Raises `FactsUnavailable`."""
         found = self._members.get(pod.podclique)
         if found is None:
             podgang = self._podgang
@@ -144,19 +144,21 @@ class Escapes:
 
 
 def _may_be_there(path: str, pod: GangPod) -> bool:
-    """Whether a field that preparation would write may be among the fields that were left out of the stored pod."""
+    """Returns whether a field that preparation would write may be among the fields that were left out of the stored
+    pod.
+    """
     *_, part, key = path.split("/")
     key = key.replace("~1", "/").replace("~0", "~")
     return any(part == cut and key not in READ[cut] and key not in getattr(pod, cut) for cut in pod.cut)
 
 
 def not_its_own(pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
-    """The pods that name a gang but do not belong to its workload, without failed and terminating ones."""
+    """Returns the pods that name a gang but do not belong to its workload, without failed and terminating ones."""
     return tuple(Escaped(pod, Escape.UNOWNED, ("/metadata/ownerReferences",)) for pod in pods if pod.counts)
 
 
 def _names(pod: GangPod, podgang: PodGang) -> tuple[str, str]:
-    """The gang and member names that the pod was prepared from; its labels may hold them shortened."""
+    """Returns the gang and member names that the pod was prepared from; its labels may hold them shortened."""
     if not isinstance(podgang, OptedInGang):
         return podgang.gang, pod.podclique
     of = (member.name for member in podgang.members if label_value(member.name) == pod.podclique)
@@ -192,7 +194,7 @@ class SoughtGang(NamedTuple):
     above: Above
 
     def has(self, pod: str, controller: OwnerReference | None) -> bool:
-        """Whether a pod with that controller is known to name the gang, or belongs to it."""
+        """Returns whether a pod with that controller is known to name the gang, or belongs to it."""
         return pod in self.known or (self.workload is not None and self.workload.controls(self.above(controller)))
 
 
@@ -207,7 +209,7 @@ class StrangerSearch:
         self._further: dict[GangKey, int] = {}
 
     def add(self, gang: SoughtGang, own: Iterable[Manifest]) -> None:
-        """Search for the strangers of a gang, too, which has these gang objects of Rollcall's."""
+        """Searches for the strangers of a gang, too, which has these gang objects of Rollcall's."""
         self._gangs[gang.key] = gang
         self._of.update((_object_key(live), gang.key) for live in own)
 
@@ -217,7 +219,7 @@ class StrangerSearch:
         return bool(self._of and self._backends)
 
     def see(self, pods: Iterable[Manifest]) -> None:
-        """Go through some pods of the namespace; all pages come in the order of names."""
+        """Goes through some pods of the namespace; all pages come in the order of names."""
         for raw in pods:
             try:
                 self._see(raw)
@@ -226,7 +228,7 @@ class StrangerSearch:
                 continue
 
     def found(self) -> Mapping[GangKey, Strangers]:
-        """The strangers of each gang, so far."""
+        """Returns the strangers of each gang, so far."""
         return {key: Strangers(tuple(self._pods.get(key, ())), self._further.get(key, 0)) for key in self._gangs}
 
     def _see(self, raw: Manifest) -> None:
@@ -245,15 +247,15 @@ class StrangerSearch:
                 self._further[key] = self._further.get(key, 0) + 1
 
     def _named(self, pod: StoredObject) -> Iterable[GangKey]:
-        """The gangs of which a pod names a group, each once."""
+        """Returns the gangs of which a pod names a group, each once."""
         named = (backend.named_group(pod, NOTHING_KNOWN) for backend in self._backends)
         every = (self._of.get(key) for group in named if group is not None for key in group.objects)
         return dict.fromkeys(gang for gang in every if gang is not None)
 
 
 def still_strangers(gang: SoughtGang, before: Strangers) -> Strangers:
-    """The strangers without those that have turned out to name the gang by its labels, or to belong to it: a list may
-    be ahead of the watches.
+    """Returns the strangers without those that have turned out to name the gang by its labels, or to belong to it: a
+    list may be ahead of the watches.
     """
     left = tuple(pod for pod in before.pods if not gang.has(pod.name, pod.controller))
     return before if len(left) == len(before.pods) else Strangers(left, before.further)
@@ -266,7 +268,7 @@ def _object_key(live: Manifest) -> GangObjectKey:
 
 
 def _outline(raw: Manifest, gang: GangKey) -> GangPod:
-    """What is kept of a stranger: its name, its node and its controller. Its labels do not matter."""
+    """Returns what is kept of a stranger: its name, its node and its controller. Its labels do not matter."""
     _, pod = read_gang_pod(raw)
     return pod._replace(
         podgang=gang.name,

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 def members_left(view: ClusterView, podgang: PodGang) -> BoundMembers | None:
-    """The pods of a gang that are on existing nodes; None if the pods are not read yet. Raises `Malformed`."""
+    """Returns the pods of a gang that are on existing nodes; None if the pods are not read yet. Raises `Malformed`."""
     roster = view.roster_of(podgang)
     return None if roster is None else bound_members(podgang, roster.members, partial(node_exists, view.live))
 
 
 def node_exists(live: LiveFacts, name: str) -> bool:
-    """Whether there is a node of that name, as far as known."""
+    """Returns whether there is a node of that name, as far as known."""
     watch = live.watches.get(NODES)
     if watch is None or not watch.filled:
         return True
@@ -52,7 +52,7 @@ def node_exists(live: LiveFacts, name: str) -> bool:
 
 
 async def stored_shards(client: Client, namespace: str) -> dict[str, Manifest]:
-    """The ConfigMaps that exist, by name. Raises `RequestFailed`."""
+    """Returns the ConfigMaps that exist, by name. Raises `RequestFailed`."""
     found: dict[str, Manifest] = {}
     for name in LOSS_RECORDS:
         try:
@@ -63,12 +63,12 @@ async def stored_shards(client: Client, namespace: str) -> dict[str, Manifest]:
 
 
 async def stored_losses(client: Client, namespace: str) -> dict[GangKey, Loss]:
-    """The records of all gangs. Raises `RequestFailed`, `Malformed`."""
+    """Returns the records of all gangs. Raises `RequestFailed`, `Malformed`."""
     return await losses_of(await stored_shards(client, namespace))
 
 
 async def losses_of(shards: Mapping[str, Manifest], clock: Clock = MACHINE_CLOCK) -> dict[GangKey, Loss]:
-    """The records in these ConfigMaps, which may be thousands. Raises `Malformed`."""
+    """Returns the records in these ConfigMaps, which may be thousands. Raises `Malformed`."""
     losses: dict[GangKey, Loss] = {}
     turn = LoopTurn(clock)
     for raw in shards.values():
@@ -79,7 +79,7 @@ async def losses_of(shards: Mapping[str, Manifest], clock: Clock = MACHINE_CLOCK
 
 
 def unreadable(error: RequestFailed) -> str:
-    """Why the records are not known, in a sentence for the user of a command."""
+    """Returns why the records are not known, in a sentence for the user of a command."""
     if error.code == HTTPStatus.FORBIDDEN:
         return f"you may not read the ConfigMaps {LOSS_RECORDS[0]} to {LOSS_RECORDS[-1]} of Rollcall's namespace"
     return str(error)
@@ -133,7 +133,7 @@ class GangView:
         self._strangers_read = 0.0
 
     async def read_losses(self) -> None:
-        """Read which gangs lost pods."""
+        """Reads which gangs lost pods."""
         before, self._losses_read = self._losses, self._clock.monotonic()
         try:
             self._losses, self.losses_unknown = await stored_losses(self.following.client, NAMESPACE), ""
@@ -144,7 +144,7 @@ class GangView:
         self._changed.update(key for key in before | self._losses if before.get(key) != self._losses.get(key))
 
     def gangs(self, namespace: str | None = None) -> list[GangHealth]:
-        """The health of all gangs, of one namespace or all; gangs that cannot be read are left out."""
+        """Returns the health of all gangs, of one namespace or all; gangs that cannot be read are left out."""
         self._changed.clear()
         self._judging.forget()
         self.following.fits.look(LOOKS_OF_A_COMMAND)
@@ -152,7 +152,7 @@ class GangView:
         return [found for key in keys if (found := self._health(key)) is not None]
 
     async def read_room(self) -> bool:
-        """Read the pods on nodes if a gang that was judged has no room. Return whether gangs must be judged again."""
+        """Reads the pods on nodes if a gang that was judged has no room. Return whether gangs must be judged again."""
         if not (node_pods := self.following.node_pods).is_awaited:
             return False
         with suppress(TimeoutError):
@@ -162,7 +162,7 @@ class GangView:
         return node_pods.pods is not None
 
     async def read_strangers(self, gangs: Iterable[GangKey] | None = None) -> bool:
-        """Read the pods of the namespaces of these gangs, to find those that name a group of a gang and do not belong
+        """Reads the pods of the namespaces of these gangs, to find those that name a group of a gang and do not belong
         to it. By default, of the judged gangs that wait. Return whether gangs must be judged again.
         """
         self._strangers_read, self.strangers_unknown = self._clock.monotonic(), ""
@@ -197,7 +197,7 @@ class GangView:
             self.strangers_unknown = f"the pods of namespace {namespace} were not listed: {error}"
 
     def named(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
-        """The health of the gangs of an object, each with the pods that name it. Raises `Malformed`."""
+        """Yields the health of the gangs of an object, each with the pods that name it. Raises `Malformed`."""
         known = self.following
         keys = known.gangs_of(kind, namespace, name)
         self._judging.forget()
@@ -208,7 +208,7 @@ class GangView:
                 yield health, (known.roster_of(podgang) or Roster()).pods
 
     async def changes(self, namespace: str | None = None) -> AsyncIterator[GangHealth]:
-        """Yield each gang that changes, without end."""
+        """Yields each gang that changes, without end."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._clock.monotonic() - self._losses_read >= LOSSES_SECONDS:
@@ -228,7 +228,7 @@ class GangView:
                 self._changed.update(self._judging.affected(key))
 
     def _with_loss(self, key: GangKey, anchors: Anchors | None) -> GangHealth | None:
-        """The health of a gang with what is stored of it. Raises as `ClusterView.health` does."""
+        """Returns the health of a gang with what is stored of it. Raises as `ClusterView.health` does."""
         found = self.following.health(key, anchors)
         loss = None if found is None else self._losses.get(key)
         podgang = None if loss is None else self.following.gang(key)
@@ -268,7 +268,7 @@ async def looking(
     *,
     clock: Clock = MACHINE_CLOCK,
 ) -> AsyncIterator[GangView]:
-    """Yield a view of the cluster once everything is read. Raises `FactsUnavailable` if that fails."""
+    """Yields a view of the cluster once everything is read. Raises `FactsUnavailable` if that fails."""
     look = GangView(settings, access, transport, clock=clock)
     running = asyncio.create_task(look.following.run())
     try:

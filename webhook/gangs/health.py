@@ -115,8 +115,8 @@ class Observed(NamedTuple):
     empty: bool = False
 
     def plan(self) -> GangPlan | SkipReason:
-        """The objects that the gang needs, with what its existing objects have decided if these can be read, or why it
-        is skipped. Raises as `plan.plan` does.
+        """Returns the objects that the gang needs, with what its existing objects have decided if these can be read, or
+        why it is skipped. Raises as `plan.plan` does.
         """
         planned = plan(self.podgang, self.facts, self.settings, empty=self.empty)
         if isinstance(planned, SkipReason):
@@ -129,7 +129,7 @@ class Observed(NamedTuple):
 
 
 def object_reasons(seen: Observed) -> Iterator[HoldReason]:
-    """What is wrong with the objects of a gang."""
+    """Yields what is wrong with the objects of a gang."""
     try:
         planned = seen.plan()
     except Inexpressible as refusal:
@@ -177,20 +177,20 @@ def removed_record(seen: Observed) -> HoldReason | None:
 
 
 def _may_return(seen: Observed, scheduler: str) -> bool:
-    """Whether admission allows to set a record again: what is there was prepared for that scheduler."""
+    """Returns whether admission allows to set a record again: what is there was prepared for that scheduler."""
     if isinstance(seen.podgang, OptedInGang):
         return template_record(seen.podgang.workload) == scheduler
     return all(prepared_for(pod, seen.settings) == scheduler for pod in seen.roster.members if pod.node is not None)
 
 
 def prepared_for(pod: GangPod, settings: Settings) -> str | None:
-    """The scheduler that a pod was prepared for; None if it was not."""
+    """Returns the scheduler that a pod was prepared for; None if it was not."""
     scheduler = stamped_scheduler(pod.annotations)
     return scheduler if scheduler in settings.profiles else None
 
 
 def _written_for(own: Sequence[Manifest], settings: Settings) -> str | None:
-    """The scheduler that Rollcall wrote gang objects for, by their kinds; None without objects."""
+    """Returns the scheduler that Rollcall wrote gang objects for, by their kinds; None without objects."""
     kinds = {(str(live["apiVersion"]).partition("/")[0], live["kind"]) for live in own}
     writers = (
         one.name for one in settings.profiles.values() if kinds & {api.group_kind for api in one.backend.writable_kinds}
@@ -199,7 +199,7 @@ def _written_for(own: Sequence[Manifest], settings: Settings) -> str | None:
 
 
 def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:
-    """Why no objects can be made: what its scheduler cannot express, or that its API is unknown."""
+    """Returns why no objects can be made: what its scheduler cannot express, or that its API is unknown."""
     missing = next((one for one in refusal.unjudged if one.part == "apis" and one.remedy), None)
     if missing is not None:
         return HoldReason(GangReason.API_MISSING, f"{missing.needs} are unknown", missing.remedy)
@@ -208,7 +208,9 @@ def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:
 
 
 def _frozen(seen: Observed, planned: GangPlan) -> HoldReason | None:
-    """Why the scheduler would not follow a change of the PodGang at the gang's present stage; None if it would."""
+    """Returns why the scheduler would not follow a change of the PodGang at the gang's present stage; None if it
+    would.
+    """
     backend = planned.profile.backend
     try:
         replaced = [seen.live(desired) for desired in planned.objects]
@@ -251,7 +253,7 @@ _ASIDES = {
 
 
 def _of_object(seen: Observed, planned: GangPlan, desired: Manifest) -> HoldReason | None:
-    """What is wrong with one object of the gang; None if nothing is."""
+    """Returns what is wrong with one object of the gang; None if nothing is."""
     name = f"{desired['kind']} {desired['metadata']['name']}"
     try:
         live = seen.live(desired)
@@ -360,8 +362,8 @@ class GangHealth:
     unnamed: int = 0
 
     def with_loss(self, lost: LostMembers) -> GangHealth:
-        """The health of a gang that had started and lost pods. If none of its pods is on a node, it holds nothing, and
-        other reasons are more urgent.
+        """Returns the health of a gang that had started and lost pods. If none of its pods is on a node, it holds
+        nothing, and other reasons are more urgent.
         """
         reasons = (lost.reason, *self.obstacles) if lost.bound else (*self.obstacles, lost.reason)
         return replace(self, lost=lost, obstacles=reasons)
@@ -413,7 +415,7 @@ class GangHealth:
         return sum(member.present for member in self.members)
 
     def as_json(self) -> dict[str, Any]:
-        """The health as plain JSON values."""
+        """Returns the health as plain JSON values."""
         return {
             "namespace": self.namespace,
             "name": self.name,
@@ -438,7 +440,7 @@ class GangHealth:
 
 
 def judge(seen: Observed) -> GangHealth:
-    """The health of a gang. Raises `Malformed` for a PodGang that cannot be read."""
+    """Returns the health of a gang. Raises `Malformed` for a PodGang that cannot be read."""
     podgang = seen.podgang
     record = recorded(podgang, seen.facts)
     profile = None if record is None else seen.settings.profiles.get(record.scheduler or "")
@@ -511,7 +513,7 @@ def judge(seen: Observed) -> GangHealth:
 
 
 def _though_it_waits_for_nothing(seen: Observed, state: GangState, record: Record | None) -> Iterator[HoldReason]:
-    """What is wrong with a gang that is empty, or has started."""
+    """Yields what is wrong with a gang that is empty, or has started."""
     if state is GangState.EMPTY:
         yield from object_reasons(seen)
     is_unrecorded = record is not None and record.scheduler is None and not is_groves(seen.podgang)
@@ -525,7 +527,7 @@ def _though_it_waits_for_nothing(seen: Observed, state: GangState, record: Recor
 def _before_its_scheduler(
     seen: Observed, counted: Sequence[MemberTally], profile: Profile | None
 ) -> Iterator[HoldReason]:
-    """What a gang lacks of what its scheduler needs: objects, what the rules ask for, and pods."""
+    """Yields what a gang lacks of what its scheduler needs: objects, what the rules ask for, and pods."""
     yield from object_reasons(seen)
     if not _is_hindered(seen.podgang):
         # For a hindered gang the hindrance is the whole reason.
@@ -537,14 +539,14 @@ def _before_its_scheduler(
 
 
 def _only_room(obstacles: Sequence[HoldReason]) -> bool:
-    """Whether a gang may wait for room alone. A quota may also be why pods are missing."""
+    """Returns whether a gang may wait for room alone. A quota may also be why pods are missing."""
     return all(one.reason is GangReason.TOO_FEW_PODS for one in obstacles)
 
 
 def _waiting(
     seen: Observed, counted: Sequence[MemberTally], profile: Profile | None, record: Record | None
 ) -> WaitingGang | None:
-    """The gang as it waits for room; None if that is not judged."""
+    """Returns the gang as it waits for room; None if that is not judged."""
     if seen.fits is None or profile is None or record is None:
         return None
     return waiting_gang(seen.podgang, seen.workload, seen.roster, counted, profile, record, seen.own)
@@ -553,7 +555,7 @@ def _waiting(
 def _has_room_for_rest(
     seen: Observed, counted: Sequence[MemberTally], profile: Profile | None, record: Record | None
 ) -> bool | None:
-    """Whether a gang in part has room for the rest; None without an estimate."""
+    """Returns whether a gang in part has room for the rest; None without an estimate."""
     if seen.fits is None or profile is None or record is None:
         return None
     try:
@@ -563,13 +565,13 @@ def _has_room_for_rest(
 
 
 def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[MemberTally]) -> bool:
-    """Whether Kueue alone keeps every pod of a gang from its scheduler."""
+    """Returns whether Kueue alone keeps every pod of a gang from its scheduler."""
     pods = [pod for tally in counted for pod in tally.pods]
     return all(one.is_kueues for one in obstacles) and all(kueue_module.ADMISSION_GATE in pod.gates for pod in pods)
 
 
 def _wait(seen: Observed, counted: Sequence[MemberTally]) -> Wait | None:
-    """The anchor that the gang waits for: Grove's gate is on its pods until the anchor has started."""
+    """Returns the anchor that the gang waits for: Grove's gate is on its pods until the anchor has started."""
     pods = [pod for tally in counted for pod in tally.pods]
     if not any(grove.GATE in pod.gates for pod in pods):
         return None
@@ -590,7 +592,7 @@ def _state(seen: Observed, counted: Sequence[MemberTally]) -> GangState:
 
 
 def _of_its_workload(gang: OptedInGang, counted: Sequence[MemberTally]) -> GangState | None:
-    """The state that the workload alone determines, regardless of its pods; None if it determines none."""
+    """Returns the state that the workload alone determines, regardless of its pods; None if it determines none."""
     workload = gang.workload
     if workload.finished:
         return GangState.ENDED
@@ -603,7 +605,7 @@ def _of_its_workload(gang: OptedInGang, counted: Sequence[MemberTally]) -> GangS
 
 
 def _is_hindered(podgang: PodGang) -> bool:
-    """Whether Rollcall makes no gang of the workload and leaves its pods alone."""
+    """Returns whether Rollcall makes no gang of the workload and leaves its pods alone."""
     return isinstance(podgang, OptedInGang) and no_gang(podgang.workload) is not None
 
 
@@ -636,7 +638,7 @@ def _in_part(counted: Sequence[MemberTally]) -> HoldReason:
 
 
 def _proof(never: Witness) -> dict[str, Any]:
-    """The proof that a gang can never start, as plain JSON values."""
+    """Returns the proof that a gang can never start, as plain JSON values."""
     return {
         "family": str(never.family),
         "scope": str(never.scope),
@@ -672,7 +674,7 @@ class AnchoredHealth:
         self._as_known: dict[GangKey, Anchor | None] = {}
 
     def health(self, key: GangKey) -> GangHealth | None:
-        """The health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`, and
+        """Returns the health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`, and
         `FactsUnavailable` if it is not known yet whether the gang exists.
         """
         self._waiting.move(key, None)
@@ -684,7 +686,9 @@ class AnchoredHealth:
         return found
 
     def affected(self, changed: GangKey) -> Collection[GangKey]:
-        """The gangs that wait for a changed gang and must be judged again; none if it still is as they know it."""
+        """Returns the gangs that wait for a changed gang and must be judged again; none if it still is as they know
+        it.
+        """
         waiting = self._waiting.members(changed) if changed.kind == POD_GANG else ()
         if not waiting:
             self._as_known.pop(changed, None)
@@ -697,7 +701,7 @@ class AnchoredHealth:
         return tuple(waiting)
 
     def forget(self) -> None:
-        """Judge each anchor again from now on."""
+        """Judges each anchor again from now on."""
         self._anchors.clear()
 
     def _anchor(self, key: GangKey) -> Anchor | None:

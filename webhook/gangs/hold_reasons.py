@@ -200,7 +200,7 @@ class HoldReason(NamedTuple):
 
 
 def ordered(found: list[HoldReason]) -> tuple[HoldReason, ...]:
-    """The hold reasons without duplicates, the most urgent first."""
+    """Returns the hold reasons without duplicates, the most urgent first."""
     return tuple(sorted(dict.fromkeys(found), key=lambda one: _ORDER[one.reason]))
 
 
@@ -228,14 +228,14 @@ class Done(NamedTuple):
 
 
 def drift_problem(drift: TopologyDrift | None, why: str | None = None) -> tuple[TopologyProblem, ...]:
-    """The problem of an object that differs; `why` is the reason why Rollcall does not write it."""
+    """Returns the problem of an object that differs; `why` is the reason why Rollcall does not write it."""
     if drift is None:
         return ()
     return (TopologyProblem(_OF_DRIFT[drift.reason], drift.message if why is None else f"{drift.message}; {why}"),)
 
 
 def label_problem(binding: ClusterTopologyBinding, nodes: NodeLabels | None) -> Iterator[TopologyProblem]:
-    """The problems of the nodes' labels; none if the nodes are not known."""
+    """Yields the problems of the nodes' labels; none if the nodes are not known."""
     if nodes is not None:
         for fault, message in tree_of(binding, nodes).problems:
             yield TopologyProblem(_OF_LEVELS[fault], message)
@@ -244,8 +244,8 @@ def label_problem(binding: ClusterTopologyBinding, nodes: NodeLabels | None) -> 
 def second_binding_problem(
     backend: Backend[Any], binding: ClusterTopologyBinding, feeding: Manifest | None
 ) -> tuple[TopologyProblem, ...]:
-    """The problem of a binding that the configuration does not take the topology from: gangs cannot use its levels if
-    they differ. `feeding` is the binding that it names.
+    """Returns the problem of a binding that the configuration does not take the topology from: gangs cannot use its
+    levels if they differ. `feeding` is the binding that it names.
     """
     named = backend.topology_binding
     said = f"{backend.name} has one topology, and the configuration takes it from ClusterTopologyBinding {named}"

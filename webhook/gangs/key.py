@@ -43,7 +43,7 @@ shared_key = latest_equal(1024)
 
 
 def key_of_gang(podgang: PodGang) -> GangKey:
-    """The key of a gang."""
+    """Returns the key of a gang."""
     if not isinstance(podgang, OptedInGang):
         return GangKey(podgang.namespace, podgang.name)
     workload = podgang.workload
@@ -51,7 +51,7 @@ def key_of_gang(podgang: PodGang) -> GangKey:
 
 
 def gang_of_object(live: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> GangKey | None:
-    """The gang that a gang object belongs to; None if another owner controls it or it names no gang.
+    """Returns the gang that a gang object belongs to; None if another owner controls it or it names no gang.
 
     The controller decides. Without a controller, and for a PodCliqueSet's, the labels do; for an opted-in workload they
     do not show its kind, so `kind` is "".
@@ -71,12 +71,14 @@ def gang_of_object(live: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> GangK
 
 
 def objects_of(podgang: PodGang) -> GangKey:
-    """The key of a gang's objects: for a PodGang that was renamed, its first name counts."""
+    """Returns the key of a gang's objects: for a PodGang that was renamed, its first name counts."""
     return key_of_gang(podgang)._replace(name=podgang.gang) if podgang.gang != podgang.name else key_of_gang(podgang)
 
 
 def whose_object(live: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> GangKey | None:
-    """The key of the gang's objects that a gang object is one of: `gang_of_object` with the gang's first name."""
+    """Returns the key of the gang's objects that a gang object is one of: `gang_of_object` with the gang's first
+    name.
+    """
     found = gang_of_object(live, kinds)
     if found is None or found.kind != POD_GANG:
         return found
@@ -100,7 +102,7 @@ class Grouping(Generic[K, G]):
         self._group: dict[K, G] = {}
 
     def move(self, key: K, group: G | None) -> None:
-        """Put `key` into `group`, or into none."""
+        """Puts `key` into `group`, or into none."""
         before = self._group.get(key)
         if before == group:
             return
@@ -112,15 +114,15 @@ class Grouping(Generic[K, G]):
             self._add(key, group)
 
     def members(self, group: G) -> Collection[K]:
-        """The keys of `group`."""
+        """Returns the keys of `group`."""
         return self._members.get(group, ())
 
     def group(self, key: K) -> G | None:
-        """The group that `key` is in."""
+        """Returns the group that `key` is in."""
         return self._group.get(key)
 
     def groups(self) -> KeysView[G]:
-        """The groups that have at least one key."""
+        """Returns the groups that have at least one key."""
         return self._members.keys()
 
     def _add(self, key: K, group: G) -> None:

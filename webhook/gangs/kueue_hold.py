@@ -41,7 +41,7 @@ _MINUTE, _HOUR = 60, 3600
 
 
 def moment(said: str | None) -> datetime | None:
-    """A time of the Kubernetes API, in UTC; None if there is none, or if it cannot be read."""
+    """Returns a time of the Kubernetes API, in UTC; None if there is none, or if it cannot be read."""
     if said is None:
         return None
     try:
@@ -53,13 +53,13 @@ def moment(said: str | None) -> datetime | None:
 
 
 def later(begun: datetime, seconds: int) -> datetime:
-    """The time so many seconds later; the last one of the calendar if that is beyond it."""
+    """Returns the time so many seconds later; the last one of the calendar if that is beyond it."""
     last = datetime.max.replace(tzinfo=UTC)
     return last if (last - begun).total_seconds() <= seconds else begun + timedelta(seconds=seconds)
 
 
 def span(seconds: float) -> str:
-    """A span of time, in one unit: `45s`, `12m`, `3h`."""
+    """Returns a span of time, in one unit: `45s`, `12m`, `3h`."""
     whole = max(int(seconds), 0)
     if whole < 2 * _MINUTE:
         return f"{whole}s"
@@ -84,7 +84,7 @@ _ELSEWHERE = "an object of another namespace"
 
 
 def quoted(message: str, namespace: str, namespaces: Container[str] | None) -> str:
-    """A message of Kueue as it may be shown in `namespace`. `namespaces` are all namespaces, None if they are
+    """Returns a message of Kueue as it may be shown in `namespace`. `namespaces` are all namespaces, None if they are
     unknown.
     """
 
@@ -109,7 +109,7 @@ class KueueGangWorkload(NamedTuple):
 
 
 def workload_of(podgang: PodGang, pods: Sequence[GangPod], facts: ClusterFacts) -> KueueGangWorkload | None:
-    """The Workload of a gang; of several, one that Kueue has not admitted. None if there is none."""
+    """Returns the Workload of a gang; of several, one that Kueue has not admitted. None if there is none."""
     known = facts.kueue_workloads
     if not isinstance(known, KueueWorkloads):
         return None
@@ -119,7 +119,7 @@ def workload_of(podgang: PodGang, pods: Sequence[GangPod], facts: ClusterFacts) 
 
 
 def _of_owner(gang: OptedInGang, pods: Sequence[GangPod], known: KueueWorkloads) -> KueueGangWorkload | None:
-    """The Workload of the workload's controller, such as a TrainJob, or of the workload itself."""
+    """Returns the Workload of the workload's controller, such as a TrainJob, or of the workload itself."""
     workload = gang.workload
     above = workload.controller
     # A group of a LeaderWorkerSet is named by its index and a revision.
@@ -181,8 +181,8 @@ def countdown(workload: KueueWorkload, settings: KueueSettings, now: datetime) -
 
 
 def _is_unscheduled(workload: KueueWorkload) -> bool:
-    """Whether Kueue has seen, since the last admission, that not all pods are on nodes. The condition PodsScheduled of
-    an earlier admission stays.
+    """Returns whether Kueue has seen, since the last admission, that not all pods are on nodes. The condition
+    PodsScheduled of an earlier admission stays.
     """
     ready, admitted = workload.condition(kueue.PODS_READY), workload.condition(kueue.ADMITTED)
     scheduled = workload.condition(kueue.PODS_SCHEDULED)
@@ -233,7 +233,7 @@ _LISTED = 3
 
 
 def pending(waiting: WaitingWorkload, told: KueueCondition | None) -> HoldReason:
-    """Why a Workload waits in its queue. `told` is its condition QuotaReserved."""
+    """Returns why a Workload waits in its queue. `told` is its condition QuotaReserved."""
     message, reason = ("", "") if told is None else (told.message, told.reason)
     unknown_topology = _NO_TOPOLOGY.search(message) is None and _UNKNOWN_TOPOLOGY.search(message) is not None
     match reason:
@@ -255,7 +255,7 @@ def pending(waiting: WaitingWorkload, told: KueueCondition | None) -> HoldReason
 
 
 def _exceeded(message: str) -> re.Match[str] | None:
-    """What a pod set can never have: no flavor has enough, even if it were empty."""
+    """Returns what a pod set can never have: no flavor has enough, even if it were empty."""
     for of_set in message.split(_POD_SET) if message.startswith(_POD_SET) else ():
         if _SHORT.search(of_set) is None and _NO_TOPOLOGY.search(of_set) is None:
             exceeded = _TOO_BIG.search(of_set)
@@ -355,7 +355,7 @@ class WaitingWorkload(NamedTuple):
 
 
 def standing(waiting: WaitingWorkload) -> HoldReason | None:
-    """Why Kueue holds a Workload; None if Kueue does not, or if a user has deactivated it."""
+    """Returns why Kueue holds a Workload; None if Kueue does not, or if a user has deactivated it."""
     workload = waiting.workload
     if workload.finished:
         return _finished(waiting)
@@ -407,7 +407,7 @@ def _reserved(waiting: WaitingWorkload) -> HoldReason | None:
 
 
 def _checks(waiting: WaitingWorkload, has: str) -> HoldReason:
-    """The admission checks that are not ready. `has` introduces them."""
+    """Returns the admission checks that are not ready. `has` introduces them."""
     open_ = [one for one in waiting.workload.checks if one.state != kueue.CHECK_READY]
     said = [
         f"admission check {one.name} ({one.state}{f': {waiting.quoted(one.message)}' if one.message else ''})"
@@ -421,7 +421,7 @@ def _checks(waiting: WaitingWorkload, has: str) -> HoldReason:
 
 
 def _blocked(waiting: WaitingWorkload, told: KueueCondition | None) -> HoldReason | None:
-    """What keeps a Workload out of its queue's order."""
+    """Returns what keeps a Workload out of its queue's order."""
     if told is None:
         return None
     message = told.message
@@ -479,7 +479,7 @@ def _queue_unusable(waiting: WaitingWorkload, message: str) -> HoldReason:
 
 
 def _backoff(waiting: WaitingWorkload) -> HoldReason | None:
-    """Whether a Workload that Kueue evicted is not in its queue again."""
+    """Returns whether a Workload that Kueue evicted is not in its queue again."""
     workload = waiting.workload
     again = moment(workload.requeue_at)
     requeued = workload.condition(kueue.REQUEUED)
@@ -545,7 +545,7 @@ class KueueHold(NamedTuple):
 
 
 def kueue_hold(podgang: PodGang, pods: Sequence[GangPod], scheduler: str, sight: KueueSight) -> KueueHold:
-    """What Kueue says of a gang with these pods."""
+    """Returns what Kueue says of a gang with these pods."""
     suspended = isinstance(podgang, OptedInGang) and podgang.workload.suspended
     found = workload_of(podgang, pods, sight.facts)
     if found is None or found.workload is None:
@@ -594,7 +594,7 @@ def _no_workload(podgang: PodGang, pods: Sequence[GangPod], sight: KueueSight) -
 
 
 def _ahead(ahead: Ahead | None, sight: KueueSight) -> str:
-    """Who is ahead, for a text in the gang's namespace: others are counted, not named."""
+    """Returns who is ahead, for a text in the gang's namespace: others are counted, not named."""
     if ahead is None:
         return ""
     if not ahead.number:

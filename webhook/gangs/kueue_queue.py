@@ -105,8 +105,8 @@ class QueuePlaces:
             self._insert(key, turn)
 
     def ahead_of(self, key: ObjectKey, local_queues: Mapping[ObjectKey, LocalQueue] | None) -> Ahead | None:
-        """The Workloads ahead of one in its ClusterQueue; in its LocalQueue if the ClusterQueue is unknown. None if it
-        does not wait.
+        """Returns the Workloads ahead of one in its ClusterQueue; in its LocalQueue if the ClusterQueue is unknown.
+        None if it does not wait.
         """
         if (found := self._of.get(key)) is None:
             return None
@@ -116,7 +116,7 @@ class QueuePlaces:
         return Ahead(number, first, own)
 
     def _places(self, queue: ObjectKey) -> tuple[_Place, _Place]:
-        """Where the Workloads of a LocalQueue stand: among all, and among those of its namespace."""
+        """Returns where the Workloads of a LocalQueue stand: among all, and among those of its namespace."""
         above = self._above.get(queue, queue)
         return (above, None), (above, queue[0])
 
@@ -145,7 +145,7 @@ class QueuePlaces:
 
 
 def _before(turn: _Turn, turns: Sequence[_Turn]) -> tuple[int, tuple[ObjectKey, ...]]:
-    """The number of those before one, and the first of them."""
+    """Returns the number of those before one, and the first of them."""
     number = bisect_left(turns, turn)
     return number, tuple(one.key for one in turns[: min(number, _NAMED)])
 
@@ -193,12 +193,12 @@ class FollowedWorkloads:
         self._gangs.move(gang, workload)
 
     def gangs(self, key: ObjectKey) -> list[GangKey]:
-        """The gangs of a Workload, as last judged."""
+        """Returns the gangs of a Workload, as last judged."""
         return sorted(self._gangs.members(key))
 
     def owners(self, key: ObjectKey, workload: KueueWorkload | None) -> Iterator[_OwnerKey]:
-        """The object that a new Workload is made for, and the one that has its gangs: a TrainJob's JobSet has its
-        name.
+        """Yields the object that a new Workload is made for, and the one that has its gangs: a TrainJob's JobSet has
+        its name.
         """
         if workload is not None and workload.owner is not None:
             kind, name = workload.owner.kind, workload.owner.name

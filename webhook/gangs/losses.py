@@ -47,7 +47,7 @@ class BoundMembers(NamedTuple):
         return not self.lacking
 
     def without(self, names: Container[str]) -> BoundMembers:
-        """The same without the pods of these names among those that ended or are missing."""
+        """Returns the same without the pods of these names among those that ended or are missing."""
         ended = tuple(pod for pod in self.ended if pod.name not in names)
         return self._replace(ended=ended, missing=tuple(name for name in self.missing if name not in names))
 
@@ -60,7 +60,7 @@ class BoundMembers(NamedTuple):
 
 
 def bound_members(podgang: PodGang, pods: Sequence[GangPod], exists: Callable[[str], bool]) -> BoundMembers:
-    """Count the pods of a gang; `exists` tells whether there is a node of that name. Raises `Malformed`."""
+    """Counts the pods of a gang; `exists` tells whether there is a node of that name. Raises `Malformed`."""
     bound: list[GangPod] = []
     orphans: list[GangPod] = []
     waiting: list[GangPod] = []
@@ -90,7 +90,7 @@ def _on_nodes(
     orphans: list[GangPod],
     waiting: list[GangPod],
 ) -> int:
-    """Sort the pods of one member, and return how many are on existing nodes."""
+    """Sorts the pods of one member, and returns how many are on existing nodes."""
     before = len(bound)
     for pod in tally.pods:
         (waiting if pod.node is None else bound if exists(pod.node) else orphans).append(pod)
@@ -119,7 +119,7 @@ class LostPod(NamedTuple):
     node: str = ""
 
     def as_json(self) -> dict[str, str]:
-        """The pod as plain JSON values."""
+        """Returns the pod as plain JSON values."""
         return {
             "pod": self.name,
             "cause": self.cause.value,
@@ -150,7 +150,7 @@ class Loss(NamedTuple):
         return frozenset(pod.name for pod in self.pods)
 
     def with_pods(self, pods: Iterable[LostPod]) -> Loss:
-        """The record with more lost pods. A pod that it has already is not added."""
+        """Returns the record with more lost pods. A pod that it has already is not added."""
         known = self.names
         fresh = [pod for pod in pods if pod.name not in known]
         if not fresh:
@@ -173,7 +173,7 @@ class LostMembers(NamedTuple):
 
     @classmethod
     def of(cls, loss: Loss, members: BoundMembers, now: datetime) -> LostMembers:
-        """The record together with what is left."""
+        """Returns the record together with what is left."""
         return cls(loss, members.bound, members.gpus, now)
 
     @property
@@ -182,7 +182,7 @@ class LostMembers(NamedTuple):
         return self.gpus * hours_since(self.loss.since, self.now)
 
     def as_json(self) -> dict[str, Any]:
-        """The loss as plain JSON values."""
+        """Returns the loss as plain JSON values."""
         return {
             "since": self.loss.since,
             "causes": [cause.value for cause in self.loss.causes],
@@ -232,12 +232,12 @@ def _told(pod: LostPod) -> str:
 
 
 def stamp(moment: datetime) -> str:
-    """A moment as Kubernetes writes it, in whole seconds of UTC."""
+    """Returns a moment as Kubernetes writes it, in whole seconds of UTC."""
     return moment.astimezone(UTC).strftime(_FORMAT)
 
 
 def hours_since(at: str, now: datetime) -> float:
-    """The hours since a moment that `stamp` wrote; 0 for one that is yet to come. Raises `ValueError`."""
+    """Returns the hours since a moment that `stamp` wrote; 0 for one that is yet to come. Raises `ValueError`."""
     # Not by `strptime`, which takes fifty times as long: there may be a hundred thousand lost pods.
     begun = datetime.fromisoformat(at)
     if begun.isoformat() != f"{at.removesuffix('Z')}+00:00":
@@ -272,15 +272,15 @@ class RecordText(NamedTuple):
 
 
 def line_of(key: GangKey, loss: Loss) -> Line:
-    """The record of one gang as it is stored."""
+    """Returns the record of one gang as it is stored."""
     digest = sha256("/".join(key).encode(errors="surrogatepass")).digest()
     short = loss._replace(pods=(), more=loss.more + len(loss.pods))
     return Line(loss, LOSS_RECORDS[digest[0] % len(LOSS_RECORDS)], _text(key, loss), _text(key, short))
 
 
 def content_with(lines: Mapping[GangKey, Line]) -> RecordText:
-    """The text of one ConfigMap with these records; empty without any. If they do not fit, each namespace has the same
-    room: of those that need more, records lose the names of pods, and then are left out.
+    """Returns the text of one ConfigMap with these records; empty without any. If they do not fit, each namespace has
+    the same room: of those that need more, records lose the names of pods, and then are left out.
     """
     texts = {key: lines[key].text for key in sorted(lines)}
     sizes = _sizes(texts)
@@ -302,7 +302,7 @@ def content_with(lines: Mapping[GangKey, Line]) -> RecordText:
 
 
 def _sizes(texts: Mapping[GangKey, str]) -> Counter[str]:
-    """The bytes that each namespace needs."""
+    """Returns the bytes that each namespace needs."""
     sizes: Counter[str] = Counter()
     for key, line in texts.items():
         sizes[key.namespace] += len(line) + 1
@@ -310,7 +310,9 @@ def _sizes(texts: Mapping[GangKey, str]) -> Counter[str]:
 
 
 def _room(sizes: Iterable[int]) -> int:
-    """The most that each namespace may have, so that all fit: those that need less leave the rest to the others."""
+    """Returns the most that each namespace may have, so that all fit: those that need less leave the rest to the
+    others.
+    """
     left, every = MOST_BYTES, sorted(sizes)
     for place, size in enumerate(every):
         share = left // (len(every) - place)
@@ -321,18 +323,20 @@ def _room(sizes: Iterable[int]) -> int:
 
 
 def shard(name: str, namespace: str, content: str) -> Manifest:
-    """One ConfigMap."""
+    """Returns one ConfigMap."""
     metadata = {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/managed-by": "rollcall"}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {DATA: content}}
 
 
 def content_of(raw: Manifest) -> str:
-    """The text in one of the ConfigMaps. Raises `Malformed`."""
+    """Returns the text in one of the ConfigMaps. Raises `Malformed`."""
     return text(mapping(raw.get("data")).get(DATA)) or ""
 
 
 def losses_in(content: str) -> Iterator[tuple[GangKey, Loss]]:
-    """The records in such a text. A line that cannot be read is left out: the gang is then looked at as a new one."""
+    """Yields the records in such a text. A line that cannot be read is left out: the gang is then looked at as a new
+    one.
+    """
     for line in content[:MOST_BYTES].splitlines():
         try:
             yield _read(json.loads(line))
@@ -347,7 +351,7 @@ def _text(key: GangKey, loss: Loss) -> str:
 
 
 def _read(found: Any) -> tuple[GangKey, Loss]:
-    """One record. Raises `ValueError`, `Malformed`."""
+    """Returns one record. Raises `ValueError`, `Malformed`."""
     key, uid, since, pods, more = sequence(found)
     namespace, name, kind, workload = map(_name_in, sequence(key))
     read = tuple(_pod(sequence(one)) for one in sequence(pods)[:MOST_PODS])

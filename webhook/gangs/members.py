@@ -90,7 +90,7 @@ _BY_STATUS = {"Preempting": LossCause.PREEMPTION, "Terminated": LossCause.NODE_L
 
 
 def cause_in(status: Mapping[str, Any]) -> LossCause | None:
-    """Why a pod is taken off its node, by its status; None if no controller says so. Raises `Malformed`."""
+    """Returns why a pod is taken off its node, by its status; None if no controller says so. Raises `Malformed`."""
     for raw in sequence(status.get("conditions")):
         condition = mapping(raw)
         # False means that the disruption was called off.
@@ -110,7 +110,7 @@ _MOST = 1024
 
 
 def gpus_of(spec: Mapping[str, Any]) -> int:
-    """The whole GPUs that a stored pod holds; 0 if its requests cannot be read."""
+    """Returns the whole GPUs that a stored pod holds; 0 if its requests cannot be read."""
     try:
         if not any(_names_gpu(one) for part in ("containers", "initContainers") for one in sequence(spec.get(part))):
             return 0
@@ -138,7 +138,9 @@ _OF_CONTAINERS = ("name", "resources", "ports", "restartPolicy")
 
 
 def spec_text(spec: Mapping[str, Any]) -> str | None:
-    """The part of a pod's spec as text, the same object for equal pods; None if it is too long. Raises `Malformed`."""
+    """Returns the part of a pod's spec as text, the same object for equal pods; None if it is too long. Raises
+    `Malformed`.
+    """
     kept: dict[str, Any] = {field: spec[field] for field in _OF_PODS if spec.get(field)}
     for field in ("containers", "initContainers"):
         if containers := sequence(spec.get(field)):
@@ -148,7 +150,7 @@ def spec_text(spec: Mapping[str, Any]) -> str | None:
 
 
 def spec_in(text: str) -> Manifest:
-    """The part of the spec that `spec_text` wrote."""
+    """Returns the part of the spec that `spec_text` wrote."""
     found: Manifest = json.loads(text)
     return found
 
@@ -243,7 +245,7 @@ class PodParts(NamedTuple):
 
 
 def parts_of(raw: Manifest) -> PodParts:
-    """The parts of a pod that are kept. Raises `Malformed`."""
+    """Returns the parts of a pod that are kept. Raises `Malformed`."""
     metadata = mapping(raw.get("metadata"))
     annotations = {key: value for key, value in mapping(metadata.get("annotations")).items() if key != _COPY}
     spec = {field: value for field, value in mapping(raw.get("spec")).items() if field not in _UNREAD}
@@ -258,7 +260,7 @@ def parts_of(raw: Manifest) -> PodParts:
 
 
 def _shared(found: Mapping[str, Any]) -> Row[Any]:
-    """The same entries, with one object for equal keys and texts: the pods of a gang differ in few of them."""
+    """Returns the same entries, with one object for equal keys and texts: the pods of a gang differ in few of them."""
     values = (shared(value) if type(value) is str else value for value in found.values())
     row = Row[Any](_places(tuple(found)), tuple(values))
     try:
@@ -360,7 +362,7 @@ class GangPod(NamedTuple):
 
 
 def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
-    """The projection of a pod. Raises `Malformed`."""
+    """Returns the projection of a pod. Raises `Malformed`."""
     namespace, name = key = key_of(raw)
     metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
     parts = parts_of(raw)
@@ -390,7 +392,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
 
 
 def read_opted_in_pod(raw: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> tuple[ObjectKey, GangPod]:
-    """The projection of a pod with the record label of an opted-in workload. Raises `Malformed`.
+    """Returns the projection of a pod with the record label of an opted-in workload. Raises `Malformed`.
 
     A pod that no such workload made has an empty `kind`. A pod that was not prepared gets the gang it would belong to
     if its JobSet does not start its parts in order.
@@ -414,8 +416,8 @@ def read_opted_in_pod(raw: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> tup
 
 
 def _without_role(place: Place, label: str | None) -> Place:
-    """The place in the LeaderWorkerSet of a role, for a group that does not start together with others. Its label tells
-    that; a pod that was not prepared gets the gang it would belong to if one group of each role does.
+    """Returns the place in the LeaderWorkerSet of a role, for a group that does not start together with others. Its
+    label tells that; a pod that was not prepared gets the gang it would belong to if one group of each role does.
     """
     if place.made is None:
         return place
@@ -425,7 +427,7 @@ def _without_role(place: Place, label: str | None) -> Place:
 
 
 def _size(said: str | None) -> int | None:
-    """The size in an annotation, an int32 as in the CRD; None if it is not one.
+    """Returns the size in an annotation, an int32 as in the CRD; None if it is not one.
 
     Any user can write the annotation. `int` raises an error for a few thousand digits, which would end the watch.
     """
@@ -455,7 +457,7 @@ def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:
 
 @lru_cache(maxsize=1024)
 def _pod_latest(reason: str, message: str) -> Unscheduled:
-    """One object for equal messages among the latest: a scheduler says the same of all pods of a gang."""
+    """Returns one object for equal messages among the latest: a scheduler says the same of all pods of a gang."""
     return Unscheduled(reason, message)
 
 
@@ -468,8 +470,8 @@ class PodEnd(NamedTuple):
 
 
 def cause_of_end(before: GangPod, after: GangPod | None, *, watched: bool) -> LossCause | None:
-    """Why a pod that counted on a node does not count any more; None if it still does, or never did. `after` is None
-    for a pod that is gone. `watched`: its deletion was reported, and did not happen between two lists.
+    """Returns why a pod that counted on a node does not count any more; None if it still does, or never did. `after` is
+    None for a pod that is gone. `watched`: its deletion was reported, and did not happen between two lists.
     """
     if before.node is None or not before.counts:
         return None
@@ -506,7 +508,7 @@ class Roster(NamedTuple):
 
 
 def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReference]]]) -> Roster:
-    """Split pods that name a gang, each with the controllers above it, into members and others."""
+    """Splits pods that name a gang, each with the controllers above it, into members and others."""
     members: list[GangPod] = []
     unnamed: list[GangPod] = []
     unowned: list[GangPod] = []
@@ -530,21 +532,21 @@ class GangOwner(NamedTuple):
 
     @classmethod
     def of(cls, podgang: PodGang) -> GangOwner | None:
-        """The workload of a gang; None for a PodGang without a controller."""
+        """Returns the workload of a gang; None for a PodGang without a controller."""
         if isinstance(podgang, OptedInGang):
             return cls(podgang.workload.uid, has_cliques=False)
         workload = kept_controller(mapping(podgang.raw.get("metadata")))
         return None if workload is None else cls(workload.uid, has_cliques=True)
 
     def controls(self, above: Sequence[OwnerReference]) -> bool:
-        """Whether a pod with these controllers belongs to the workload."""
+        """Returns whether a pod with these controllers belongs to the workload."""
         if self.has_cliques and not (above and is_a(above[0], POD_CLIQUES)):
             return False
         return any(owner.uid == self.uid for owner in (above[1:] if self.has_cliques else above))
 
 
 def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
-    """Whether a pod with these controllers belongs to the gang's workload."""
+    """Returns whether a pod with these controllers belongs to the gang's workload."""
     workload = GangOwner.of(podgang)
     return workload is not None and workload.controls(above)
 

@@ -59,7 +59,7 @@ _DIGEST_CHARACTERS = 16
 
 
 def to_apply(desired: Manifest) -> Manifest:
-    """A copy of `desired` with an annotation that holds its digest."""
+    """Returns a copy of `desired` with an annotation that holds its digest."""
     content = json.dumps(desired, sort_keys=True, separators=(",", ":"), default=dict).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]
     metadata = desired["metadata"]
@@ -68,7 +68,7 @@ def to_apply(desired: Manifest) -> Manifest:
 
 
 def holds(wanted: Any, live: Any) -> bool:
-    """Whether `live` has everything in `wanted`. Lists must be equal in length and match item by item."""
+    """Returns whether `live` has everything in `wanted`. Lists must be equal in length and match item by item."""
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(key in live and holds(value, live[key]) for key, value in wanted.items())
     if isinstance(wanted, list | tuple):
@@ -78,7 +78,7 @@ def holds(wanted: Any, live: Any) -> bool:
 
 
 def in_step(wanted: Manifest, live: Manifest) -> bool:
-    """Whether `live` needs no write to become `wanted`, which `to_apply` made."""
+    """Returns whether `live` needs no write to become `wanted`, which `to_apply` made."""
     wanted_metadata, metadata = wanted["metadata"], live["metadata"]
     owners = metadata.get("ownerReferences", [])
     return (
@@ -90,7 +90,7 @@ def in_step(wanted: Manifest, live: Manifest) -> bool:
 
 
 def first_difference(wanted: Manifest, live: Manifest) -> str:
-    """The first field in which `live` differs from `wanted`, as a text."""
+    """Returns the first field in which `live` differs from `wanted`, as a text."""
     for part in ("spec", "metadata"):
         if (found := _differs(wanted[part], live.get(part), part)) is not None:
             return found
@@ -107,27 +107,27 @@ def _differs(wanted: Any, live: Any, path: str) -> str | None:
 
 
 def with_replaced(own: Sequence[Manifest], replaced: Iterable[Manifest | None]) -> list[Manifest]:
-    """The existing objects of a gang, and those of another gang that would become its own: a change of these may be
-    refused as well.
+    """Returns the existing objects of a gang, and those of another gang that would become its own: a change of these
+    may be refused as well.
     """
     uids = {live["metadata"].get("uid") for live in own}
     return [*own, *(live for live in replaced if live is not None and live["metadata"].get("uid") not in uids)]
 
 
 def owner_of_ours(live: Manifest) -> str | None:
-    """The uid of what controls an object that Rollcall manages; None for every other object."""
+    """Returns the uid of what controls an object that Rollcall manages; None for every other object."""
     controller = controller_in(live["metadata"]) if _is_managed(live) else None
     return None if controller is None else controller.uid
 
 
 def is_ours(live: Manifest, owners: Container[str]) -> bool:
-    """Whether Rollcall manages the object and something with one of these uids controls it."""
+    """Returns whether Rollcall manages the object and something with one of these uids controls it."""
     return owner_of_ours(live) in owners
 
 
 def left_behind(live: Manifest, podgang: PodGang) -> bool:
-    """Whether the object belongs to an earlier PodGang or workload of the same name; the garbage collector deletes
-    it.
+    """Returns whether the object belongs to an earlier PodGang or workload of the same name; the garbage collector
+    deletes it.
     """
     controller = controller_in(live["metadata"])
     if controller is None or controller.uid in podgang.owners:
@@ -136,12 +136,12 @@ def left_behind(live: Manifest, podgang: PodGang) -> bool:
 
 
 def other_owner(live: Manifest, podgang: PodGang) -> str | None:
-    """The owner of the object if Rollcall may not write it for `podgang`; None if it may."""
+    """Returns the owner of the object if Rollcall may not write it for `podgang`; None if it may."""
     return stranger(live, podgang.owners)
 
 
 def stranger(live: Manifest, owners: Container[str]) -> str | None:
-    """The owner of the object if its uid is not one of these; None if the object is ours or has no owner."""
+    """Returns the owner of the object if its uid is not one of these; None if the object is ours or has no owner."""
     controller = controller_in(live["metadata"])
     if controller is not None:
         return None if controller.uid in owners else f"{controller.kind} {controller.name}"
@@ -165,7 +165,7 @@ PROTECTION = "scheduling.k8s.io/podgroup-protection"
 
 
 def leaving(live: Manifest) -> HoldReason:
-    """Why a gang waits for an object that is being deleted."""
+    """Returns why a gang waits for an object that is being deleted."""
     metadata = live["metadata"]
     why = f"{live['kind']} {metadata['name']} is being deleted"
     finalizers = [str(one) for one in sequence(metadata.get("finalizers"))]
@@ -219,7 +219,7 @@ class GangPlan:
 
 
 def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty: bool = False) -> GangPlan | SkipReason:
-    """The objects that `podgang` needs, or why it is skipped. `empty` as for `decided`.
+    """Returns the objects that `podgang` needs, or why it is skipped. `empty` as for `decided`.
 
     Raises `FactsUnavailable` if its workload is not known, `Inexpressible` if its scheduler cannot express it.
     """
@@ -235,7 +235,7 @@ def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty: bo
 
 
 def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty: bool = False) -> Profile | SkipReason:
-    """The profile that makes the objects of `podgang`, or why it is skipped. No object is made. `empty` as by
+    """Returns the profile that makes the objects of `podgang`, or why it is skipped. No object is made. `empty` as by
     `PodGangs.is_empty`.
 
     Raises `FactsUnavailable` if its workload is not known.
@@ -261,7 +261,7 @@ def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty:
 
 
 def is_groves(podgang: PodGang) -> bool:
-    """Whether Grove's own backend prepares the pods of a PodGang, and writes its gang objects."""
+    """Returns whether Grove's own backend prepares the pods of a PodGang, and writes its gang objects."""
     return podgang.labels.get(grove.LABEL_SCHEDULER) in grove.WRITERS
 
 
@@ -283,7 +283,7 @@ def _of_workload(gang: OptedInGang, profile: Profile) -> SkipReason | None:
 
 
 def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> bool:
-    """Whether this is the gang of an opted-in workload and Rollcall does not make that gang."""
+    """Returns whether this is the gang of an opted-in workload and Rollcall does not make that gang."""
     if not isinstance(podgang, OptedInGang):
         return False
     profile = settings.profiles.get(podgang.workload.scheduler or "")
@@ -297,8 +297,8 @@ def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> b
 
 
 def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
-    """The record of the gang's workload; for a PodGang without a workload its own record. None if the workload is not
-    known.
+    """Returns the record of the gang's workload; for a PodGang without a workload its own record. None if the workload
+    is not known.
     """
     if isinstance(podgang, OptedInGang):
         record = record_with_train_job(known_workload(podgang.workload), facts)
@@ -346,7 +346,7 @@ _SKIPPED = {
 
 
 def writer_of(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> GangObjectWriter:
-    """Who writes the gang objects of `podgang`."""
+    """Returns who writes the gang objects of `podgang`."""
     try:
         found = decided(podgang, facts, settings)
     except FactsUnavailable:
@@ -359,7 +359,8 @@ def writer_of(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Gang
 
 
 def _is_podgrouper_s(podgang: PodGang, facts: ClusterFacts) -> bool:
-    """Whether KAI's podgrouper makes the PodGroup of a PodGang: Grove's kai backend wrote none up to v0.1.0-alpha.11.
+    """Returns whether KAI's podgrouper makes the PodGroup of a PodGang: Grove's kai backend wrote none up to
+    v0.1.0-alpha.11.
 
     Source: ai-dynamo/grove, pull request 725.
     """
@@ -390,7 +391,9 @@ class NameEvidence(NamedTuple):
 
 
 def gang_of(podgang: PodGang, known: NameEvidence) -> PodGang:
-    """The PodGang with the name of its gang. Raises `Malformed`, and `FactsUnavailable` as `Known.pods` does."""
+    """Returns the PodGang with the name of its gang. Raises `Malformed`, and `FactsUnavailable` as `Known.pods`
+    does.
+    """
     named = _named(podgang, known)
     return podgang.named(named.gang, divided=_divided(podgang, named.gang, known), present=named.present)
 
@@ -425,7 +428,7 @@ def _present(
 
 
 def _divided(podgang: PodGang, gang: str, known: NameEvidence) -> frozenset[str]:
-    """The members whose pods are divided over several gangs."""
+    """Returns the members whose pods are divided over several gangs."""
     where = known.facts.pod_gang_map(podgang.namespace, podgang.labels)
     holders: dict[str, list[LivingGang]] = {}
     for one in known.holders:
@@ -436,7 +439,7 @@ def _divided(podgang: PodGang, gang: str, known: NameEvidence) -> frozenset[str]
 
 
 def _earlier(pod: GangPod, workload: PodCliqueSet | None) -> Iterator[str]:
-    """The names that Grove up to v0.1.0-alpha.11 gave the PodGang of a pod."""
+    """Yields the names that Grove up to v0.1.0-alpha.11 gave the PodGang of a pod."""
     base = map_key(pod.namespace, pod.labels)
     if base is None:
         return
@@ -449,7 +452,7 @@ def _earlier(pod: GangPod, workload: PodCliqueSet | None) -> Iterator[str]:
 
 
 def _is_in(pod: GangPod, gang: str, prepared: Callable[[GangPod, str], PodChanges]) -> bool:
-    """Whether a pod was prepared as a member of a gang: it has everything that would differ in another gang."""
+    """Returns whether a pod was prepared as a member of a gang: it has everything that would differ in another gang."""
     try:
         mine, other = (prepared(pod, name) for name in (gang, f"{gang}-other"))
     except FactsUnavailable:
@@ -471,7 +474,7 @@ def _parts(
 
 
 def gangs_of_sets(workload: OptedInWorkload, sets: Iterable[LeaderWorkerSet]) -> Iterator[OptedInGang]:
-    """The gangs of the first groups, one for each revision. `sets` name the workload as their controller. Raises
+    """Yields the gangs of the first groups, one for each revision. `sets` name the workload as their controller. Raises
     `Malformed`.
     """
     revisions: dict[str, dict[str, LeaderWorkerSet]] = {}
@@ -511,7 +514,7 @@ class MemberGangs:
         self._others = GangObjects()
 
     def put(self, key: ObjectKey, gang: LivingGang | None) -> None:
-        """Note what an object says now; None if it is for no gang or does not exist."""
+        """Notes what an object says now; None if it is for no gang or does not exist."""
         if gang is not None and gang.members == (key[1],):
             self._by_name[key] = _latest(gang._replace(members=()))
             gang = None
@@ -525,7 +528,7 @@ class MemberGangs:
             self._others.pop(where, None)
 
     def having(self, namespace: str, members: list[str]) -> Iterator[LivingGang]:
-        """The gangs that contain one of these members, once for each object."""
+        """Yields the gangs that contain one of these members, once for each object."""
         for member in dict.fromkeys(members):
             if (found := self._by_name.get((namespace, member))) is not None:
                 yield found._replace(members=(member,))

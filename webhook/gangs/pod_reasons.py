@@ -60,7 +60,7 @@ class Wait(NamedTuple):
 
 
 def anchors_of(podgang: PodGang, pods: Iterable[GangPod], facts: ClusterFacts) -> tuple[str, ...]:
-    """The names of the PodGangs that Grove starts before `podgang`."""
+    """Returns the names of the PodGangs that Grove starts before `podgang`."""
     known = facts.pod_gang_map(podgang.namespace, podgang.labels)
     if known is not None and known.entry_of(podgang.name) is not None:
         names = known.anchors_of(podgang.name)
@@ -70,7 +70,7 @@ def anchors_of(podgang: PodGang, pods: Iterable[GangPod], facts: ClusterFacts) -
 
 
 def wait_of(podgang: PodGang, names: Iterable[str], anchors: Anchors | None) -> Wait | None:
-    """What a gang with Grove's gate waits for: the first of the anchors `names` that has not started.
+    """Returns what a gang with Grove's gate waits for: the first of the anchors `names` that has not started.
 
     Without `anchors`, the gang is itself judged as an anchor. Its own anchors are then named and not judged, so a
     circle of anchors ends.
@@ -109,8 +109,8 @@ def rule_reasons(  # noqa: PLR0913, PLR0917 - what is judged, and by what
     now: datetime,
     outcomes: Outcomes | None = None,
 ) -> Iterator[HoldReason]:
-    """What would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD. What an
-    exception covers is no reason. `outcomes` has what was worked out for other gangs of a PodCliqueSet.
+    """Yields what would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD.
+    What an exception covers is no reason. `outcomes` has what was worked out for other gangs of a PodCliqueSet.
     """
     choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, settings.available)
     try:
@@ -133,7 +133,7 @@ def rule_reasons(  # noqa: PLR0913, PLR0917 - what is judged, and by what
 def _counted(
     findings: Sequence[Finding], podgang: PodGang, workload: PodCliqueSet | None, settings: Settings, now: datetime
 ) -> Sequence[Finding]:
-    """The findings as the exceptions of the namespace change them."""
+    """Returns the findings as the exceptions of the namespace change them."""
     granted = settings.exceptions.in_force(podgang.namespace, now)
     if not granted:
         return findings
@@ -150,8 +150,8 @@ def _judged(
     facts: ClusterFacts,
     settings: Settings,
 ) -> RuleOutcome:
-    """The outcome of the rules with mode deny: a problem that the namespace's mode lets through holds the gang as
-    well. The workload is judged as one that does not change, so nothing is said of room: for that its pods count.
+    """Returns the outcome of the rules with mode deny: a problem that the namespace's mode lets through holds the gang
+    as well. The workload is judged as one that does not change, so nothing is said of room: for that its pods count.
     """
     if isinstance(podgang, OptedInGang):
         opted_in = podgang.workload
@@ -212,7 +212,7 @@ class MemberTally(NamedTuple):
 
 
 def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[MemberTally]:
-    """The members of a gang, each with its pods."""
+    """Returns the members of a gang, each with its pods."""
     by_member, found = _by_member(pods), []
     for member in podgang.members:
         own = tuple(by_member.get(label_value(member.name), ()))
@@ -221,7 +221,7 @@ def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[MemberTally]:
 
 
 def _by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
-    """The pods that count, by the label of their member."""
+    """Returns the pods that count, by the label of their member."""
     found: dict[str, list[GangPod]] = {}
     for pod in pods:
         if pod.counts:
@@ -319,7 +319,7 @@ _OF_ADMISSION = frozenset({kueue.ADMISSION_GATE, kueue.ELASTIC_JOB_GATE})
 
 
 def _telling(pod: GangPod) -> Iterator[str]:
-    """The gates of a pod without those that come off by themselves, once Kueue has admitted the pod."""
+    """Yields the gates of a pod without those that come off by themselves, once Kueue has admitted the pod."""
     admitted = _OF_ADMISSION.isdisjoint(pod.gates)
     placed = admitted and kueue.TOPOLOGY_GATE not in pod.gates
     for gate in pod.gates:
@@ -366,7 +366,7 @@ _GROUP_ERRORS = frozenset({"PodGroupError", "CompositePodGroupError"})
 def unscheduled(
     counted: Sequence[MemberTally], scheduler: str, advice: str, groups: Sequence[GroupCondition] = ()
 ) -> Iterator[HoldReason]:
-    """The scheduler's message about the pods it has not placed, if there is no other reason. `groups` are the
+    """Yields the scheduler's message about the pods it has not placed, if there is no other reason. `groups` are the
     conditions in which it says why it has not placed the gang's groups.
     """
     if (refused := next((one for one in groups if one.reason in _GROUP_ERRORS), None)) is not None:
@@ -400,7 +400,7 @@ def unscheduled(
 
 
 def _tells_less(message: str) -> tuple[bool, bool]:
-    """A sort key for messages: the smaller, the better the message explains why there is no room."""
+    """Returns a sort key for messages: the smaller, the better the message explains why there is no room."""
     return _OF_NODES not in message, _OF_ANOTHER in message
 
 
@@ -455,7 +455,7 @@ _ESCAPED = {
 
 
 def _maker(podgang: PodGang) -> tuple[str, str, str]:
-    """What creates the gang's pods; and the kind and, if known, the name of the object to inspect if pods are
+    """Returns what creates the gang's pods; and the kind and, if known, the name of the object to inspect if pods are
     missing.
     """
     if isinstance(podgang, OptedInGang):

@@ -59,7 +59,7 @@ class Controlled(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def controller_key(namespace: str, reference: OwnerReference) -> ControllerKey:
-    """The key of the object that a reference names, regardless of its uid. Siblings share it."""
+    """Returns the key of the object that a reference names, regardless of its uid. Siblings share it."""
     return reference.api_version.rpartition("/")[0], reference.kind, namespace, reference.name
 
 
@@ -108,28 +108,30 @@ class Controllers:
         return self._followed and all(found.filled or self._is_spared(kind) for kind, found in self._kinds.items())
 
     def _is_spared(self, kind: tuple[str, str]) -> bool:
-        """Whether a kind cannot be read that only declared kinds of workloads need: the others go on without it."""
+        """Returns whether a kind cannot be read that only declared kinds of workloads need: the others go on without
+        it.
+        """
         watch = self._kinds[kind].watch
         return kind not in _NEEDED and watch is not None and watch.trouble is not None
 
     def follow(self, served: Container[Api]) -> None:
-        """Start watching the kinds that the cluster serves."""
+        """Starts watching the kinds that the cluster serves."""
         self._followed = True
         for found in self._kinds.values():
             found.follow(served=found.resource.api in served)
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
-        """All watches, each with its kind."""
+        """Yields all watches, each with its kind."""
         for (_, kind), found in self._kinds.items():
             if found.watch is not None:
                 yield kind, found.watch
 
     async def close(self) -> None:
-        """Stop all watches."""
+        """Stops all watches."""
         await asyncio.gather(*(found.close() for found in self._kinds.values()))
 
     def above(self, namespace: str, controller: OwnerReference | None) -> list[OwnerReference]:
-        """The chain of controllers above an object, starting with the one that the object itself names.
+        """Returns the chain of controllers above an object, starting with the one that the object itself names.
 
         Each further controller is named by an existing object whose uid matches the reference to it.
         """
@@ -141,22 +143,22 @@ class Controllers:
         return found
 
     def is_read(self, resource: Resource) -> bool:
-        """Whether the cluster serves a kind, and all objects of it were read."""
+        """Returns whether the cluster serves a kind, and all objects of it were read."""
         followed = self._kinds.get((resource.api.group, resource.api.kind))
         return followed is not None and followed.watch is not None and followed.filled
 
     def is_below(self, resource: Resource, key: ObjectKey, uid: str) -> bool:
-        """Whether an object of this kind exists and something with that uid is above it."""
+        """Returns whether an object of this kind exists and something with that uid is above it."""
         known = self._known((resource.api.group, resource.api.kind, *key))
         return known is not None and any(found.uid == uid for found in self.above(key[0], known.controller))
 
     def is_uncontrolled(self, resource: Resource, key: ObjectKey) -> bool:
-        """Whether an object of this kind exists and has no controller."""
+        """Returns whether an object of this kind exists and has no controller."""
         controlled = self._known((resource.api.group, resource.api.kind, *key))
         return controlled is not None and controlled.controller is None
 
     def unseen(self, namespace: str, above: Sequence[OwnerReference]) -> Resource | None:
-        """The kind of the last object of the chain `above` if that object is not known: it may be too new."""
+        """Returns the kind of the last object of the chain `above` if that object is not known: it may be too new."""
         if not above or len(above) == LONGEST:
             return None
         last, kind = above[-1], controller_key(namespace, above[-1])[:2]
@@ -247,19 +249,19 @@ class GangPods:
         return self._watch.filled and self._controllers.filled
 
     def of(self, gang: GangKey) -> list[GangPod]:
-        """The pods that name a gang, members or not, sorted by name."""
+        """Returns the pods that name a gang, members or not, sorted by name."""
         return [self._watch.index.entries[key] for key in sorted(self._of.members(gang))]
 
     def any_of(self, gang: GangKey) -> bool:
-        """Whether any pod names a gang, member or not."""
+        """Returns whether any pod names a gang, member or not."""
         return bool(self._of.members(gang))
 
     def gang_of(self, pod: ObjectKey) -> GangKey | None:
-        """The gang that a pod names, or None if the pod does not exist or names none."""
+        """Returns the gang that a pod names, or None if the pod does not exist or names none."""
         return self._of.group(pod)
 
     def on_nodes(self, names: Collection[str]) -> set[str]:
-        """Report the gangs with pods on nodes of these names, and return the names of nodes that have such pods."""
+        """Reports the gangs with pods on nodes of these names, and returns the names of nodes that have such pods."""
         pods = {name: self._on_node.members(name) for name in names}
         for gang in {self._of.group(key) for keys in pods.values() for key in keys}:
             if gang is not None:
@@ -267,7 +269,7 @@ class GangPods:
         return {name for name, keys in pods.items() if keys}
 
     def roster(self, podgang: PodGang, pods: list[GangPod]) -> Roster:
-        """Split `pods`, which name a gang, into members and others."""
+        """Splits `pods`, which name a gang, into members and others."""
         return roster(podgang, [(pod, self._above(pod)) for pod in pods])
 
     def controlled_by(self, uid: str, pods: Iterable[GangPod]) -> list[GangPod]:
@@ -280,26 +282,26 @@ class GangPods:
         return self._controllers
 
     def follow(self, served: Container[Api]) -> None:
-        """Start watching the served kinds of controllers between pods and their workloads."""
+        """Starts watching the served kinds of controllers between pods and their workloads."""
         self._controllers.follow(served)
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
-        """All watches, each with its kind."""
+        """Yields all watches, each with its kind."""
         yield PODS.api.kind, self._watch
         yield from self._controllers.watches()
 
     def any_gated(self, gang: GangKey) -> bool:
-        """Whether any pod of a gang has Rollcall's gate. Must be fast: called for each pod event, for gangs of
+        """Returns whether any pod of a gang has Rollcall's gate. Must be fast: called for each pod event, for gangs of
         thousands.
         """
         return bool(self._gated.members(gang))
 
     async def run(self) -> None:
-        """Follow, until cancelled."""
+        """Follows, until cancelled."""
         await self._watch.run()
 
     async def close(self) -> None:
-        """Stop watching the controllers between pods and their workloads."""
+        """Stops watching the controllers between pods and their workloads."""
         await self._controllers.close()
 
     def _above(self, pod: GangPod) -> list[OwnerReference]:
@@ -364,7 +366,7 @@ class Stages:
         self._controllers = controllers
 
     async def of(self, podgang: PodGang) -> Stage:
-        """The stage of a gang. Raises `RequestFailed`, `FactsUnavailable`."""
+        """Returns the stage of a gang. Raises `RequestFailed`, `FactsUnavailable`."""
         if isinstance(podgang, OptedInGang):
             workload = podgang.workload
             # A Job and a JobSet with the same name have gangs with the same name. Pods of a Job with its own selector
@@ -385,7 +387,7 @@ class Stages:
         return Stage.WAITING if await self._any(podgang, {"labelSelector": selector}) else Stage.EMPTY
 
     async def _any(self, podgang: PodGang, selector: Mapping[str, str]) -> bool:
-        """Whether any of these pods belongs to the gang; other pods may have the same labels."""
+        """Returns whether any of these pods belongs to the gang; other pods may have the same labels."""
         pods = self._client.items(PODS, namespace=podgang.namespace, selector=selector, accept=METADATA_ONLY)
         controllers = self._controllers(podgang)
         read: dict[OwnerReference, OwnerReference | None] = {}
@@ -409,7 +411,7 @@ class Stages:
     async def _controller_above(
         self, kind: Resource, namespace: str, reference: OwnerReference
     ) -> OwnerReference | None:
-        """The controller of the referenced object; None if no object has that uid, or it has no controller."""
+        """Returns the controller of the referenced object; None if no object has that uid, or it has no controller."""
         if not _NAME.fullmatch(reference.name):
             return None
         selector = {"fieldSelector": f"metadata.name={reference.name}"}

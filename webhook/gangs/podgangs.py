@@ -51,7 +51,7 @@ class _EmptyPodGangs(Indexed[GangKey, _Empty]):
 
     @staticmethod
     def terms(key: GangKey, value: _Empty) -> Iterable[Hashable]:
-        """The namespace and name of each PodClique."""
+        """Returns the namespace and name of each PodClique."""
         return ((key.namespace, name) for name in value.pod_cliques)
 
 
@@ -82,12 +82,12 @@ class FollowedPodGangs:
         return [] if store is None else [GangKey(*key) for key in store.objects]
 
     def keys_of(self, workload: ObjectKey) -> list[GangKey]:
-        """The PodGangs of a PodCliqueSet."""
+        """Returns the PodGangs of a PodCliqueSet."""
         store = self._stores.by_kind.get(POD_GANGS.resource.api)
         return [] if store is None else [shared_key(GangKey(*key)) for key in store.of_set(workload)]
 
     def put_in_facts(self) -> None:
-        """Make the PodGangs a part of the facts, once they are read."""
+        """Makes the PodGangs a part of the facts, once they are read."""
         store = self._stores.by_kind.get(POD_GANGS.resource.api)
         if store is None or not store.filled:
             self._known = None
@@ -96,15 +96,15 @@ class FollowedPodGangs:
         self._live.set_part(POD_GANGS.part, self._known)
 
     def gang(self, key: GangKey) -> PodGang | None:
-        """A PodGang; None if it does not exist. Raises `Malformed`, and `FactsUnavailable` if its gang's name is not
-        known yet.
+        """Returns a PodGang; None if it does not exist. Raises `Malformed`, and `FactsUnavailable` if its gang's name
+        is not known yet.
         """
         found = self._stored(key.namespace, key.name)
         return None if found is None else self._named(PodGang(found))
 
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
-        """Whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a PodClique of it
-        is in no other gang. Grove may just be renaming it. Raises `FactsUnavailable`.
+        """Returns whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a
+        PodClique of it is in no other gang. Grove may just be renaming it. Raises `FactsUnavailable`.
         """
         podgangs = self._stores.by_kind.get(POD_GANGS.resource.api)
         if podgangs is None or not podgangs.filled or not self._pods.filled:
@@ -123,10 +123,10 @@ class FollowedPodGangs:
         )
 
     def is_empty(self, podgang: PodGang) -> bool:
-        """Whether a PodGang has no pods, no PodClique that could make them, and no gang objects. It is remembered then:
-        see `awaiting`. A pod counts if it names the PodGang, a PodClique if it has the name of a member and the
-        PodGang's controller above it, by uid; of a PodGang without a controller, if it has none either. Grove makes all
-        PodCliques of a PodGang, so of more than `MOST_MEMBERS` members the first are enough.
+        """Returns whether a PodGang has no pods, no PodClique that could make them, and no gang objects. It is
+        remembered then: see `awaiting`. A pod counts if it names the PodGang, a PodClique if it has the name of a
+        member and the PodGang's controller above it, by uid; of a PodGang without a controller, if it has none either.
+        Grove makes all PodCliques of a PodGang, so of more than `MOST_MEMBERS` members the first are enough.
         """
         key, controller = key_of_gang(podgang), controller_in(mapping(podgang.raw.get("metadata")))
         names = dict.fromkeys(member.name for member in islice(podgang.members, MOST_MEMBERS))
@@ -143,11 +143,11 @@ class FollowedPodGangs:
         return True
 
     def was_empty(self, key: GangKey) -> bool:
-        """Whether a PodGang was found empty, and nothing of it has changed since."""
+        """Returns whether a PodGang was found empty, and nothing of it has changed since."""
         return key in self._empty
 
     def awaiting(self, controller: ControllerKey) -> list[GangKey]:
-        """The PodGangs that were found empty, and whose pods this controller, which changed, can make."""
+        """Returns the PodGangs that were found empty, and whose pods this controller, which changed, can make."""
         group, kind, *place = controller
         if (group, kind) != (POD_CLIQUES.api.group, POD_CLIQUES.api.kind):
             return []
@@ -155,7 +155,7 @@ class FollowedPodGangs:
         return [key for key in self._empty.having(there) if self._makes(self._empty[key].uid, there)]
 
     def forget(self, key: GangKey) -> bool:
-        """Forget that a PodGang was found empty. Return whether it was."""
+        """Forgets that a PodGang was found empty. Return whether it was."""
         return self._empty.pop(key, None) is not None
 
     @property
@@ -167,14 +167,16 @@ class FollowedPodGangs:
         )
 
     def _makes(self, uid: str | None, pod_clique: ObjectKey) -> bool:
-        """Whether a PodClique exists and has the controller with this uid above it, or without a uid no controller."""
+        """Returns whether a PodClique exists and has the controller with this uid above it, or without a uid no
+        controller.
+        """
         controllers = self._pods.controllers
         if uid is None:
             return controllers.is_uncontrolled(POD_CLIQUES, pod_clique)
         return controllers.is_below(POD_CLIQUES, pod_clique, uid)
 
     def _named(self, podgang: PodGang) -> PodGang:
-        """The PodGang with the name of its gang. Raises `FactsUnavailable`."""
+        """Returns the PodGang with the name of its gang. Raises `FactsUnavailable`."""
         facts, record = self._live.facts, recorded(podgang, self._live.facts)
         profile = None if record is None else self._settings.profiles.get(record.scheduler or "")
         key = (podgang.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or ""))
@@ -191,7 +193,7 @@ class FollowedPodGangs:
         return gang_of(podgang, known)
 
     def _workload_of(self, key: ObjectKey) -> PodCliqueSet | None:
-        """A PodCliqueSet; None if it does not exist. Raises `FactsUnavailable`."""
+        """Returns a PodCliqueSet; None if it does not exist. Raises `FactsUnavailable`."""
         if not self._workloads.filled:
             # Without it the gang would get another name, and keep that.
             raise FactsUnavailable("the PodCliqueSets are not read yet")
@@ -199,15 +201,15 @@ class FollowedPodGangs:
         return None if found is None else PodCliqueSet(found)
 
     def _living(self, podgang: PodGang) -> Sequence[GangPod]:
-        """The pods that the controllers of a PodGang's workload made for it. Raises `FactsUnavailable`."""
+        """Returns the pods that the controllers of a PodGang's workload made for it. Raises `FactsUnavailable`."""
         if not self._pods.filled:
             raise FactsUnavailable("the pods of the gangs are not read yet")
         found = self._pods.roster(podgang, self._pods.of(key_of_gang(podgang)))
         return [*found.members, *found.unnamed]
 
     def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:
-        """Whether a PodClique of the set `owner` exists and is in fewer other gangs than the PodGangMap says. A gang
-        whose PodGang is missing too is no other gang: Grove may be renaming both.
+        """Returns whether a PodClique of the set `owner` exists and is in fewer other gangs than the PodGangMap says. A
+        gang whose PodGang is missing too is no other gang: Grove may be renaming both.
         """
         replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
         known = (self._live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
@@ -227,5 +229,7 @@ class FollowedPodGangs:
 
 
 def _prepared(profile: Profile, record: Record, facts: ClusterFacts, pod: GangPod, gang: str) -> PodChanges:
-    """What preparation would write on a pod of a PodGang if its gang had that name. Raises `FactsUnavailable`."""
+    """Returns what preparation would write on a pod of a PodGang if its gang had that name. Raises
+    `FactsUnavailable`.
+    """
     return profile.backend.prepare_pod(profile.member(pod.namespace, gang, pod.podclique, record, facts))

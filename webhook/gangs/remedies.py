@@ -87,7 +87,7 @@ class Remedy(NamedTuple):
         return len(self.pods) if self.act is Act.REPLACE else 1
 
     def within(self, weight: int) -> Remedy:
-        """The same remedy with at most that weight, at least 1."""
+        """Returns the same remedy with at most that weight, at least 1."""
         if self.weight <= weight:
             return self
         pods = self.pods[:weight]
@@ -112,7 +112,7 @@ def nothing_excepted(_: GangPod) -> bool:
 
 
 def may_need_remedy(health: GangHealth) -> bool:
-    """Whether `needed_remedy` may find a remedy; cheap, for each judgement."""
+    """Returns whether `needed_remedy` may find a remedy; cheap, for each judgement."""
     reasons = {one.reason for one in health.obstacles}
     if GangReason.OBJECT_LEAVING in reasons or any(one.escape is Escape.FOREIGN for one in health.escaped):
         return True
@@ -120,7 +120,7 @@ def may_need_remedy(health: GangHealth) -> bool:
 
 
 def _lacks_nothing(health: GangHealth) -> bool:
-    """Whether a gang lacks nothing but its scheduler's attention, as far as it is known."""
+    """Returns whether a gang lacks nothing but its scheduler's attention, as far as it is known."""
     held = health.state in {GangState.HELD, GangState.IN_PART} and bool(health.obstacles)
     return held and all(one.reason in _LACKS_NOTHING for one in health.obstacles) and _has_room(health)
 
@@ -132,8 +132,8 @@ def needed_remedy(
     excepted: Excepted = nothing_excepted,
     causes: Collection[str] = frozenset(RemedyCause),
 ) -> Remedy | None:
-    """The first remedy of a gang for one of `causes`; None if it needs none, or none is known. `tried` is how often it
-    was woken in vain. Raises `Malformed`.
+    """Returns the first remedy of a gang for one of `causes`; None if it needs none, or none is known. `tried` is how
+    often it was woken in vain. Raises `Malformed`.
     """
     return next((remedy for remedy in _remedies(health, seen, tried, excepted) if remedy.cause in causes), None)
 
@@ -201,7 +201,9 @@ def _unnamed_pods(seen: Observed) -> Iterator[Remedy]:
 def _forgotten(
     health: GangHealth, seen: Observed, profile: Profile, tried: int, excepted: Excepted
 ) -> Iterator[Remedy]:
-    """A gang with all its pods and objects that its scheduler does not try, although there is room as far as known."""
+    """Yields a gang with all its pods and objects that its scheduler does not try, although there is room as far as
+    known.
+    """
     wake = profile.backend.wake
     if wake is None:
         return
@@ -235,14 +237,16 @@ def _forgotten(
 
 
 def _has_room(health: GangHealth) -> bool:
-    """Whether there is room as far as it is known: by the estimate, or else as its scheduler says nothing of nodes."""
+    """Returns whether there is room as far as it is known: by the estimate, or else as its scheduler says nothing of
+    nodes.
+    """
     if health.has_room is not None:
         return health.has_room
     return all(_OF_NODES not in one.why for one in health.obstacles if one.reason is GangReason.NO_ROOM)
 
 
 def _may_replace(health: GangHealth) -> bool:
-    """Whether its scheduler is known to work, and there to be room: else a new pod would not help."""
+    """Returns whether its scheduler is known to work, and there to be room: else a new pod would not help."""
     return health.has_room is True or (health.state is GangState.IN_PART and _silent(health.obstacles))
 
 
@@ -251,13 +255,13 @@ def _silent(obstacles: Sequence[HoldReason]) -> bool:
 
 
 def _is_replaceable(pod: GangPod, excepted: Excepted) -> bool:
-    """Whether a pod may be deleted: Grove recreates it, and it is on no node."""
+    """Returns whether a pod may be deleted: Grove recreates it, and it is on no node."""
     made = pod.controller is not None and pod.controller.kind == POD_CLIQUES.api.kind
     return made and pod.counts and pod.node is None and not excepted(pod)
 
 
 def _live_objects(seen: Observed) -> list[Manifest]:
-    """The existing objects in the places of those that the gang should have, without those of other owners."""
+    """Returns the existing objects in the places of those that the gang should have, without those of other owners."""
     try:
         planned = seen.plan()
         if isinstance(planned, SkipReason):

@@ -46,17 +46,17 @@ class FollowedNodePods:
         return self._wanted.is_set() and not self._watch.filled and self._watch.trouble is None
 
     def take_changed(self) -> bool:
-        """Whether any pod came or went since the last call."""
+        """Returns whether any pod came or went since the last call."""
         changed, self._changed = self._changed, False
         return changed
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
-        """The watch, if it runs."""
+        """Yields the watch, if it runs."""
         if self._wanted.is_set():
             yield PODS.api.kind, self._watch
 
     async def run(self) -> None:
-        """Follow, until cancelled."""
+        """Follows, until cancelled."""
         await self._wanted.wait()
         await self._watch.run()
 
@@ -79,7 +79,7 @@ class PodsOnNodes(Protocol):
         """The pods; None if they are not read yet."""
 
     def take_changed(self) -> bool:
-        """Whether any pod came or went since the last call."""
+        """Returns whether any pod came or went since the last call."""
 
 
 class GangFits:
@@ -104,17 +104,17 @@ class GangFits:
         self._judged = self._estimated = -ESTIMATE_SECONDS
 
     def changed(self) -> None:
-        """Judge all gangs again when they are asked for: a quota, queue or topology has changed."""
+        """Judges all gangs again when they are asked for: a quota, queue or topology has changed."""
         self._nodes_changed = False
         self._never.changed()
         self._now.changed()
 
     def nodes_changed(self) -> None:
-        """Judge all gangs again at one of the next looks."""
+        """Judges all gangs again at one of the next looks."""
         self._nodes_changed = True
 
     def look(self, times: int = 1) -> bool:
-        """Begin a look, which may judge `times` as many shapes as one a second may. Return whether gangs that wait for
+        """Begins a look, which may judge `times` as many shapes as one a second may. Return whether gangs that wait for
         room must be judged again, because nodes or the pods on them have changed.
         """
         self._never.look(times)
@@ -136,17 +136,17 @@ class GangFits:
         return self._never.has_left and self._now.has_left
 
     def take_behind(self) -> bool:
-        """Whether a gang was not judged since the last call, because this look had judged enough shapes."""
+        """Returns whether a gang was not judged since the last call, because this look had judged enough shapes."""
         never, now = self._never.take_behind(), self._now.take_behind()
         return never or now
 
     def never(self, gang: WaitingGang) -> Witness | None:
-        """The proof that a gang can never start; None without one."""
+        """Returns the proof that a gang can never start; None without one."""
         witness = self._never.of(gang.podgang.namespace, shape_key(gang), lambda: self._proof(gang))
         return None if witness is None else named(witness, _names(gang))
 
     def now(self, gang: WaitingGang) -> Now | None:
-        """An estimate of whether a gang has room now; None without one."""
+        """Returns an estimate of whether a gang has room now; None without one."""
         if (pods := self._node_pods.pods) is None:
             return None
         namespace, key = gang.podgang.namespace, shape_key(gang)

@@ -147,23 +147,23 @@ class Store:
         return self._living(key for key in self._concerned.members(whose) if key in self._owners)
 
     def owners(self, whose: Any) -> set[str]:
-        """The uids of what controls our objects that concern `whose`."""
+        """Returns the uids of what controls our objects that concern `whose`."""
         return {owner for key in self._concerned.members(whose) if (owner := self._owners.get(key)) is not None}
 
     def concerns(self, whose: Any) -> bool:
-        """Whether any object concerns `whose`, among them those being deleted."""
+        """Returns whether any object concerns `whose`, among them those being deleted."""
         return bool(self._concerned.members(whose))
 
     def of_set(self, key: ObjectKey) -> Collection[ObjectKey]:
-        """The PodGangs of a PodCliqueSet, among them some that cannot be read."""
+        """Returns the PodGangs of a PodCliqueSet, among them some that cannot be read."""
         return self._of_set.members(key)
 
     def has_restored(self, whose: Any) -> bool:
-        """Whether an object that concerns `whose` was lost and restored."""
+        """Returns whether an object that concerns `whose` was lost and restored."""
         return bool(self._restored.members(whose))
 
     def whose(self, key: ObjectKey) -> Any:
-        """What an object concerns now; None if it does not exist or concerns nothing."""
+        """Returns what an object concerns now; None if it does not exist or concerns nothing."""
         return self._concerned.group(key)
 
     def concerned(self) -> list[Any]:
@@ -177,18 +177,18 @@ class Store:
         ]
 
     def _with_status(self, key: ObjectKey, live: Manifest) -> Manifest:
-        """The object with what is kept of its status."""
+        """Returns the object with what is kept of its status."""
         if key in self._started:
             return {**live, "status": STARTED}
         condition = self._not_placed.get(key)
         return live if condition is None else {**live, "status": {"conditions": [condition]}}
 
     async def run(self) -> None:
-        """Follow, until cancelled."""
+        """Follows, until cancelled."""
         await self._watch.run()
 
     def put(self, raw: Manifest, *, raised: bool = False) -> None:
-        """Store the response of a write now; the watch delivers the same object later. `raised`: the write raised a
+        """Stores the response of a write now; the watch delivers the same object later. `raised`: the write raised a
         minimum.
         """
         if raised:
@@ -199,13 +199,13 @@ class Store:
         self._watch.put(raw)
 
     def has_new_status(self, key: ObjectKey) -> bool:
-        """Whether the status of an object has changed since this process raised its minimum. Never where the versions
-        of objects are no numbers: a list may return an object as it was before the raise.
+        """Returns whether the status of an object has changed since this process raised its minimum. Never where the
+        versions of objects are no numbers: a list may return an object as it was before the raise.
         """
         return key in self._seen
 
     def _compare(self, key: ObjectKey) -> None:
-        """Compare the latest status of an object with that at the raise. Its gang is reconciled when they differ."""
+        """Compares the latest status of an object with that at the raise. Its gang is reconciled when they differ."""
         before, latest = self._at_raise.get(key), self._latest.get(key)
         if key in self._seen or before is None or latest is None:
             return
@@ -282,7 +282,7 @@ class _Unpacked(Mapping[ObjectKey, Manifest]):
 
 
 def _set_of(namespace: str, podgang: Manifest) -> ObjectKey | None:
-    """The namespace and name of the PodCliqueSet of a PodGang, None if it names none that can be read."""
+    """Returns the namespace and name of the PodCliqueSet of a PodGang, None if it names none that can be read."""
     try:
         workload = text(mapping(podgang["metadata"].get("labels")).get(LABEL_PART_OF))
     except Malformed:
@@ -314,7 +314,7 @@ def _replace(statuses: dict[ObjectKey, _Status], key: ObjectKey, status: _Status
 
 
 def _is_dated(raw: Manifest) -> bool:
-    """Whether the object says when its minimum was raised."""
+    """Returns whether the object says when its minimum was raised."""
     try:
         return raised_at(raw) is not None
     except Malformed:
@@ -337,7 +337,7 @@ def _not_placed(raw: Manifest) -> Manifest | None:
 
 
 def _outlined(found: Manifest) -> Manifest:
-    """What is kept of an object that is too large: its owner and labels, and the short strings of its spec.
+    """Returns what is kept of an object that is too large: its owner and labels, and the short strings of its spec.
 
     So it blocks only its own name. One of the strings may name the group above it.
     """
@@ -373,7 +373,7 @@ class Stores:
         self._tasks: dict[Api, asyncio.Task[None]] = {}
 
     def follow(self, resources: Iterable[Resource]) -> None:
-        """Follow exactly these kinds."""
+        """Follows exactly these kinds."""
         wanted = {resource.api: resource for resource in resources}
         for api in self._tasks.keys() - wanted.keys():
             self._tasks.pop(api).cancel()
@@ -392,7 +392,9 @@ class Stores:
                 self._tasks[api] = asyncio.create_task(store.run())
 
     def of(self, manifest: Manifest) -> Store:
-        """The store for the kind of an object. Raises `FactsUnavailable` if the kind is not served or not read yet."""
+        """Returns the store for the kind of an object. Raises `FactsUnavailable` if the kind is not served or not read
+        yet.
+        """
         group, _, version = str(manifest["apiVersion"]).rpartition("/")
         api = Api(group, version, str(manifest["kind"]))
         store = self.by_kind.get(api)
@@ -403,23 +405,25 @@ class Stores:
         return store
 
     def watches(self) -> Iterator[Watch]:
-        """The watches of all stores."""
+        """Returns the watches of all stores."""
         return (store.watch for store in self.by_kind.values())
 
     def owned_by(self, owners: Container[str], whole: Any) -> list[Manifest]:
-        """The results of `Store.owned_by` for every kind."""
+        """Returns the results of `Store.owned_by` for every kind."""
         return [live for store in self.by_kind.values() for live in store.owned_by(owners, whole)]
 
     def owners(self, whose: Any) -> set[str]:
-        """The results of `Store.owners` for every kind."""
+        """Returns the results of `Store.owners` for every kind."""
         return {owner for store in self.by_kind.values() for owner in store.owners(whose)}
 
     def has_any(self, whose: Any) -> bool:
-        """Whether a gang object concerns `whose`."""
+        """Returns whether a gang object concerns `whose`."""
         return any(store.concerns(whose) for api, store in self.by_kind.items() if api != POD_GANGS.resource.api)
 
     def holding(self, namespace: str, members: Iterable[str]) -> list[LivingGang]:
-        """The gangs that contain one of these members, once for each object, as `MemberGangs.having` returns them."""
+        """Returns the gangs that contain one of these members, once for each object, as `MemberGangs.having` returns
+        them.
+        """
         names = list(members)
         return [gang for store in self.by_kind.values() for gang in store.gangs.having(namespace, names)]
 
@@ -428,7 +432,7 @@ class Stores:
         return unread((api, store.watch) for api, store in self.by_kind.items())
 
     async def close(self) -> None:
-        """Stop all watches."""
+        """Stops all watches."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -465,7 +469,9 @@ class StoredPodGangs(Mapping[ObjectKey, PodGangFacts], PodGangIndex):
         return len(self.store.objects)
 
     def of_set(self, key: ObjectKey) -> Iterator[ObjectKey]:
-        """The namespaces and names of the PodGangs of a PodCliqueSet, each read when the iterator reaches it."""
+        """Returns the namespaces and names of the PodGangs of a PodCliqueSet, each read when the iterator reaches
+        it.
+        """
         return (podgang for podgang in self.store.of_set(key) if podgang in self)
 
 
@@ -500,13 +506,13 @@ class StoredWorkloads(ServedWatch):
         self._unrecorded: dict[ObjectKey, Packed] = {}
 
     def get(self, key: ObjectKey) -> Manifest | None:
-        """One workload; None if it does not exist."""
+        """Returns one workload; None if it does not exist."""
         kept = self._kept(key)
         return None if kept is None else Packed.manifest(kept)
 
     def latest(self, key: ObjectKey, make: Callable[[Manifest], V]) -> V | None:
-        """What `make` makes of one workload; None if it does not exist. Of the workloads that were asked for last it is
-        made once: one may have thousands of gangs, which are judged one after the other.
+        """Returns what `make` makes of one workload; None if it does not exist. Of the workloads that were asked for
+        last it is made once: one may have thousands of gangs, which are judged one after the other.
         """
         kept = self._kept(key)
         if kept is None:
@@ -518,7 +524,7 @@ class StoredWorkloads(ServedWatch):
         return made
 
     def put_unrecorded(self, raw: Manifest) -> bool:
-        """Keep a workload that the watch does not select. Return whether that changed anything. Raises `Malformed`."""
+        """Keeps a workload that the watch does not select. Return whether that changed anything. Raises `Malformed`."""
         key, packed = self._packed(raw)
         if packed == self._unrecorded.get(key) or weight(packed, STORED_BYTES) > STORED_BYTES:
             return False
@@ -526,7 +532,7 @@ class StoredWorkloads(ServedWatch):
         return True
 
     def drop_unrecorded(self, key: ObjectKey) -> None:
-        """Forget a workload that the watch does not select."""
+        """Forgets a workload that the watch does not select."""
         self._unrecorded.pop(key, None)
 
     def _kept(self, key: ObjectKey) -> Packed | None:

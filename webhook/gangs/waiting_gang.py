@@ -114,14 +114,14 @@ class WaitingPodShape(NamedTuple):
     annotations: tuple[tuple[str, str], ...]
 
     def manifest(self, namespace: str) -> Manifest:
-        """A pod of that shape."""
+        """Returns a pod of that shape."""
         metadata = {"namespace": namespace, "labels": dict(self.labels), "annotations": dict(self.annotations)}
         return {"metadata": metadata, "spec": spec_in(self.spec)}
 
 
 def pod_shapes(counted: Sequence[MemberTally]) -> dict[str, WaitingPodShape]:
-    """The shape of the pods of each member. Members are left out that have no pods, or whose pods differ in more than
-    their names, or are not known whole.
+    """Returns the shape of the pods of each member. Members are left out that have no pods, or whose pods differ in
+    more than their names, or are not known whole.
     """
     left_out = only_names({pod.needs or "" for tally in counted for pod in tally.pods})
     found: dict[str, WaitingPodShape] = {}
@@ -135,7 +135,9 @@ def pod_shapes(counted: Sequence[MemberTally]) -> dict[str, WaitingPodShape]:
 
 
 def template_shape(podgang: PodGang, workload: PodCliqueSet | None, member: str) -> WaitingPodShape | None:
-    """The shape of the pods that will be made for a member; None if its template is unknown. Raises `Malformed`."""
+    """Returns the shape of the pods that will be made for a member; None if its template is unknown. Raises
+    `Malformed`.
+    """
     template = _template_of(podgang, workload, member)
     spec = None if template is None else spec_text(template.spec)
     if template is None or spec is None:
@@ -154,13 +156,13 @@ def _template_of(podgang: PodGang, workload: PodCliqueSet | None, member: str) -
 
 
 def only_names(specs: Iterable[str] = ()) -> frozenset[str]:
-    """The keys that only name something, and that no selector in these specs reads."""
+    """Returns the keys that only name something, and that no selector in these specs reads."""
     whole = "\n".join(specs)
     return frozenset(key for key in _NAMES if json.dumps(key) not in whole)
 
 
 def pairs(entries: Mapping[str, Any], left_out: frozenset[str]) -> tuple[tuple[str, str], ...]:
-    """The labels or annotations as sorted pairs, without those that are left out."""
+    """Returns the labels or annotations as sorted pairs, without those that are left out."""
     return tuple(sorted((key, str(value)) for key, value in entries.items() if key not in left_out))
 
 
@@ -201,8 +203,8 @@ class WaitingGang(NamedTuple):
 
 
 def shape_key(gang: WaitingGang) -> Hashable:
-    """What the answer about a gang depends on, besides the cluster: equal for gangs that have all their pods and differ
-    in names only.
+    """Returns what the answer about a gang depends on, besides the cluster: equal for gangs that have all their pods
+    and differ in names only.
     """
     podgang, left_out = gang.podgang, only_names()
     if not gang.is_whole:
@@ -237,7 +239,7 @@ def shape_key(gang: WaitingGang) -> Hashable:
 
 
 def _said_beside_pods(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
-    """What schedulers read of an opted-in workload and not of its pods: the annotations of its Jobs and of its
+    """Returns what schedulers read of an opted-in workload and not of its pods: the annotations of its Jobs and of its
     TrainJob, and how many pods each Job has. None if that cannot be read.
     """
     if not isinstance(podgang, OptedInGang):
@@ -252,7 +254,7 @@ def _said_beside_pods(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
 
 
 def _has_equal_gangs(workload: OptedInWorkload | PodCliqueSet | None) -> bool:
-    """Whether the templates of a workload say the same of each of its gangs."""
+    """Returns whether the templates of a workload say the same of each of its gangs."""
     if isinstance(workload, PodCliqueSet):
         return not workload.scaling_groups
     return isinstance(workload, LeaderWorkerSet)
@@ -260,8 +262,8 @@ def _has_equal_gangs(workload: OptedInWorkload | PodCliqueSet | None) -> bool:
 
 @lru_cache(maxsize=4)
 def _digest(workload: OptedInWorkload | PodCliqueSet | None) -> bytes | None:
-    """What stands for all that a workload says. Its text can be long, and many are kept. Gangs of one workload ask one
-    after the other.
+    """Returns what stands for all that a workload says. Its text can be long, and many are kept. Gangs of one workload
+    ask one after the other.
     """
     if workload is None:
         return None
@@ -271,7 +273,9 @@ def _digest(workload: OptedInWorkload | PodCliqueSet | None) -> bytes | None:
 
 
 def unnamed(shape: GangShape, names: Sequence[str]) -> GangShape:
-    """The shape with places for the names of its members, so that the answer is that for each gang of the shape."""
+    """Returns the shape with places for the names of its members, so that the answer is that for each gang of the
+    shape.
+    """
     places = {name: _place(index) for index, name in enumerate(names)}
     return shape._replace(
         name="",
@@ -284,7 +288,7 @@ def unnamed(shape: GangShape, names: Sequence[str]) -> GangShape:
 
 
 def named(witness: Witness, names: Sequence[str]) -> Witness:
-    """The witness with the names of a gang's members in their places."""
+    """Returns the witness with the names of a gang's members in their places."""
     return replace(
         witness,
         why=with_names(witness.why, names),
@@ -294,14 +298,14 @@ def named(witness: Witness, names: Sequence[str]) -> Witness:
 
 
 def with_names(text: str, names: Sequence[str]) -> str:
-    """The text with the names of a gang's members in their places."""
+    """Returns the text with the names of a gang's members in their places."""
     for index, name in enumerate(names):
         text = text.replace(_place(index), name)
     return text
 
 
 def _place(index: int) -> str:
-    """What stands for a member's name. No name has these characters."""
+    """Returns what stands for a member's name. No name has these characters."""
     return f"<{index}>"
 
 
@@ -309,10 +313,10 @@ class RoomJudge(Protocol):
     """Judges gangs that wait."""
 
     def never(self, gang: WaitingGang) -> Witness | None:
-        """The proof that the gang can never start; None without one."""
+        """Returns the proof that the gang can never start; None without one."""
 
     def now(self, gang: WaitingGang) -> Now | None:
-        """An estimate of whether the gang has room now; None without one."""
+        """Returns an estimate of whether the gang has room now; None without one."""
 
 
 class RoomReasons(NamedTuple):
@@ -339,7 +343,7 @@ def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
     record: Record,
     own: Sequence[Manifest],
 ) -> WaitingGang | None:
-    """The gang as it waits; None if it was started before."""
+    """Returns the gang as it waits; None if it was started before."""
     try:
         if any(map(says_started, own)) or any(map(_has_run, roster.pods)) or profile.backend.may_be_started(own):
             return None
@@ -357,9 +361,9 @@ def has_room_for_rest(
     record: Record,
     fits: RoomJudge,
 ) -> bool | None:
-    """Whether a gang in part would have room now: as if it were placed again as a whole, where its own pods on nodes
-    count as free. What a pod on a node needs is not kept, so a member whose pods are all on nodes is judged by its
-    template. None without an estimate. Raises `Malformed`.
+    """Returns whether a gang in part would have room now: as if it were placed again as a whole, where its own pods on
+    nodes count as free. What a pod on a node needs is not kept, so a member whose pods are all on nodes is judged by
+    its template. None without an estimate. Raises `Malformed`.
     """
     waiting = [one._replace(pods=tuple(pod for pod in one.pods if pod.node is None)) for one in tallies]
     shapes = pod_shapes(waiting)
@@ -372,8 +376,8 @@ def has_room_for_rest(
 
 
 def room_reasons(gang: WaitingGang, fits: RoomJudge, *, has_no_room: bool) -> RoomReasons:
-    """Why a gang can never start, or if `has_no_room`, what it lacks now. If pods are missing, only a quota counts:
-    nothing else about room keeps pods from being made.
+    """Returns why a gang can never start, or if `has_no_room`, what it lacks now. If pods are missing, only a quota
+    counts: nothing else about room keeps pods from being made.
     """
     if (witness := fits.never(gang)) is not None:
         if not gang.is_whole and witness.family is not FitFamily.QUOTA:
@@ -435,11 +439,11 @@ class Answers(Generic[A]):
         self._behind = False
 
     def changed(self) -> None:
-        """Judge every shape again when it is asked for."""
+        """Judges every shape again when it is asked for."""
         self._revision += 1
 
     def look(self, times: int = 1) -> None:
-        """Begin a look: as many shapes as `times` looks allow may be judged again."""
+        """Begins a look: as many shapes as `times` looks allow may be judged again."""
         self._left = self._most * times
 
     @property
@@ -448,12 +452,12 @@ class Answers(Generic[A]):
         return self._left > 0
 
     def take_behind(self) -> bool:
-        """Whether a shape was not judged since the last call, because this look had judged enough."""
+        """Returns whether a shape was not judged since the last call, because this look had judged enough."""
         behind, self._behind = self._behind, False
         return behind
 
     def of(self, namespace: str, key: Hashable, judged: Callable[[], A]) -> A | None:
-        """The answer for a shape in a namespace; an old one, or None, if this look has judged enough shapes."""
+        """Returns the answer for a shape in a namespace; an old one, or None, if this look has judged enough shapes."""
         known = self._known.get(key)
         if known is not None and known[0] == self._revision:
             return known[1]
@@ -470,10 +474,10 @@ class FitJudgement(Protocol):
     """Judges one gang, whatever it costs."""
 
     def verdict(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
-        """Whether the gang can ever start; None if it is not judged."""
+        """Returns whether the gang can ever start; None if it is not judged."""
 
     def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> Now | None:
-        """An estimate of whether the gang has room now; None if there is none."""
+        """Returns an estimate of whether the gang has room now; None if there is none."""
 
 
 class StoredFits:
@@ -483,7 +487,7 @@ class StoredFits:
         self._settings = settings
 
     def verdict(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
-        """Whether the gang can ever start; None if it is not judged."""
+        """Returns whether the gang can ever start; None if it is not judged."""
         try:
             if not gang.is_whole:
                 return self._of_templates(gang, facts)
@@ -492,7 +496,9 @@ class StoredFits:
             return None
 
     def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> Now | None:
-        """An estimate of whether the gang has room now; None if there is none. Who holds the room is not worked out."""
+        """Returns an estimate of whether the gang has room now; None if there is none. Who holds the room is not worked
+        out.
+        """
         backend, settings = gang.profile.backend, self._settings.fit
         try:
             packing = packing_of(_fit_judgement_shape(gang), backend, facts, settings)
@@ -512,7 +518,7 @@ class StoredFits:
 
 
 def _fit_judgement_shape(gang: WaitingGang) -> GangShape:
-    """The gang with places for names. Raises `Malformed`."""
+    """Returns the gang with places for names. Raises `Malformed`."""
     podgang = gang.podgang
     templates = {name: [Pod(one.manifest(podgang.namespace)).template] for name, one in gang.pods.items()}
     shape = shape_of_templates(podgang, templates, gang.record)
@@ -521,7 +527,7 @@ def _fit_judgement_shape(gang: WaitingGang) -> GangShape:
 
 
 def _named(name: str, fits: Iterable[GangFit]) -> GangFit | None:
-    """The gang of that name; the only one if none is named so, as the replicas of a set are equal."""
+    """Returns the gang of that name; the only one if none is named so, as the replicas of a set are equal."""
     known = list(fits)
     return next((one for one in known if one.shape.name == name), known[0] if len(known) == 1 else None)
 

@@ -90,12 +90,12 @@ class RemovedRecords:
         self._failures = 0
 
     def note(self, gang: GangKey) -> None:
-        """Look for the workload of a gang, which is missing in the watch."""
+        """Looks for the workload of a gang, which is missing in the watch."""
         noted = self._noted.setdefault(gang.namespace, OrderedDict())
         noted.setdefault((gang.kind, *gang.workload_key), _Noted(gang, self._clock.monotonic() + SETTLE_SECONDS))
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Looks until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
@@ -104,7 +104,7 @@ class RemovedRecords:
                 log.exception("workloads without a record not read")
 
     async def look(self) -> None:
-        """Read the next workloads. Namespaces take turns."""
+        """Reads the next workloads. Namespaces take turns."""
         now = self._clock.monotonic()
         if now >= self._again:
             self._again = now + PERIOD_SECONDS
@@ -113,7 +113,7 @@ class RemovedRecords:
         await self._look(now, READS_A_LOOK)
 
     async def look_at_once(self) -> None:
-        """Read every workload, up to `READS_OF_A_COMMAND`."""
+        """Reads every workload, up to `READS_OF_A_COMMAND`."""
         for _ in range(READS_OF_A_COMMAND // READS_A_LOOK):
             if not self._noted:
                 return
@@ -132,7 +132,7 @@ class RemovedRecords:
         await asyncio.gather(*map(self._read, gangs))
 
     def _next(self, now: float) -> GangKey | None:
-        """The gang whose turn it is; None if none is due."""
+        """Returns the gang whose turn it is; None if none is due."""
         for namespace, noted in self._noted.items():
             workload, (gang, due) = next(iter(noted.items()))
             if due <= now:
@@ -144,7 +144,7 @@ class RemovedRecords:
         return None
 
     def _is_wanted(self, gang: GangKey) -> bool:
-        """Whether to read the workload of a gang. It is forgotten if it has its record, or nothing names it."""
+        """Returns whether to read the workload of a gang. It is forgotten if it has its record, or nothing names it."""
         workloads, key = self._workloads[gang.kind], gang.workload_key
         has_record = workloads.watch is None or key in workloads.entries
         if has_record or not (self._owners(gang) and all(map(is_subdomain, key))):
@@ -169,7 +169,7 @@ class RemovedRecords:
             self.note(gang)
 
     def _keep(self, gang: GangKey, raw: Manifest | None) -> None:
-        """Keep the workload of a gang as it was read; None if it is not one without a record. Raises `Malformed`."""
+        """Keeps the workload of a gang as it was read; None if it is not one without a record. Raises `Malformed`."""
         workloads, workload = self._workloads[gang.kind], (gang.kind, *gang.workload_key)
         if raw is None or gang.workload_key in workloads.entries:
             self._forget(gang)
@@ -191,7 +191,7 @@ class RemovedRecords:
 
 
 def _is_unrecorded(raw: Manifest, name: str, owners: Collection[str]) -> bool:
-    """Whether this is the workload that these pods and objects name, without its record. Raises `Malformed`."""
+    """Returns whether this is the workload that these pods and objects name, without its record. Raises `Malformed`."""
     metadata = mapping(raw.get("metadata"))
     is_it = metadata.get("name") == name and metadata.get("uid") in owners
     leaves = metadata.get("deletionTimestamp") is not None
@@ -268,7 +268,7 @@ class OptedInGangs:
         return bool(self._wanted)
 
     def follow(self, served: Container[Api]) -> None:
-        """Start watching the kinds that the cluster serves."""
+        """Starts watching the kinds that the cluster serves."""
         self.pods.follow(served if self.wanted else ())
         for kind, found in self._workloads.items():
             was_followed = found.watch is not None
@@ -278,16 +278,16 @@ class OptedInGangs:
                     self._workload_changed(kind, workload[1:])
 
     async def run(self) -> None:
-        """Follow the pods until cancelled."""
+        """Follows the pods until cancelled."""
         if self.wanted:
             await self.pods.run()
 
     async def close(self) -> None:
-        """Stop all watches."""
+        """Stops all watches."""
         await asyncio.gather(self.pods.close(), *(found.close() for found in self._workloads.values()))
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
-        """All watches, each with its kind."""
+        """Yields all watches, each with its kind."""
         if self.wanted:
             yield from self.pods.watches()
         for kind, found in self._workloads.items():
@@ -295,8 +295,8 @@ class OptedInGangs:
                 yield kind, found.watch
 
     def needed_watches(self) -> Iterator[tuple[str, Watch]]:
-        """The watches without which nothing is written, each with its kind. A declared kind that cannot be read has no
-        gangs, such as after an upgrade without its rights, and does not hold up the others.
+        """Yields the watches without which nothing is written, each with its kind. A declared kind that cannot be read
+        has no gangs, such as after an upgrade without its rights, and does not hold up the others.
         """
         for kind, watch in self.watches():
             if kind in _NEEDED or watch.trouble is None:
@@ -308,7 +308,7 @@ class OptedInGangs:
         return self._workloads
 
     def lacks(self, key: GangKey) -> bool:
-        """Whether no workload with a record has the name of the one of a gang."""
+        """Returns whether no workload with a record has the name of the one of a gang."""
         store = self._workloads.get(key.kind)
         return store is not None and store.watch is not None and key.workload_key not in store.entries
 
@@ -318,17 +318,17 @@ class OptedInGangs:
         return [key for workload in self._of.groups() for key in self._of.members(workload)]
 
     def named(self, kind: str, namespace: str, name: str) -> list[GangKey]:
-        """The gangs of the workload with that name; if there are none, gangs of that kind with that name."""
+        """Returns the gangs of the workload with that name; if there are none, gangs of that kind with that name."""
         found = self._of.members((kind, namespace, name))
         return sorted(found or (key for key in self.labelled(namespace, label_value(name)) if key.kind == kind))
 
     def labelled(self, namespace: str, label: str) -> list[GangKey]:
-        """The gangs with that gang label, of any workload."""
+        """Returns the gangs with that gang label, of any workload."""
         return sorted(self._labelled.members((namespace, label)))
 
     def of_groups(self, workload: WorkloadKey, indexes: Collection[str | None]) -> Collection[GangKey]:
-        """The gangs of a workload that Kueue's Workloads with these component indexes may stand for. A LeaderWorkerSet
-        has a Workload for each group, so of its gangs these are only the ones of the groups.
+        """Returns the gangs of a workload that Kueue's Workloads with these component indexes may stand for. A
+        LeaderWorkerSet has a Workload for each group, so of its gangs these are only the ones of the groups.
         """
         if None in indexes or workload[0] != LeaderWorkerSet.resource.api.kind:
             return self.named(*workload)
@@ -336,14 +336,16 @@ class OptedInGangs:
         return [gang for gangs in named for gang in gangs]
 
     def workload(self, key: GangKey) -> OptedInWorkload | None:
-        """The workload of a gang, None if it does not exist. Raises `FactsUnavailable` if that is not known yet."""
+        """Returns the workload of a gang, None if it does not exist. Raises `FactsUnavailable` if that is not known
+        yet.
+        """
         store = self._workloads[key.kind]
         if store.watch is not None and not store.watch.filled:
             raise FactsUnavailable(f"the {key.kind} objects are not read yet")
         return self._view(key.kind, key.workload_key)
 
     def gang(self, key: GangKey) -> OptedInGang | None:
-        """One gang, None if it does not exist. Raises `FactsUnavailable`, `Malformed`."""
+        """Returns one gang, None if it does not exist. Raises `FactsUnavailable`, `Malformed`."""
         workload = self.workload(key)
         read = self._read(key.kind, key.workload_key)
         if workload is None or read is None:
@@ -360,7 +362,7 @@ class OptedInGangs:
         return next((found for found in gangs if key_of_gang(found) == key), None)
 
     def pods_of(self, gang: OptedInGang) -> list[GangPod]:
-        """The pods that name a gang, including pods that were not prepared for it."""
+        """Returns the pods that name a gang, including pods that were not prepared for it."""
         key = key_of_gang(gang)
         found, whole = self.pods.of(key), key._replace(name=label_value(key.workload))
         if key != whole and key.kind != LeaderWorkerSet.resource.api.kind:
@@ -374,7 +376,7 @@ class OptedInGangs:
         return found
 
     def look_at(self, kind: str, key: ObjectKey) -> None:
-        """Check whether the gangs of a workload changed."""
+        """Checks whether the gangs of a workload changed."""
         self._workload_changed(kind, key)
 
     def _view(self, kind: str, key: ObjectKey) -> OptedInWorkload | None:
@@ -391,7 +393,7 @@ class OptedInGangs:
         return read
 
     def _living(self, kind: str, key: ObjectKey) -> set[GangKey] | None:
-        """The gangs that a workload has now; None if it cannot be read although it passed the schema.
+        """Returns the gangs that a workload has now; None if it cannot be read although it passed the schema.
 
         None leaves everything as it is.
         """
@@ -407,7 +409,7 @@ class OptedInGangs:
             return None
 
     def _is_living(self, key: GangKey) -> bool:
-        """Whether a gang of a LeaderWorkerSet is one that its workload has now."""
+        """Returns whether a gang of a LeaderWorkerSet is one that its workload has now."""
         try:
             workload = self._view(key.kind, key.workload_key)
             if workload is not None and no_gang(workload) is None:
@@ -453,7 +455,7 @@ class OptedInGangs:
             self._say_pods_changed(gang)
 
     def _note_group(self, key: GangKey) -> None:
-        """Keep a group while it has pods. Report it when it appears, disappears or changes its size."""
+        """Keeps a group while it has pods. Report it when it appears, disappears or changes its size."""
         workload = (key.kind, *key.workload_key)
         self._named.move(key, workload if self.pods.of(key) else None)
         if self._note_shape(key):
@@ -461,7 +463,7 @@ class OptedInGangs:
             self._gangs_changed((key,))
 
     def _note_maker(self, key: ObjectKey) -> None:
-        """Assign a LeaderWorkerSet to the workload that made it for a role, and check the gangs of that workload."""
+        """Assigns a LeaderWorkerSet to the workload that made it for a role, and check the gangs of that workload."""
         raw = self._workloads[LeaderWorkerSet.resource.api.kind].get(key)
         controller = None if raw is None else controller_in(raw["metadata"])
         title = None if controller is None else self._kinds.title_with_roles(controller.group, controller.kind)
@@ -473,13 +475,13 @@ class OptedInGangs:
                 self._workload_changed(maker[0], maker[1:])
 
     def _of_roles(self, workload: OptedInWorkload) -> Iterator[OptedInGang]:
-        """The gangs of the first groups of a workload's LeaderWorkerSets: one for each revision."""
+        """Returns the gangs of the first groups of a workload's LeaderWorkerSets: one for each revision."""
         sets = self._workloads[LeaderWorkerSet.resource.api.kind]
         made = (sets.get(key) for key in sorted(self._made_for.members((workload.kind, *workload.key))))
         return gangs_of_sets(workload, (LeaderWorkerSet(raw) for raw in made if raw is not None))
 
     def _group(self, workload: LeaderWorkerSet, group: str, size: int | None) -> OptedInGang:
-        """The gang of one group, which may be of a role of another workload."""
+        """Returns the gang of one group, which may be of a role of another workload."""
         found = group_gang(workload, group, size)
         found.grouped_as = self._kinds.grouped_as(workload)
         maker = self._made_for.group(workload.key)
@@ -489,7 +491,7 @@ class OptedInGangs:
         return found
 
     def _note_uid(self, workload: WorkloadKey) -> None:
-        """Record the uid of the LeaderWorkerSet that now has this name: pods of an earlier one do not belong to its
+        """Records the uid of the LeaderWorkerSet that now has this name: pods of an earlier one do not belong to its
         groups.
         """
         kind, *key = workload
@@ -505,7 +507,7 @@ class OptedInGangs:
             self._note_shape(gang)
 
     def _note_shape(self, key: GangKey) -> bool:
-        """Record the group and size that the LeaderWorkerSet's pods show for a gang; return whether that changed."""
+        """Records the group and size that the LeaderWorkerSet's pods show for a gang; return whether that changed."""
         uid = self._uids.get((key.kind, *key.workload_key))
         pods = [] if uid is None else self.pods.controlled_by(uid, self.pods.of(key))
         sizes = [pod.size for pod in pods if pod.size is not None]
@@ -519,7 +521,7 @@ class OptedInGangs:
         return True
 
     def _move(self, gang: GangKey, workload: WorkloadKey | None) -> None:
-        """Assign a gang to a workload, or to none."""
+        """Assigns a gang to a workload, or to none."""
         self._of.move(gang, workload)
         self._labelled.move(gang, None if workload is None else (gang.namespace, gang.name))
         if gang.kind == LeaderWorkerSet.resource.api.kind:
@@ -546,7 +548,7 @@ class _Read:
 
 
 def _gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:
-    """The gangs that follow from the workload alone."""
+    """Yields the gangs that follow from the workload alone."""
     if isinstance(workload, LeaderWorkerSet):
         # Its pods are not prepared, so one gang for the whole workload is enough to report that.
         yield OptedInGang(workload, workload.name, [(workload.name, workload.size)], {})
@@ -557,13 +559,13 @@ def _gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:
 
 
 def _group_index(gang: GangKey) -> str:
-    """The index of a LeaderWorkerSet's group. A longer label is cut, and may lack it."""
+    """Returns the index of a LeaderWorkerSet's group. A longer label is cut, and may lack it."""
     return "" if len(gang.name) > _UNCUT else gang.name.removeprefix(f"{gang.workload}-").partition("-")[0]
 
 
 def _pods_of(settings: Settings) -> dict[str, str]:
-    """The selector for pods with the record of their workload, prepared or not. Schedulers for which Rollcall makes no
-    gangs are excluded.
+    """Returns the selector for pods with the record of their workload, prepared or not. Schedulers for which Rollcall
+    makes no gangs are excluded.
     """
     kinds = [resource.api.group_kind for resource in settings.gang_workloads.values()]
     others = sorted(

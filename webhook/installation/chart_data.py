@@ -54,7 +54,9 @@ class _Feature(NamedTuple):
 
 
 def chart_data(kinds: WorkloadKinds) -> dict[str, Manifest]:
-    """The content of each data file of the chart by its name, for the installed backends and the built-in `kinds`."""
+    """Returns the content of each data file of the chart by its name, for the installed backends and the built-in
+    `kinds`.
+    """
     settings = {name: _defaults_that_matter(backend) for name, backend in installed_backends().items()}
     features = list(_features(settings, kinds))
     profiles = {
@@ -70,7 +72,7 @@ def chart_data(kinds: WorkloadKinds) -> dict[str, Manifest]:
 
 
 def _features(settings: Mapping[str, Mapping[str, object]], kinds: WorkloadKinds) -> Iterator[_Feature]:
-    """All features; `settings` has the settings that matter of each backend."""
+    """Yields all features; `settings` has the settings that matter of each backend."""
     yield _Feature(_ALWAYS, _settings(kinds=kinds))
     for name, backend in installed_backends().items():
         values = {key: _values(backend.settings_model)[key] for key in settings[name]}
@@ -93,7 +95,9 @@ def _features(settings: Mapping[str, Mapping[str, object]], kinds: WorkloadKinds
 
 
 def _rights(features: list[_Feature]) -> dict[str, list[Manifest]]:
-    """The rules of each role, with the verbs that each feature needs. Verbs that are always needed are not repeated."""
+    """Returns the rules of each role, with the verbs that each feature needs. Verbs that are always needed are not
+    repeated.
+    """
     found: dict[str, dict[str, Manifest]] = {}
     for feature in features:
         for role in _roles(feature.settings):
@@ -109,7 +113,9 @@ def _rights(features: list[_Feature]) -> dict[str, list[Manifest]]:
 
 
 def _webhooks(features: list[_Feature]) -> Manifest:
-    """What the webhooks are called for: opted-in workloads; for each feature gang objects, and pods that name one."""
+    """Returns what the webhooks are called for: opted-in workloads; for each feature gang objects, and pods that name
+    one.
+    """
     configuration = webhook_configurations(features[0].settings, Address(), _NAMESPACE, None)[0]
     rules = {hook["name"]: hook["rules"] for hook in configuration["webhooks"]}
     objects: dict[str, dict[str, list[str]]] = {}
@@ -143,14 +149,14 @@ def _webhooks(features: list[_Feature]) -> Manifest:
 
 
 def _disabled(resource: Resource) -> Manifest:
-    """What the templates leave out if a built-in shape is disabled."""
+    """Returns what the templates leave out if a built-in shape is disabled."""
     api = resource.api
     kept = (api.group, api.kind) in NO_GANGS
     return {"group": api.group, "plural": resource.plural, "controller": "" if kept else f"{api.kind}.{api.group}"}
 
 
 def _net(features: list[_Feature]) -> Manifest:
-    """The variables of the ValidatingAdmissionPolicy, and the validation of each profile."""
+    """Returns the variables of the ValidatingAdmissionPolicy, and the validation of each profile."""
     specs = {feature.name: net_policy(feature.settings, _NAMESPACE)[0]["spec"] for feature in features}
     validations = {
         feature.name: [specs[feature.name]["validations"][list(feature.settings.profiles).index(feature.scheduler)]]
@@ -161,7 +167,7 @@ def _net(features: list[_Feature]) -> Manifest:
 
 
 def _defaults_that_matter(backend: BackendClass) -> dict[str, object]:
-    """The defaults of the settings that the data depend on: one changes them while all others stay."""
+    """Returns the defaults of the settings that the data depend on: one changes them while all others stay."""
     values = _values(backend.settings_model)
     needed = {
         chosen: repr(_needed(_settings(_profile(backend, dict(zip(values, chosen, strict=True))))))
@@ -179,7 +185,9 @@ def _defaults_that_matter(backend: BackendClass) -> dict[str, object]:
 
 
 def _values(model: type[BackendSettings]) -> dict[str, tuple[object, ...]]:
-    """The values of the settings that have few, by key. Templates go through maps in the order of their keys."""
+    """Returns the values of the settings that have few, by key. Templates go through maps in the order of their
+    keys.
+    """
     found: dict[str, tuple[object, ...]] = {}
     for key, field in sorted(model.model_fields.items()):
         if field.annotation is bool:

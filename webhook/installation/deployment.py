@@ -108,7 +108,7 @@ def reconciler_container(options: Options) -> Manifest:
 
 
 def server_volumes(settings: Settings, options: Options) -> list[Manifest]:
-    """The volumes of the server's Pods."""
+    """Returns the volumes of the server's Pods."""
     tls: Manifest = {"secretName": TLS_SECRET, "defaultMode": 0o440}
     if settings.certificates.self_managed:
         # The reconciler creates this Secret and must not wait for servers that wait for it.
@@ -118,7 +118,7 @@ def server_volumes(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def reconciler_volumes(options: Options) -> list[Manifest]:
-    """The volumes of the reconciler's own Pods."""
+    """Returns the volumes of the reconciler's own Pods."""
     sources = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
@@ -144,8 +144,8 @@ def _mounted(options: Options, *further: Manifest) -> list[Manifest]:
 
 
 def _container_ports(ports: Mapping[str, int], *, on_host: bool) -> list[Manifest]:
-    """The ports of a container. On the host network Kubernetes would add the hostPort, and a later apply could not
-    remove it, so it is set.
+    """Returns the ports of a container. On the host network Kubernetes would add the hostPort, and a later apply could
+    not remove it, so it is set.
     """
     return [
         {"name": name, "containerPort": port, "protocol": "TCP", **({"hostPort": port} if on_host else {})}
@@ -154,7 +154,7 @@ def _container_ports(ports: Mapping[str, int], *, on_host: bool) -> list[Manifes
 
 
 def _probes(port: str) -> Manifest:
-    """The probes of a container.
+    """Returns the probes of a container.
 
     It may take a minute to start, and is restarted after half a minute without an answer. Readiness changes within
     seconds: a server that drains or has no valid certificate must get no new calls.
@@ -187,12 +187,12 @@ _SPREAD_OVER = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 
 
 def labels_of(component: str) -> dict[str, str]:
-    """The labels of one component's Pods, also used to select them."""
+    """Returns the labels of one component's Pods, also used to select them."""
     return {**LABELS, COMPONENT_LABEL: component}
 
 
 def workloads(settings: Settings, options: Options) -> list[Manifest]:
-    """The Deployments, with a PodDisruptionBudget for each."""
+    """Returns the Deployments, with a PodDisruptionBudget for each."""
     server, reconciler = server_container(settings, options), reconciler_container(options)
     found = _deployment(
         options,
@@ -254,7 +254,7 @@ def _deployment(
 
 
 def critical_pods(options: Options) -> Manifest:
-    """A quota for Pods with this priority.
+    """Returns a quota for Pods with this priority.
 
     Some API servers admit such Pods only in a namespace with a quota that names the priority (by their admission
     configuration, which some providers set). In other clusters it has no effect.

@@ -58,7 +58,7 @@ _YEARS_10, _YEAR, _DAYS_90, _DAYS_30 = "87600h", "8760h", "2160h", "720h"
 
 
 def issuers(options: Options) -> list[Manifest]:
-    """The self-signed authority, its issuer, and the serving certificate."""
+    """Returns the self-signed authority, its issuer, and the serving certificate."""
     issuer = {"name": CA_SECRET, "kind": "Issuer", "group": "cert-manager.io"}
     names = [f"{SERVER}.{options.namespace}.svc", f"{SERVER}.{options.namespace}.svc.cluster.local"]
     return [
@@ -96,7 +96,7 @@ def issuers(options: Options) -> list[Manifest]:
 
 
 def injection(options: Options) -> dict[str, str]:
-    """The annotation that makes cert-manager fill in the caBundle of a webhook configuration."""
+    """Returns the annotation that makes cert-manager fill in the caBundle of a webhook configuration."""
     return {INJECTED: f"{options.namespace}/{SERVER}"}
 
 
@@ -112,7 +112,9 @@ _PORT_IN_URL = re.compile(r"https?://(?:[^/?#@]*@)?(?:\[[^\]]*\]|[^/?#:]*)(?::(\
 
 
 def services(settings: Settings, options: Options) -> list[Manifest]:
-    """The Service that the API server calls, the one for metrics, and the one of a reconciler with its own Pods."""
+    """Returns the Service that the API server calls, the one for metrics, and the one of a reconciler with its own
+    Pods.
+    """
     ports = [_service_port(SERVING_PORT_NAME, SERVICE_PORT), _service_port("health", HEALTH_PORT)]
     if settings.certificates.self_managed:
         ports.append(_service_port("next", NEXT_PORT))
@@ -126,8 +128,8 @@ def services(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def network_policies(settings: Settings, options: Options) -> list[Manifest]:
-    """A policy for each Deployment whose Pods have a network of their own. Both processes call the API server, and DNS
-    if its address is a name.
+    """Returns a policy for each Deployment whose Pods have a network of their own. Both processes call the API server,
+    and DNS if its address is a name.
     """
     out: list[Manifest] = [
         {"ports": [{"protocol": protocol, "port": _DNS_PORT} for protocol in ("UDP", "TCP")]},
@@ -159,8 +161,8 @@ def _to_server(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def _to_servers(options: Options) -> list[Manifest]:
-    """The reconciler's traffic to the servers, to see when all present the new certificate. Pods on the host network
-    cannot be selected.
+    """Returns the reconciler's traffic to the servers, to see when all present the new certificate. Pods on the host
+    network cannot be selected.
     """
     network = options.network
     ports = _tcp(network.ports.serving, network.ports.next)
@@ -172,7 +174,7 @@ def _pods_of(component: str) -> list[Manifest]:
 
 
 def port_of(url: str) -> int:
-    """The explicit or default port of a URL."""
+    """Returns the explicit or default port of a URL."""
     found = _PORT_IN_URL.match(url)
     assert found is not None, "the configuration allows no other URLs"  # noqa: S101 - said once, in config.py
     return int(found[1]) if found[1] else 443 if url.startswith("https:") else 80
@@ -221,7 +223,7 @@ def _service_port(name: str, port: int) -> Manifest:
 
 
 def everything(settings: Settings, options: Options) -> list[Manifest]:
-    """Every object of an installation."""
+    """Returns every object of an installation."""
     return [manifest for topic in TOPICS.values() for manifest in topic(settings, options)]
 
 
@@ -234,7 +236,7 @@ def _namespace(_: Settings, options: Options) -> list[Manifest]:
 
 
 def _rights(settings: Settings, options: Options) -> list[Manifest]:
-    """The service accounts and what they may do."""
+    """Returns the service accounts and what they may do."""
     names = [SERVER] if options.beside else [SERVER, RECONCILER]
     accounts: list[Manifest] = [
         {
@@ -254,7 +256,7 @@ def _rights(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def _configuration(_: Settings, options: Options) -> list[Manifest]:
-    """The configuration file, with a hash of its content in the name: a change of it is a rollout that can be
+    """Returns the configuration file, with a hash of its content in the name: a change of it is a rollout that can be
     undone.
     """
     configuration = options.configuration
@@ -278,7 +280,7 @@ def _net(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def _webhooks(settings: Settings, options: Options) -> list[Manifest]:
-    """The webhook configurations; with cert-manager's annotation if it fills in the caBundle."""
+    """Returns the webhook configurations; with cert-manager's annotation if it fills in the caBundle."""
     address = Address(options.namespace, SERVER, SERVICE_PORT)
     found = webhook_configurations(settings, address, options.namespace, options.ca_bundle)
     return list(_annotated(found, injection(options))) if options.cert_manager else found
@@ -327,7 +329,7 @@ class Configured(NamedTuple):
 
 
 def kustomizations(files: Configured, own: Configured, namespace: str, image: str, dump: Dump) -> Mapping[str, str]:
-    """The text of each file by its path. `dump` writes an object as YAML.
+    """Returns the text of each file by its path. `dump` writes an object as YAML.
 
     `files` is the configuration for certificates from elsewhere, `own` the one for self-managed certificates.
     """
@@ -369,7 +371,7 @@ def _complete(folder: str, configured: Configured, options: Options, dump: Dump)
 
 
 def _image(written: str) -> Manifest:
-    """The image that containers name, split into the fields that kustomize replaces."""
+    """Returns the image that containers name, split into the fields that kustomize replaces."""
     whole, _, digest = written.partition("@")
     name, _, tag = whole.rpartition(":")
     if not name or "/" in tag:
@@ -380,7 +382,7 @@ def _image(written: str) -> Manifest:
 
 
 def _issued(options: Options, dump: Dump) -> Manifest:
-    """The base with cert-manager's certificates, and its annotation for the caBundles."""
+    """Returns the base with cert-manager's certificates, and its annotation for the caBundles."""
     # A patch is a list, and kustomize requires it as text.
     added = dump({"op": "add", "path": "/metadata/annotations", "value": injection(options)})
     return {

@@ -41,7 +41,7 @@ _ACTIONS = {Action.DENY: ["Deny"], Action.WARN: ["Warn", "Audit"], Action.AUDIT:
 
 
 def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
-    """The ValidatingAdmissionPolicy and its bindings; empty if the net is off."""
+    """Returns the ValidatingAdmissionPolicy and its bindings; empty if the net is off."""
     action = Action[settings.registration.net.upper()]
     if action is Action.OFF:
         return []
@@ -62,7 +62,7 @@ def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
 
 
 def _binding(name: str, action: Action, pods: Manifest) -> Manifest:
-    """A binding. Two are needed, because each has only one label selector; other pods are not evaluated."""
+    """Returns a binding. Two are needed, because each has only one label selector; other pods are not evaluated."""
     lower = [ceiling.name.lower() for ceiling in sorted(Action) if ceiling < action]
     spec = {
         "policyName": NET,
@@ -100,7 +100,7 @@ _GROUP = "o.apiVersion.split('/')[0]"
 
 
 def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
-    """The variables of the validations. A pod is identified by its labels before the update."""
+    """Yields the variables of the validations. A pod is identified by its labels before the update."""
     yield "before", "request.operation == 'CREATE' ? object : oldObject"
     yield "identity", "variables.before.metadata.?labels.orValue({})"
     yield "labels", "object.metadata.?labels.orValue({})"
@@ -125,14 +125,14 @@ def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
 
 
 def _made_by_opted_in(settings: Settings) -> str:
-    """Whether a controller `o` makes pods of an opted-in workload, like `WorkloadKinds.place_of`."""
+    """Returns whether a controller `o` makes pods of an opted-in workload, like `WorkloadKinds.place_of`."""
     job = f"o.kind == {_text(JOBS.api.kind)} && {_GROUP} == {_text(JOBS.api.group)}"
     known = [f"({job})", f"({_made_by_leader_worker_set()})"]
     return " || ".join((*known, *_made_by_declared(settings.kinds.candidates)))
 
 
 def _made_by_leader_worker_set() -> str:
-    """Whether a controller `o` makes pods of a LeaderWorkerSet."""
+    """Returns whether a controller `o` makes pods of a LeaderWorkerSet."""
     leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
     # Without the label, a name would have to begin with a dash to match, which is not possible.
     index = f"{leader}.substring(variables.lws.size() + 1).matches('^[0-9]+$')"
@@ -141,15 +141,15 @@ def _made_by_leader_worker_set() -> str:
 
 
 def _declared(kinds: WorkloadKinds) -> str:
-    """Whether a pod is of a workload of a declared kind, as `WorkloadKinds.place_of` finds it."""
+    """Returns whether a pod is of a workload of a declared kind, as `WorkloadKinds.place_of` finds it."""
     roles = " || ".join(f"({_in_role(shape)})" for shape in kinds.with_roles) or "false"
     declared = " || ".join(_made_by_declared(kinds.candidates)) or "false"
     return f"variables.controllers.exists(o, {_made_by_leader_worker_set()} ? ({roles}) : {declared})"
 
 
 def _gang_made(profile: Profile, kinds: WorkloadKinds) -> str:
-    """Whether Rollcall makes the gang of a pod of an opted-in workload, like `Backend.makes_gangs_of`; empty if it does
-    for all kinds. A scheduler that groups some kinds itself may leave the other declared kinds to Rollcall.
+    """Returns whether Rollcall makes the gang of a pod of an opted-in workload, like `Backend.makes_gangs_of`; empty if
+    it does for all kinds. A scheduler that groups some kinds itself may leave the other declared kinds to Rollcall.
     """
     makes = profile.backend.makes_gangs_of
     if all(map(makes, VIEWS)):
@@ -163,7 +163,7 @@ def _gang_made(profile: Profile, kinds: WorkloadKinds) -> str:
 
 
 def _in_role(shape: WorkloadShape) -> str:
-    """Whether a pod of a LeaderWorkerSet has the labels of a role of another workload, like `place_in_role`."""
+    """Returns whether a pod of a LeaderWorkerSet has the labels of a role of another workload, like `place_in_role`."""
     name, role = _value("identity", shape.name_label), _value("identity", shape.role_label)
     return (
         f"{name} != '' && {role} != '' && variables.lws.startsWith({name} + '-') && "
@@ -181,7 +181,9 @@ def _made_by_declared(of_kinds: Mapping[tuple[str, str], Iterable[Candidate]]) -
 
 
 def _of_part(part: PartShape) -> str:
-    """Whether a pod has the labels of a part, and its controller `o` a name that the part's controllers have."""
+    """Returns whether a pod has the labels of a part, and its controller `o` a name that the part's controllers
+    have.
+    """
     found = [f"{_value('identity', key)} == {_text(value)}" for key, value in part.pod.labels]
     if part.pod.name_label:
         found.append(f"{_value('identity', part.pod.name_label)} != ''")
@@ -193,7 +195,7 @@ def _of_part(part: PartShape) -> str:
 
 
 def _name_text(written: str) -> str:
-    """A part of a controller's name as a CEL expression. A label that the pod lacks is in no name."""
+    """Returns a part of a controller's name as a CEL expression. A label that the pod lacks is in no name."""
     texts = LABEL_IN_NAME.split(written)
     found = [
         f"variables.identity[?{_text(text)}].orValue('/')" if place % 2 else _text(text)
@@ -204,7 +206,7 @@ def _name_text(written: str) -> str:
 
 
 def _marks_on_it() -> str:
-    """The keys of the marks of any gang scheduler that the pod has."""
+    """Returns the keys of the marks of any gang scheduler that the pod has."""
     found = []
     for part in ("labels", "annotations"):
         keys = [mark.key for mark, _ in CLAIMS if mark.part == part and mark.value is None]
@@ -215,7 +217,7 @@ def _marks_on_it() -> str:
 
 
 def _validation(profile: Profile, kinds: WorkloadKinds) -> Manifest:
-    """The validation of pods that one profile judges; it passes if `variables.profile` is another one."""
+    """Returns the validation of pods that one profile judges; it passes if `variables.profile` is another one."""
     alternatives = [f"variables.profile != {_text(profile.name)}"]
     alternatives.append(f"(variables.ofGrove ? ({_grove_s(profile)}) : ({_opted_in(profile, kinds)}))")
     return {
@@ -226,7 +228,7 @@ def _validation(profile: Profile, kinds: WorkloadKinds) -> Manifest:
 
 
 def _complaint(profile: Profile) -> str:
-    """The end of the message about a refused pod: what is wrong and what to do."""
+    """Returns the end of the message about a refused pod: what is wrong and what to do."""
     ways = [" with ".join(map(_shown, marks)) for marks in profile.backend.membership if marks]
     if not ways and profile.name == DEFAULT_SCHEDULER:
         ways = [f"the annotation {STAMP_ANNOTATION}"]
@@ -276,7 +278,7 @@ def _opted_in(profile: Profile, kinds: WorkloadKinds) -> str:
 
 
 def _other_than(keys: list[str]) -> str:
-    """Whether the pod has a mark that is not in `keys`."""
+    """Returns whether the pod has a mark that is not in `keys`."""
     return f"variables.marks.exists(k, !(k in {_texts(keys)}))" if keys else "variables.marks.size() > 0"
 
 
@@ -307,7 +309,7 @@ def _texts(values: Iterable[str]) -> str:
 
 
 def _text(value: str) -> str:
-    """A CEL string literal; CEL has the escapes of JSON."""
+    """Returns a CEL string literal; CEL has the escapes of JSON."""
     return json.dumps(value)
 
 

@@ -46,7 +46,7 @@ class ClientCertificates(NamedTuple):
 
     @classmethod
     def read(cls, written: str, names: tuple[str, ...]) -> Self:
-        """Parse `configmap/NAME` or `secret/NAME`. Raises `ValueError`."""
+        """Parses `configmap/NAME` or `secret/NAME`. Raises `ValueError`."""
         found = re.fullmatch(WRITTEN, written)
         if found is None:
             raise ValueError(f"{written!r} is neither configmap/NAME nor secret/NAME")
@@ -135,8 +135,8 @@ class Network:
 
 
 def sysctls(containers: Iterable[Manifest]) -> list[Manifest]:
-    """The sysctls that let unprivileged processes listen on the lowest port of these containers, in their Pod's own
-    network.
+    """Returns the sysctls that let unprivileged processes listen on the lowest port of these containers, in their Pod's
+    own network.
 
     Source: Kubernetes documentation, "Using sysctls in a Kubernetes Cluster": it is among the safe ones.
     """
@@ -201,13 +201,15 @@ class Options:
 
 
 def named_by_content(text: str, shadows: Mapping[str, str] = EMPTY) -> Configuration:
-    """The configuration file, and those of its shadows, as a ConfigMap with a hash of its content in the name."""
+    """Returns the configuration file, and those of its shadows, as a ConfigMap with a hash of its content in the
+    name.
+    """
     content = "\0".join((text, *(part for item in sorted(shadows.items()) for part in item)))
     return Configuration(f"rollcall-{sha256(content.encode()).hexdigest()[:10]}", text, shadows)
 
 
 def placed(settings: Settings, wanted: ReconcilerPlace | None) -> ReconcilerPlace:
-    """Where the reconciler runs: as `wanted`, but in its own Pods if it holds the authority's key.
+    """Returns where the reconciler runs: as `wanted`, but in its own Pods if it holds the authority's key.
 
     The server must not be able to read that key, and all containers of a Pod share one service account.
     """

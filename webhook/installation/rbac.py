@@ -47,7 +47,7 @@ class NeededKind(NamedTuple):
 
 
 def needed_kinds(settings: Settings) -> list[NeededKind]:
-    """The CustomResourceDefinitions that the enabled profiles need, the required ones first."""
+    """Returns the CustomResourceDefinitions that the enabled profiles need, the required ones first."""
     found: dict[Api, NeededKind] = {}
 
     def add(resource: Resource, who: str, *, required: bool) -> None:
@@ -94,7 +94,7 @@ _BINDINGS = TOPOLOGY_BINDINGS.resource
 
 
 def access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
-    """The ClusterRole of the server and its binding to a service account. It grants no writes."""
+    """Returns the ClusterRole of the server and its binding to a service account. It grants no writes."""
     # An object that a watch has not delivered yet is read by name.
     rules = _reading(settings, "get", "list", "watch", objects=True)
     # To see whether a PodCliqueSet that is being adopted has pods on nodes.
@@ -103,8 +103,8 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
 
 
 def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) -> list[Manifest]:
-    """The ClusterRole of the reconciler, the Role for its Lease and its records of losses, and their bindings to
-    service accounts.
+    """Returns the ClusterRole of the reconciler, the Role for its Lease and its records of losses, and their bindings
+    to service accounts.
     """
     rules = _reading(settings, "list", "watch", objects=False)
     for profile in settings.profiles.values():
@@ -184,7 +184,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
 
 
 def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest]]:
-    """The rules for self-managed certificates: those for the cluster, and those for Rollcall's namespace."""
+    """Returns the rules for self-managed certificates: those for the cluster, and those for Rollcall's namespace."""
     configurations = [
         {
             "apiGroups": ["admissionregistration.k8s.io"],
@@ -219,7 +219,9 @@ def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest
 
 
 def _writing_topologies(settings: Settings) -> list[Manifest]:
-    """The rules for the topology objects of the enabled schedulers, and for the owners of those that are written."""
+    """Returns the rules for the topology objects of the enabled schedulers, and for the owners of those that are
+    written.
+    """
     backends = [profile.backend for profile in settings.profiles.values()]
     followed = [(kind, backend) for backend in backends if (kind := backend.topology_kind) is not None]
     compared = [kind for kind, backend in followed if not backend.topology_written]
@@ -238,7 +240,7 @@ def _writing_topologies(settings: Settings) -> list[Manifest]:
 
 
 def _answering_checks(settings: Settings) -> list[Manifest]:
-    """The rules to read a Workload and its objects when Kueue asks, and to answer."""
+    """Returns the rules to read a Workload and its objects when Kueue asks, and to answer."""
     read = (WORKLOAD_KIND, *settings.kinds.admitted, *OWNERS_BESIDES)
     written = (WORKLOAD_KIND, ADMISSION_CHECK_KIND)
     return [
@@ -248,7 +250,7 @@ def _answering_checks(settings: Settings) -> list[Manifest]:
 
 
 def _auditing(settings: Settings) -> list[Manifest]:
-    """The rules to list everything that is audited, with the facts that admission has, and to write reports."""
+    """Returns the rules to list everything that is audited, with the facts that admission has, and to write reports."""
     resources = [one for kind in settings.kinds.views for one in settings.kinds.written(kind)]
     kinds = {(one.api.group, one.plural) for one in resources}
     kinds |= {(judged.group, judged.plural) for profile in settings.profiles.values() for judged in profile.judged}
@@ -261,7 +263,7 @@ def _auditing(settings: Settings) -> list[Manifest]:
 
 
 def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *accounts: str) -> list[Manifest]:
-    """A role and its binding to service accounts; a Role is in the namespace of the accounts."""
+    """Returns a role and its binding to service accounts; a Role is in the namespace of the accounts."""
     api_version = "rbac.authorization.k8s.io/v1"
     metadata: Manifest = {"name": name, "labels": dict(LABELS)}
     if kind == "Role":
@@ -279,7 +281,7 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *account
 
 
 def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
-    """The rules to read the facts of the enabled schedulers, with or without those for judging `objects`."""
+    """Returns the rules to read the facts of the enabled schedulers, with or without those for judging `objects`."""
     return [
         {
             "apiGroups": [found.resource.api.group],
@@ -293,7 +295,7 @@ def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
 
 
 def _merged(rules: list[dict[str, Any]]) -> list[Manifest]:
-    """The rules merged to one for each kind and name, with the verbs of all of them."""
+    """Returns the rules merged to one for each kind and name, with the verbs of all of them."""
     found: dict[tuple[str, ...], Manifest] = {}
     for rule in rules:
         key = (*rule["apiGroups"], "", *rule["resources"], "", *rule.get("resourceNames", ()))

@@ -43,8 +43,8 @@ NOT_EXEMPT = "not-exempt"
 
 
 def own_users(namespace: str) -> tuple[str, ...]:
-    """The users that the reconciler may have: the server's service account in the server's Pods, another one in its own
-    Pods.
+    """Returns the users that the reconciler may have: the server's service account in the server's Pods, another one in
+    its own Pods.
 
     During an upgrade from one to the other both write, so both are always included.
     """
@@ -52,7 +52,7 @@ def own_users(namespace: str) -> tuple[str, ...]:
 
 
 def installed_in(settings: Settings, namespace: str) -> Settings:
-    """The settings for an installation in that namespace: its service accounts are the reconcilers, unless the
+    """Returns the settings for an installation in that namespace: its service accounts are the reconcilers, unless the
     configuration names others.
     """
     reconcilers = settings.tenancy.reconcilers or own_users(namespace)
@@ -60,7 +60,7 @@ def installed_in(settings: Settings, namespace: str) -> Settings:
 
 
 def not_exempt(users: Iterable[str]) -> Manifest:
-    """The matchCondition with which the API server does not call the webhook for writes by one of `users`."""
+    """Returns the matchCondition with which the API server does not call the webhook for writes by one of `users`."""
     named = json.dumps(sorted(users), separators=(",", ":"))
     return {"name": NOT_EXEMPT, "expression": f"!(request.userInfo.username in {named})"}
 
@@ -72,7 +72,7 @@ _CONTROLLED = "object.metadata.?ownerReferences[?0].?controller.orValue(false)"
 
 
 def unsealed(settings: Settings) -> Manifest | None:
-    """The matchCondition of the webhook that judges Grove's pods; None if it judges all of them.
+    """Returns the matchCondition of the webhook that judges Grove's pods; None if it judges all of them.
 
     If a webhook may stay without an answer, `/mutate` may not have seen the pod, and its seal says nothing.
     """
@@ -84,8 +84,8 @@ def unsealed(settings: Settings) -> Manifest | None:
 
 
 def sealed_by(profile: Profile) -> str | None:
-    """A CEL expression: whether a pod has the seal of that profile and no trait that its rules look for. None if the
-    profile seals no pods.
+    """Returns a CEL expression: whether a pod has the seal of that profile and no trait that its rules look for. None
+    if the profile seals no pods.
 
     It does not depend on the settings of the profile: under settings that let no pod be sealed, `/mutate` seals none.
     """
@@ -100,7 +100,9 @@ def sealed_by(profile: Profile) -> str | None:
 
 
 def _operators(users: tuple[str, ...]) -> str:
-    """A CEL expression: whether the user is one of `users`, of which service accounts may be in any namespace."""
+    """Returns a CEL expression: whether the user is one of `users`, of which service accounts may be in any
+    namespace.
+    """
     named = sorted(user for user in users if not user.startswith(_ACCOUNT))
     anywhere = sorted(user.removeprefix(_ACCOUNT) for user in users if user.startswith(_ACCOUNT))
     parts = f'{_USER}.split(":")'
@@ -143,7 +145,7 @@ class Address(NamedTuple):
 def webhook_configurations(
     settings: Settings, address: Address, own_namespace: str, ca_bundle: str | None
 ) -> list[Manifest]:
-    """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. `ca_bundle` is PEM in base64."""
+    """Returns the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. `ca_bundle` is PEM in base64."""
     common = _common(settings, own_namespace)
 
     outside = common["namespaceSelector"]["matchExpressions"]
@@ -202,17 +204,17 @@ def webhook_configurations(
 
 
 def next_hook_name(path: str) -> str:
-    """The name of the hook that shows whether the API server trusts the next authority."""
+    """Returns the name of the hook that shows whether the API server trusts the next authority."""
     return f"next.{path}.rollcall.dev"
 
 
 def is_next_hook(name: str) -> bool:
-    """Whether a webhook with that name only tests the certificate that will be served next."""
+    """Returns whether a webhook with that name only tests the certificate that will be served next."""
     return name.startswith("next.")
 
 
 def _next_hook(settings: Settings, path: str, address: Address, own_namespace: str, ca_bundle: str | None) -> Manifest:
-    """A hook that only tests the next certificate.
+    """Returns a hook that only tests the next certificate.
 
     With a dry run of a ConfigMap, the reconciler sees which certificate the API server receives and trusts at the port
     of the next certificate. The label has another value in each configuration, because an API server returns equal
@@ -234,7 +236,9 @@ def _next_hook(settings: Settings, path: str, address: Address, own_namespace: s
 
 
 def _opted_in_hooks(settings: Settings, path: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
-    """The hooks for opted-in workloads and their pods; the label that opts in is on them or on their namespace."""
+    """Yields the hooks for opted-in workloads and their pods; the label that opts in is on them or on their
+    namespace.
+    """
     pods = {"objectSelector": _selected(_LABELLED, _IN_NO_PODGANG)}
     yield "owned-pods", path, [_rule("", "v1", "pods", "CREATE")], pods
     kinds = settings.kinds
@@ -259,7 +263,7 @@ _NOT_LABELLED = {
 
 
 def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
-    """The hooks for gang objects that other users write, and for pods that name one: one for each API group."""
+    """Yields the hooks for gang objects that other users write, and for pods that name one: one for each API group."""
     judged_users = not_exempt(installed_in(settings, own_namespace).exempt_users)
     kinds = dict.fromkeys(judged for profile in settings.profiles.values() for judged in profile.judged)
     groups = dict.fromkeys(judged.group for judged in kinds if judged != JUDGED_PODS)
@@ -277,7 +281,7 @@ def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str,
 
 
 def _scale_hook() -> tuple[str, str, list[Manifest], Manifest]:
-    """The hook for the numbers that `kubectl scale` and autoscalers write. A Scale leaves 0 out."""
+    """Returns the hook for the numbers that `kubectl scale` and autoscalers write. A Scale leaves 0 out."""
     rules = [_rule(grove.GROUP, "v1alpha1", f"{plural}/scale", "UPDATE") for plural in (POD_CLIQUE, SCALING_GROUP)]
     new, old = (f"{name}.?spec.?replicas.orValue(0)" for name in ("object", "oldObject"))
     return "scales", "validate", rules, {"matchConditions": [{"name": "changed", "expression": f"{new} != {old}"}]}
@@ -286,7 +290,9 @@ def _scale_hook() -> tuple[str, str, list[Manifest], Manifest]:
 def _marked_pod_hooks(
     name: str, settings: Settings, *, refusing: bool
 ) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
-    """The hook for pods with the marks of those schedulers whose rules about pods may refuse, or do not, by default."""
+    """Yields the hook for pods with the marks of those schedulers whose rules about pods may refuse, or do not, by
+    default.
+    """
     conditions = [
         names_a_group(profile)
         for profile in settings.profiles.values()
@@ -299,17 +305,19 @@ def _marked_pod_hooks(
 
 
 def names_a_group(profile: Profile) -> str:
-    """A CEL expression: whether a pod has a mark that the rules of a profile judge."""
+    """Returns a CEL expression: whether a pod has a mark that the rules of a profile judge."""
     return "(" + " || ".join(mark.cel for mark in profile.backend.judged_marks) + ")"
 
 
 def refuses_pods(profile: Profile) -> bool:
-    """Whether a rule of its scheduler refuses pods that name a group, unless it is configured otherwise."""
+    """Returns whether a rule of its scheduler refuses pods that name a group, unless it is configured otherwise."""
     return any(JUDGED_PODS in rule.kinds and rule.default is Action.DENY for rule in profile.backend.rules)
 
 
 def _unknown_kind_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
-    """The hooks for pods whose controller is of an unknown kind: in opted-in namespaces, and for a gang scheduler."""
+    """Yields the hooks for pods whose controller is of an unknown kind: in opted-in namespaces, and for a gang
+    scheduler.
+    """
     rule = _rule("", "v1", "pods", "CREATE")
     unknown = {"name": "unknown-kind", "expression": unknown_kind(settings)}
     within = {"namespaceSelector": OPTED_IN, "objectSelector": _OTHER_PODS, "matchConditions": [unknown]}
@@ -323,7 +331,7 @@ def _unknown_kind_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Man
 
 
 def unknown_kind(settings: Settings) -> str:
-    """A CEL expression: whether a pod has a controller of a kind that is not known."""
+    """Returns a CEL expression: whether a pod has a controller of a kind that is not known."""
     known = sorted(f"{kind}.{group}".rstrip(".") for group, kind in settings.kinds.known_controllers)
     named = "(o.apiVersion.contains('/') ? o.kind + '.' + o.apiVersion.split('/')[0] : o.kind)"
     controls = "o.?controller.orValue(false)"
@@ -331,7 +339,7 @@ def unknown_kind(settings: Settings) -> str:
 
 
 def _differs(field: str) -> str:
-    """A CEL expression: whether an update changes that field."""
+    """Returns a CEL expression: whether an update changes that field."""
     new, old = f"object.{field}", f"oldObject.{field}"
     return f"has({new}) != has({old}) || (has({new}) && {new} != {old})"
 
@@ -378,7 +386,7 @@ def _common(settings: Settings, own_namespace: str) -> Manifest:
 
 
 def namespaces_asked_about(settings: Settings, own_namespace: str) -> Manifest:
-    """The selector of the namespaces in which anything is judged."""
+    """Returns the selector of the namespaces in which anything is judged."""
     excluded = [*NEVER_HERE, *settings.registration.excluded_namespaces]
     if own_namespace not in excluded:
         excluded.append(own_namespace)

@@ -40,7 +40,7 @@ _NAMESPACE_OF_ACCOUNT = re.compile(r"(?<=^system:serviceaccount:)[^:]+(?=:)")
 
 
 def service_account(namespace: str, name: str) -> str:
-    """The user name of a service account."""
+    """Returns the user name of a service account."""
     return f"system:serviceaccount:{namespace}:{name}"
 
 
@@ -53,7 +53,9 @@ def account_of(user: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=256)
 def in_any_namespace(user: str) -> str:
-    """The user with any namespace, if it is a service account; else the user. Cached: few users create all pods."""
+    """Returns the user with any namespace, if it is a service account; else the user. Cached: few users create all
+    pods.
+    """
     return _NAMESPACE_OF_ACCOUNT.sub(ANY_NAMESPACE, user)
 
 
@@ -169,11 +171,11 @@ class Change(NamedTuple):
     value: Any
 
     def as_json(self) -> dict[str, Any]:
-        """Return the change in the form that a person reads."""
+        """Returns the change in the form that a person reads."""
         return {"path": str(self.path), "from": self.was, "to": self.value}
 
     def as_patch(self) -> Operation:
-        """Return the change as an operation of JSON Patch (RFC 6902)."""
+        """Returns the change as an operation of JSON Patch (RFC 6902)."""
         pointer = "".join(f"/{_token(part)}" for part in self.path.parts)
         return {"op": self.op, "path": pointer, **({} if self.op == "remove" else {"value": self.value})}
 
@@ -187,14 +189,14 @@ Changes = tuple[Change, ...]
 
 
 def applied(raw: Manifest, changes: Changes) -> Manifest:
-    """Return `raw` with the changes. Copies only the changed parts and shares the rest."""
+    """Returns `raw` with the changes. Copies only the changed parts and shares the rest."""
     for change in changes:
         raw = _with(raw, change.path.parts, change)
     return raw
 
 
 def value_at(raw: Any, at: FieldPath) -> tuple[bool, Any]:
-    """Return whether the field exists, and its value."""
+    """Returns whether the field exists, and its value."""
     for part in at.parts:
         if isinstance(part, Item):
             if not isinstance(raw, list) or part.index >= len(raw):

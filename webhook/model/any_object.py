@@ -224,7 +224,7 @@ class MisspeltKeys:
         self._domains_left = _MOST_DOMAINS
 
     def likely(self, key: str) -> str | None:
-        """Return the known key that an unknown `key` most likely means, or None."""
+        """Returns the known key that an unknown `key` most likely means, or None."""
         domain, slash, name = key.partition("/")
         meant = self._domain(domain) if slash else None
         if meant is None:
@@ -245,7 +245,7 @@ class MisspeltKeys:
 
 @lru_cache(maxsize=1024)
 def _likely_domain(domain: str) -> str | None:
-    """Return the known domain that an unknown one most likely means: `rollcall.io` means `rollcall.dev`."""
+    """Returns the known domain that an unknown one most likely means: `rollcall.io` means `rollcall.dev`."""
     stem = domain.rpartition(".")[0] or domain
     alike = next((one for one in DOMAINS if one.rpartition(".")[0] == stem), None)
     return alike or NearMisses().likely(domain, DOMAINS, _SIMILAR_DOMAIN)
@@ -312,7 +312,7 @@ class AnyObject:
         return tuple(islice(fields, MOST_UNKNOWN))
 
     def _pod_specs(self) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
-        """The pod specs of its templates, also of those that no gang has, such as that of a launcher."""
+        """Yields the pod specs of its templates, also of those that no gang has, such as that of a launcher."""
         waiting: list[tuple[Any, Trail]] = [(self.raw.get("spec"), ((), "spec"))]
         while waiting:
             value, trail = waiting.pop()
@@ -389,8 +389,8 @@ class Marks(NamedTuple):
 
 
 def marks_of(kind: tuple[str, ...], raw: Manifest) -> list[Marks]:
-    """The labels and annotations of an object of a kind (group and kind) and of its templates, as `AnyObject.holders`
-    has them, without their paths.
+    """Returns the labels and annotations of an object of a kind (group and kind) and of its templates, as
+    `AnyObject.holders` has them, without their paths.
     """
     marks = _marks_in(raw.get(_OWN[0]), own=True)
     for place in _TEMPLATES.get(kind, ()):  # type: ignore[arg-type]
@@ -406,7 +406,9 @@ def _marks_in(holder: Any, *, own: bool) -> list[Marks]:
 
 
 def _marked_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tuple[Trail, Mapping[str, Any]]]:
-    """The objects with labels or annotations at `place` below a value, each with the way to it. Most have neither."""
+    """Returns the objects with labels or annotations at `place` below a value, each with the way to it. Most have
+    neither.
+    """
     below: list[tuple[Trail, Any]]
     for depth, step in enumerate(place, 1):
         if step == ITEMS:

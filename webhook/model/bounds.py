@@ -40,7 +40,7 @@ class Row(Mapping[str, V]):
 
     @classmethod
     def of(cls, found: Mapping[str, V]) -> Row[V]:
-        """A row with the entries of `found`. Texts in it are interned."""
+        """Returns a row with the entries of `found`. Texts in it are interned."""
         keys = tuple(sorted(found))
         return cls(_places(keys), tuple(_interned(found[key]) for key in keys))
 
@@ -48,7 +48,7 @@ class Row(Mapping[str, V]):
         return self._values[self.places[key]]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or the default."""
+        """Returns the value of a key, or the default."""
         place = self.places.get(key)
         return default if place is None else self._values[place]
 
@@ -122,24 +122,24 @@ _START, _DIGITS = 80, 32
 
 
 def name_text(value: object) -> str | None:
-    """The string `value`, read as `text` reads it, if it can be a name; else its start and a digest, which cannot be
-    the name of an object. Raises `Malformed`.
+    """Returns the string `value`, read as `text` reads it, if it can be a name; else its start and a digest, which
+    cannot be the name of an object. Raises `Malformed`.
     """
     found = text(value)
     return found if found is None or len(found) <= _LONGEST_NAME else f"{found[:_START]}… {digest((found,))}"
 
 
 def shared(text: str) -> str:
-    """One object for equal texts among the latest: neighbours in a list have most of their texts in common. Texts that
-    are longer than a name are not shared.
+    """Returns one object for equal texts among the latest: neighbours in a list have most of their texts in common.
+    Texts that are longer than a name are not shared.
     """
     return text if len(text) > _LONGEST_NAME else _latest_text(text)
 
 
 def latest_equal(size: int) -> Callable[[_T], _T]:
-    """A function that returns one object for equal ones, while they are among the latest `size`. Raises `TypeError` for
-    an object without a hash. `sys.intern` would keep each text for the life of the process: Python 3.12 never frees an
-    interned text, and tenants write these.
+    """Returns a function that returns one object for equal ones, while they are among the latest `size`. Raises
+    `TypeError` for an object without a hash. `sys.intern` would keep each text for the life of the process: Python 3.12
+    never frees an interned text, and tenants write these.
     """
     return lru_cache(maxsize=size)(_itself)
 
@@ -152,7 +152,7 @@ _latest_text = latest_equal(4096)
 
 
 def digest(texts: Iterable[str]) -> str:
-    """A digest: different texts have different digests."""
+    """Returns a digest: different texts have different digests."""
     found = sha256()
     for one in texts:
         # Half of a surrogate pair is legal in JSON.
@@ -163,7 +163,7 @@ def digest(texts: Iterable[str]) -> str:
 
 
 def fits(texts: Iterable[str]) -> bool:
-    """Whether a list is kept whole."""
+    """Returns whether a list is kept whole."""
     room = MOST_CHARACTERS
     for count, one in enumerate(texts, start=1):
         room -= len(one)
@@ -173,13 +173,13 @@ def fits(texts: Iterable[str]) -> bool:
 
 
 def names_kept(names: frozenset[str]) -> frozenset[str] | None:
-    """The names; None if there are more than the limit."""
+    """Returns the names; None if there are more than the limit."""
     return names if fits(names) else None
 
 
 def list_kept(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """A list of names. A list that is too long is cut: the first names, and one text for the rest that cannot be a
-    name. Two results are equal if and only if their lists are equal.
+    """Returns a list of names. A list that is too long is cut: the first names, and one text for the rest that cannot
+    be a name. Two results are equal if and only if their lists are equal.
     """
     if fits(texts):
         return texts
@@ -193,7 +193,7 @@ def list_kept(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def is_cut(texts: tuple[str, ...]) -> bool:
-    """Whether `list_kept` cut the list."""
+    """Returns whether `list_kept` cut the list."""
     return bool(texts) and texts[-1].startswith("… ")
 
 
@@ -213,8 +213,8 @@ def labels_kept(labels: Mapping[str, Any], first: str) -> tuple[dict[str, str], 
 
 
 def entries_kept(entries: Mapping[str, Any], first: Container[str], room: int) -> dict[str, Any]:
-    """The entries (labels, annotations or fields) in `first`, which are few, and as many others as fit into `room`
-    bytes. A text in `first` is kept as `name_text` keeps it; any other value is kept whole or not at all.
+    """Returns the entries (labels, annotations or fields) in `first`, which are few, and as many others as fit into
+    `room` bytes. A text in `first` is kept as `name_text` keeps it; any other value is kept whole or not at all.
     """
     found: dict[str, Any] = {}
     for key in sorted(entries, key=lambda key: key not in first):
@@ -236,7 +236,7 @@ class Packed(bytes):
 
     @classmethod
     def of(cls, manifest: Manifest) -> Packed:
-        """A manifest, packed."""
+        """Returns a manifest, packed."""
         try:
             content = orjson.dumps(manifest)
         except TypeError:
@@ -246,7 +246,7 @@ class Packed(bytes):
         return cls(packing.compress(content) + packing.flush())
 
     def manifest(self) -> Manifest:
-        """The manifest."""
+        """Returns the manifest."""
         content = self._json()
         found: Manifest
         try:
@@ -256,7 +256,7 @@ class Packed(bytes):
         return found
 
     def size(self) -> int:
-        """The bytes of the manifest as JSON. As Python objects it may take 24 times as many."""
+        """Returns the bytes of the manifest as JSON. As Python objects it may take 24 times as many."""
         return len(self._json())
 
     def _json(self) -> bytes:
@@ -264,7 +264,7 @@ class Packed(bytes):
 
 
 def unpacked(kept: Manifest | Packed) -> Manifest:
-    """The unpacked manifest."""
+    """Returns the unpacked manifest."""
     return kept.manifest() if isinstance(kept, Packed) else kept
 
 
@@ -273,7 +273,9 @@ _PLAIN = frozenset({str, bytes, Packed, int, float, bool, type(None)})
 
 
 def weight(value: object, most: int = KEPT_BYTES) -> int:
-    """The bytes that a value takes, with everything that it refers to. Counting stops when `most` is exceeded."""
+    """Returns the bytes that a value takes, with everything that it refers to. Counting stops when `most` is
+    exceeded.
+    """
     total, seen, left = 0, set[int](), [value]
     while left and total <= most:
         found = left.pop()
@@ -288,7 +290,7 @@ def weight(value: object, most: int = KEPT_BYTES) -> int:
 
 
 def _inside(value: object) -> Iterator[object]:
-    """The values that a value refers to. A member of an enumeration takes no extra memory, and a
+    """Yields the values that a value refers to. A member of an enumeration takes no extra memory, and a
     `Row` tells what it takes itself.
     """
     if isinstance(value, Enum | Row):
@@ -304,7 +306,7 @@ def _inside(value: object) -> Iterator[object]:
 
 
 def values_in(value: Any, most: int) -> int:
-    """The number of values in an object, including its maps and lists; `most` if there are more."""
+    """Returns the number of values in an object, including its maps and lists; `most` if there are more."""
     found = 0
     waiting = [value]
     while waiting and found < most:
@@ -322,7 +324,7 @@ Remembered = TypeVar("Remembered")
 
 
 def share_of(most: int) -> int:
-    """What one namespace may have of something that is shared: three quarters, and at least one."""
+    """Returns what one namespace may have of something that is shared: three quarters, and at least one."""
     return max(most * 3 // 4, 1)
 
 
@@ -352,7 +354,7 @@ class FairMemory(Generic[RememberedKey, Remembered]):
         return len(self._entries)
 
     def get(self, key: RememberedKey) -> Remembered | None:
-        """The entry of a key, which counts as the latest then; None without one."""
+        """Returns the entry of a key, which counts as the latest then; None without one."""
         if (entry := self._entries.get(key)) is None:
             return None
         self._entries.move_to_end(key)
@@ -373,7 +375,7 @@ class FairMemory(Generic[RememberedKey, Remembered]):
             self.drop(next(iter(self._entries)))
 
     def drop(self, key: RememberedKey) -> None:
-        """Forget an entry, if there is one."""
+        """Forgets an entry, if there is one."""
         if (entry := self._entries.pop(key, None)) is None:
             return
         own = self._of[entry.namespace]

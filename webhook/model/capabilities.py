@@ -47,17 +47,17 @@ CHOICES = (AUTO, *Disruption)
 
 
 def has_spare_pods(clique: Clique) -> bool:
-    """Whether a clique has, or may get, more pods than its minimum."""
+    """Returns whether a clique has, or may get, more pods than its minimum."""
     return clique.min_available != clique.replicas or bool(clique.spec.get("autoScalingConfig"))
 
 
 def spare_cliques(workload: PodCliqueSet) -> tuple[str, ...]:
-    """The cliques of a set that have spare pods, as the end of their PodCliques' names."""
+    """Returns the cliques of a set that have spare pods, as the end of their PodCliques' names."""
     return list_kept(tuple(end for end, one in podclique_ends(workload) if has_spare_pods(one)))
 
 
 def needs_every_pod(podgang: PodGang, record: Record) -> bool:
-    """Whether the minimum of a gang is its size. `record` is the record of its workload."""
+    """Returns whether the minimum of a gang is its size. `record` is the record of its workload."""
     if (
         podgang.elastic
         or is_cut(record.spare)
@@ -70,20 +70,22 @@ def needs_every_pod(podgang: PodGang, record: Record) -> bool:
 
 
 def podclique_ends(workload: PodCliqueSet) -> Iterator[tuple[str, Clique]]:
-    """The cliques of a set, each with the end of its PodCliques' names: "worker", or "prefill-*-worker" in a scaling
-    group.
+    """Yields the cliques of a set, each with the end of its PodCliques' names: "worker", or "prefill-*-worker" in a
+    scaling group.
     """
     for one in workload.cliques:
         yield (one.name if one.group is None else f"{one.group.name}-{_INDEX}-{one.name}"), one
 
 
 def is_podclique(name: str, workload: str, end: str) -> bool:
-    """Whether a PodClique is of the clique of a set with this end."""
+    """Returns whether a PodClique is of the clique of a set with this end."""
     return _podclique(workload, end).fullmatch(name) is not None
 
 
 def _podclique(workload: str, end: str) -> re.Pattern[str]:
-    """A pattern of the names of a clique's PodCliques: one for each replica of the set and of the scaling group."""
+    """Returns a pattern of the names of a clique's PodCliques: one for each replica of the set and of the scaling
+    group.
+    """
     index = r"[0-9]+"
     return re.compile(f"{re.escape(workload)}-{index}-{re.escape(end).replace(re.escape(_INDEX), index)}")
 
@@ -150,8 +152,8 @@ _GANG, _SCALE_GANG, _SEVERAL_GROUPS = Capability.GANG, Capability.SCALE_GANG, Ca
 
 
 def capabilities_used(workload: PodCliqueSet) -> Uses:
-    """Every capability that `workload` asks for, with the places that ask. One walk; capabilities without a place are
-    left out.
+    """Returns every capability that `workload` asks for, with the places that ask. One walk; capabilities without a
+    place are left out.
     """
     uses: Uses = {_GANG: [Use(_CLIQUES, len(workload.cliques))]}
     mentions = workload.mentions
@@ -179,7 +181,7 @@ def capabilities_used(workload: PodCliqueSet) -> Uses:
 
 
 def capabilities_of_pod(pod: PodTemplate) -> Uses:
-    """The capabilities that the labels of a single pod ask for."""
+    """Returns the capabilities that the labels of a single pod ask for."""
     uses: Uses = {}
     for key, capability in ((QUOTA_LABEL, Capability.QUOTA), (QOS_LABEL, Capability.QOS_CLASS)):
         if key in pod.labels:

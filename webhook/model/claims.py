@@ -35,7 +35,7 @@ class Mark(NamedTuple):
         return f"{json.dumps(self.key)} in object.metadata.?{self.part}.orValue({{}})"
 
     def is_on(self, pod: PodTemplate) -> bool:
-        """Whether a pod has this mark."""
+        """Returns whether a pod has this mark."""
         held: Any = getattr(pod, self.part).get(self.key)
         return bool(held) if self.value is None else held == self.value
 
@@ -128,7 +128,7 @@ SYSTEM_OF_GROUP: Mapping[str, str] = {one.api_group: system for system, one in S
 
 
 def reader_of(system: str) -> str:
-    """The scheduler that reads the claims of a system, to be named in a remedy."""
+    """Returns the scheduler that reads the claims of a system, to be named in a remedy."""
     return SYSTEMS[system].scheduler if system in SYSTEMS else f"the scheduler of {system}"
 
 
@@ -141,14 +141,14 @@ class GroupName(NamedTuple):
 
 
 def named_group(key: str, value: object) -> str | None:
-    """The group that a mark names; None if the key is no such mark, or its value no name."""
+    """Returns the group that a mark names; None if the key is no such mark, or its value no name."""
     if key == "schedulingGroup" and isinstance(value, Mapping):
         value = value.get("podGroupName")
     return value if key in NAMES_OF and isinstance(value, str) and value else None
 
 
 def groups_named_on(pod: PodTemplate) -> Iterator[GroupName]:
-    """The groups that a pod or a pod template names."""
+    """Yields the groups that a pod or a pod template names."""
     for claim in claims_on(pod):
         name = named_group(claim.key, claim.value)
         if name is not None:
@@ -167,7 +167,7 @@ class PodsGang(NamedTuple):
 
 
 def pods_gang(pod: PodTemplate) -> PodsGang | None:
-    """The gang that a pod or a pod template describes itself; None if it names a PodGroup, or no gang.
+    """Returns the gang that a pod or a pod template describes itself; None if it names a PodGroup, or no gang.
 
     Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling/util/gang_helper.go.
     """
@@ -181,13 +181,13 @@ def pods_gang(pod: PodTemplate) -> PodsGang | None:
 
 
 def scheduler_of(pod: PodTemplate) -> str:
-    """The scheduler that a pod or a pod template names, or gets."""
+    """Returns the scheduler that a pod or a pod template names, or gets."""
     name = pod.spec.get("schedulerName")
     return name if isinstance(name, str) and name else DEFAULT_SCHEDULER
 
 
 def claims_on(pod: PodTemplate) -> Iterator[Claim]:
-    """Every mark of a gang membership on a pod or its template, including Rollcall's own."""
+    """Yields every mark of a gang membership on a pod or its template, including Rollcall's own."""
     labels, annotations = pod.labels, pod.annotations
     if labels:
         for key, system in _LABELS.items():

@@ -141,30 +141,34 @@ class ClusterFacts:
     origins: Mapping[tuple[str, str, str, str], str] | None = field(default=None, compare=False)
 
     def is_whole(self, part: str, namespace: str | None = None) -> bool:
-        """Whether every object of a part is known, or every one in a namespace: one that is missing there does not
-        exist.
+        """Returns whether every object of a part is known, or every one in a namespace: one that is missing there does
+        not exist.
         """
         if getattr(self, part) is None:
             return False
         return part not in (self.partial or ()) or namespace in (self.whole_namespaces or {}).get(part, ())
 
     def may_exist(self, needed: Needed) -> bool:
-        """Whether an object may exist although it is missing from a part, because only some of the part is known."""
+        """Returns whether an object may exist although it is missing from a part, because only some of the part is
+        known.
+        """
         is_partial = needed.part in (self.partial or ())
         return is_partial and self.lacks(needed) and not self.is_whole(needed.part, needed.namespace)
 
     def lacks_field(self, wanted: SpecField) -> bool:
-        """Whether the cluster is known not to have this field. An unknown field is not missing."""
+        """Returns whether the cluster is known not to have this field. An unknown field is not missing."""
         known = (self.spec_fields or {}).get(wanted.api)
         return known is not None and wanted.name not in known
 
     def namespace_label(self, namespace: str, key: str) -> str | None:
-        """A namespace's label; None if it does not have the label or the namespace is unknown."""
+        """Returns a namespace's label; None if it does not have the label or the namespace is unknown."""
         found = (self.namespaces or _NOTHING).get(namespace)
         return found.labels.get(key) if found is not None else None
 
     def pod_gang_map(self, namespace: str, labels: Mapping[str, Any]) -> PodGangMap | None:
-        """The PodGangMap of the replica that an object with Grove's labels belongs to; None if it is not known."""
+        """Returns the PodGangMap of the replica that an object with Grove's labels belongs to; None if it is not
+        known.
+        """
         key = map_key(namespace, labels)
         return None if key is None else (self.pod_gang_maps or {}).get(key)
 
@@ -174,7 +178,7 @@ class ClusterFacts:
         return self.pod_gang_maps is None and POD_GANG_MAPS.resource.api in (self.apis or ())
 
     def lacks(self, needed: Needed) -> bool:
-        """Whether no object is known by that key: the part is unknown, or has no such object."""
+        """Returns whether no object is known by that key: the part is unknown, or has no such object."""
         known = getattr(self, needed.part)
         return known is None or needed.key not in known
 
@@ -195,14 +199,14 @@ class ClusterFacts:
         return replace(self, **changed)
 
     def of_other_cluster(self) -> ClusterFacts:
-        """What is known here about a workload that another cluster runs: its namespace, its runtime, and what Kueue
-        holds it by. The queues, topologies and kinds of the other cluster are unknown.
+        """Returns what is known here about a workload that another cluster runs: its namespace, its runtime, and what
+        Kueue holds it by. The queues, topologies and kinds of the other cluster are unknown.
         """
         return replace(NOTHING_KNOWN, **{part: getattr(self, part) for part in _OF_OTHER_CLUSTERS})
 
     def snapshot(self) -> Callable[[], ClusterFacts]:
-        """A function that returns an unchanging copy, for a thread that reads while caches are written. This method
-        copies the entries at once. The returned function builds the indexes, and any thread may call it.
+        """Returns a function that returns an unchanging copy, for a thread that reads while caches are written. This
+        method copies the entries at once. The returned function builds the indexes, and any thread may call it.
         """
         copied: dict[str, tuple[type[dict[Any, Any]], dict[Any, Any]]] = {}
         for part in fields(self):
@@ -218,7 +222,9 @@ class ClusterFacts:
 
 
 def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:
-    """A part with these entries changed; None marks a removed entry. Some kinds of part need no copy for that."""
+    """Returns a part with these entries changed; None marks a removed entry. Some kinds of part need no copy for
+    that.
+    """
     overlaid = getattr(part, "overlaid", None)
     if overlaid is not None:
         return overlaid(entries)
@@ -232,7 +238,7 @@ def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:
 
 
 def _copied(part: Mapping[Any, Any]) -> Any:
-    """A copy of a part with the same type, which can be written to. Some types keep more than their entries."""
+    """Returns a copy of a part with the same type, which can be written to. Some types keep more than their entries."""
     return type(part)(part) if isinstance(part, dict) else dict(part)
 
 

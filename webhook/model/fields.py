@@ -102,7 +102,7 @@ class NearMisses:
         self._left = MOST_COMPARED
 
     def likely(self, word: str, known: Iterable[str], similar: float = _SIMILAR) -> str | None:
-        """Return the most similar of the `known` words, or None if none is similar enough. Case and separators do not
+        """Returns the most similar of the `known` words, or None if none is similar enough. Case and separators do not
         count.
         """
         if self._left == 0 or len(word) > _LONGEST:
@@ -114,9 +114,9 @@ class NearMisses:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return the `known` words that are close to `name`, or the only one that begins with it, as the end of a sentence;
-    empty if there is none. The number of words is not limited: it is for what a user of the commands wrote, and for
-    few words.
+    """Returns the `known` words that are close to `name`, or the only one that begins with it, as the end of a
+    sentence; empty if there is none. The number of words is not limited: it is for what a user of the commands wrote,
+    and for few words.
     """
     known, name = list(known), name[:_LONGEST]
     close = get_close_matches(name, known, _OFFERED)
@@ -174,7 +174,7 @@ class UnknownField(NamedTuple):
     belongs: str | None = None
 
     def below(self, path: FieldPath) -> UnknownField:
-        """The same field in an object that has this one at `path`."""
+        """Returns the same field in an object that has this one at `path`."""
         belongs = None
         if self.belongs is not None:
             belongs = " or ".join(f"{path}.{place}" for place in self.belongs.split(" or "))
@@ -205,7 +205,7 @@ class KindFields:
         return {name: tuple(places) for name, places in found.items()}
 
     def below(self, name: str) -> KindFields:
-        """The fields below one of its fields."""
+        """Returns the fields below one of its fields."""
         if name not in self._below:
             self._below[name] = KindFields(self.names.get(name) or {}, self.origin)
         return self._below[name]
@@ -215,7 +215,7 @@ class KindFields:
         return {}
 
     def unknown(self, manifest: Mapping[str, Any]) -> Iterator[UnknownField]:
-        """Yield the fields of an object that its kind does not have, with their likely names or places. The time is
+        """Yields the fields of an object that its kind does not have, with their likely names or places. The time is
         linear in the size of the object.
         """
         near = NearMisses()
@@ -228,7 +228,7 @@ class KindFields:
             yield UnknownField(at, value, likely, None if likely else self._belongs(at))
 
     def _belongs(self, at: FieldPath) -> str | None:
-        """Return the place of a field of that name: those below the present place if there are some, else the nearest.
+        """Returns the place of a field of that name: those below the present place if there are some, else the nearest.
         Return None if several elsewhere are as near: each may mean something else.
         """
         here = tuple(part if isinstance(part, str) else ITEMS for part in at.parts[:-1])
@@ -259,7 +259,7 @@ _Unknown = tuple[Trail, Any, Names]
 
 
 def _find_unknown(value: Any, names: Names, trail: Trail, found: list[_Unknown]) -> None:
-    """Add the unknown fields below a value, up to `MOST_UNKNOWN`."""
+    """Adds the unknown fields below a value, up to `MOST_UNKNOWN`."""
     if ITEMS in names:
         below = names[ITEMS]
         for index, item in enumerate(value if isinstance(value, list) else ()):
@@ -276,7 +276,7 @@ def _find_unknown(value: Any, names: Names, trail: Trail, found: list[_Unknown])
 
 
 def path_of(trail: Trail) -> FieldPath:
-    """Return the path of a value."""
+    """Returns the path of a value."""
     parts: list[Part] = []
     while trail:
         above, part, *item = trail
@@ -287,12 +287,12 @@ def path_of(trail: Trail) -> FieldPath:
 
 
 def names_in(schema: object) -> Names | None:
-    """Return the field names in an OpenAPI schema; None where it permits any field."""
+    """Returns the field names in an OpenAPI schema; None where it permits any field."""
     return _names(schema, _DEEPEST)
 
 
 def kind_names(schema: object) -> Names | None:
-    """Return the field names of a kind; None if its schema lists none. Its status is not checked."""
+    """Returns the field names of a kind; None if its schema lists none. Its status is not checked."""
     names = names_in(schema)
     if not names or EACH in names or ITEMS in names:
         return None

@@ -50,7 +50,7 @@ def escaped(json_text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return `text` with each character that is not printable written as an escape of Python."""
+    """Returns `text` with each character that is not printable written as an escape of Python."""
     if text.isprintable():
         return text
     return "".join(
@@ -59,7 +59,7 @@ def printable(text: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return `text` in at most `limit` bytes of UTF-8, ending with "..." if it was cut."""
+    """Returns `text` in at most `limit` bytes of UTF-8, ending with "..." if it was cut."""
     encoded = text.encode("utf-8", "replace")
     if len(encoded) <= limit:
         return text
@@ -88,7 +88,7 @@ class WorkloadSelector:
     labels: tuple[tuple[str, str], ...] = ()
 
     def takes(self, found: Excepted) -> bool:
-        """Return whether it selects an object."""
+        """Returns whether it selects an object."""
         named = not (self.kinds or self.names) or any(self._takes_name(*one) for one in found.names)
         return named and all(found.labels.get(key) == value for key, value in self.labels)
 
@@ -113,11 +113,11 @@ class RuleException:
     workloads: WorkloadSelector = WorkloadSelector()
 
     def has_ended(self, now: datetime) -> bool:
-        """Return whether it no longer applies."""
+        """Returns whether it no longer applies."""
         return now >= self.until
 
     def ends_soon(self, now: datetime) -> bool:
-        """Return whether it still applies, and its end is to be announced."""
+        """Returns whether it still applies, and its end is to be announced."""
         return not self.has_ended(now) and self.until - now <= ANNOUNCED
 
     @property
@@ -131,13 +131,13 @@ class RuleException:
         return f"excepted by {self.granted_by} until {self.ends}: {self.reason}"
 
     def time_left(self, now: datetime) -> str:
-        """Return how long it still applies, or since when it does not, in words."""
+        """Returns how long it still applies, or since when it does not, in words."""
         if self.has_ended(now):
             return f"ended {_long(now - self.until)} ago"
         return f"ends in {_long(self.until - now)}"
 
     def as_json(self) -> dict[str, str]:
-        """Return it as plain JSON values, as a report quotes it."""
+        """Returns it as plain JSON values, as a report quotes it."""
         return {"name": self.name, "grantedBy": self.granted_by, "until": self.ends, "reason": self.reason}
 
 
@@ -162,12 +162,12 @@ class Exceptions:
         self._by_namespace = {namespace: tuple(found) for namespace, found in by_namespace.items()}
 
     def in_force(self, namespace: str, now: datetime | None) -> tuple[RuleException, ...]:
-        """Return the exceptions that apply in a namespace at that time; none without a time."""
+        """Returns the exceptions that apply in a namespace at that time; none without a time."""
         found = self._by_namespace.get(namespace, ())
         return () if now is None else tuple(one for one in found if not one.has_ended(now))
 
     def may_except_pods(self, namespace: str, workload: str, now: datetime) -> bool:
-        """Return whether an exception may cover the pods of a workload, whatever its rules. Only the name of the
+        """Returns whether an exception may cover the pods of a workload, whatever its rules. Only the name of the
         workload decides: its labels are not known, and another workload may have made it. An empty name is unknown.
         """
         granted = self.in_force(namespace, now)
@@ -197,7 +197,7 @@ class Action(IntEnum):
 
     @classmethod
     def parse(cls, word: str) -> Action | None:
-        """The action with that name, as configuration files and labels write it, or None."""
+        """Returns the action with that name, as configuration files and labels write it, or None."""
         return _ACTIONS.get(word)
 
 

@@ -109,7 +109,9 @@ STARTED = {"started": True}
 
 
 def says_started(live: Manifest) -> bool:
-    """Whether a gang object says that pods of its gang were on nodes. Its scheduler writes that. Raises `Malformed`."""
+    """Returns whether a gang object says that pods of its gang were on nodes. Its scheduler writes that. Raises
+    `Malformed`.
+    """
     status = mapping(live.get("status"))
     if status == STARTED or text(status.get("phase")) in _STARTED_PHASES:
         return True
@@ -133,7 +135,7 @@ class GroupCondition(NamedTuple):
 
 
 def not_placed(live: Manifest) -> Manifest | None:
-    """The condition that says why a group was not placed, cut to a limit; None if the group has none. Raises
+    """Returns the condition that says why a group was not placed, cut to a limit; None if the group has none. Raises
     `Malformed`.
     """
     for raw in sequence(mapping(live.get("status")).get("conditions")):
@@ -147,7 +149,9 @@ def not_placed(live: Manifest) -> Manifest | None:
 
 
 def group_conditions(objects: Iterable[Manifest]) -> Iterator[GroupCondition]:
-    """Why the groups among these objects were not placed, those of groups of groups first. Raises `Malformed`."""
+    """Returns why the groups among these objects were not placed, those of groups of groups first. Raises
+    `Malformed`.
+    """
     found = [
         GroupCondition(f"{one['kind']} {one['metadata']['name']}", condition["reason"], condition["message"])
         for one in objects
@@ -157,8 +161,8 @@ def group_conditions(objects: Iterable[Manifest]) -> Iterator[GroupCondition]:
 
 
 def is_raised(desired: Any, live: Any) -> bool:
-    """Whether a number in the spec `desired` is larger than in the spec `live`, or has no counterpart there: a minimum
-    was raised, or a member is new. Entries of lists are compared by name.
+    """Returns whether a number in the spec `desired` is larger than in the spec `live`, or has no counterpart there: a
+    minimum was raised, or a member is new. Entries of lists are compared by name.
     """
     if isinstance(desired, Mapping):
         before = live if isinstance(live, Mapping) else EMPTY
@@ -179,12 +183,12 @@ def _by_name(entries: Sequence[Any]) -> dict[Any, Any]:
 
 
 def raised_at(live: Manifest | None) -> str | None:
-    """The value of `rollcall.dev/raised` of a gang object, None if it has none. Raises `Malformed`."""
+    """Returns the value of `rollcall.dev/raised` of a gang object, None if it has none. Raises `Malformed`."""
     return text(mapping(mapping(mapping(live).get("metadata")).get("annotations")).get(RAISED_ANNOTATION))
 
 
 def is_restored(live: Manifest | None) -> bool:
-    """Whether the gang object was lost while its gang ran, and has lower minimums since."""
+    """Returns whether the gang object was lost while its gang ran, and has lower minimums since."""
     return RESTORED_ANNOTATION in mapping(mapping(mapping(live).get("metadata")).get("annotations"))
 
 
@@ -199,7 +203,8 @@ def unrestored(live: Manifest | None) -> Manifest | None:
 def gang_metadata(
     podgang: PodGang, name: str, labels: Mapping[str, str] = EMPTY, annotations: Mapping[str, str] = EMPTY
 ) -> Manifest:
-    """The metadata of an object of `podgang`: its name, its labels, and the reference that deletes it with its owner.
+    """Returns the metadata of an object of `podgang`: its name, its labels, and the reference that deletes it with its
+    owner.
 
     A name may be longer than a label's value. In a label it is cut, as it is in a name.
     """
@@ -224,7 +229,7 @@ def gang_metadata(
 
 
 def owner_reference(owner: OwnerReference) -> dict[str, Any]:
-    """The reference by which the garbage collector deletes an object with its owner."""
+    """Returns the reference by which the garbage collector deletes an object with its owner."""
     return {
         "apiVersion": owner.api_version,
         "kind": owner.kind,
@@ -277,7 +282,7 @@ class NamedGroup(NamedTuple):
 
 
 def marked_group(pod: StoredObject, api: Api, marks: Iterable[Mark]) -> NamedGroup | None:
-    """The group that the first of these labels and annotations names that is not empty."""
+    """Returns the group that the first of these labels and annotations names that is not empty."""
     for mark in marks:
         values, at = (pod.labels, LABELS) if mark.part == "labels" else (pod.annotations, ANNOTATIONS)
         if (name := name_text(values.get(mark.key))) is not None:
@@ -290,11 +295,11 @@ class GangObjects(Indexed[GangObjectKey, LivingGang]):
 
     @staticmethod
     def terms(key: GangObjectKey, value: LivingGang) -> Iterable[Hashable]:
-        """The namespace and name of each member."""
+        """Returns the namespace and name of each member."""
         return ((key[1], member) for member in value.members)
 
     def of_member(self, namespace: str, podclique: str) -> list[LivingGang]:
-        """The gangs that contain a PodClique."""
+        """Returns the gangs that contain a PodClique."""
         return [self[key] for key in self.having((namespace, podclique))]
 
     def overlaid(self, changes: Mapping[GangObjectKey, LivingGang | None]) -> GangObjects:
@@ -307,8 +312,8 @@ class _Overlaid(Overlay[GangObjectKey, LivingGang], GangObjects):
 
 
 def living_gang(manifest: Manifest) -> LivingGang | None:
-    """What a gang object says; None for an object that Rollcall did not make, that is being deleted, or that lists more
-    than `MOST_MEMBERS`. Raises `Malformed`.
+    """Returns what a gang object says; None for an object that Rollcall did not make, that is being deleted, or that
+    lists more than `MOST_MEMBERS`. Raises `Malformed`.
     """
     metadata = mapping(manifest.get("metadata"))
     labels = mapping(metadata.get("labels"))
@@ -349,7 +354,8 @@ def of_set(holders: Iterable[LivingGang], uid: str | None) -> list[LivingGang]:
 
 
 def gang_joined(podgang: str, holders: Iterable[LivingGang], known: PodGangMap | None) -> str | None:
-    """The gang that a pod of `podgang` joins, whose PodClique is in the gangs `holders`; None if it joins none of them.
+    """Returns the gang that a pod of `podgang` joins, whose PodClique is in the gangs `holders`; None if it joins none
+    of them.
 
     A gang of another PodGang is joined only if that PodGang is gone: `known`, the replica's PodGangMap, still has the
     PodGangs that share a PodClique with this one. Without a map no two PodGangs share one.
@@ -367,8 +373,8 @@ def gang_joined(podgang: str, holders: Iterable[LivingGang], known: PodGangMap |
 def is_divided(
     gang: str, podgang: str, podclique: str, holders: Iterable[LivingGang], known: PodGangMap | None
 ) -> bool:
-    """Whether the pods of a PodClique are divided over several gangs, and those in `gang` need a group of a name of
-    its own.
+    """Returns whether the pods of a PodClique are divided over several gangs, and those in `gang` need a group of a
+    name of its own.
 
     The gang's objects say so, if there are any. Else the PodGang that the map names first keeps the plain name: Grove
     adds later ones behind it. If the map is older than the PodGang, the gang that exists keeps it.
@@ -382,14 +388,14 @@ def is_divided(
 
 
 def map_key(namespace: str, labels: Mapping[str, object]) -> ObjectKey | None:
-    """The namespace and name of the PodGangMap of an object with Grove's labels."""
+    """Returns the namespace and name of the PodGangMap of an object with Grove's labels."""
     workload, replica = labels.get(grove.LABEL_PART_OF), labels.get(grove.LABEL_REPLICA)
     return (namespace, f"{workload}-{replica}") if isinstance(workload, str) and isinstance(replica, str) else None
 
 
 @cache
 def living_gangs(resource: Resource) -> Projection:
-    """The projection of one kind of gang objects."""
+    """Returns the projection of one kind of gang objects."""
 
     def read(raw: Manifest) -> tuple[GangObjectKey, LivingGang] | None:
         found = living_gang(raw)
@@ -408,7 +414,7 @@ REPORT_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
 
 
 def is_own_report(raw: Manifest) -> bool:
-    """Whether Rollcall wrote a report."""
+    """Returns whether Rollcall wrote a report."""
     try:
         return labels_of(raw).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
     except Malformed:

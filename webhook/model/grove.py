@@ -91,7 +91,7 @@ NEWEST = GroveGeneration.POD_GANG_MAP
 
 
 def generation_of(facts: ClusterFacts, chosen: GroveGeneration | None = None) -> GroveGeneration:
-    """The generation that is `chosen`, else that of the known cluster, else the newest."""
+    """Returns the generation that is `chosen`, else that of the known cluster, else the newest."""
     if chosen is not None:
         return chosen
     kinds = {api.kind for api in facts.apis or () if api.group == GROUP}
@@ -100,7 +100,7 @@ def generation_of(facts: ClusterFacts, chosen: GroveGeneration | None = None) ->
 
 
 def is_shortened(shown: str) -> bool:
-    """Whether Grove shortens the name of a PodGang that is shown with `EPOCH`."""
+    """Returns whether Grove shortens the name of a PodGang that is shown with `EPOCH`."""
     return EPOCH in shown and len(shown) - len(EPOCH) + EPOCH_DIGITS > LABEL_VALUE_LIMIT
 
 
@@ -111,11 +111,13 @@ class PodGangNames(NamedTuple):
     epoch: str = EPOCH
 
     def first(self, replica: str) -> str:
-        """The name of the PodGang that starts first: the base gang, or the anchor."""
+        """Returns the name of the PodGang that starts first: the base gang, or the anchor."""
         return replica if self.generation is GroveGeneration.LEGACY else f"{replica}-{self.epoch}"
 
     def further(self, replica: str, group: ScalingGroup, index: int) -> str:
-        """The name of the PodGang of a scaling-group replica above the group's minimum; `index` is that replica's."""
+        """Returns the name of the PodGang of a scaling-group replica above the group's minimum; `index` is that
+        replica's.
+        """
         if self.generation is GroveGeneration.LEGACY:
             return f"{replica}-{group.name}-{index - group.min_available}"
         return f"{replica}-{self.epoch}-{group.name}-{index}"
@@ -170,7 +172,7 @@ class OwnerReference(NamedTuple):
 
 
 def controller_in(metadata: Mapping[str, Any]) -> OwnerReference | None:
-    """The reference to the controller among an object's owner references."""
+    """Returns the reference to the controller among an object's owner references."""
     for raw in sequence(metadata.get("ownerReferences")):
         found = mapping(raw)
         if found.get("controller") is True:
@@ -184,7 +186,7 @@ def controller_in(metadata: Mapping[str, Any]) -> OwnerReference | None:
 
 
 def is_pod_clique_set(reference: OwnerReference) -> bool:
-    """Whether a reference names a PodCliqueSet."""
+    """Returns whether a reference names a PodCliqueSet."""
     return (reference.kind, reference.group) == ("PodCliqueSet", GROUP)
 
 
@@ -277,7 +279,7 @@ class PodGang:
         self.members = [_member(mapping(group), index) for index, group in enumerate(sequence(spec.get("podgroups")))]
 
     def named(self, gang: str, *, divided: frozenset[str], present: Present) -> PodGang:
-        """The same PodGang with what is known of its gang."""
+        """Returns the same PodGang with what is known of its gang."""
         found = copy(self)
         found.gang, found.divided, found.present = gang or self.name, divided, present
         return found
@@ -352,7 +354,7 @@ class PodGang:
         return text(self.annotations.get(TOPOLOGY_NAME))
 
     def effective(self, member: Member) -> PackConstraint:
-        """A member's constraint; the gang's constraint fills in what the member does not state."""
+        """Returns a member's constraint; the gang's constraint fills in what the member does not state."""
         own, whole = member.constraint, self.constraint
         path = own.path if own.required or own.preferred else whole.path
         return PackConstraint(path, own.required or whole.required, own.preferred or whole.preferred)

@@ -97,7 +97,7 @@ class Record:
     scalable: tuple[Scalable, ...] = field(default=(), hash=False, repr=False)
 
     def queue(self, key: str) -> str | None:
-        """The queue that the workload names under `key`."""
+        """Returns the queue that the workload names under `key`."""
         return next((queue for found, queue in self.queues if found == key), None)
 
 
@@ -205,7 +205,7 @@ _KEY_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
 
 
 def pod_group_name(podgang: str, podgroup: str, limit: int = LABEL_VALUE_LIMIT) -> str:
-    """The PodGroup's name for one member of a PodGang: `{podgang}-{podgroup}`, at most `limit` characters.
+    """Returns the PodGroup's name for one member of a PodGang: `{podgang}-{podgroup}`, at most `limit` characters.
 
     Grove names a member after its PodClique, whose name usually starts with the PodGang's name. The prefix is then not
     repeated, nor if the only member has the gang's name. A longer name is cut and ends in ten hex digits of the SHA-256
@@ -224,7 +224,7 @@ def cut_name(full: str, limit: int) -> str:
 
 
 def is_subdomain(name: str) -> bool:
-    """Whether an object can have that name."""
+    """Returns whether an object can have that name."""
     if len(name) > NAME_LIMIT:
         return False
     # Most names are one word.
@@ -232,28 +232,30 @@ def is_subdomain(name: str) -> bool:
 
 
 def is_domain_prefixed_path(name: str) -> bool:
-    """Whether it can be the name of a controller: a DNS subdomain, a slash, and a path of any depth."""
+    """Returns whether it can be the name of a controller: a DNS subdomain, a slash, and a path of any depth."""
     return len(name) <= LABEL_VALUE_LIMIT and _DOMAIN_AND_PATH.fullmatch(name) is not None
 
 
 def is_label(name: str) -> bool:
-    """Whether it is a DNS label."""
+    """Returns whether it is a DNS label."""
     return _LABEL.fullmatch(name) is not None
 
 
 def is_service_name(name: str) -> bool:
-    """Whether a Service can have that name: a DNS label that begins with a letter."""
+    """Returns whether a Service can have that name: a DNS label that begins with a letter."""
     return _SERVICE.fullmatch(name) is not None
 
 
 def is_key(key: str) -> bool:
-    """Whether it can be the key of a label or an annotation: a name, with or without a DNS subdomain before it."""
+    """Returns whether it can be the key of a label or an annotation: a name, with or without a DNS subdomain before
+    it.
+    """
     prefix, slash, name = key.rpartition("/")
     return _KEY_NAME.fullmatch(name) is not None and (not slash or is_subdomain(prefix))
 
 
 def is_label_value(value: str) -> bool:
-    """Whether it can be the value of a label."""
+    """Returns whether it can be the value of a label."""
     return not value or _KEY_NAME.fullmatch(value) is not None
 
 

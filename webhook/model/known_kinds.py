@@ -54,7 +54,7 @@ GANG_KINDS = (JOBS, JOB_SETS, LEADER_WORKER_SETS)
 
 
 def is_a(reference: OwnerReference, resource: Resource) -> bool:
-    """Whether a reference is to an object of that kind, in any version."""
+    """Returns whether a reference is to an object of that kind, in any version."""
     return (reference.group, reference.kind) == (resource.api.group, resource.api.kind)
 
 
@@ -157,7 +157,7 @@ UNKNOWN_WORKLOAD = (
 
 
 def is_cluster_scoped(kind: str) -> bool:
-    """Whether objects of a kind that no rule reads probably have no namespace."""
+    """Returns whether objects of a kind that no rule reads probably have no namespace."""
     return kind in CLUSTER_SCOPED or (kind.startswith(_CLUSTER) and kind != _CLUSTER)
 
 
@@ -243,7 +243,7 @@ GROUP, VERSION, KIND = "apidiscovery.k8s.io", "v2", "APIGroupDiscovery"
 
 
 def kinds_of(group: Manifest) -> Iterator[Resource]:
-    """The kinds of one group. Raises `Malformed`."""
+    """Yields the kinds of one group. Raises `Malformed`."""
     name = text(mapping(group.get("metadata")).get("name")) or ""
     for version in map(mapping, sequence(group.get("versions"))):
         for resource in map(mapping, sequence(version.get("resources"))):
@@ -253,7 +253,7 @@ def kinds_of(group: Manifest) -> Iterator[Resource]:
 
 
 def document_of(served: Iterable[Resource]) -> Manifest:
-    """A discovery document that lists these kinds, and nothing else about them."""
+    """Returns a discovery document that lists these kinds, and nothing else about them."""
     groups: dict[str, dict[str, list[Manifest]]] = {}
     for resource in sorted(served):
         api = resource.api

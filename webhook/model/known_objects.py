@@ -31,11 +31,11 @@ class Indexed(dict[K, V], Generic[K, V]):
 
     @staticmethod
     def terms(key: Any, value: Any) -> Iterable[Hashable]:
-        """The index terms of an entry."""
+        """Returns the index terms of an entry."""
         raise NotImplementedError
 
     def having(self, term: Hashable) -> Set[K]:
-        """The keys of the entries that have a term."""
+        """Returns the keys of the entries that have a term."""
         keys = self._keys.get(term, ())
         return (keys if isinstance(keys, dict) else dict.fromkeys(keys)).keys()
 
@@ -61,13 +61,13 @@ class Indexed(dict[K, V], Generic[K, V]):
         super().__delitem__(key)
 
     def update(self, *known: Any, **_: Any) -> None:
-        """Add all of these."""
+        """Adds all of these."""
         for found in known:
             for key, value in dict(found).items():
                 self[key] = value
 
     def pop(self, key: K, *default: Any) -> Any:
-        """Remove an entry, and return it."""
+        """Removes an entry, and returns it."""
         self._forget(key)
         return super().pop(key, *default)
 
@@ -92,12 +92,12 @@ class Overlay(Indexed[K, V]):
         super().__init__({key: value for key, value in changes.items() if value is not None})
 
     def having(self, term: Hashable) -> Set[K]:
-        """The keys of the entries that have a term."""
+        """Returns the keys of the entries that have a term."""
         before = (key for key in self._known.having(term) if key not in self._changed)
         return dict.fromkeys((*super().having(term), *before)).keys()
 
     def get(self, key: K, default: Any = None) -> Any:
-        """One entry."""
+        """Returns one entry."""
         try:
             return self[key]
         except KeyError:
@@ -135,7 +135,7 @@ class PodGangIndex(ABC):
 
     @abstractmethod
     def of_set(self, key: ObjectKey) -> Iterable[ObjectKey]:
-        """The namespaces and names of the PodGangs of a PodCliqueSet."""
+        """Returns the namespaces and names of the PodGangs of a PodCliqueSet."""
 
 
 class PodGangs(Indexed[ObjectKey, PodGangFacts], PodGangIndex):
@@ -143,11 +143,11 @@ class PodGangs(Indexed[ObjectKey, PodGangFacts], PodGangIndex):
 
     @staticmethod
     def terms(key: ObjectKey, value: PodGangFacts) -> Iterable[Hashable]:
-        """The namespace and name of its PodCliqueSet."""
+        """Returns the namespace and name of its PodCliqueSet."""
         return ((key[0], value.workload),)
 
     def of_set(self, key: ObjectKey) -> Iterable[ObjectKey]:
-        """The namespaces and names of the PodGangs of a PodCliqueSet."""
+        """Returns the namespaces and names of the PodGangs of a PodCliqueSet."""
         return self.having(key)
 
 
@@ -267,7 +267,7 @@ class QueueTree(Indexed[str, Any]):
 
     @staticmethod
     def terms(_: str, value: Any) -> Iterable[Hashable]:
-        """Its parent."""
+        """Returns its parent."""
         return (value.parent,)
 
     @property
@@ -301,7 +301,7 @@ class HyperNodes(Indexed[str, HyperNode]):
 
     @staticmethod
     def terms(_: str, value: HyperNode) -> Iterable[Hashable]:
-        """Its tier, and the name of the tier."""
+        """Returns its tier, and the name of the tier."""
         return (value.tier,) if value.tier_name is None else (value.tier, (value.tier_name, value.tier))
 
     @property
@@ -310,7 +310,7 @@ class HyperNodes(Indexed[str, HyperNode]):
         return sorted(term for term in self.every_term if isinstance(term, int))
 
     def tiers_named(self, name: str) -> set[int]:
-        """The tiers with this name."""
+        """Returns the tiers with this name."""
         return {term[1] for term in self.every_term if isinstance(term, tuple) and term[0] == name}
 
 
@@ -356,15 +356,15 @@ class ElasticQuotas(dict[str, Quota]):
             yield self._takers, namespace
 
     def takers(self, namespace: str) -> list[str]:
-        """The quotas that take, or may take, the pods of a namespace that name none."""
+        """Returns the quotas that take, or may take, the pods of a namespace that name none."""
         return [*self._takers.get(None, ()), *self._takers.get(namespace, ())]
 
     def named_in(self, namespace: str) -> Collection[str]:
-        """The quotas that users of a namespace may know: those in it, and those that take its pods."""
+        """Returns the quotas that users of a namespace may know: those in it, and those that take its pods."""
         return {*self._within.get(namespace, ()), *self._takers.get(namespace, ())}
 
     def update(self, *known: Any, **_: Any) -> None:
-        """Add all of these."""
+        """Adds all of these."""
         for found in known:
             for name, quota in dict(found).items():
                 self[name] = quota
@@ -412,15 +412,15 @@ class QueuedGroups(Indexed[ObjectKey, QueuedGroup]):
 
     @staticmethod
     def terms(key: ObjectKey, value: QueuedGroup) -> Iterable[Hashable]:
-        """Its name and its queue."""
+        """Returns its name and its queue."""
         return (("name", key[1]), ("queue", value.queue))
 
     def called(self, name: str) -> Iterable[ObjectKey]:
-        """The PodGroups with that name, in any namespace."""
+        """Returns the PodGroups with that name, in any namespace."""
         return self.having(("name", name))
 
     def in_queue(self, queue: str) -> Iterable[ObjectKey]:
-        """The PodGroups in a queue."""
+        """Returns the PodGroups in a queue."""
         return self.having(("queue", queue))
 
 

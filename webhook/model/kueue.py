@@ -192,12 +192,12 @@ _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def parse_bool(value: object) -> bool:
-    """Whether Kueue reads the value of an annotation as true."""
+    """Returns whether Kueue reads the value of an annotation as true."""
     return isinstance(value, str) and value in _TRUE
 
 
 def is_bool(value: str) -> bool:
-    """Whether Kueue can read the value of an annotation as true or false."""
+    """Returns whether Kueue can read the value of an annotation as true or false."""
     return value in _TRUE or value in _FALSE
 
 
@@ -291,12 +291,12 @@ class KueueSettings:
         return ReadyTimes(ready, scheduled, recovery, stated is not None)
 
     def integrates(self, kind: str) -> bool:
-        """Whether Kueue can hold this kind of workload, or pods."""
+        """Returns whether Kueue can hold this kind of workload, or pods."""
         return FRAMEWORKS.get(kind) in self.frameworks
 
     def manages_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool | None:
-        """Whether Kueue manages the workloads of a namespace. `labels` are its labels, None if they are unknown; then
-        the answer may be unknown, too.
+        """Returns whether Kueue manages the workloads of a namespace. `labels` are its labels, None if they are
+        unknown; then the answer may be unknown, too.
         """
         if self._left_out is not None:
             return name not in self._left_out
@@ -307,7 +307,9 @@ class KueueSettings:
 
 
 def _stated_times(annotation: object) -> tuple[int, int | None] | None:
-    """The time until all pods are ready and the one after a loss, which is off at 0, as an annotation states them."""
+    """Returns the time until all pods are ready and the one after a loss, which is off at 0, as an annotation states
+    them.
+    """
     if not isinstance(annotation, str):
         return None
     try:

@@ -166,11 +166,11 @@ class KueueWorkload(NamedTuple):
     stated_times: str | None = None
 
     def condition(self, type_: str) -> KueueCondition | None:
-        """The condition of that type."""
+        """Returns the condition of that type."""
         return next((one for one in self.conditions if one.type == type_), None)
 
     def is_true(self, type_: str) -> bool:
-        """Whether the condition of that type is True."""
+        """Returns whether the condition of that type is True."""
         found = self.condition(type_)
         return found is not None and found.status
 
@@ -192,12 +192,12 @@ class KueueWorkloads(Indexed[ObjectKey, KueueWorkload]):
 
     @staticmethod
     def terms(key: ObjectKey, value: KueueWorkload) -> Iterable[Hashable]:
-        """The UIDs of the owner: for a group of a LeaderWorkerSet, each with the index of the group."""
+        """Returns the UIDs of the owner: for a group of a LeaderWorkerSet, each with the index of the group."""
         uids = {value.job_uid, value.owner.uid if value.owner is not None else None} - {None}
         return ((key[0], uid, value.component_index) for uid in uids)
 
     def of_owner(self, namespace: str, uid: str, component_index: str | None = None) -> Set[ObjectKey]:
-        """The Workloads that are made for the object with this UID, or for a group of it."""
+        """Returns the Workloads that are made for the object with this UID, or for a group of it."""
         return self.having((namespace, uid, component_index))
 
 
@@ -238,13 +238,15 @@ def _conditions(raw: Manifest) -> Iterator[KueueCondition]:
 
 
 def _conditions_of_workload(raw: Manifest) -> Iterator[KueueCondition]:
-    """The conditions that Kueue sets on a Workload, each type once: no more than they are."""
+    """Yields the conditions that Kueue sets on a Workload, each type once: no more than they are."""
     found = {one.type: one for one in _conditions(raw) if one.type in kueue.WORKLOAD_CONDITIONS}
     yield from found.values()
 
 
 def _active(raw: Manifest) -> tuple[bool | None, str, str]:
-    """Whether Kueue calls a queue or a check active, and its reason and message; None if it has not said so yet."""
+    """Returns whether Kueue calls a queue or a check active, and its reason and message; None if it has not said so
+    yet.
+    """
     found = next((one for one in _conditions(raw) if one.type == kueue.ACTIVE), None)
     return (None, "", "") if found is None else (found.status, found.reason, found.message)
 
@@ -277,7 +279,9 @@ def _cluster_queue(raw: Manifest) -> tuple[str, ClusterQueue]:
 
 
 def _selected(spec: Mapping[str, Any]) -> bool | None:
-    """Whether a ClusterQueue selects every namespace or none; None: some. Without a selector it selects none."""
+    """Returns whether a ClusterQueue selects every namespace or none; None: some. Without a selector it selects
+    none.
+    """
     selector = spec.get("namespaceSelector")
     if selector is None:
         return False
@@ -302,7 +306,7 @@ def _quotas(spec: Mapping[str, Any]) -> tuple[FlavorQuota, ...] | None:
 
 
 def _amount(value: object) -> str | None:
-    """A quantity, which a file may write as a number."""
+    """Returns a quantity, which a file may write as a number."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else name_text(value)
 
 

@@ -71,7 +71,7 @@ class NodePods(Indexed[ObjectKey, NodePod]):
 
     @staticmethod
     def terms(key: ObjectKey, value: NodePod) -> Iterable[Hashable]:
-        """Its node, and its gang."""
+        """Yields its node, and its gang."""
         yield _OnNode(value.node)
         if value.gang is not None:
             yield _OfGang(key[0], value.gang)
@@ -82,15 +82,15 @@ class NodePods(Indexed[ObjectKey, NodePod]):
         return self._used.keys()
 
     def used_on(self, node: str) -> Mapping[str, int]:
-        """What the pods on a node use together."""
+        """Returns what the pods on a node use together."""
         return self._used.get(node, {})
 
     def on(self, node: str) -> Set[ObjectKey]:
-        """The pods on a node."""
+        """Returns the pods on a node."""
         return self.having(_OnNode(node))
 
     def of_gang(self, namespace: str, gang: str) -> Set[ObjectKey]:
-        """The pods on nodes of a gang."""
+        """Returns the pods on nodes of a gang."""
         return self.having(_OfGang(namespace, gang))
 
     def __setitem__(self, key: ObjectKey, value: NodePod) -> None:
@@ -112,8 +112,8 @@ class NodePods(Indexed[ObjectKey, NodePod]):
 
 
 def read_node_pod(raw: Manifest) -> tuple[ObjectKey, NodePod] | None:
-    """The projection of a pod that holds room on a node; None for another pod, and for one that is not whole. Raises
-    `Malformed`.
+    """Returns the projection of a pod that holds room on a node; None for another pod, and for one that is not whole.
+    Raises `Malformed`.
     """
     spec = mapping(raw.get("spec"))
     node = text(spec.get("nodeName"))
@@ -125,7 +125,7 @@ def read_node_pod(raw: Manifest) -> tuple[ObjectKey, NodePod] | None:
 
 
 def gang_named_by(pod: PodTemplate) -> str | None:
-    """The gang that a pod names, in its namespace; None if it names none. Raises `Malformed`."""
+    """Returns the gang that a pod names, in its namespace; None if it names none. Raises `Malformed`."""
     for label in _GANG_LABELS:
         if (named := name_text(pod.labels.get(label))) is not None:
             return _one(named)
@@ -136,14 +136,14 @@ def gang_named_by(pod: PodTemplate) -> str | None:
 
 
 def _claimed(value: object) -> str | None:
-    """The group in a claim's value, which names it or is an object with its name."""
+    """Returns the group in a claim's value, which names it or is an object with its name."""
     if isinstance(value, dict):
         value = value.get("podGroupName") or value.get("name")
     return name_text(value) if isinstance(value, str) and value != "true" else None
 
 
 def _amounts(pod: PodTemplate) -> PodAmounts:
-    """What a pod uses. An amount that cannot be read counts as nothing."""
+    """Returns what a pod uses. An amount that cannot be read counts as nothing."""
     own = mapping(pod.spec.get("resources"))
     named = pod.resources.union(*map(mapping, (own.get("requests"), own.get("limits"), pod.spec.get("overhead"))))
     units = {resource: in_units(resource, pod.total_request(resource) or 0) for resource in named}
@@ -183,7 +183,7 @@ def _resources(written: object) -> dict[str, int]:
 
 
 def in_units(resource: str, amount: Fraction | int) -> int:
-    """An amount in milli for cpu and in units for all else, rounded up."""
+    """Returns an amount in milli for cpu and in units for all else, rounded up."""
     return ceil(amount * 1000 if resource == "cpu" else amount)
 
 

@@ -68,7 +68,7 @@ class Node(NamedTuple):
         return self._replace(highest=_row_of(self.highest, more)) if more else self
 
     def looks_like(self, other: Node) -> bool:
-        """Whether both give the same room: they differ at most in what passes, as readiness."""
+        """Returns whether both give the same room: they differ at most in what passes, as readiness."""
         return (
             self.highest == other.highest
             and self.labels == other.labels
@@ -83,17 +83,17 @@ _NO_LABELS: Row[str] = Row.of({})
 
 
 def _may_vanish(resource: str) -> bool:
-    """Whether a node states less of a resource for a while: devices, and storage before it was measured."""
+    """Returns whether a node states less of a resource for a while: devices, and storage before it was measured."""
     return "/" in resource or resource == "ephemeral-storage"
 
 
 def is_device(resource: str) -> bool:
-    """Return whether a resource is an extended one, as device plugins have."""
+    """Returns whether a resource is an extended one, as device plugins have."""
     return "/" in resource and "kubernetes.io/" not in resource
 
 
 def node_of(raw: Manifest) -> Node:
-    """Return the projection of a Node. A node that cannot be read has a `problem`. Raises `Missing`."""
+    """Returns the projection of a Node. A node that cannot be read has a `problem`. Raises `Missing`."""
     name = name_of(raw)
     try:
         return _read(name, raw)
@@ -130,7 +130,7 @@ def _conditions(status: Mapping[str, Any]) -> Any:
 
 
 def _too_large(labels: Any, allocatable: Any, capacity: Any, taints: Any) -> str | None:
-    """Why a node is not known, if it has more of something than is kept."""
+    """Returns why a node is not known, if it has more of something than is kept."""
     characters = sum(len(key) + len(str(value)) for key, value in labels.items())
     if len(labels) > _MOST_LABELS or characters > _MOST_LABEL_CHARACTERS:
         return "it has more labels than are kept"
@@ -140,7 +140,7 @@ def _too_large(labels: Any, allocatable: Any, capacity: Any, taints: Any) -> str
 
 
 def taint_of(raw: object) -> Taint:
-    """Return a taint as a node, or a NodePool, states it. Raises `Malformed`."""
+    """Returns a taint as a node, or a NodePool, states it. Raises `Malformed`."""
     one = mapping(raw)
     return _known_taint(*(name_text(one.get(field)) or "" for field in ("key", "value", "effect")))
 
@@ -155,7 +155,7 @@ def _amounts(found: Mapping[str, Any]) -> Row[int]:
 
 
 def amount_of(resource: str, said: object) -> int:
-    """Return a quantity of a resource in the units of schedulers, rounded up. Raises `Malformed`."""
+    """Returns a quantity of a resource in the units of schedulers, rounded up. Raises `Malformed`."""
     amount = _amount_of_text(resource, said) if isinstance(said, str) else _amount(resource, said)
     if amount is None:
         raise Malformed(said, f"a quantity of {resource[:80]}")
@@ -168,14 +168,14 @@ def _amount_of_text(resource: str, said: str) -> int | None:
 
 
 def _amount(resource: str, said: object) -> int | None:
-    """An amount in the units of schedulers; None for one that the API server does not keep."""
+    """Returns an amount in the units of schedulers; None for one that the API server does not keep."""
     number = parse_quantity(said)
     amount = None if number is None else math.ceil(number * 1000 if resource == "cpu" else number)
     return amount if amount is not None and 0 <= amount <= LARGEST_AMOUNT else None
 
 
 def _row_of(known: Mapping[str, int], more: Mapping[str, int]) -> Row[int]:
-    """Return the amounts `known`, raised to those of `more`."""
+    """Returns the amounts `known`, raised to those of `more`."""
     both = {**known, **{resource: max(amount, known.get(resource, 0)) for resource, amount in more.items()}}
     return _shared_row(tuple(sorted(both.items())))
 
@@ -195,7 +195,7 @@ def _oversubscribed(annotations: Mapping[str, Any]) -> Row[int] | None:
 
 
 def _whole(written: str) -> int:
-    """Return a number as Volcano reads it (Go's ParseFloat), rounded up; 0 if it is not a number."""
+    """Returns a number as Volcano reads it (Go's ParseFloat), rounded up; 0 if it is not a number."""
     try:
         number = float.fromhex(written) if "0x" in written.lower() else float("" if "_" in written else written)
     except OverflowError:
@@ -248,18 +248,18 @@ class NodeNames(dict[str, None]):
         self._ordered: tuple[str, ...] | None = None
 
     def ordered(self) -> tuple[str, ...]:
-        """Return the names in order: the same object until a node is added or removed."""
+        """Returns the names in order: the same object until a node is added or removed."""
         if self._ordered is None:
             self._ordered = tuple(sorted(self))
         return self._ordered
 
     def add(self, name: str) -> None:
-        """Add a name."""
+        """Adds a name."""
         self[name] = None
         self._ordered = None
 
     def remove(self, name: str) -> None:
-        """Remove a name."""
+        """Removes a name."""
         del self[name]
         self._ordered = None
 
@@ -282,14 +282,14 @@ class NodeGroups(dict[NodeGroup, NodeNames]):
         self.changed = 0
 
     def add(self, group: NodeGroup, name: str) -> None:
-        """Add a node."""
+        """Adds a node."""
         names = self.get(group)
         if names is None:
             names = self[group] = NodeNames()
         names.add(name)
 
     def move(self, name: str, before: NodeGroup | None, after: NodeGroup | None, revision: int) -> None:
-        """Take a changed node from its group to another one. None is that of a node that is not there."""
+        """Takes a changed node from its group to another one. None is that of a node that is not there."""
         if before != after:
             self.changed = revision
             if before is not None:
@@ -341,7 +341,7 @@ class Nodes(dict[str, Node]):
         self._changed(name, before, None)
 
     def pop(self, name: str, *default: Any) -> Any:
-        """Remove a node and return it, or the default."""
+        """Removes a node and returns it, or the default."""
         if name not in self:
             return super().pop(name, *default)
         found = self[name]
@@ -349,44 +349,44 @@ class Nodes(dict[str, Node]):
         return found
 
     def update(self, *found: Any, **named: Node) -> None:
-        """Add nodes."""
+        """Adds nodes."""
         super().update(*found, **named)
         self._reset()
 
     def clear(self) -> None:
-        """Remove all nodes."""
+        """Removes all nodes."""
         super().clear()
         self._reset()
 
     def has_key(self, key: str) -> bool:
-        """Return whether any node has a label with that key."""
+        """Returns whether any node has a label with that key."""
         return self._keys[key] > 0
 
     def values_of(self, key: str) -> Mapping[str, int]:
-        """Return the values that nodes have for a label key, with the number of nodes of each."""
+        """Returns the values that nodes have for a label key, with the number of nodes of each."""
         if not self.has_key(key):
             return {}
         return _kept(self._counts, key, lambda: Counter(self._values_of(key)), _MOST_COUNTED)
 
     def is_unique(self, key: str) -> bool:
-        """Return whether no two nodes have the same value for a label key."""
+        """Returns whether no two nodes have the same value for a label key."""
         values = self.values_of(key)
         return sum(values.values()) == len(values)
 
     def groups(self, keys: tuple[str, ...], present: tuple[str, ...] = ()) -> NodeGroups:
-        """Return the names of the nodes by group, for the values of label `keys` and for having those of `present`."""
+        """Returns the names of the nodes by group, for the values of label `keys` and for having those of `present`."""
         both = (keys, present)
         found = _kept(self._groupings, both, lambda: self._grouped(both), _MOST_GROUPINGS)
         _lighten(self._groupings, len)
         return found
 
     def remembered(self, key: Hashable, made: Callable[[], T]) -> T:
-        """Return what `made` returns, until a node changes."""
+        """Returns what `made` returns, until a node changes."""
         found: T = _kept(self._remembered, key, made, _MOST_REMEMBERED)
         return found
 
     def view(self, key: Hashable, made: Callable[[], V]) -> V:
-        """Return what `made` returned, also after nodes changed: it looks itself at what did since."""
+        """Returns what `made` returned, also after nodes changed: it looks itself at what did since."""
         found: V = _kept(self._views, key, made, _MOST_VIEWS)
         _lighten(self._views, _weight)
         return found
@@ -411,7 +411,7 @@ class Nodes(dict[str, Node]):
         return found
 
     def _changed(self, name: str, before: Node | None, after: Node | None) -> None:
-        """Follow a node that changed, was added (`before` is None) or was removed."""
+        """Follows a node that changed, was added (`before` is None) or was removed."""
         self.revision += 1
         self._remembered.clear()
         for node, by in ((before, -1), (after, 1)):
@@ -456,7 +456,7 @@ def _add(counts: Counter[Any], key: Any, by: int) -> None:
 
 
 def _kept(known: OrderedDict[Any, T], key: Hashable, made: Callable[[], T], most: int) -> T:
-    """Return the value of a key, made if it is not known. The one that was not asked for longest is dropped."""
+    """Returns the value of a key, made if it is not known. The one that was not asked for longest is dropped."""
     if key in known:
         known.move_to_end(key)
         return known[key]
@@ -471,7 +471,7 @@ def _weight(view: NodesView) -> int:
 
 
 def _lighten(known: OrderedDict[Any, T], weight: Callable[[T], int]) -> None:
-    """Drop those that were not asked for longest, until all together are light enough. The last one stays."""
+    """Drops those that were not asked for longest, until all together are light enough. The last one stays."""
     total = sum(map(weight, known.values()))
     while total > _MOST_KEPT and len(known) > 1:
         total -= weight(known.popitem(last=False)[1])
@@ -533,7 +533,7 @@ def _machines(raw: Manifest) -> tuple[ObjectKey, NodeGrower] | None:
 
 
 def _node_pool(raw: Manifest) -> tuple[str, NodeGrower] | None:
-    """A NodePool. A limit of 0 on what every node has switches it off; one on GPUs allows nodes without any."""
+    """Returns a NodePool. A limit of 0 on what every node has switches it off; one on GPUs allows nodes without any."""
     spec = mapping(raw.get("spec"))
     limits = mapping(spec.get("limits"))
     if any(parse_quantity(limits.get(resource)) == 0 for resource in _OF_EVERY_NODE):

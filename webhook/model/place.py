@@ -45,7 +45,7 @@ class GroupsEntry(NamedTuple):
 
 
 def entries_of(annotations: Mapping[str, Any]) -> Iterator[GroupsEntry]:
-    """What the annotation says, entry by entry."""
+    """Yields what the annotation says, entry by entry."""
     said = text(annotations.get(GROUPS_TOGETHER))
     if said is None:
         return
@@ -69,29 +69,33 @@ def together_in(annotations: Mapping[str, Any]) -> Mapping[str, int]:
 
 
 def groups_together(role: str, together: Mapping[str, int]) -> int:
-    """How many groups of a role start together."""
+    """Returns how many groups of a role start together."""
     return together.get(role, 1)
 
 
 def shared_name(leader_worker_set: str, role: str) -> str:
-    """The gang of the first groups: the name of any of the LeaderWorkerSets without its role, which is at its end."""
+    """Returns the gang of the first groups: the name of any of the LeaderWorkerSets without its role, which is at its
+    end.
+    """
     return leader_worker_set.removesuffix(f"-{role}")
 
 
 def group_name(leader_worker_set: str, index: int) -> str:
-    """The member of that gang for one group."""
+    """Returns the member of that gang for one group."""
     return f"{leader_worker_set}-{index}"
 
 
 def surge_of(spec: Mapping[str, Any], groups: int) -> int:
-    """How many groups one step of a rollout makes, from the spec of a LeaderWorkerSet: maxSurge, or maxUnavailable."""
+    """Returns how many groups one step of a rollout makes, from the spec of a LeaderWorkerSet: maxSurge, or
+    maxUnavailable.
+    """
     stated = plain_object(plain_object(spec.get("rolloutStrategy")).get("rollingUpdateConfiguration"))
     surge = _scaled(stated.get("maxSurge"), groups, up=True)
     return max(surge or _scaled(stated.get("maxUnavailable"), groups, up=False), 1)
 
 
 def _scaled(value: object, groups: int, *, up: bool) -> int:
-    """A number, or a percentage of `groups`."""
+    """Returns a number, or a percentage of `groups`."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
@@ -138,7 +142,7 @@ class Membership(NamedTuple):
 
 
 def place_of(pod: Pod) -> Place | None:
-    """The place of a pod in an opted-in workload; None if no controller of such a workload made the pod."""
+    """Returns the place of a pod in an opted-in workload; None if no controller of such a workload made the pod."""
     controller = controller_in(mapping(pod.raw.get("metadata")))
     if controller is None:
         return None
@@ -150,7 +154,9 @@ def place_of(pod: Pod) -> Place | None:
 
 
 def _of_job(pod: Pod, job: str) -> Place:
-    """The place of a Job's pod. Anyone can write labels, so a JobSet counts only if the Job's name matches it."""
+    """Returns the place of a Job's pod. Anyone can write labels, so a JobSet counts only if the Job's name matches
+    it.
+    """
     labels = pod.template.labels
     name, part, index = (text(labels.get(key)) for key in (JOB_SET_NAME, REPLICATED_JOB_NAME, JOB_INDEX))
     if name is not None and part is not None and job == f"{name}-{part}-{index}":
@@ -159,8 +165,8 @@ def _of_job(pod: Pod, job: str) -> Place:
 
 
 def _of_stateful_set(pod: Pod, stateful_set: str) -> Place | None:
-    """The place of a LeaderWorkerSet's pod. Leaders belong to a StatefulSet with its name, workers to one with their
-    leader's name. A group is named by its index and the revision of its template: `0-5f8`.
+    """Returns the place of a LeaderWorkerSet's pod. Leaders belong to a StatefulSet with its name, workers to one with
+    their leader's name. A group is named by its index and the revision of its template: `0-5f8`.
     """
     name = text(pod.template.labels.get(LWS_NAME))
     if name is None:
@@ -176,9 +182,9 @@ def _of_stateful_set(pod: Pod, stateful_set: str) -> Place | None:
 
 
 def membership(place: Place, *, sequenced: bool, together: Mapping[str, int] = EMPTY) -> Membership:
-    """The gang of a pod at `place`: its LeaderWorkerSet's group, its Job, or its JobSet. In a JobSet that starts in
-    turn (`sequenced`), the gang is the replicated Job. `together` has the number of groups of each role that are one
-    gang.
+    """Returns the gang of a pod at `place`: its LeaderWorkerSet's group, its Job, or its JobSet. In a JobSet that
+    starts in turn (`sequenced`), the gang is the replicated Job. `together` has the number of groups of each role that
+    are one gang.
     """
     if place.made is not None:
         if place.group_index >= groups_together(place.part, together):
@@ -196,7 +202,7 @@ def membership(place: Place, *, sequenced: bool, together: Mapping[str, int] = E
 
 
 def label_value(name: str) -> str:
-    """The name of a gang or a member as a label value."""
+    """Returns the name of a gang or a member as a label value."""
     return cut_name(name, LABEL_VALUE_LIMIT)
 
 
@@ -213,7 +219,9 @@ _LONGEST = 317
 
 
 def kept_controller(metadata: Mapping[str, Any]) -> OwnerReference | None:
-    """The reference to an object's controller as it is kept; None if no such object can exist. Siblings share it."""
+    """Returns the reference to an object's controller as it is kept; None if no such object can exist. Siblings share
+    it.
+    """
     found = controller_in(metadata)
     if found is None or any(len(part or "") > _LONGEST for part in found):
         return None
@@ -222,5 +230,5 @@ def kept_controller(metadata: Mapping[str, Any]) -> OwnerReference | None:
 
 @lru_cache(maxsize=4096)
 def _latest(api_version: str, kind: str, name: str, uid: str) -> OwnerReference:
-    """The reference that stands for equal ones, of the latest."""
+    """Returns the reference that stands for equal ones, of the latest."""
     return OwnerReference(shared(api_version), shared(kind), shared(name), uid)

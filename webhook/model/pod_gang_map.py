@@ -61,17 +61,17 @@ class PodGangMap(NamedTuple):
         return _entries(self.kept.manifest()) if isinstance(self.kept, Packed) else self.kept
 
     def entry_of(self, podgang: str) -> PodGangEntry | None:
-        """The entry that a PodGang belongs to, by the PodGang's name; None if this map has no such PodGang."""
+        """Returns the entry that a PodGang belongs to, by the PodGang's name; None if this map has no such PodGang."""
         return next((entry for entry in self.entries if self._names(entry, podgang)), None)
 
     def anchors_of(self, podgang: str) -> list[str]:
-        """The names of the PodGangs that must be scheduled before `podgang`."""
+        """Returns the names of the PodGangs that must be scheduled before `podgang`."""
         entry = self.entry_of(podgang)
         return [] if entry is None else [short_name(f"{self.name}-{epoch}") for epoch in entry.depends_on]
 
     def entries_with(self, podclique: str) -> Iterator[PodGangEntry]:
-        """The entries that contain pods of a PodClique (`demo-0-router`), in the map's order. More than one divide its
-        pods.
+        """Yields the entries that contain pods of a PodClique (`demo-0-router`), in the map's order. More than one
+        divide its pods.
         """
         start = f"{self.name}-"
         if podclique.startswith(start):
@@ -89,7 +89,7 @@ class PodGangMap(NamedTuple):
 
 
 def short_name(full: str) -> str:
-    """A PodGang's name in at most 63 characters."""
+    """Returns a PodGang's name in at most 63 characters."""
     if len(full) <= _MOST:
         return full
     return f"{full[:_START].rstrip('-.')}-h{hashlib.sha256(full.encode()).hexdigest()[:_DIGITS]}"
@@ -101,12 +101,12 @@ def _full_names(start: str, entry: PodGangEntry) -> Iterator[str]:
 
 
 def _number(index: str) -> int | None:
-    """A replica index as names contain it. It has at most ten digits, which is what an int32 needs."""
+    """Returns a replica index as names contain it. It has at most ten digits, which is what an int32 needs."""
     return int(index) if len(index) <= _INT32_DIGITS and index.isascii() and index.isdecimal() else None
 
 
 def _in_groups(rest: str, groups: Mapping[str, frozenset[int]]) -> bool:
-    """Whether `<group>-<index>-<clique>` is in one of the groups. Names may contain dashes."""
+    """Returns whether `<group>-<index>-<clique>` is in one of the groups. Names may contain dashes."""
     for group, indices in groups.items():
         if rest.startswith(f"{group}-"):
             index, dash, _ = rest[len(group) + 1 :].partition("-")
@@ -142,7 +142,7 @@ def _entry(raw: Mapping[str, Any]) -> PodGangEntry:
 
 
 def _spec(entries: tuple[PodGangEntry, ...]) -> Manifest:
-    """A spec that `_entries` reads as `entries`."""
+    """Returns a spec that `_entries` reads as `entries`."""
     return {
         "entries": [
             {

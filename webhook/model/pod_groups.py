@@ -26,8 +26,8 @@ K = TypeVar("K", bound=tuple[Any, ...])
 
 
 def circles(starts: Iterable[K], above: Callable[[K], K | None]) -> list[tuple[K, ...]]:
-    """The cycles that the ways up from `starts` end in: each once, in the order of the way, beginning with the smallest
-    key.
+    """Returns the cycles that the ways up from `starts` end in: each once, in the order of the way, beginning with the
+    smallest key.
 
     Each key is visited once, so the cost is the number of ancestors of the starts.
     """
@@ -86,7 +86,7 @@ class WorkloadTemplates(NamedTuple):
     templates: Mapping[str, TreeGroup]
 
     def below(self, name: str) -> int:
-        """The number of templates directly below a template."""
+        """Returns the number of templates directly below a template."""
         return sum(template.parent == name for template in self.templates.values())
 
 
@@ -95,11 +95,11 @@ class Groups(Indexed[ObjectKey, TreeGroup]):
 
     @staticmethod
     def terms(key: ObjectKey, value: TreeGroup) -> Iterable[Hashable]:
-        """The parent of the group."""
+        """Returns the parent of the group."""
         return () if value.parent is None else ((key[0], value.parent),)
 
     def below(self, parent: ObjectKey) -> Iterable[ObjectKey]:
-        """The groups directly below a group, whether that group exists or not."""
+        """Returns the groups directly below a group, whether that group exists or not."""
         return self.having(parent)
 
     def overlaid(self, changes: Mapping[ObjectKey, TreeGroup | None]) -> Groups:
@@ -116,8 +116,8 @@ class _Overlaid(Overlay[ObjectKey, TreeGroup], Groups):
 def ancestors(
     key: ObjectKey, group: TreeGroup, composites: Mapping[ObjectKey, TreeGroup]
 ) -> Iterator[tuple[ObjectKey, TreeGroup]]:
-    """The known ancestors of a group, nearest first, up to the greatest height of a tree, so that the walk also ends in
-    a cycle. The last one may be the group itself, which is then its own ancestor.
+    """Yields the known ancestors of a group, nearest first, up to the greatest height of a tree, so that the walk also
+    ends in a cycle. The last one may be the group itself, which is then its own ancestor.
     """
     for _ in range(MAX_DEPTH):
         if group.parent is None:
@@ -155,23 +155,23 @@ class KoordinatorPodGroups(Indexed[ObjectKey, KoordinatorPodGroup]):
 
     @staticmethod
     def terms(key: ObjectKey, value: KoordinatorPodGroup) -> Iterable[Hashable]:
-        """The ids of the others that it lists, separately for its own and for other namespaces, and the namespace of
-        one whose list is too long to keep.
+        """Returns the ids of the others that it lists, separately for its own and for other namespaces, and the
+        namespace of one whose list is too long to keep.
         """
         cut = {_too_long_in(key[0])} if is_cut(value.groups) else set()
         home = f"{key[0]}/"
         return {id_ if id_.startswith(home) else _abroad(id_) for id_ in value.groups} - {gang_id(key)} | cut
 
     def listing(self, key: ObjectKey) -> Set[ObjectKey]:
-        """The other PodGroups of its namespace that list this one, whether this one exists or not."""
+        """Returns the other PodGroups of its namespace that list this one, whether this one exists or not."""
         return self.having(gang_id(key))
 
     def listing_from_abroad(self, key: ObjectKey) -> Set[ObjectKey]:
-        """The PodGroups of other namespaces that list this one, whether this one exists or not."""
+        """Returns the PodGroups of other namespaces that list this one, whether this one exists or not."""
         return self.having(_abroad(gang_id(key)))
 
     def too_long(self, namespace: str) -> Set[ObjectKey]:
-        """The PodGroups of a namespace whose lists are too long to keep and may name further gangs."""
+        """Returns the PodGroups of a namespace whose lists are too long to keep and may name further gangs."""
         return self.having(_too_long_in(namespace))
 
     def overlaid(self, changes: Mapping[ObjectKey, KoordinatorPodGroup | None]) -> KoordinatorPodGroups:
@@ -192,7 +192,7 @@ def _too_long_in(namespace: str) -> Hashable:
 
 
 def gang_id(key: ObjectKey) -> str:
-    """The id of a gang in koord-scheduler."""
+    """Returns the id of a gang in koord-scheduler."""
     return "/".join(key)
 
 
@@ -214,11 +214,11 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
 
     @staticmethod
     def terms(_: ObjectKey, value: GroupPod) -> Iterable[Hashable]:
-        """Its group and its scheduler, which is the value itself."""
+        """Returns its group and its scheduler, which is the value itself."""
         return (value,)
 
     def of_another_scheduler(self, group: Hashable, scheduler: str, besides: ObjectKey) -> ObjectKey | None:
-        """One pod of a group that names another scheduler and is not `besides`; None if all agree."""
+        """Returns one pod of a group that names another scheduler and is not `besides`; None if all agree."""
         return self._other(group, scheduler, frozenset({besides}))
 
     def overlaid(self, changes: Mapping[ObjectKey, GroupPod | None]) -> GroupPods:
@@ -277,7 +277,7 @@ class _GroupPodsOverlaid(GroupPods):
 
 
 def waits(raw: Mapping[str, Any]) -> bool:
-    """Whether a pod is yet to be scheduled: it has no node, has not ended, and is not being deleted. Raises
+    """Returns whether a pod is yet to be scheduled: it has no node, has not ended, and is not being deleted. Raises
     `Malformed`.
     """
     status, metadata = mapping(raw.get("status")), mapping(raw.get("metadata"))

@@ -28,9 +28,9 @@ HUGE_PAGES = "hugepages-"
 
 
 def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_level: bool = True) -> dict[str, Any]:
-    """The whole pod's request by resource, as a `Fraction`: the sum of its containers and sidecars, or its largest init
-    container with the sidecars before it, whichever is more, and its overhead. None where a quantity cannot be read, or
-    is negative.
+    """Yields the whole pod's request by resource, as a `Fraction`: the sum of its containers and sidecars, or its
+    largest init container with the sidecars before it, whichever is more, and its overhead. None where a quantity
+    cannot be read, or is negative.
 
     `from_limits`: a missing request is the limit, as the API server defaults it on pods. `pod_level`: a request of the
     pod itself replaces those of its containers (pod-level resources, on since Kubernetes 1.34). Raises
@@ -73,7 +73,7 @@ def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_lev
 
 
 def unreadable_request(spec: Mapping[str, Any], resource: str) -> str:
-    """The first amount of a resource that is not a quantity, in words: its place in the pod and its value."""
+    """Returns the first amount of a resource that is not a quantity, in words: its place in the pod and its value."""
     for part in ("containers", "initContainers"):
         for index, container in enumerate(sequence(spec.get(part))):
             resources = mapping(mapping(container).get("resources"))
@@ -91,14 +91,16 @@ def _add(totals: dict[str, Fraction], amounts: Any) -> None:
 
 
 def requests_of_container(container: object, *, from_limits: bool) -> Mapping[str, Any]:
-    """What a container requests. The API server reads null as 0, and a limit is no default for it."""
+    """Returns what a container requests. The API server reads null as 0, and a limit is no default for it."""
     resources = mapping(mapping(container).get("resources"))
     own = {name: _NULL if said is None else said for name, said in mapping(resources.get("requests")).items()}
     return {**mapping(resources.get("limits")), **own} if from_limits else own
 
 
 def _of_pod(spec: Mapping[str, Any], requested: Any) -> Mapping[str, Any]:
-    """What the pod itself requests. A limit counts for what no container requests, and always for huge pages."""
+    """Returns what the pod itself requests. A limit counts for what no container requests, and always for huge
+    pages.
+    """
     own = mapping(spec.get("resources"))
     limits = {
         name: said
@@ -141,7 +143,7 @@ class PodTemplate:
         self._totals: dict[str, Any] | None = None
 
     def with_spec(self, spec: Mapping[str, Any]) -> PodTemplate:
-        """The template at the same place with another spec."""
+        """Returns the template at the same place with another spec."""
         return PodTemplate({"labels": self.labels, "annotations": self.annotations}, spec, self._holder)
 
     @property
@@ -167,7 +169,7 @@ class PodTemplate:
         return self._mentions
 
     def request_of(self, resources: frozenset[str]) -> ResourceRequest | None:
-        """The first request or limit, in any container, for a non-zero amount of one of `resources`."""
+        """Returns the first request or limit, in any container, for a non-zero amount of one of `resources`."""
         return None if resources.isdisjoint(self.resources) else find_request(self.spec, resources)
 
     @property
@@ -181,7 +183,9 @@ class PodTemplate:
         return self._asked
 
     def total_request(self, resource: str) -> Fraction | None:
-        """The whole pod's request for `resource`, as `total_requests` has it. None if a quantity cannot be read."""
+        """Returns the whole pod's request for `resource`, as `total_requests` has it. None if a quantity cannot be
+        read.
+        """
         if self._totals is None:
             self._totals = total_requests(self.spec)
         found: Fraction | None = self._totals.get(resource, _ZERO)
@@ -196,7 +200,9 @@ class ResourceRequest(NamedTuple):
 
 
 def find_request(spec: Mapping[str, Any], resources: frozenset[str]) -> ResourceRequest | None:
-    """The first request or limit in a pod spec for a non-zero amount of one of `resources`, in any container."""
+    """Returns the first request or limit in a pod spec for a non-zero amount of one of `resources`, in any
+    container.
+    """
     for field in ("containers", "initContainers"):
         for index, container in enumerate(sequence(spec.get(field))):
             asked = mapping(container).get("resources")
@@ -292,13 +298,13 @@ _READ_BYTES = 2048
 
 
 def asked_in(annotations: Mapping[str, Any]) -> list[str]:
-    """The names of the claims that a workload asks to be shared. Raises `Malformed`."""
+    """Returns the names of the claims that a workload asks to be shared. Raises `Malformed`."""
     stated = (text(annotations.get(CLAIMS_ANNOTATION)) or "")[:_READ_BYTES]
     return list(dict.fromkeys(name for one in stated.split(",") if (name := one.strip())))
 
 
 def claims_in(spec: Mapping[str, Any]) -> Iterator[SharedClaim]:
-    """The `resourceClaims` of a group, a template or a pod. Raises `Malformed`."""
+    """Yields the `resourceClaims` of a group, a template or a pod. Raises `Malformed`."""
     for entry in map(mapping, sequence(spec.get("resourceClaims"))):
         claim, template = entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")
         yield SharedClaim(name_text(entry.get("name")) or "", name_text(claim), name_text(template))
@@ -307,8 +313,8 @@ def claims_in(spec: Mapping[str, Any]) -> Iterator[SharedClaim]:
 def pods_claims(
     annotations: Mapping[str, Any], templates: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> tuple[PodsClaim, ...]:
-    """The claims that a workload asks to be shared; none if they are too many to keep. `templates` are the pods' names,
-    as `PodsClaim` has them, and specs. Raises `Malformed`.
+    """Returns the claims that a workload asks to be shared; none if they are too many to keep. `templates` are the
+    pods' names, as `PodsClaim` has them, and specs. Raises `Malformed`.
     """
     if not (asked := frozenset(asked_in(annotations)[:MAX_CLAIMS])):
         return ()
@@ -319,8 +325,8 @@ def pods_claims(
 
 
 def shared_by(claims: Iterable[SharedClaim]) -> list[SharedClaim]:
-    """The claims that one group lists, of those that its pods are to share. Pods that name different sources under one
-    name share none of them.
+    """Returns the claims that one group lists, of those that its pods are to share. Pods that name different sources
+    under one name share none of them.
     """
     sources: dict[str, set[SharedClaim]] = {}
     for one in claims:

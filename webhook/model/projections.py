@@ -91,8 +91,8 @@ class Projection(NamedTuple):
 
 
 def spec_fields(schema: Mapping[str, Any]) -> frozenset[str] | None:
-    """The fields of `spec` in an OpenAPI schema; None if it does not list them, or preserves fields that it does not
-    list.
+    """Returns the fields of `spec` in an OpenAPI schema; None if it does not list them, or preserves fields that it
+    does not list.
     """
     spec = mapping(mapping(schema.get("properties")).get("spec"))
     fields = mapping(spec.get("properties"))
@@ -264,19 +264,19 @@ _Tree = Mapping[str, Any]
 
 
 def pod_fields(spec: str, *metadata: str) -> tuple[str, ...]:
-    """The fields of a pod that are kept, as paths below `spec` and, for labels and annotations, `metadata`."""
+    """Returns the fields of a pod that are kept, as paths below `spec` and, for labels and annotations, `metadata`."""
     marks = (f"{one}.{kind}" for one in metadata for kind in ("labels", "annotations"))
     return (*marks, *(f"{spec}.{field}" for field in POD_FIELDS))
 
 
 def template_fields(*templates: str) -> tuple[str, ...]:
-    """The fields of pod templates at these paths that are kept."""
+    """Returns the fields of pod templates at these paths that are kept."""
     return tuple(field for one in templates for field in pod_fields(f"{one}.spec", f"{one}.metadata"))
 
 
 def kept(manifest: Manifest, fields: tuple[str, ...]) -> Manifest:
-    """The named fields of an object, and its name. A path goes through lists, and `*` stands for every entry; below its
-    end everything is kept.
+    """Returns the named fields of an object, and its name. A path goes through lists, and `*` stands for every entry;
+    below its end everything is kept.
     """
     found = _picked(manifest, _tree((*_METADATA, *fields)))
     return found if isinstance(found, dict) else {}
@@ -293,7 +293,7 @@ def _tree(fields: tuple[str, ...]) -> _Tree:
 
 
 def _picked(value: Any, tree: _Tree) -> Any:
-    """The part of `value` that the tree names; None for a value that has no fields where the tree has some."""
+    """Returns the part of `value` that the tree names; None for a value that has no fields where the tree has some."""
     if not tree:
         return value
     if isinstance(value, list):

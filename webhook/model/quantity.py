@@ -34,7 +34,7 @@ _MAX_CHARACTERS = 64
 
 
 def parse_quantity(value: object) -> Fraction | None:
-    """The quantity as an exact number, or None if `value` is not a quantity. YAML may give a plain number."""
+    """Returns the quantity as an exact number, or None if `value` is not a quantity. YAML may give a plain number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -79,23 +79,23 @@ def nothing_stated() -> Amounts:
 
 
 def is_cpu(resource: str) -> bool:
-    """Whether a resource, or a key of a ResourceQuota (`limits.cpu`), counts cores."""
+    """Returns whether a resource, or a key of a ResourceQuota (`limits.cpu`), counts cores."""
     return resource.rpartition(".")[2] == "cpu" and "/" not in resource
 
 
 def rounded_up(resource: str, amount: Fraction) -> int:
-    """An amount in the units of the resource, rounded up."""
+    """Returns an amount in the units of the resource, rounded up."""
     return math.ceil(amount * _MILLI if is_cpu(resource) else amount)
 
 
 def rounded_down(resource: str, amount: Fraction) -> int:
-    """An amount in the units of the resource, rounded down."""
+    """Returns an amount in the units of the resource, rounded down."""
     return math.floor(amount * _MILLI if is_cpu(resource) else amount)
 
 
 def exact_amounts(stated: object) -> Mapping[str, Fraction] | None:
-    """The quantities of an object by resource; None if there are too many, or if one cannot be read, is negative or
-    overflows. Raises `Malformed`.
+    """Returns the quantities of an object by resource; None if there are too many, or if one cannot be read, is
+    negative or overflows. Raises `Malformed`.
     """
     named: Mapping[str, Any] = mapping(stated)
     if len(named) > MOST_RESOURCES or any(len(name) > _LONGEST_RESOURCE for name in named):
@@ -110,7 +110,7 @@ def exact_amounts(stated: object) -> Mapping[str, Fraction] | None:
 
 
 def ceiling_amounts(stated: object) -> Amounts | None:
-    """The limits that an object states, rounded up; None if there are too many, or one cannot be read. Raises
+    """Returns the limits that an object states, rounded up; None if there are too many, or one cannot be read. Raises
     `Malformed`.
     """
     exact = exact_amounts(stated)
@@ -186,7 +186,7 @@ class Number(str):
     __slots__ = ()
 
     def int64(self) -> int | None:
-        """The value of a field of type int; None if Go returns an error."""
+        """Returns the value of a field of type int; None if Go returns an error."""
         return _bounded(self, _INT64) if _JSON_WHOLE.match(self) else None
 
 
@@ -196,13 +196,13 @@ class Fields(tuple[tuple[str, Any], ...]):
     __slots__ = ()
 
     def named(self, name: str) -> Iterator[Any]:
-        """The values of a field, ignoring the case of its name. The last one counts, and each must be valid."""
+        """Returns the values of a field, ignoring the case of its name. The last one counts, and each must be valid."""
         wanted = name.casefold()
         return (value for key, value in self if key.casefold() == wanted)
 
 
 def json_value(written: str) -> Any:
-    """The value in a JSON text: `Fields`, list, `Number`, string, boolean or None. Raises `ValueError`."""
+    """Returns the value in a JSON text: `Fields`, list, `Number`, string, boolean or None. Raises `ValueError`."""
     try:
         return json.loads(
             _LONE_SURROGATE.sub("\ufffd", written),
@@ -216,7 +216,7 @@ def json_value(written: str) -> Any:
 
 
 def string(value: Any) -> str:
-    """A string of `json_value`, with U+FFFD for half of a surrogate pair, as in Go."""
+    """Returns a string of `json_value`, with U+FFFD for half of a surrogate pair, as in Go."""
     return _LONE_SURROGATE.sub("\ufffd", value)
 
 
@@ -239,6 +239,6 @@ class Version(NamedTuple):
 
     @classmethod
     def parse(cls, word: str) -> Version | None:
-        """The version that `word` writes, or None."""
+        """Returns the version that `word` writes, or None."""
         found = _VERSION.match(word)
         return None if found is None else cls(*(int(part or 0) for part in found.groups()))

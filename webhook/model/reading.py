@@ -50,12 +50,12 @@ class Malformed(TypeError):
 
 
 def is_unrendered(value: object) -> bool:
-    """Whether it is text with a placeholder, which a template leaves where nothing has rendered it."""
+    """Returns whether it is text with a placeholder, which a template leaves where nothing has rendered it."""
     return isinstance(value, str) and len(value) <= _MOST_CHARACTERS and _PLACEHOLDER.search(value) is not None
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """The object `value`; an empty one for null. Raises `Malformed`."""
+    """Returns the object `value`; an empty one for null. Raises `Malformed`."""
     if isinstance(value, dict):
         return value
     if value is None or value is EMPTY:
@@ -64,12 +64,12 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def plain_object(value: object) -> Mapping[str, Any]:
-    """The object `value`; an empty one for a value of another type, which the API server refuses."""
+    """Returns the object `value`; an empty one for a value of another type, which the API server refuses."""
     return value if isinstance(value, dict) else EMPTY
 
 
 def sequence(value: object) -> Sequence[Any]:
-    """The list `value`; an empty one for null. Raises `Malformed`."""
+    """Returns the list `value`; an empty one for null. Raises `Malformed`."""
     if isinstance(value, list):
         return value
     if value is None:
@@ -78,28 +78,28 @@ def sequence(value: object) -> Sequence[Any]:
 
 
 def text(value: object) -> str | None:
-    """The string `value`; None for null and for the empty string. Raises `Malformed`."""
+    """Returns the string `value`; None for null and for the empty string. Raises `Malformed`."""
     if value is None or isinstance(value, str):
         return value or None
     raise Malformed(value, "a string")
 
 
 def flag(value: object) -> bool:
-    """Whether `value` is true; null is not. Raises `Malformed`."""
+    """Returns whether `value` is true; null is not. Raises `Malformed`."""
     if value is None or isinstance(value, bool):
         return value is True
     raise Malformed(value, "true or false")
 
 
 def integer(value: object) -> int | None:
-    """The whole number `value`, of 64 bits as the API has them; None for null. Raises `Malformed`."""
+    """Returns the whole number `value`, of 64 bits as the API has them; None for null. Raises `Malformed`."""
     if value is None or (type(value) is int and _LEAST <= value <= _MOST):
         return value
     raise Malformed(value, "a whole number of 64 bits" if isinstance(value, int) else "a whole number")
 
 
 def any_true(raw: Manifest, types: Container[str]) -> bool:
-    """Whether a condition of one of these types is True. Raises `Malformed`."""
+    """Returns whether a condition of one of these types is True. Raises `Malformed`."""
     conditions = map(mapping, sequence(mapping(raw.get("status")).get("conditions")))
     return any(one.get("type") in types and one.get("status") == "True" for one in conditions)
 
@@ -109,7 +109,7 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 def selects(selector: object, labels: Mapping[str, Any]) -> bool:
-    """Whether a selector matches these labels; a missing or empty selector matches everything."""
+    """Returns whether a selector matches these labels; a missing or empty selector matches everything."""
     found = mapping(selector)
     if any(labels.get(key) != value for key, value in mapping(found.get("matchLabels")).items()):
         return False
@@ -136,20 +136,22 @@ class ServiceEndpoint(NamedTuple):
 
 
 def port_name(service: object, number: int) -> str | None:
-    """The name of a Service's port in its slices, where the port has another number. A single port may have no name; it
-    is then the empty string. None if the Service has no such port. Raises `Malformed`.
+    """Returns the name of a Service's port in its slices, where the port has another number. A single port may have no
+    name; it is then the empty string. None if the Service has no such port. Raises `Malformed`.
     """
     ports = map(mapping, sequence(mapping(mapping(service).get("spec")).get("ports")))
     return next((text(one.get("name")) or "" for one in ports if one.get("port") == number), None)
 
 
 def slices_of(service: str) -> str:
-    """The label selector for the slices of that Service, in its namespace."""
+    """Returns the label selector for the slices of that Service, in its namespace."""
     return f"kubernetes.io/service-name={service}"
 
 
 def endpoints_in(endpoint_slice: object) -> Iterator[ServiceEndpoint]:
-    """The endpoints in one slice. An endpoint may be in two slices, one for each address family. Raises `Malformed`."""
+    """Yields the endpoints in one slice. An endpoint may be in two slices, one for each address family. Raises
+    `Malformed`.
+    """
     holder = mapping(endpoint_slice)
     ports = {}
     for one in map(mapping, sequence(holder.get("ports"))):

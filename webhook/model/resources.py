@@ -88,7 +88,7 @@ class Summarized(dict[K, V], Generic[K, V]):
     _summaries: dict[Callable[[Any], Any], Any] | None = None
 
     def summary(self, compute: Callable[[Mapping[K, V]], S]) -> S:
-        """The result of `compute` for these entries."""
+        """Returns the result of `compute` for these entries."""
         if self._summaries is None:
             self._summaries = {}
         if compute not in self._summaries:
@@ -106,24 +106,26 @@ class Summarized(dict[K, V], Generic[K, V]):
         super().__delitem__(key)
 
     def pop(self, key: K, *default: Any) -> Any:
-        """Remove an entry, and return it."""
+        """Removes an entry, and returns it."""
         self._summaries = None
         return super().pop(key, *default)
 
     def update(self, *known: Any, **_: Any) -> None:
-        """Add all of these."""
+        """Adds all of these."""
         for found in known:
             for key, value in dict(found).items():
                 self[key] = value
 
 
 def summary_of(entries: Mapping[K, V], compute: Callable[[Mapping[K, V]], S]) -> S:
-    """The result of `compute` for entries, kept where these can keep it."""
+    """Returns the result of `compute` for entries, kept where these can keep it."""
     return entries.summary(compute) if isinstance(entries, Summarized) else compute(entries)
 
 
 def driver_of(selectors: object) -> str | None:
-    """The driver that CEL selectors, which must all match, surely demand; None without one. Raises `Malformed`."""
+    """Returns the driver that CEL selectors, which must all match, surely demand; None without one. Raises
+    `Malformed`.
+    """
     for selector in sequence(selectors):
         expression = text(mapping(mapping(selector).get("cel")).get("expression")) or ""
         found = _DRIVER.match(expression)
@@ -166,7 +168,9 @@ def _device_class(raw: Manifest) -> tuple[str, DeviceClass]:
 
 
 def _claim(raw: Manifest) -> tuple[ObjectKey, Claim] | None:
-    """The requests of a ResourceClaim; None for one that is made from a template, which no other object names."""
+    """Returns the requests of a ResourceClaim; None for one that is made from a template, which no other object
+    names.
+    """
     owners = sequence(mapping(raw.get("metadata")).get("ownerReferences"))
     if any(text(mapping(owner).get("kind")) in _MADE_FOR for owner in owners):
         return None
@@ -179,7 +183,7 @@ def _claim_template(raw: Manifest) -> tuple[ObjectKey, Claim]:
 
 
 def requests_in(spec: Mapping[str, Any]) -> Claim:
-    """The requests in the spec of a claim; None if there are more than the API allows. Raises `Malformed`."""
+    """Returns the requests in the spec of a claim; None if there are more than the API allows. Raises `Malformed`."""
     listed = sequence(mapping(spec.get("devices")).get("requests"))
     if len(listed) > MOST_REQUESTS:
         return None
@@ -291,16 +295,16 @@ class InNamespaces(Indexed[ObjectKey, Limited]):
 
     @staticmethod
     def terms(key: ObjectKey, _: Any) -> Iterable[Hashable]:
-        """Its namespace."""
+        """Returns its namespace."""
         return (key[0],)
 
     def of(self, namespace: str) -> Set[ObjectKey]:
-        """The keys of the objects in a namespace."""
+        """Returns the keys of the objects in a namespace."""
         return self.having(namespace)
 
 
 def in_namespace(objects: Mapping[ObjectKey, Limited], namespace: str) -> list[tuple[str, Limited]]:
-    """The objects of a namespace with their names, sorted."""
+    """Returns the objects of a namespace with their names, sorted."""
     keys = (
         objects.of(namespace) if isinstance(objects, InNamespaces) else (key for key in objects if key[0] == namespace)
     )

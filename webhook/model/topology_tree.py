@@ -64,7 +64,7 @@ class TopologyTree(NamedTuple):
 
 
 def tree_of(binding: ClusterTopologyBinding, nodes: NodeLabels) -> TopologyTree:
-    """The domains that these nodes form, and what is wrong with their labels."""
+    """Returns the domains that these nodes form, and what is wrong with their labels."""
     used = [level for level in binding.levels if any(labels.get(level.key or "") for labels in nodes.values())]
     empty = [level for level in binding.levels if level not in used]
     complete: dict[str, tuple[str, ...]] = {}
@@ -107,7 +107,7 @@ def _unlabelled(lacking: Mapping[str, Sequence[str]], levels: Sequence[BindingLe
 
 
 def _misplaced(levels: Sequence[BindingLevel], paths: Sequence[tuple[str, ...]]) -> Iterator[LevelProblem]:
-    """The values that are below two parents, level by level; or that the levels have another order."""
+    """Yields the values that are below two parents, level by level; or that the levels have another order."""
     for depth in range(1, len(levels)):
         above, level = levels[depth - 1], levels[depth]
         parents: dict[str, set[tuple[str, ...]]] = {}
@@ -140,7 +140,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def members_of(live: Manifest, kind: str) -> Iterator[str]:
-    """The members of that kind, "Node" or "HyperNode", that a HyperNode names exactly."""
+    """Yields the members of that kind, "Node" or "HyperNode", that a HyperNode names exactly."""
     for entry in sequence(mapping(live.get("spec")).get("members")):
         member = mapping(entry)
         name = text(mapping(mapping(member.get("selector")).get("exactMatch")).get("name"))

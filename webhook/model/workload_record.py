@@ -57,7 +57,7 @@ class ScaleTarget(NamedTuple):
 
 
 def scalable_in(workload: PodCliqueSet) -> tuple[Scalable, ...]:
-    """The cliques and scaling groups of a set; none if they are too many to keep."""
+    """Returns the cliques and scaling groups of a set; none if they are too many to keep."""
     single = [_of_clique(one) for one in workload.cliques if one.group is None]
     groups = []
     for group in workload.scaling_groups:
@@ -75,19 +75,19 @@ def _of_clique(clique: Clique) -> Scalable:
 
 
 def _has_fixed_size(clique: Clique) -> bool:
-    """Whether the pods of a clique are in a pod group of Kueue, which states its number of pods."""
+    """Returns whether the pods of a clique are in a pod group of Kueue, which states its number of pods."""
     labels = mapping(clique.raw.get("labels"))
     return kueue.QUEUE_NAME in labels and bool(text(clique.annotations.get(kueue.POD_GROUP_TOTAL_COUNT)))
 
 
 def numbers_in(scale: Manifest | None) -> int:
-    """The replicas that a Scale states. Raises `Malformed`."""
+    """Returns the replicas that a Scale states. Raises `Malformed`."""
     return integer(mapping(mapping(scale).get("spec")).get("replicas")) or 0
 
 
 def target_of(name: str, namespace: str, resource: str, sets: Mapping[ObjectKey, Record]) -> ScaleTarget | None:
-    """The clique or scaling group of that name; None if there is none, or if the name may mean several. An empty
-    `resource` is not known.
+    """Returns the clique or scaling group of that name; None if there is none, or if the name may mean several. An
+    empty `resource` is not known.
     """
     found = list(_targets(name, namespace, resource, sets))
     return found[0] if len(found) == 1 else None
@@ -112,7 +112,7 @@ def _targets(name: str, namespace: str, resource: str, sets: Mapping[ObjectKey, 
 
 
 def _divisions(name: str) -> Iterator[tuple[str, str, str]]:
-    """Each way to read a name as a name, an index and a name, joined by dashes."""
+    """Yields each way to read a name as a name, an index and a name, joined by dashes."""
     words = name.split("-")
     for place in range(1, len(words) - 1):
         if words[place].isascii() and words[place].isdigit():
@@ -133,7 +133,7 @@ _NO_LABELS = frozenset({VOLCANO_QUEUE})
 
 
 def recorded_quota(workload: PodCliqueSet) -> str | None:
-    """The quota of a set: its own annotation, else the first clique's (rules refuse cliques that differ)."""
+    """Returns the quota of a set: its own annotation, else the first clique's (rules refuse cliques that differ)."""
     own = text(workload.annotations.get(QUOTA_ANNOTATION))
     if own is not None:
         return own
@@ -141,13 +141,14 @@ def recorded_quota(workload: PodCliqueSet) -> str | None:
 
 
 def quota_of_template(metadata: Mapping[str, Any]) -> str | None:
-    """The quota that one pod template, or a pod, names: Grove's annotation, else Koordinator's label."""
+    """Returns the quota that one pod template, or a pod, names: Grove's annotation, else Koordinator's label."""
     annotation = text(mapping(metadata.get("annotations")).get(QUOTA_ANNOTATION))
     return annotation or text(mapping(metadata.get("labels")).get(QUOTA_LABEL))
 
 
 def queues_of(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The queues that a set, a template, a PodGang or a pod names: all keys whose name contains "queue", labels first.
+    """Returns the queues that a set, a template, a PodGang or a pod names: all keys whose name contains "queue", labels
+    first.
 
     The scheduler decides which key counts, and with KAI the administrator. That a key names a queue is visible from its
     name.
@@ -163,12 +164,12 @@ def queues_of(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def queue_of(metadata: Mapping[str, Any], key: str) -> str | None:
-    """The queue that `metadata` names under `key`: by a label, else by an annotation."""
+    """Returns the queue that `metadata` names under `key`: by a label, else by an annotation."""
     return queues_of(metadata).get(key)
 
 
 def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
-    """The record of `workload` with the recorded or chosen `scheduler`.
+    """Returns the record of `workload` with the recorded or chosen `scheduler`.
 
     The queue is the set's own, else the first that a clique names (rules refuse cliques that differ).
     """
@@ -184,12 +185,12 @@ def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
 
 
 def disruption_of(labels: Mapping[str, Any]) -> str | None:
-    """The disruption mode that the labels of a workload name."""
+    """Returns the disruption mode that the labels of a workload name."""
     return name_text(labels.get(DISRUPTION_LABEL))
 
 
 def record_in(metadata: Mapping[str, Any], scheduler: str | None, priority_class: str | None = None) -> Record:
-    """The part of its workload's record that a PodGang or a pod shows in its own metadata."""
+    """Returns the part of its workload's record that a PodGang or a pod shows in its own metadata."""
     queues = queues_of(metadata)
     disruption = disruption_of(mapping(metadata.get("labels")))
     ordered = tuple(sorted(queues.items())) if queues else ()

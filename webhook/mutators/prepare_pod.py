@@ -31,7 +31,9 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def record_scheduler(workload: PodCliqueSet, scheduler: str) -> tuple[Operation, ...]:
-    """The patch that records `scheduler`; empty if it is already recorded. The workload's dict is changed in place."""
+    """Returns the patch that records `scheduler`; empty if it is already recorded. The workload's dict is changed in
+    place.
+    """
     patch = PatchBuilder(workload.raw)
     patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
     return tuple(patch.operations)
@@ -59,24 +61,26 @@ class Prepared(NamedTuple):
 
 
 def stamp(changes: PodChanges, *, gated: bool) -> str:
-    """The stamp's value. It depends on what the pod was prepared from, never on a rule or on Rollcall's version."""
+    """Returns the stamp's value. It depends on what the pod was prepared from, never on a rule or on Rollcall's
+    version.
+    """
     inputs = "\n".join((changes.scheduler_name, *changes.inputs, f"gate={str(gated).lower()}"))
     digest = hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{changes.scheduler_name}/{digest[:_STAMP_CHARACTERS]}"
 
 
 def stamped_scheduler(annotations: Mapping[str, Any]) -> str:
-    """The scheduler that a pod with these annotations was prepared for; empty if it was not."""
+    """Returns the scheduler that a pod with these annotations was prepared for; empty if it was not."""
     return (text(annotations.get(STAMP_ANNOTATION)) or "").partition("/")[0]
 
 
 def alone_stamp(scheduler: str) -> str:
-    """The stamp of a pod of a gang's workload that no gang needs: it has its scheduler and no membership."""
+    """Returns the stamp of a pod of a gang's workload that no gang needs: it has its scheduler and no membership."""
     return f"{scheduler}/alone"
 
 
 def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
-    """The patch that makes `pod` a member of its gang. The pod's dict is changed in place in the same way.
+    """Returns the patch that makes `pod` a member of its gang. The pod's dict is changed in place in the same way.
 
     The patch changes spec.schedulerName, the labels and annotations that the backend names, and the stamp. For opted-in
     workloads it adds the gang's labels. It adds the pod gate if the profile wants it. Existing gates, hostname,
@@ -110,12 +114,12 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
 
 
 def foreign_claims(pod: Pod, profile: Profile, member: GangMember) -> list[Claim]:
-    """Every claim on `pod` except the one that makes it a member of its gang."""
+    """Returns every claim on `pod` except the one that makes it a member of its gang."""
     return list(_foreign_claims(pod, _changes(profile, member), kept=False))
 
 
 def _changes(profile: Profile, member: GangMember) -> PodChanges:
-    """The changes that the backend wants on the pods of a member, and the stamp."""
+    """Returns the changes that the backend wants on the pods of a member, and the stamp."""
     prepared = profile.prepared
     changes = prepared.get(member)
     if changes is None:
@@ -138,7 +142,7 @@ def _changes(profile: Profile, member: GangMember) -> PodChanges:
 
 
 def _characters(member: GangMember) -> int:
-    """The length of all texts of a member that other authors may have written."""
+    """Returns the length of all texts of a member that other authors may have written."""
     record = member.record
     named = (record.scheduler, record.quota, record.priority_class, record.disruption, *record.spare)
     named += tuple(queue for _, queue in record.queues)
@@ -147,8 +151,8 @@ def _characters(member: GangMember) -> int:
 
 
 def _foreign_claims(pod: Pod, changes: PodChanges, *, kept: bool) -> Iterator[Claim]:
-    """The claims on `pod` that `changes` would not make. With `kept`, a field that `changes` sets only if it is missing
-    is not a claim, whatever its value: its author also creates the objects.
+    """Yields the claims on `pod` that `changes` would not make. With `kept`, a field that `changes` sets only if it is
+    missing is not a claim, whatever its value: its author also creates the objects.
     """
     for claim in claims_on(pod.template):
         if claim.key in changes.default_fields:

@@ -23,7 +23,7 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]", re.ASCII)
 
 
 def load_settings(path: Path) -> Settings:
-    """Return the settings of the file, and of the files that it names as shadows. Raises `InputError`, and
+    """Returns the settings of the file, and of the files that it names as shadows. Raises `InputError`, and
     `ConfigurationError` with line and column.
     """
     return _load(path, is_shadow=False)
@@ -48,7 +48,7 @@ def _load(path: Path, *, is_shadow: bool) -> Settings:
 
 
 def load_shapes(path: Path) -> list[WorkloadShape]:
-    """Return the WorkloadShapes in a file. Raises `InputError`, and `ConfigurationError` with line and column. What a
+    """Returns the WorkloadShapes in a file. Raises `InputError`, and `ConfigurationError` with line and column. What a
     configuration refuses is refused here, too.
     """
     found, problems = list[tuple[WorkloadShape, Document]](), list[Problem]()
@@ -65,7 +65,7 @@ def load_shapes(path: Path) -> list[WorkloadShape]:
 
 
 def _placed(problem: Problem, document: Document, shapes: Sequence[Document]) -> Problem:
-    """Return the problem with its position: in the configuration, or in a shape beside it."""
+    """Returns the problem with its position: in the configuration, or in a shape beside it."""
     matched = _BESIDE.match(problem.path)
     if matched is None:
         return placed(problem, document)
@@ -74,7 +74,7 @@ def _placed(problem: Problem, document: Document, shapes: Sequence[Document]) ->
 
 
 def placed(problem: Problem, document: Document) -> Problem:
-    """Return the problem with its position in the document."""
+    """Returns the problem with its position in the document."""
     line, column = document.position(FieldPath(tuple(_steps(problem.path))))
     return Problem(problem.path, problem.found, problem.why, problem.allowed, line, column)
 

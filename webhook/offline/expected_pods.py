@@ -38,7 +38,7 @@ class MadeBy(NamedTuple):
 
 
 def labels_of_pod(workload: ShapedWorkload, part: Part, known_by: PodShape) -> dict[str, str]:
-    """The labels that the controllers write on a pod of a part."""
+    """Returns the labels that the controllers write on a pod of a part."""
     named = {workload.name_label: workload.name} if workload.name_label else {}
     of_part = {known_by.name_label: part.name} if known_by.name_label else {}
     others = {key: VALUE for link in known_by.chain for key in LABEL_IN_NAME.findall(link.name)}
@@ -46,7 +46,7 @@ def labels_of_pod(workload: ShapedWorkload, part: Part, known_by: PodShape) -> d
 
 
 def makers_of_pod(workload: ShapedWorkload, known_by: PodShape) -> list[MadeBy]:
-    """The controllers above a pod, nearest first; the last is the workload."""
+    """Returns the controllers above a pod, nearest first; the last is the workload."""
     made = []
     for link in known_by.chain:
         api = link.resource.api
@@ -57,7 +57,7 @@ def makers_of_pod(workload: ShapedWorkload, known_by: PodShape) -> list[MadeBy]:
 
 
 def prefix_of_pod(workload: ShapedWorkload, part: Part) -> Manifest:
-    """The generateName of a pod: what follows is chosen by the API server, or by the controller."""
+    """Returns the generateName of a pod: what follows is chosen by the API server, or by the controller."""
     return {"generateName": f"{workload.name}-{part.name}-" if part.name else f"{workload.name}-"}
 
 
@@ -78,7 +78,7 @@ class ExpectedPod(NamedTuple):
 
 
 def expected_pods(workload: OptedInWorkload) -> Iterator[ExpectedPod]:
-    """Yield the first pod of each part that has pods."""
+    """Yields the first pod of each part that has pods."""
     if isinstance(workload, ShapedWorkload):
         yield from _of_shape(workload)
         return
@@ -212,7 +212,7 @@ def _of_shape(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
 
 
 def _of_roles(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
-    """Yield the first pods of the LeaderWorkerSet of each role."""
+    """Yields the first pods of the LeaderWorkerSet of each role."""
     for role in workload.roles:
         if role.groups < 1:
             continue
@@ -230,7 +230,7 @@ def _of_roles(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
 
 
 def _pod(part: Part, namespace: str) -> Manifest:
-    """Return the pod of a template, before its controllers add their labels and owner references."""
+    """Returns the pod of a template, before its controllers add their labels and owner references."""
     template = part.template
     metadata: Manifest = {"namespace": namespace, "labels": dict(template.labels)}
     if template.annotations:

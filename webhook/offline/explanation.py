@@ -122,7 +122,7 @@ class Explanation:
         return f"by {self.choice.by}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the explanation as plain JSON values."""
+        """Returns the explanation as plain JSON values."""
         return {
             "kind": self.kind,
             "namespace": self.namespace,
@@ -153,7 +153,7 @@ class Explained:
 def explain_document(
     manifest: Manifest, facts: ClusterFacts, settings: Settings, now: datetime | None = None
 ) -> Iterator[Explained]:
-    """Yield an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
+    """Yields an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
     for request, at in requests_in(manifest, workload_kinds(settings), now=now):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
             found: Explanation | None = explain(request, facts, settings)
@@ -170,7 +170,7 @@ def explain_document(
 
 
 def _with_exceptions(views: Sequence[SchedulerView], request: Request, settings: Settings) -> Iterator[SchedulerView]:
-    """Yield the views as the exceptions of the namespace change them. If nothing else refuses, no edit is needed."""
+    """Yields the views as the exceptions of the namespace change them. If nothing else refuses, no edit is needed."""
     granted = settings.exceptions.in_force(request.namespace, request.at)
     if not granted or not views:
         yield from views
@@ -182,14 +182,14 @@ def _with_exceptions(views: Sequence[SchedulerView], request: Request, settings:
 
 
 def _supplied(view: SchedulerView, facts: ClusterFacts) -> SchedulerView:
-    """Return the view with what supplies the facts that its rules lack."""
+    """Returns the view with what supplies the facts that its rules lack."""
     opinion = view.opinion
     honours = tuple(replace(one, unjudged=supplied(one.unjudged, facts)) for one in opinion.honours)
     return replace(view, opinion=replace(opinion, honours=honours, unjudged=supplied(opinion.unjudged, facts)))
 
 
 def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:
-    """Return how every enabled scheduler judges a PodCliqueSet, as if it were being created."""
+    """Returns how every enabled scheduler judges a PodCliqueSet, as if it were being created."""
     try:
         return _explain(PodCliqueSet(request.object or {}, request.namespace), facts, settings)
     except Malformed:
@@ -211,7 +211,7 @@ def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) ->
 
 
 def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
-    """Return how every enabled scheduler judges a workload that is not Grove's. Return None if it is not opted in and
+    """Returns how every enabled scheduler judges a workload that is not Grove's. Return None if it is not opted in and
     part of something else: a Job of a JobSet, or a workload whose pods name a gang themselves.
     """
     try:
@@ -273,7 +273,7 @@ def _explain_opted_in(
 def _tree(
     workload: OptedInWorkload, made: OptedInWorkload, choice: Choice, settings: Settings, remark: str
 ) -> TreeNode:
-    """Return the tree of the gangs of a workload under the scheduler that is chosen for it, or that its pods name.
+    """Returns the tree of the gangs of a workload under the scheduler that is chosen for it, or that its pods name.
     `remark` is said beside the gangs of one without a scheduler.
     """
     named = scheduler_of_pods(made)
@@ -308,7 +308,7 @@ def _fits(
 
 
 def _maker(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
-    """Return the workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself."""
+    """Returns the workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself."""
     if not isinstance(workload, TrainJob):
         return workload
     return made_of(workload, facts)
@@ -330,7 +330,7 @@ def _view_of(
 
 
 def capability_tables(settings: Settings) -> dict[str, Any]:
-    """Return the capability table of each enabled scheduler, as plain JSON values."""
+    """Returns the capability table of each enabled scheduler, as plain JSON values."""
     return {
         "default": settings.default,
         "schedulers": [

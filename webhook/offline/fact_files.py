@@ -50,7 +50,7 @@ class _Field(NamedTuple):
 
 
 def unreadable_field(raw: Manifest) -> tuple[FieldPath, str] | None:
-    """Return the first field of a Node that cannot be read, and why; None if there is none."""
+    """Returns the first field of a Node that cannot be read, and why; None if there is none."""
     for field in _fields(raw):
         try:
             field.read(field.value)
@@ -61,7 +61,7 @@ def unreadable_field(raw: Manifest) -> tuple[FieldPath, str] | None:
 
 
 def _fields(raw: Manifest) -> Iterator[_Field]:
-    """Yield the fields that are read of a Node, each after those that it is in."""
+    """Yields the fields that are read of a Node, each after those that it is in."""
     for part in ("metadata", "spec", "status"):
         yield _Field(ROOT / part, raw.get(part), mapping)
     metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
@@ -93,7 +93,7 @@ _CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 
 @cache
 def known_fields() -> Mapping[Api, KindFields]:
-    """Return the field names of the kinds of known releases."""
+    """Returns the field names of the kinds of known releases."""
     stored = json.loads(LISTS.read_text(encoding="utf-8"))
     nodes: list[Names | None] = [None]
     for scalars, objects in stored["nodes"]:
@@ -108,7 +108,7 @@ def known_fields() -> Mapping[Api, KindFields]:
 
 
 def load_schemas(paths: Iterable[Path]) -> Mapping[Api, KindFields]:
-    """Return the field names in CustomResourceDefinitions in files and folders. Raises `InputError`."""
+    """Returns the field names in CustomResourceDefinitions in files and folders. Raises `InputError`."""
     found: dict[Api, KindFields] = {}
     for path in files_of(paths):
         read = fields_in(read_file(path))
@@ -119,7 +119,7 @@ def load_schemas(paths: Iterable[Path]) -> Mapping[Api, KindFields]:
 
 
 def fields_in(documents: Iterable[Document]) -> dict[Api, KindFields]:
-    """Return the field names in the CustomResourceDefinitions among the documents. Raises `InputError`."""
+    """Returns the field names in the CustomResourceDefinitions among the documents. Raises `InputError`."""
     found: dict[Api, KindFields] = {}
     for document in documents:
         for raw, at in objects_in(document.manifest):
@@ -134,7 +134,7 @@ def fields_in(documents: Iterable[Document]) -> dict[Api, KindFields]:
 
 
 def versions_of(raw: Manifest) -> Iterator[tuple[Api, Names]]:
-    """Yield each version of a CustomResourceDefinition that lists its fields. Raises `Malformed`."""
+    """Yields each version of a CustomResourceDefinition that lists its fields. Raises `Malformed`."""
     spec = mapping(raw.get("spec"))
     group, kind = text(spec.get("group")) or "", text(mapping(spec.get("names")).get("kind")) or ""
     for version in map(mapping, sequence(spec.get("versions"))):
@@ -144,7 +144,7 @@ def versions_of(raw: Manifest) -> Iterator[tuple[Api, Names]]:
 
 
 def api_of(group: str, version: str, kind: str) -> Api:
-    """Return the kind; `core` is the core group in the lists, which separate by blanks."""
+    """Returns the kind; `core` is the core group in the lists, which separate by blanks."""
     return Api("" if group == "core" else group, version, kind)
 
 
@@ -156,7 +156,7 @@ class FactObject(NamedTuple):
     manifest: Manifest
 
     def error(self, path: FieldPath, why: str) -> InputError:
-        """Return the error that something is wrong at a path in the object."""
+        """Returns the error that something is wrong at a path in the object."""
         line, column = self.document.position(FieldPath((*self.at.parts, *path.parts)))
         return InputError(self.document.source, why, line, column)
 
@@ -191,8 +191,8 @@ _Origins = dict[tuple[str, str, str, str], _Origin]
 
 
 def load_facts(paths: Sequence[Path], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
-    """Return the facts in files and folders. Raises `InputError`, also for an empty file: the command that was to write
-    it has failed, and what is missing would only be unknown.
+    """Returns the facts in files and folders. Raises `InputError`, also for an empty file: the command that was to
+    write it has failed, and what is missing would only be unknown.
     """
     documents = (document for path in files_of(paths) for document in read_file(path, may_be_empty=False))
     return facts_of(fact_objects(documents), kinds=kinds, origins={})
@@ -201,7 +201,7 @@ def load_facts(paths: Sequence[Path], kinds: WorkloadKinds = PYTHON_KINDS) -> Cl
 def facts_from(
     documents: Iterable[Document], facts: ClusterFacts = NOTHING_KNOWN, kinds: WorkloadKinds = PYTHON_KINDS
 ) -> ClusterFacts:
-    """Return the facts in `documents`, added to those `known`. Raises `InputError` for a document that cannot be
+    """Returns the facts in `documents`, added to those `known`. Raises `InputError` for a document that cannot be
     understood.
     """
     return facts_of(fact_objects(documents), facts, kinds)
@@ -213,7 +213,7 @@ def facts_of(
     kinds: WorkloadKinds = PYTHON_KINDS,
     origins: _Origins | None = None,
 ) -> ClusterFacts:
-    """Return the facts in objects. With `origins`, which is filled, an object may stand twice only if both are
+    """Returns the facts in objects. With `origins`, which is filled, an object may stand twice only if both are
     equal.
     """
     parts: dict[str, Any] = {}
@@ -245,13 +245,13 @@ def facts_of(
 
 
 def is_page(manifest: Manifest) -> bool:
-    """Return whether a list is one page of several. Raises `Malformed`."""
+    """Returns whether a list is one page of several. Raises `Malformed`."""
     metadata = mapping(manifest.get("metadata"))
     return bool(metadata.get("continue") or metadata.get("remainingItemCount"))
 
 
 def facts_in(manifests: Iterable[Manifest], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
-    """Return the facts in manifests that were read from a cluster. Raises `InputError`."""
+    """Returns the facts in manifests that were read from a cluster. Raises `InputError`."""
     documents = (Document("the cluster", manifest, 1, Lines(""), lambda: Root(0, None)) for manifest in manifests)
     return facts_from(documents, kinds=kinds)
 
@@ -279,12 +279,12 @@ class FactEntry(NamedTuple):
 
 
 def _both(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
-    """Return the parts of which only some objects are known, by either; None if there are none."""
+    """Returns the parts of which only some objects are known, by either; None if there are none."""
     return (some or frozenset()) | (others or frozenset()) or None
 
 
 def with_field_names(facts: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:
-    """Return `known` with the field names of all kinds: those of CRDs in `schemas`, else those `known`, else those of
+    """Returns `known` with the field names of all kinds: those of CRDs in `schemas`, else those `known`, else those of
     the known releases. Raises `InputError`.
     """
     return replace(facts, field_names={**known_fields(), **(facts.field_names or {}), **load_schemas(schemas)})
@@ -297,7 +297,7 @@ OPTED_IN = frozenset({SHAPED_WORKLOADS, *(projection.part for projection in OF_O
 
 
 def is_nameless(part: str, raw: Manifest) -> bool:
-    """Return whether it is an object that gets its name at creation, as Jobs often do: no other object can name it
+    """Returns whether it is an object that gets its name at creation, as Jobs often do: no other object can name it
     before.
     """
     metadata = raw.get("metadata")
@@ -305,7 +305,7 @@ def is_nameless(part: str, raw: Manifest) -> bool:
 
 
 def begun_part(facts: ClusterFacts, part: str) -> Any:
-    """Return a copy of a part that can be added to."""
+    """Returns a copy of a part that can be added to."""
     before = getattr(facts, part)
     if part in _SETS:
         return set(before or ())
@@ -316,12 +316,12 @@ def begun_part(facts: ClusterFacts, part: str) -> Any:
 
 @cache
 def _entries() -> dict[str, Callable[[], dict[Any, Any]]]:
-    """Return the mapping type for the entries of each part."""
+    """Returns the mapping type for the entries of each part."""
     return {projection.part: projection.entries for projection in (NODE_PODS, *_projections().values())}
 
 
 def fact_objects(documents: Iterable[Document]) -> Iterator[FactObject]:
-    """Yield the objects of documents: lists, and each object in them."""
+    """Yields the objects of documents: lists, and each object in them."""
     for document in documents:
         yield from _unpack(FactObject(document, FieldPath(), document.manifest))
 
@@ -346,7 +346,7 @@ _SETS = frozenset({"apis", "bound_gangs"})
 
 @cache
 def _projections() -> dict[tuple[str, str], Projection]:
-    """Return the projections by group and kind: those of admission itself, and those of each backend."""
+    """Returns the projections by group and kind: those of admission itself, and those of each backend."""
     every = (
         RESERVATIONS,
         *EVERY_GENERAL,
@@ -356,12 +356,12 @@ def _projections() -> dict[tuple[str, str], Projection]:
 
 
 def projection_of(group: str, kind: str, kinds: WorkloadKinds) -> Projection | None:
-    """Return how objects of a kind are read; None if no rule reads them."""
+    """Returns how objects of a kind are read; None if no rule reads them."""
     return _projections().get((group, kind)) or kinds.projection(group, kind)
 
 
 def is_unread(group: str, version: str, kind: str, kinds: WorkloadKinds) -> bool:
-    """Return whether a document has a version that its projection does not understand: it is not read, and may be what
+    """Returns whether a document has a version that its projection does not understand: it is not read, and may be what
     another object names.
     """
     projection = projection_of(group, kind.removesuffix("List"), kinds)
@@ -369,7 +369,7 @@ def is_unread(group: str, version: str, kind: str, kinds: WorkloadKinds) -> bool
 
 
 def parts_of(group: str, kind: str, kinds: WorkloadKinds) -> Iterator[str]:
-    """Yield the parts of the facts that documents of a kind belong to."""
+    """Yields the parts of the facts that documents of a kind belong to."""
     projection = projection_of(group, kind, kinds)
     if projection is not None:
         yield projection.part
@@ -385,7 +385,7 @@ def parts_of(group: str, kind: str, kinds: WorkloadKinds) -> Iterator[str]:
 
 
 def _add(part: str, item: FactObject, objects: Any, kinds: WorkloadKinds, origins: _Origins | None = None) -> None:
-    """Add what one object says to its part of the facts."""
+    """Adds what one object says to its part of the facts."""
     raw = item.manifest
     if part == "apis":
         discovered = kind_of(raw).kind == known_kinds.KIND
@@ -417,7 +417,7 @@ def _add(part: str, item: FactObject, objects: Any, kinds: WorkloadKinds, origin
 
 
 def entry_of(item: FactObject, projection: Projection) -> FactEntry | None:
-    """Return what one object says; None if no rule needs it. Raises `Malformed`, `InputError`."""
+    """Returns what one object says; None if no rule needs it. Raises `Malformed`, `InputError`."""
     read = projection.read(item.manifest)
     if read is None:
         return None
@@ -429,7 +429,7 @@ def entry_of(item: FactObject, projection: Projection) -> FactEntry | None:
 
 
 def _note_origin(part: str, entry: FactEntry, projection: Projection, origins: _Origins) -> None:
-    """Keep where an object stands. Raises `InputError` if it stands elsewhere with other contents: facts are those of
+    """Keeps where an object stands. Raises `InputError` if it stands elsewhere with other contents: facts are those of
     one cluster.
     """
     subject, item = subject_of(entry.item.manifest, projection), entry.item
@@ -442,26 +442,26 @@ def _note_origin(part: str, entry: FactEntry, projection: Projection, origins: _
 
 
 def subject_of(raw: Manifest, projection: Projection) -> tuple[str, str, str]:
-    """Return kind, namespace and name of an object; the namespace is empty for one of a cluster."""
+    """Returns kind, namespace and name of an object; the namespace is empty for one of a cluster."""
     namespaced = projection.resource.namespaced
     return projection.resource.api.kind, key_of(raw)[0] if namespaced else "", name_of(raw)
 
 
 def name_of(raw: Manifest) -> str:
-    """Return the name of an object, empty if it has none."""
+    """Returns the name of an object, empty if it has none."""
     metadata = raw.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def called(subject: tuple[str, str, str]) -> str:
-    """Return the words for a kind, namespace and name."""
+    """Returns the words for a kind, namespace and name."""
     kind, namespace, name = subject
     return f"{kind} {shown(f'{namespace}/{name}' if namespace else name)}"
 
 
 def _served(raw: Manifest) -> Iterator[tuple[Api, frozenset[str] | None]]:
-    """Yield the kinds that a CustomResourceDefinition serves, with the fields of their spec, None if it lists none."""
+    """Yields the kinds that a CustomResourceDefinition serves, with the fields of their spec, None if it lists none."""
     spec = mapping(raw.get("spec"))
     group = required(text(spec.get("group")), SPEC / "group")
     kind = required(text(mapping(spec.get("names")).get("kind")), SPEC / "names" / "kind")

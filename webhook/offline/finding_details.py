@@ -79,12 +79,12 @@ class Directive(NamedTuple):
     line: int = 0
 
     def names(self, rule: str) -> bool:
-        """Return whether it is about this rule."""
+        """Returns whether it is about this rule."""
         return rule in self.rules
 
 
 def directive(written: str, line: int = 0) -> Directive | None:
-    """Return what a comment or a line of the annotation says behind its key; None if it says nothing. What is not
+    """Returns what a comment or a line of the annotation says behind its key; None if it says nothing. What is not
     RULE: REASON is taken as the name of a rule, which does not exist.
     """
     found = _WRITTEN.match(written)
@@ -94,7 +94,7 @@ def directive(written: str, line: int = 0) -> Directive | None:
 
 
 def annotated(value: object) -> Iterator[Directive]:
-    """Yield the suppressions of an annotation, one a line."""
+    """Yields the suppressions of an annotation, one a line."""
     if isinstance(value, str):
         for line in value.splitlines():
             if line.strip() and (found := directive(line)) is not None:

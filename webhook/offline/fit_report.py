@@ -69,7 +69,7 @@ class Surplus(NamedTuple):
     domain: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the surplus as plain JSON values."""
+        """Returns the surplus as plain JSON values."""
         return {"pods": self.pods, "domain": self.domain or None}
 
 
@@ -101,7 +101,7 @@ class FitEntry:
         return self.verdict.answer is FitAnswer.NEVER
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry as plain JSON values."""
+        """Returns the entry as plain JSON values."""
         kind, namespace, name = self.workload
         return {
             "kind": kind,
@@ -133,7 +133,7 @@ def _domain(domain: DomainRoom) -> dict[str, Any]:
 
 
 def verdict_words(verdict: FitVerdict) -> str:
-    """Return the verdict in a few words, with how far *never* reaches."""
+    """Returns the verdict in a few words, with how far *never* reaches."""
     scope = verdict.scope
     return (
         WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".removesuffix(f" {FitScope.EVER}")
@@ -141,12 +141,12 @@ def verdict_words(verdict: FitVerdict) -> str:
 
 
 def worst_of(entries: Iterable[FitEntry]) -> FitEntry | None:
-    """Return the gang that says most about the whole workload: one that never fits, else one that is not known to."""
+    """Returns the gang that says most about the whole workload: one that never fits, else one that is not known to."""
     return min(entries, key=lambda one: _ORDER.index(one.verdict.answer), default=None)
 
 
 def fit_sentence(entry: FitEntry) -> str:
-    """Return what is known of a gang in one line: the verdict, why, and how it is now."""
+    """Returns what is known of a gang in one line: the verdict, why, and how it is now."""
     verdict, witness = entry.verdict, entry.verdict.witness
     why = "; ".join(verdict.causes) if witness is None else witness.why
     if why and verdict.answer is FitAnswer.FITS:
@@ -157,7 +157,7 @@ def fit_sentence(entry: FitEntry) -> str:
 
 
 def surplus_words(surplus: Surplus, scheduler: str) -> str:
-    """Return what is not known of the pods above the minimum."""
+    """Returns what is not known of the pods above the minimum."""
     words = f"{counted(surplus.pods, 'pod')} above the minimum {'is' if surplus.pods == 1 else 'are'} not judged"
     if not surplus.domain:
         return words
@@ -165,12 +165,12 @@ def surplus_words(surplus: Surplus, scheduler: str) -> str:
 
 
 def remedy_of(entry: FitEntry) -> str | None:
-    """Return what to do if a gang never fits."""
+    """Returns what to do if a gang never fits."""
     return None if entry.verdict.witness is None else entry.verdict.witness.remedy
 
 
 def now_words(now: Now) -> str:
-    """Return the estimate as a sentence."""
+    """Returns the estimate as a sentence."""
     if now.answer is NowAnswer.UNKNOWN:
         return f"not known whether there is room: {now.why}" if now.why else "not known whether there is room"
     if now.answer is NowAnswer.ROOM:
@@ -181,7 +181,7 @@ def now_words(now: Now) -> str:
 
 
 def leaving_words(now: Now) -> Iterator[str]:
-    """Yield which running gangs would have to go, if it is short now."""
+    """Yields which running gangs would have to go, if it is short now."""
     if now.leaving is None:
         return
     named = _listed(now.leaving.gangs)
@@ -191,7 +191,7 @@ def leaving_words(now: Now) -> Iterator[str]:
 
 
 def shortfall_text(short: Shortfall) -> str:
-    """Return what is missing of a resource, or how many pods have no place."""
+    """Returns what is missing of a resource, or how many pods have no place."""
     missing = max(short.needed - short.there, 0)
     return counted(missing, "pod") if short.resource == "pods" else amount_of(short.resource, missing)
 
@@ -201,7 +201,7 @@ _MOST_NAMED = 5
 
 
 def _listed(names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
-    """Return some names as a list in words."""
+    """Returns some names as a list in words."""
     shown = list(names)[:_MOST_NAMED]
     if len(names) > _MOST_NAMED:
         return f"{', '.join(shown)} and {len(names) - _MOST_NAMED:,} more"
@@ -209,7 +209,7 @@ def _listed(names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
 
 
 def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
-    """Return the table of domains, its head first: what each has of what the gang requests, and what is free of it."""
+    """Returns the table of domains, its head first: what each has of what the gang requests, and what is free of it."""
     if not domains:
         return []
     resources = resources_of(domains[0])
@@ -223,7 +223,7 @@ def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
 
 
 def resources_of(domain: DomainRoom) -> list[str]:
-    """Return the resources that are shown of a domain: those that the gang requests, or the pod slots if there are no
+    """Returns the resources that are shown of a domain: those that the gang requests, or the pod slots if there are no
     others. None if its scheduler compares nothing, or does not place the pods.
     """
     ordered = in_order(domain.total)
@@ -235,13 +235,13 @@ def _row(domain: DomainRoom, resources: list[str]) -> tuple[str, ...]:
 
 
 def room_text(domain: DomainRoom, resource: str) -> str:
-    """Return what a domain has of a resource, and what is free of it, if known: "16 of 72"."""
+    """Returns what a domain has of a resource, and what is free of it, if known: "16 of 72"."""
     total = amount(resource, domain.total[resource])
     return total if domain.free is None else f"{amount(resource, domain.free.get(resource, 0))} of {total}"
 
 
 def by_room(domains: tuple[DomainRoom, ...]) -> list[DomainRoom]:
-    """Return the domains with most free first, by the resources in the order of the table."""
+    """Returns the domains with most free first, by the resources in the order of the table."""
     resources = in_order(domains[0].total) if domains else []
     return sorted(
         domains,
@@ -290,7 +290,7 @@ class DocumentFit(NamedTuple):
 
 
 def pods_of_gangs(pods: Iterable[Manifest]) -> PodsOfGangs:
-    """Return pods by the namespace and name of their PodGang. One whose labels cannot be read belongs to none."""
+    """Returns pods by the namespace and name of their PodGang. One whose labels cannot be read belongs to none."""
     found: dict[tuple[str, str], list[Pod]] = {}
     for raw in pods:
         with suppress(Malformed):
@@ -303,8 +303,8 @@ def pods_of_gangs(pods: Iterable[Manifest]) -> PodsOfGangs:
 def fits_in(
     manifest: Manifest, facts: ClusterFacts, settings: Settings, effort: int = 1, pods: PodsOfGangs = _NO_PODS_KNOWN
 ) -> Iterator[DocumentFit]:
-    """Yield the gangs of each workload in a document, and of each PodGang with its stored `pods`. Raises `ReviewError`.
-    `effort` multiplies the steps that each gang may take.
+    """Yields the gangs of each workload in a document, and of each PodGang with its stored `pods`. Raises
+    `ReviewError`. `effort` multiplies the steps that each gang may take.
     """
     for request, at in requests_in(manifest, workload_kinds(settings)):
         if request.kind[::2] == (grove.SCHEDULER_GROUP, "PodGang"):
@@ -348,7 +348,7 @@ def _fits(
 
 
 def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts) -> str:
-    """Return why a workload has no gang that could be judged."""
+    """Returns why a workload has no gang that could be judged."""
     if isinstance(workload, PodCliqueSet):
         return _NO_REPLICAS
     made = with_pods(workload, facts)
@@ -383,7 +383,7 @@ def _stored(
     steps: int,
     pods: PodsOfGangs,
 ) -> DocumentFit:
-    """Return what is known of a PodGang with its pods: a verdict on what the scheduler sees."""
+    """Returns what is known of a PodGang with its pods: a verdict on what the scheduler sees."""
     named = (request.kind.kind, request.namespace, request.name)
     own: Sequence[Pod] = ()
     try:
@@ -411,7 +411,7 @@ def _stored(
 
 
 def _unreadable_pod(own: Iterable[Pod], error: Malformed, settings: Settings) -> str:
-    """Return which pod of a gang cannot be read, with its field, if that is found."""
+    """Returns which pod of a gang cannot be read, with its field, if that is found."""
     for pod in own:
         request = Request("", "CREATE", Kind("", "v1", Pod.kind), pod.namespace, pod.name, pod.raw)
         finding = decision.malformed(request, settings).findings[0]
@@ -421,7 +421,7 @@ def _unreadable_pod(own: Iterable[Pod], error: Malformed, settings: Settings) ->
 
 
 def _scheduler_of(podgang: PodGang, own: Iterable[Pod], settings: Settings) -> str:
-    """Return the scheduler of stored pods: the one that they name, unless the caller asks for another. If they do not
+    """Returns the scheduler of stored pods: the one that they name, unless the caller asks for another. If they do not
     all name one, it is the one that the PodGang records. Raises `Malformed`.
     """
     named = {pod.scheduler_name for pod in own}
@@ -442,7 +442,7 @@ def _chosen(
 
 
 def _why_not(choice: Choice, settings: Settings) -> str | None:
-    """Return why a workload is not judged, if so."""
+    """Returns why a workload is not judged, if so."""
     if choice.scheduler == OPTED_OUT:
         return IS_NO_GANG
     return None if choice.scheduler in settings.profiles else _no_profile(choice.scheduler)
@@ -460,7 +460,7 @@ def entries_of(
     settings: Settings,
     effort: int = 1,
 ) -> Iterator[FitEntry]:
-    """Yield what is reported of each different gang of a workload under one scheduler. A gang that the operator of the
+    """Yields what is reported of each different gang of a workload under one scheduler. A gang that the operator of the
     workload makes is not known. Raises `Malformed`.
     """
     named = (workload.kind, workload.namespace, workload.name)
@@ -473,7 +473,7 @@ def entries_of(
 
 
 def _why_not_known(workload: PodCliqueSet | OptedInWorkload) -> str | None:
-    """Return why nothing is known of the gang of a workload whose operator makes it, or of one that has no pod
+    """Returns why nothing is known of the gang of a workload whose operator makes it, or of one that has no pod
     templates; None for any other workload.
     """
     if (
@@ -512,7 +512,7 @@ def _entry(
 
 
 def _started(found: GangFit) -> dict[str, int] | None:
-    """Return the pods that a gang starts with, by role: as its scheduler packs it, if that is known. Return None if
+    """Returns the pods that a gang starts with, by role: as its scheduler packs it, if that is known. Return None if
     some of its parts are enough, and any of them.
     """
     minimum: Counter[str] = Counter()
@@ -529,12 +529,12 @@ def _started(found: GangFit) -> dict[str, int] | None:
 
 
 def _chooses(need: Need) -> bool:
-    """Return whether some of its needs are enough."""
+    """Returns whether some of its needs are enough."""
     return isinstance(need, GroupNeed) and (need.count < len(need.needs) or any(map(_chooses, need.needs)))
 
 
 def _surplus(found: GangFit, started: int, profile: Profile) -> Surplus | None:
-    """Return the pods above those that a gang starts with, if there are any."""
+    """Returns the pods above those that a gang starts with, if there are any."""
     pods = sum(member.pods for member in found.shape.members) - started
     if pods <= 0:
         return None
@@ -552,7 +552,7 @@ def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
     settings: Settings,
     steps: int,
 ) -> FitEntry:
-    """Return the entry with its domains, the estimate of now, and why it does not fit without growth."""
+    """Returns the entry with its domains, the estimate of now, and why it does not fit without growth."""
     witness = _without_growth(packing, room, steps) if found.verdict.answer is not FitAnswer.NEVER else None
     if facts.node_pods is None:
         return replace(entry, domains=domain_rooms_of(packing, room), without_growth=witness)
@@ -565,13 +565,13 @@ def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
 
 
 def usage_of(facts: ClusterFacts, profile: Profile, settings: Settings) -> Usage:
-    """Return what is used on the nodes, as the scheduler of a profile counts it."""
+    """Returns what is used on the nodes, as the scheduler of a profile counts it."""
     reading = profile.backend.pod_reading(settings.fit)
     return Usage.of(facts, counted_by(reading))
 
 
 def _without_growth(packing: Packing, room: Room, steps: int) -> Witness | None:
-    """Return why a gang does not fit the nodes that there are, in a cluster that may grow."""
+    """Returns why a gang does not fit the nodes that there are, in a cluster that may grow."""
     if not room.grows:
         return None
     return judge(replace(packing, ceilings=(), witnesses=()), replace(room, grows=False, memo={}), steps).witness

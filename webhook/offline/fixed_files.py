@@ -23,7 +23,7 @@ MAX_SEARCHED = 100
 
 
 def fix_of(document: Document, judgement: Judgement, facts: ClusterFacts, settings: Settings) -> Fix | None:
-    """Return the smallest edit after which nothing refuses the object; None if none was found. A recorded review has
+    """Returns the smallest edit after which nothing refuses the object; None if none was found. A recorded review has
     none: its object is no longer in a file that anyone applies.
     """
     if judgement.verdict.allowed or judgement.at.parts[:1] == ("request",):
@@ -45,7 +45,7 @@ def fix_of(document: Document, judgement: Judgement, facts: ClusterFacts, settin
 def add_fixes(
     report: Report, facts_for: Callable[[Document], ClusterFacts], settings: Settings, most: int | None = MAX_SEARCHED
 ) -> None:
-    """Add to each refusal of the report the edit that removes it, for the first refused objects, or for all. An
+    """Adds to each refusal of the report the edit that removes it, for the first refused objects, or for all. An
     object with a suppressed refusal has none: its edit would remove what its author accepts.
     """
     accepted = {id(entry.place.judgement) for entry in report.findings if entry.refuses and entry.suppression}
@@ -85,7 +85,7 @@ class FixedFile:
         return applied_to(self.text, self.edits)
 
     def diff(self) -> Iterator[str]:
-        """Yield the lines of a unified diff, which `git apply` and `patch` take."""
+        """Yields the lines of a unified diff, which `git apply` and `patch` take."""
         # `splitlines` also ends lines at characters that `git apply` and `patch` take for a part of the line.
         before, after = (list(StringIO(text, newline="\n")) for text in (self.text, self.fixed_text))
         names = (self.name, self.name) if Path(self.name).is_absolute() else (f"a/{self.name}", f"b/{self.name}")
@@ -93,7 +93,7 @@ class FixedFile:
             yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
     def require_writable(self) -> None:
-        """Raise `InputError` if the file may not be written, or is no longer the one that was judged."""
+        """Raises `InputError` if the file may not be written, or is no longer the one that was judged."""
         try:
             require_replaceable(self.path)
             self._mark()
@@ -101,7 +101,7 @@ class FixedFile:
             raise self._unwritten(error) from None
 
     def write(self) -> int:
-        """Replace the file, or the file that a link names, with its owner and permissions. Return how many other names
+        """Replaces the file, or the file that a link names, with its owner and permissions. Return how many other names
         (hard links) the file had: they keep the old content. Raises `InputError`, also if the file is no longer the one
         that was judged.
         """
@@ -116,7 +116,7 @@ class FixedFile:
         return names - 1
 
     def _mark(self) -> str:
-        """Return the byte order mark of the file, or nothing. Raises `InputError` if the file was changed."""
+        """Returns the byte order mark of the file, or nothing. Raises `InputError` if the file was changed."""
         content = self.path.read_bytes()
         mark = BYTE_ORDER_MARK if content.startswith(BYTE_ORDER_MARK.encode()) else ""
         if content != (mark + self.text).encode():
@@ -128,7 +128,7 @@ class FixedFile:
 
 
 def fixed_files(report: Report) -> list[FixedFile]:
-    """Return the files of a report with fixes, in the order of the report."""
+    """Returns the files of a report with fixes, in the order of the report."""
     found: dict[Path | str, FixedFile] = {}
     seen: set[int] = set()
     for entry in report.findings:

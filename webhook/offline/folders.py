@@ -34,7 +34,7 @@ _SEVERAL = 2
 
 
 def scopes_of(source: str) -> Scopes:
-    """Return a file and the folders that it is in, the nearest first."""
+    """Returns a file and the folders that it is in, the nearest first."""
     path = PurePath(os.path.abspath(source))  # noqa: PTH100 - links are not followed, as the user named the files
     return list(dict.fromkeys((str(path), *map(str, path.parents), EVERYWHERE)))
 
@@ -47,7 +47,7 @@ class GroupFolders:
     """
 
     def __init__(self, objects: Sequence[FactObject], scopes: Mapping[str, Scopes], kinds: WorkloadKinds) -> None:
-        """Count the pods that name each group. `scopes` are those of each file."""
+        """Counts the pods that name each group. `scopes` are those of each file."""
         self._kinds = kinds
         self.parts: dict[str, dict[Any, Any]] = {}
         self.remarks: list[FactRemark] = []
@@ -63,11 +63,11 @@ class GroupFolders:
             self._remark_uncounted(objects, differing)
 
     def area_of(self, source: str) -> str | None:
-        """Return the folder whose sizes count for a file; None for those of all files."""
+        """Returns the folder whose sizes count for a file; None for those of all files."""
         return self._areas.get(source)
 
     def facts_in(self, area: str | None, facts: ClusterFacts) -> ClusterFacts:
-        """Return facts with the sizes of the groups in one folder."""
+        """Returns facts with the sizes of the groups in one folder."""
         if area is None:
             return facts
         parts: dict[str, Any] = {
@@ -76,7 +76,7 @@ class GroupFolders:
         return replace(facts, **parts)
 
     def _sized(self, manifests: list[Manifest], differing: list[Manifest] | None = None) -> dict[str, dict[Any, Any]]:
-        """Return how large groups are, and which there are, in some objects."""
+        """Returns how large groups are, and which there are, in some objects."""
         sizes = group_sizes(manifests, self._kinds, differing)
         return {
             "group_sizes": sizes,
@@ -85,7 +85,7 @@ class GroupFolders:
         }
 
     def _split(self, objects: Sequence[FactObject], scopes: Mapping[str, Scopes]) -> None:
-        """Count the groups of each folder on its own where a PodGroup stands in several."""
+        """Counts the groups of each folder on its own where a PodGroup stands in several."""
         copies: dict[tuple[str, str, str], set[str]] = {}
         for item in objects:
             if (kind := kind_of(item.manifest)).kind == POD_GROUP and isinstance(item.manifest.get("metadata"), dict):
@@ -130,7 +130,7 @@ class GroupFolders:
         self.remarks.append(FactRemark(message, item.document, item.at, (POD_GROUP, namespace, name)))
 
     def _remark_uncounted(self, objects: Iterable[FactObject], differing: Iterable[Manifest]) -> None:
-        """Say which objects leave the size of their group unknown, unless each of their folders counts its own."""
+        """Says which objects leave the size of their group unknown, unless each of their folders counts its own."""
         versions = {id(manifest) for manifest in differing}
         items = [item for item in objects if id(item.manifest) in versions and not self._is_counted(item)]
         if items:
@@ -144,12 +144,12 @@ class GroupFolders:
             self.remarks.append(FactRemark(message, item.document, item.at, (kind, key_of(item.manifest)[0], name)))
 
     def _is_counted(self, item: FactObject) -> bool:
-        """Return whether the folder of an object has its own size of a group."""
+        """Returns whether the folder of an object has its own size of a group."""
         return bool(self._sizes.get(self._areas.get(item.document.source, ""), {}).get("group_sizes"))
 
 
 def _keys(groups: Mapping[tuple[str, str], Iterable[str]]) -> Iterator[Group]:
-    """Yield the system, namespace and name of each PodGroup."""
+    """Yields the system, namespace and name of each PodGroup."""
     return ((*key, name) for key, names in groups.items() for name in names)
 
 
@@ -169,7 +169,7 @@ class NodeFolders:
     """
 
     def __init__(self, entries: Iterable[tuple[str, FactEntry]], scopes: Mapping[str, Scopes], *, cut: bool) -> None:
-        """Take nodes and what belongs to them, each with its part of the facts. `scopes` are those of each file, and
+        """Takes nodes and what belongs to them, each with its part of the facts. `scopes` are those of each file, and
         `cut` is whether some nodes were not read.
         """
         self._cut = cut
@@ -196,7 +196,7 @@ class NodeFolders:
         )
 
     def _remark_growth(self, entries: Iterable[FactEntry]) -> None:
-        """Say what may add nodes to each cluster because it stands in the folder of none."""
+        """Says what may add nodes to each cluster because it stands in the folder of none."""
         growers = [entry.item for entry in entries if _adds_nodes(entry.value)]
         if growers:
             item = min(growers, key=lambda item: item.order)
@@ -208,11 +208,11 @@ class NodeFolders:
             self.remarks.append(FactRemark(message, item.document, item.at, (kind, "", name)))
 
     def cluster_of(self, scopes: Scopes) -> str | None:
-        """Return the folder whose nodes count for a file; None if none do, or if all do."""
+        """Returns the folder whose nodes count for a file; None if none do, or if all do."""
         return next((self._clusters[scope] for scope in scopes if scope in self._clusters), None)
 
     def facts_in(self, cluster: str | None, facts: ClusterFacts) -> ClusterFacts:
-        """Return facts with the nodes of one folder; without nodes if there are several clusters and it has none."""
+        """Returns facts with the nodes of one folder; without nodes if there are several clusters and it has none."""
         if not self._clusters:
             return facts
         if cluster is None:
@@ -230,7 +230,7 @@ class NodeFolders:
 
 
 def areas(scopes: Mapping[str, Scopes], objects: Iterable[Iterable[str]]) -> dict[str, str]:
-    """Return for each file the widest folder in which no object stands in two folders; nothing if none does at all.
+    """Returns for each file the widest folder in which no object stands in two folders; nothing if none does at all.
     `objects` are the files of each object.
     """
     mixed: set[str] = set()
@@ -248,7 +248,7 @@ def areas(scopes: Mapping[str, Scopes], objects: Iterable[Iterable[str]]) -> dic
 
 
 def roots(folders: Iterable[Scopes]) -> dict[str, str | None]:
-    """Return the topmost of some folders, for itself and for each folder above; None above several. Each folder is
+    """Returns the topmost of some folders, for itself and for each folder above; None above several. Each folder is
     given with those above it.
     """
     every = {tuple(folder) for folder in folders if folder}

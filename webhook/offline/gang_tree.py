@@ -31,7 +31,7 @@ _OWN = ("hugepages-", "kubernetes.io/", "attachable-volumes-")
 
 
 def carried(template: PodTemplate) -> Iterator[str]:
-    """Yield the extended resources of a pod with their amounts, and its resource claims; only the first of many."""
+    """Yields the extended resources of a pod with their amounts, and its resource claims; only the first of many."""
     try:
         named = [*_devices(template), *_claims(template)]
     except Malformed:
@@ -124,7 +124,7 @@ class TreeNode:
         return self.kind or str(self.level)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the node as plain JSON values."""
+        """Returns the node as plain JSON values."""
         found: dict[str, Any] = {"kind": self.called, "name": self.name, "pods": self.pods, "minimum": self.minimum}
         topology = {"required": self.required, "preferred": self.preferred}
         if any(topology.values()):
@@ -145,7 +145,7 @@ class TreeNode:
 
 
 def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> TreeNode:
-    """Return the tree of `workload` as Grove of that generation makes it."""
+    """Returns the tree of `workload` as Grove of that generation makes it."""
     names = PodGangNames(generation)
     one = tuple(_gangs_of_replica(workload, f"{workload.name}-0", names))
     pods = sum(gang.pods * (1 + gang.more) for gang in one)
@@ -168,7 +168,7 @@ def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> TreeNode:
 
 
 def gang_names(tree: TreeNode) -> Iterator[str]:
-    """Yield the names of PodGangs that the tree of a PodCliqueSet shows."""
+    """Yields the names of PodGangs that the tree of a PodCliqueSet shows."""
     for gang in tree.below:
         yield gang.name
         if gang.last is not None:
@@ -176,17 +176,17 @@ def gang_names(tree: TreeNode) -> Iterator[str]:
 
 
 def shown(count: int) -> range:
-    """Return the indices of nodes that are shown: all of a few, the first of many."""
+    """Returns the indices of nodes that are shown: all of a few, the first of many."""
     return range(count if count <= _ONE_BY_ONE else 1)
 
 
 def left(count: int) -> int:
-    """Return how many hidden nodes each shown node stands for."""
+    """Returns how many hidden nodes each shown node stands for."""
     return 0 if count <= _ONE_BY_ONE else count - 1
 
 
 def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) -> Iterator[TreeNode]:
-    """Yield the first gang of one replica of the set, then the gangs that its scaling groups add."""
+    """Yields the first gang of one replica of the set, then the gangs that its scaling groups add."""
     members = [_clique(member) for member in workload.cliques if member.group is None]
     groups = [(one.group, [_clique(member) for member in one.cliques]) for one in workload.groups_with_cliques()]
     for group, cliques in groups:
@@ -211,7 +211,7 @@ def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) ->
 def _further_gang(
     workload: PodCliqueSet, group: ScalingGroup, cliques: list[TreeNode], index: int, base: str, names: PodGangNames
 ) -> TreeNode:
-    """Return the gang of one scaling-group replica above the minimum."""
+    """Returns the gang of one scaling-group replica above the minimum."""
     name = names.further(base, group, index)
     if names.generation is GroveGeneration.LEGACY:
         return _node(TreeLevel.GANG, name, cliques, group.topology or workload.topology)
@@ -259,7 +259,7 @@ def workload_tree(
     note: str = "",
     remark: str = "",
 ) -> TreeNode:
-    """Return the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself.
+    """Returns the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself.
     `groups` are those that its scheduler makes itself. `note` says why it has no gangs, or why they are not known: then
     its parts are directly below the workload. `remark` is said beside its gangs.
     """
@@ -286,7 +286,7 @@ def workload_tree(
 
 
 def _has_gang(made: OptedInWorkload, part: Part) -> bool:
-    """Return whether Rollcall makes a gang of a part's pods. A gang of a part that needs none of its pods is left
+    """Returns whether Rollcall makes a gang of a part's pods. A gang of a part that needs none of its pods is left
     out.
     """
     return not made.gang_per_part or part.needed > 0
@@ -300,7 +300,7 @@ def _parts_in(group: SchedulerGroup) -> Iterator[Part]:
 
 
 def _gang_of_scheduler(group: SchedulerGroup) -> TreeNode:
-    """Return the node of a group that the scheduler makes itself."""
+    """Returns the node of a group that the scheduler makes itself."""
     return replace(_subgroup(group), level=TreeLevel.OWNED_GANG)
 
 
@@ -344,7 +344,7 @@ def _gangs(made: OptedInWorkload) -> Iterator[TreeNode]:
 
 
 def _last(made: OptedInWorkload, part: Part) -> str | None:
-    """Return the gangs that the gang of a part waits for. In a sequence only the previous one is named, because that
+    """Returns the gangs that the gang of a part waits for. In a sequence only the previous one is named, because that
     one waits for the earlier ones.
     """
     names = [one.name for one in made.parts]
@@ -363,7 +363,7 @@ def _groups(made: LeaderWorkerSet) -> Iterator[TreeNode]:
 
 
 def _of_roles(made: OptedInWorkload) -> Iterator[TreeNode]:
-    """Yield the gang of the first groups, then the further groups of each role, which are alike."""
+    """Yields the gang of the first groups, then the further groups of each role, which are alike."""
     groups = {role.part.name: role.groups for role in made.roles}
     for gang in gangs_of(made):
         below = tuple(

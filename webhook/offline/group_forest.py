@@ -65,7 +65,7 @@ class GroupForest:
         self._where: dict[tuple[BranchKind, str, str], Any] = {}
 
     def add(self, group: str, version: str, manifest: Manifest, where: Any = None) -> None:
-        """Add an object of one of GROUP_KINDS or POD_KINDS. Raises `Malformed` for a gang object that
+        """Adds an object of one of GROUP_KINDS or POD_KINDS. Raises `Malformed` for a gang object that
         cannot be read.
         """
         kind = manifest.get("kind")
@@ -93,7 +93,7 @@ class GroupForest:
             self._where[BranchKind.GANG, *key] = where
 
     def trees(self) -> Iterator[tuple[Branch, Any]]:
-        """Yield every tree, and the `where` of its first object."""
+        """Yields every tree, and the `where` of its first object."""
         for tree in (*_Trees(self._composites, self._groups, self._counted()).all(), *self._of_workloads()):
             yield tree, self._place(tree)
         counts = _summed(self._gang_pods)
@@ -129,7 +129,7 @@ class GroupForest:
                 self._described.setdefault(full, described)
 
     def _counted(self) -> Counter[ObjectKey] | None:
-        """Return how many pods name each PodGroup; None if no pods were added."""
+        """Returns how many pods name each PodGroup; None if no pods were added."""
         found: Counter[ObjectKey] = Counter()
         for namespace, membership, count in self._pods.values():
             if membership.workload is None:
@@ -137,7 +137,7 @@ class GroupForest:
         return found if self._pods else None
 
     def _of_workloads(self) -> Iterator[Branch]:
-        """Yield the groups that are entries of Workloads, and Workloads that no group was made from yet."""
+        """Yields the groups that are entries of Workloads, and Workloads that no group was made from yet."""
         pods: dict[ObjectKey, Counter[tuple[str, str | None]]] = {key: Counter() for key in self._first}
         for namespace, named, count in self._pods.values():
             if named.workload is not None:
@@ -170,7 +170,7 @@ class _Trees:
         self._pods = pods
 
     def all(self) -> Iterator[Branch]:
-        """Yield each tree once: in the order of their roots, then the cycles."""
+        """Yields each tree once: in the order of their roots, then the cycles."""
         reached: set[ObjectKey] = set()
         absent: dict[ObjectKey, None] = {}
         for groups in (self._composites, self._groups):
@@ -199,7 +199,7 @@ class _Trees:
                 )
 
     def _from(self, key: ObjectKey, start: ObjectKey | None = None) -> set[ObjectKey]:
-        """Return a composite and every composite below it, without `start`."""
+        """Returns a composite and every composite below it, without `start`."""
         found, waiting = {key}, [key]
         while waiting:
             fresh = {below for below in self._composites.below(waiting.pop()) if below not in found and below != start}
@@ -208,11 +208,11 @@ class _Trees:
         return found
 
     def _cycle(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
-        """Return the cycle above a composite that no root reaches, from its first name."""
+        """Returns the cycle above a composite that no root reaches, from its first name."""
         return circles([key], lambda one: (one[0], self._composites[one].parent or ""))[0]
 
     def _composite(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
-        """Return a composite with everything below it. `start` is the top of a tree that is a cycle."""
+        """Returns a composite with everything below it. `start` is the top of a tree that is a cycle."""
         group = self._composites[key]
         deep = start is None and level > MAX_DEPTH
         below, hidden = self._children(key, level, start)
@@ -228,7 +228,7 @@ class _Trees:
         )
 
     def _children(self, key: ObjectKey, level: int, start: ObjectKey | None) -> tuple[tuple[Branch, ...], int]:
-        """Return the branches directly below, and how many groups below them are not drawn."""
+        """Returns the branches directly below, and how many groups below them are not drawn."""
         if level == _DRAWN:
             composites = self._from(key, start)
             return (), len(composites) - 1 + sum(1 for one in composites for _ in self._groups.below(one))
@@ -267,14 +267,14 @@ class _Trees:
 
 
 def _notes(group: TreeGroup) -> tuple[str, ...]:
-    """What a group does besides how it starts."""
+    """Returns what a group does besides how it starts."""
     return ("preempted as a whole",) if group.disruption is Disruption.ALL else ()
 
 
 def _entries(
     key: ObjectKey, workload: WorkloadTemplates | None, counts: Counter[tuple[str, str | None]], *, told: bool
 ) -> Branch:
-    """Return a Workload of the first version: each entry is a gang, and so is each replica of an entry that
+    """Returns a Workload of the first version: each entry is a gang, and so is each replica of an entry that
     pods name.
     """
     entries = {} if workload is None else dict(workload.templates)
@@ -322,7 +322,7 @@ def _templates(namespace: str, workload: WorkloadTemplates, parent: str | None, 
 
 
 def _gang_groups(gangs: Mapping[str, Gang], pods: Counter[str]) -> Iterator[Branch]:
-    """Yield gangs that list each other, as one group. A gang that only pods name counts too."""
+    """Yields gangs that list each other, as one group. A gang that only pods name counts too."""
     listing: dict[str, list[str]] = {}
     # Lists by content, in any order: koord-scheduler distinguishes GangGroups in this way.
     said: dict[tuple[str, ...], int] = {}
@@ -378,7 +378,7 @@ def _summed(found: dict[Hashable, tuple[str, int]]) -> Counter[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the first few of the names."""
+    """Returns the first few of the names."""
     if len(names) > _NAMED:
         return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
     return sentence_list(names)
@@ -404,7 +404,7 @@ class FoundTree:
         return "no pods here name a group"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the tree as plain JSON values."""
+        """Returns the tree as plain JSON values."""
         found: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
         found["answer"] = str(self.verdict.standing)
         found["why"] = [cause.as_json() for cause in self.verdict.causes]
@@ -414,7 +414,7 @@ class FoundTree:
 
 
 def trees_in(documents: Iterable[Source]) -> list[FoundTree]:
-    """Return the trees that all `documents` make together. Raises `InputError`, `ReviewError`."""
+    """Returns the trees that all `documents` make together. Raises `InputError`, `ReviewError`."""
     world = GroupForest()
     for document in documents:
         for request, at in requests_in(document.manifest, judged=GROUP_KINDS | POD_KINDS):

@@ -45,7 +45,9 @@ from webhook.workloads.workload_kinds import REPLICATED, WorkloadKinds
 
 
 def operator_groups(manifests: Iterable[Manifest]) -> tuple[OperatorGroup, ...]:
-    """Return the PodGroups that Rollcall did not write and that can be read. Of two versions of one the last counts."""
+    """Returns the PodGroups that Rollcall did not write and that can be read. Of two versions of one the last
+    counts.
+    """
     found: dict[WorkloadKey, OperatorGroup] = {}
     for manifest in manifests:
         group, _, kind = kind_of(manifest)
@@ -62,7 +64,7 @@ def operator_groups(manifests: Iterable[Manifest]) -> tuple[OperatorGroup, ...]:
 def sizes_of_owners(
     groups: Collection[OperatorGroup], manifests: Iterable[Manifest], kinds: WorkloadKinds
 ) -> dict[WorkloadKey, GangSize]:
-    """Return the size of each workload of a declared kind that owns one of the PodGroups. A workload that cannot be
+    """Returns the size of each workload of a declared kind that owns one of the PodGroups. A workload that cannot be
     read is left out: rules about its own kind report it.
     """
     # Groups that are no gangs count, too: they have a part of the pods.
@@ -91,7 +93,7 @@ _HOLDERS = frozenset({"labels", "annotations"})
 
 
 def group_sizes(manifests: Iterable[Manifest], kinds: WorkloadKinds, differing: list[Manifest] | None = None) -> Sizes:
-    """Return the number of pods of each group that an object names; None for an unknown number. `differing` is filled
+    """Returns the number of pods of each group that an object names; None for an unknown number. `differing` is filled
     with objects of which there is another version with other numbers.
     """
     by_object: dict[Hashable, Sizes] = {}
@@ -124,7 +126,7 @@ def _identity(manifest: Manifest) -> Hashable:
 
 
 def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
-    """Return the groups that the pods of an object name. Raises `Malformed`."""
+    """Returns the groups that the pods of an object name. Raises `Malformed`."""
     group, _, kind = kind_of(manifest)
     namespace = text(mapping(manifest.get("metadata")).get("namespace")) or "default"
     counted: Counter[Group] = Counter()
@@ -139,7 +141,7 @@ def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
 
 
 def _mentioned(manifest: Manifest) -> Sizes:
-    """Return every group that is named anywhere in an object, with an unknown number of pods. A label is no mention if
+    """Returns every group that is named anywhere in an object, with an unknown number of pods. A label is no mention if
     the key is read only as an annotation, and the other way round.
     """
     sizes: Sizes = {}
@@ -166,7 +168,7 @@ def _namespace(manifest: Manifest) -> str:
 def file_groups(
     manifests: Iterable[Manifest], sizes: Sizes, kinds: WorkloadKinds
 ) -> dict[tuple[str, str], dict[str, bool]]:
-    """Return the PodGroups that the objects define, by system and namespace, and whether no pod names it although pods
+    """Returns the PodGroups that the objects define, by system and namespace, and whether no pod names it although pods
     beside it name no group of its system. PodGroups that a controller or Rollcall made are not said to lack pods.
     """
     groups: dict[Group, bool] = {}
@@ -190,7 +192,7 @@ def file_groups(
 
 
 def pods_gangs(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> dict[ObjectKey, int | None]:
-    """Return the minimum of each gang that pods describe without a PodGroup, by namespace and name; None if they state
+    """Returns the minimum of each gang that pods describe without a PodGroup, by namespace and name; None if they state
     different ones.
     """
     minimums: dict[ObjectKey, set[int]] = {}
@@ -205,7 +207,7 @@ def pods_gangs(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> dict[Obje
 
 
 def _without_group(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[str]:
-    """Yield the system of each pod template of an object that names no group of its own scheduler's system. Raises
+    """Yields the system of each pod template of an object that names no group of its own scheduler's system. Raises
     `Malformed`.
     """
     # Every pod that names no scheduler is default-scheduler's, and most objects make no gangs of PodGroups.
@@ -222,7 +224,7 @@ def _without_group(group: str, kind: str, manifest: Manifest, kinds: WorkloadKin
 
 
 def _scaled_by(manifest: Manifest) -> Iterator[Hashable]:
-    """Yield the controller whose number of pods an autoscaler sets."""
+    """Yields the controller whose number of pods an autoscaler sets."""
     target = mapping(manifest.get("spec")).get("scaleTargetRef")
     if isinstance(target, dict):
         of_target = {"apiVersion": target.get("apiVersion"), "kind": target.get("kind")}

@@ -53,7 +53,7 @@ _PART = "cluster_training_runtimes"
 
 
 def _replicated(name: str, step: str | None = None, after: Mapping[str, str] | None = None) -> Manifest:
-    """A replicated Job with one pod, for a step of the TrainJob, which starts after others reach a status."""
+    """Returns a replicated Job with one pod, for a step of the TrainJob, which starts after others reach a status."""
     metadata = {} if step is None else {"metadata": {"labels": {ANCESTOR: step}}}
     pod = {"spec": {"containers": [{"name": "node" if step in {None, "trainer"} else step}]}}
     waits = {} if not after else {"dependsOn": [{"name": one, "status": status} for one, status in after.items()]}
@@ -75,7 +75,7 @@ def _mpi(name: str) -> Manifest:
 
 
 def _initialized(name: str, *initializers: str) -> Manifest:
-    """A runtime whose trainer starts when the initializers are complete."""
+    """Returns a runtime whose trainer starts when the initializers are complete."""
     first = [_replicated(one, one) for one in initializers]
     return _runtime(
         name, {"torch": {}}, *first, _replicated("node", "trainer", dict.fromkeys(initializers, "Complete"))
@@ -102,7 +102,7 @@ STOCK_RUNTIMES: Mapping[str, Any] = MappingProxyType(
 
 
 def with_stock_runtimes(facts: ClusterFacts) -> ClusterFacts:
-    """Return the facts with Trainer's own runtimes, if the cluster-wide runtimes are unknown or only known in part."""
+    """Returns the facts with Trainer's own runtimes, if the cluster-wide runtimes are unknown or only known in part."""
     known, partial = facts.cluster_training_runtimes, facts.partial or frozenset()
     unread = facts.unread or {}
     if (known is not None and _PART not in partial) or _PART in unread:
@@ -111,7 +111,7 @@ def with_stock_runtimes(facts: ClusterFacts) -> ClusterFacts:
 
 
 def assumed(request: Request, facts: ClusterFacts) -> tuple[str, ...]:
-    """Return a note if a TrainJob is judged with one of Trainer's own runtimes, else nothing."""
+    """Returns a note if a TrainJob is judged with one of Trainer's own runtimes, else nothing."""
     if request.kind[::2] != (TRAIN_JOBS.api.group, TRAIN_JOBS.api.kind):
         return ()
     try:
@@ -173,7 +173,7 @@ class _Kinds(NamedTuple):
 def judge(
     manifest: Manifest, facts: ClusterFacts, settings: Settings, now: datetime | None = None
 ) -> Iterator[Judgement]:
-    """Yield the judgement of each object in a document. Of an object without rules it has what is wrong with the names
+    """Yields the judgement of each object in a document. Of an object without rules it has what is wrong with the names
     in it, and why it is not judged. Without `now` no exception applies.
 
     Changes the manifest as admission would. Raises `ReviewError` for a broken AdmissionReview.
@@ -210,7 +210,7 @@ def judge(
 
 
 def _by_content(verdict: Verdict) -> bool:
-    """Whether a rule about more than names found or lacked something, as of a quota, a queue or a runtime."""
+    """Returns whether a rule about more than names found or lacked something, as of a quota, a queue or a runtime."""
     rules = (*(finding.rule for finding in verdict.findings), *(missing.rule for missing in verdict.unjudged))
     return not _ABOUT_NAMES.issuperset(rules)
 
@@ -218,7 +218,7 @@ def _by_content(verdict: Verdict) -> bool:
 def _of_job_template(
     raw: Manifest, named: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
 ) -> Verdict | None:
-    """Return the verdict on a CronJob: that on a Job that it makes, beside what is wrong with the names in it. Return
+    """Returns the verdict on a CronJob: that on a Job that it makes, beside what is wrong with the names in it. Return
     None for another object, and if its Jobs are no gangs.
     """
     spec = raw.get("spec")
@@ -244,14 +244,14 @@ def _of_job_template(
 
 
 def _in_job_template(at: FieldPath) -> FieldPath:
-    """Return where a CronJob has a field of its Jobs. They are named after it."""
+    """Returns where a CronJob has a field of its Jobs. They are named after it."""
     if at.parts[:1] == METADATA.parts and at.parts[1:2] in {("name",), ("namespace",)}:
         return at
     return FieldPath((*_JOB_TEMPLATE.parts, *at.parts))
 
 
 def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
-    """Yield what is wrong with the names in each object of a document, by no other rules."""
+    """Yields what is wrong with the names in each object of a document, by no other rules."""
     kinds = _kinds_of(facts, settings)
     for raw, place in objects_in(manifest):
         if kind_of(raw).kind != REVIEW:
@@ -261,14 +261,14 @@ def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Ite
 
 
 def names_of(request: Request, scheduler: str, facts: ClusterFacts, settings: Settings) -> tuple[Finding, ...]:
-    """Return what is wrong with the names in the object of a request. `scheduler` is the object's."""
+    """Returns what is wrong with the names in the object of a request. `scheduler` is the object's."""
     kinds = _kinds_of(facts, settings)
     verdict = Verdict(scheduler=scheduler)
     return _names_judged(request.object or {}, ROOT, verdict, kinds, facts, settings).verdict.findings
 
 
 def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
-    """Return the profile of a PodGang: by the record that Grove mirrors onto it, else as for a new workload."""
+    """Returns the profile of a PodGang: by the record that Grove mirrors onto it, else as for a new workload."""
     if settings.forced is not None:
         return settings.profiles[settings.forced]
     return settings.profiles.get(text(podgang.labels.get(SCHEDULER_LABEL)) or settings.default)
@@ -277,8 +277,8 @@ def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
 def requests_in(
     manifest: Manifest, judged: Container[tuple[str, str]], at: FieldPath = ROOT, now: datetime | None = None
 ) -> Iterator[tuple[Request, FieldPath]]:
-    """Yield a creation request for each object in a document that has rules, and its place. For a review, yield its own
-    request. `judged` are the groups and kinds that have rules, `now` is the time of the requests.
+    """Yields a creation request for each object in a document that has rules, and its place. For a review, yield its
+    own request. `judged` are the groups and kinds that have rules, `now` is the time of the requests.
     """
     for raw, place in objects_in(manifest, at):
         if (found := _request(raw, place, judged, now)) is not None:
@@ -286,12 +286,12 @@ def requests_in(
 
 
 def workload_kinds(settings: Settings) -> frozenset[tuple[str, str]]:
-    """Return the groups and kinds of workloads, PodGangs and pods."""
+    """Returns the groups and kinds of workloads, PodGangs and pods."""
     return _JUDGED | settings.kinds.views.keys()
 
 
 def objects_in(manifest: Manifest, at: FieldPath = ROOT) -> Iterator[tuple[Manifest, FieldPath]]:
-    """Yield each object in a document, and its place: the items of a List, or the document itself."""
+    """Yields each object in a document, and its place: the items of a List, or the document itself."""
     kind, items = _word(manifest, "kind"), manifest.get("items")
     if not (kind.endswith("List") and isinstance(items, list)):
         yield manifest, at
@@ -318,13 +318,13 @@ def _request(
 
 
 def kind_of(manifest: Manifest) -> Kind:
-    """Return group, version and kind of a manifest; empty where they are missing."""
+    """Returns group, version and kind of a manifest; empty where they are missing."""
     group, _, version = _word(manifest, "apiVersion").rpartition("/")
     return Kind(group, version, _word(manifest, "kind"))
 
 
 def _names(kind: Kind, manifest: Manifest) -> tuple[str, str]:
-    """Return name and namespace for reports; an object of a cluster-scoped kind has none. The rules check whether they
+    """Returns name and namespace for reports; an object of a cluster-scoped kind has none. The rules check whether they
     are valid.
     """
     metadata = manifest.get("metadata")
@@ -337,7 +337,7 @@ def _names(kind: Kind, manifest: Manifest) -> tuple[str, str]:
 
 @cache
 def _scopes() -> dict[tuple[str, str], bool]:
-    """Return whether the objects of each kind that is read or judged have a namespace."""
+    """Returns whether the objects of each kind that is read or judged have a namespace."""
     backends = [backend(backend.settings_model()) for backend in installed_backends().values()]
     read = (one.resource for backend in backends for one in backend.projections)
     known = (*read, *(one.resource for one in (*KUEUE_PROJECTIONS, *EVERY_GENERAL, WORKLOADS)))
@@ -381,7 +381,7 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
 
 
 def _is_opted_in_pod(request: Request, settings: Settings) -> bool:
-    """Return whether the request is about a pod that says itself that it is in a gang of Grove's or Rollcall's."""
+    """Returns whether the request is about a pod that says itself that it is in a gang of Grove's or Rollcall's."""
     if request.kind[::2] == POD:
         # The rules report what cannot be read.
         with suppress(Malformed):
@@ -404,7 +404,7 @@ def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
 
 @cache
 def _read_kinds() -> frozenset[tuple[str, str]]:
-    """Return the kinds of Kueue, and those that some backend reads: they are known even if no rule judges them."""
+    """Returns the kinds of Kueue, and those that some backend reads: they are known even if no rule judges them."""
     of_backends = (read for backend in installed_backends().values() for read in backend.projections)
     apis = (read.resource.api for read in (*of_backends, *KUEUE_PROJECTIONS, WORKLOADS))
     return frozenset((api.group, api.kind) for api in apis)
@@ -419,7 +419,7 @@ def _names_judged(
 
 
 def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings) -> Judgement:
-    """Return the judgement with what is wrong with the names in the object. The keys of objects that admission judges
+    """Returns the judgement with what is wrong with the names in the object. The keys of objects that admission judges
     were judged there.
     """
     kind = kind_of(raw)
@@ -437,7 +437,7 @@ def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFa
 
 
 def _templates(kind: Kind, raw: Manifest, settings: Settings) -> tuple[PodTemplate, ...]:
-    """Return the pod templates of an object; none of one that cannot be read."""
+    """Returns the pod templates of an object; none of one that cannot be read."""
     try:
         return tuple(template for template, _ in settings.kinds.templates_in(kind.group, kind.kind, raw))
     except Malformed:
@@ -447,7 +447,7 @@ def _templates(kind: Kind, raw: Manifest, settings: Settings) -> tuple[PodTempla
 def _with_exceptions(
     raw: Manifest, found: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
 ) -> Judgement:
-    """Return the judgement as the exceptions of its namespace change it. Those of a review were applied with its own
+    """Returns the judgement as the exceptions of its namespace change it. Those of a review were applied with its own
     request, and an object that cannot be read was refused for that.
     """
     kind = kind_of(raw)

@@ -40,7 +40,7 @@ _PASSED = re.compile(r"\s*(?:#.*)?\Z")
 
 
 def suppressions_in(text: str) -> tuple[Directive, ...]:
-    """Return the suppressions in the comments of a text. A text that is not YAML has none."""
+    """Returns the suppressions in the comments of a text. A text that is not YAML has none."""
     if COMMENT not in text:
         return ()
     try:
@@ -60,7 +60,7 @@ def suppressions_in(text: str) -> tuple[Directive, ...]:
 
 
 def _scalars(text: str) -> list[tuple[int, int]]:
-    """Return start and end of each value in quotes or in a block."""
+    """Returns start and end of each value in quotes or in a block."""
     return [
         (event.start_mark.index, event.end_mark.index)
         for event in yaml.parse(text, Loader=_Loader)
@@ -87,7 +87,7 @@ class _CommentedLines:
         self._after_first = first
 
     def about(self, start: int) -> int:
-        """Return the line that the comment at `start` is about, from 1."""
+        """Returns the line that the comment at `start` is about, from 1."""
         own = bisect_right(self._starts, start) - 1
         if self._text[self._starts[own] : start].strip():
             return own + 1
@@ -126,29 +126,29 @@ class Document:
         return self._lines.text
 
     def position(self, path: FieldPath) -> tuple[int, int]:
-        """Return line and column, from 1, of the key or list item at `path`; of its nearest parent if it does not
+        """Returns line and column, from 1, of the key or list item at `path`; of its nearest parent if it does not
         exist.
         """
         return self._lines.place_of(find(self._root(), path))
 
     def end(self, path: FieldPath) -> tuple[int, int]:
-        """Return line and column behind the key or list item at `path`, or of its nearest parent."""
+        """Returns line and column behind the key or list item at `path`, or of its nearest parent."""
         text, start = self._lines.text, find(self._root(), path)
         found = _KEY.match(text, start)
         return self._lines.place_of(start if found is None else found.end())
 
     def read_again(self) -> Manifest:
-        """Return the manifest as it is in the file: judging changes the one that was read. Callers must not
+        """Returns the manifest as it is in the file: judging changes the one that was read. Callers must not
         change it.
         """
         return self._lines.last_cached(_manifest_at, self._root().start)
 
     def edits(self, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
-        """Return the replacements in the file that make these changes of the object at `at`; none if none can."""
+        """Returns the replacements in the file that make these changes of the object at `at`; none if none can."""
         return text_edits(self._lines, self._root().start, at, changes)
 
     def forget(self) -> None:
-        """Drop what `read_again` and `edits` keep for further objects of the document."""
+        """Drops what `read_again` and `edits` keep for further objects of the document."""
         self._lines.forget()
 
     @property
@@ -164,7 +164,7 @@ def _manifest_at(text: str, start: int) -> Manifest:
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files that paths name: each file, and the manifests below each folder. Raises `InputError`."""
+    """Yields the files that paths name: each file, and the manifests below each folder. Raises `InputError`."""
     for path in paths:
         try:
             folder = path.is_dir()
@@ -177,7 +177,7 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def read_file(path: Path, *, may_be_empty: bool = True) -> list[Document]:
-    """Return the manifests in one file. Raises `InputError`, also for an empty file that must have something."""
+    """Returns the manifests in one file. Raises `InputError`, also for an empty file that must have something."""
     try:
         content = content_of(path)
     except FileNotFoundError:
@@ -190,12 +190,12 @@ def read_file(path: Path, *, may_be_empty: bool = True) -> list[Document]:
 
 
 def read_standard_input() -> list[Document]:
-    """Return the manifests on standard input. Raises `InputError`."""
+    """Returns the manifests on standard input. Raises `InputError`."""
     return read_text(bounded(sys.stdin.buffer, STDIN), STDIN)
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the manifests below a folder, sorted, without hidden files. Raises `InputError` if there is none, or if a
+    """Returns the manifests below a folder, sorted, without hidden files. Raises `InputError` if there is none, or if a
     folder cannot be read: what is in it would count as accepted.
     """
 
@@ -214,7 +214,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def _is_file(path: Path) -> bool:
-    """Return whether a name in a folder is a file, or cannot be followed, which is reported when it is read. A pipe is
+    """Returns whether a name in a folder is a file, or cannot be followed, which is reported when it is read. A pipe is
     none: reading it could wait for ever.
     """
     try:
@@ -226,7 +226,7 @@ def _is_file(path: Path) -> bool:
 def read_text(
     text: bytes | str, source: str, limits: Limits = COMMAND_LINE, proceed: Callable[[], None] = go_on
 ) -> list[Document]:
-    """Return the manifests in one text, without empty documents. `proceed` is called now and then, and may raise.
+    """Returns the manifests in one text, without empty documents. `proceed` is called now and then, and may raise.
 
     Raises `InputError`.
     """
@@ -244,7 +244,7 @@ def read_text(
 
 
 def _values(text: str, budget: Callable[[], TextBudget]) -> Iterator[tuple[Any, int, Callable[[], Root]]]:
-    """Yield each value, its index, and a function that finds the positions in it."""
+    """Yields each value, its index, and a function that finds the positions in it."""
     if text.lstrip()[:1] == "{":
         try:
             for value, index in yaml_and_json.json_documents(text, budget()):
@@ -270,7 +270,7 @@ def _document(value: Any, source: str, lines: Lines, index: int, root: Callable[
 
 
 def _check_items(manifest: Manifest, root: Callable[[], Root]) -> None:
-    """Raise `Problem` for a list whose items cannot be read: it would count as an empty one."""
+    """Raises `Problem` for a list whose items cannot be read: it would count as an empty one."""
     kind, items = manifest.get("kind"), manifest.get("items")
     if not isinstance(kind, str) or not kind.endswith("List") or items is None:
         return

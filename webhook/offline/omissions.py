@@ -31,7 +31,7 @@ FOLDER = "a folder that `rollcall facts -o DIR` wrote"
 
 @cache
 def projections_by_part() -> dict[str, tuple[Projection, ...]]:
-    """Return the kinds that each part of the facts is read from."""
+    """Returns the kinds that each part of the facts is read from."""
     found: dict[str, tuple[Projection, ...]] = {}
     backends = installed_backends().values()
     for one in (NODE_PODS, RESERVATIONS, *EVERY_GENERAL, *(one for backend in backends for one in backend.projections)):
@@ -40,14 +40,14 @@ def projections_by_part() -> dict[str, tuple[Projection, ...]]:
 
 
 def resources_of(part: str) -> tuple[Resource, ...]:
-    """Return the kinds that a part of the facts is read from, in each version; none for what discovery tells."""
+    """Returns the kinds that a part of the facts is read from, in each version; none for what discovery tells."""
     if part == "bound_gangs":
         return (PODS,)
     return tuple(dict.fromkeys(one.resource for one in projections_by_part().get(part, ())))
 
 
 def supplied(missing: Iterable[Unjudged], facts: ClusterFacts) -> tuple[Unjudged, ...]:
-    """Return these with a remedy: how to supply the facts that are missing."""
+    """Returns these with a remedy: how to supply the facts that are missing."""
     return tuple(_supplied(one, facts) for one in missing)
 
 
@@ -60,13 +60,13 @@ def _supplied(missing: Unjudged, facts: ClusterFacts) -> Unjudged:
 
 
 def supply_of(part: str) -> str:
-    """Return what to do if a part of the facts is unknown."""
+    """Returns what to do if a part of the facts is unknown."""
     by_hand = kubectl_of(part)
     return f"give --facts {FOLDER}{f', or the output of `{by_hand}`' if by_hand else ''}; or use --live"
 
 
 def kubectl_of(part: str) -> str | None:
-    """Return the command whose output supplies a part of the facts, if there is one."""
+    """Returns the command whose output supplies a part of the facts, if there is one."""
     resources = resources_of(part)
     if part == "spec_fields":
         return "kubectl get customresourcedefinitions -o yaml"
@@ -79,17 +79,17 @@ def kubectl_of(part: str) -> str | None:
 
 
 def may_not_read(resource: Resource) -> str:
-    """Return what to do if the caller may not list a kind."""
+    """Returns what to do if the caller may not list a kind."""
     return f"ask for the right to list {resource.qualified}, or for {FOLDER}, and give it with --facts"
 
 
 def not_served(resource: Resource) -> str:
-    """Return why the objects of a kind are unknown in a cluster that does not serve it."""
+    """Returns why the objects of a kind are unknown in a cluster that does not serve it."""
     return f"the cluster does not serve {resource.qualified}: install it, or disable the scheduler that needs it"
 
 
 def not_read(what: str, why: str) -> str:
-    """Return what to do if a request failed."""
+    """Returns what to do if a request failed."""
     return f"try again: {what} could not be read ({why})"
 
 
@@ -186,7 +186,7 @@ _READ_WITHIN = frozenset(
 
 
 def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omission:
-    """Return why an object is not judged that is of no kind with rules."""
+    """Returns why an object is not judged that is of no kind with rules."""
     if not kind.kind:
         if len(raw) <= _MOST_KEYS and any(str(key).lower() in _FAILURES and isinstance(raw[key], str) for key in raw):
             why = "it has neither apiVersion nor kind, but an error: the command that wrote it has probably failed"
@@ -226,27 +226,27 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
 
 
 def _may_have_pods(kind: Kind) -> bool:
-    """Return whether objects of a kind may have pods: most kinds of Kubernetes itself, such as Services, have none."""
+    """Returns whether objects of a kind may have pods: most kinds of Kubernetes itself, such as Services, have none."""
     of_kubernetes = kind.group in _WITHOUT_PODS or kind.group.endswith(".k8s.io")
     return not of_kubernetes or (kind[::2] in NO_GANGS and kind.kind != "Node") or kind.kind == "PodTemplate"
 
 
 @cache
 def _scheduler_of_groups() -> Mapping[tuple[str, str], str]:
-    """Return the scheduler that reads each kind of PodGroup, of all that are installed."""
+    """Returns the scheduler that reads each kind of PodGroup, of all that are installed."""
     backends = ((name, backend(backend.settings_model())) for name, backend in installed_backends().items())
     return {judged[:2]: name for name, backend in backends for judged in backend.judged_in_files}
 
 
 @cache
 def _kinds_of_kubernetes() -> frozenset[tuple[str, str]]:
-    """Return the kinds of Kubernetes' own gangs, which are judged only if its profile has gangs."""
+    """Returns the kinds of Kubernetes' own gangs, which are judged only if its profile has gangs."""
     rules = installed_backends()[DEFAULT_SCHEDULER].rules
     return frozenset(judged[:2] for declared in rules for judged in declared.kinds)
 
 
 def _marks(raw: Manifest, settings: Settings) -> Iterator[tuple[FieldPath, str]]:
-    """Yield where an object asks for a gang scheduler: by the label, or in a pod template by its name."""
+    """Yields where an object asks for a gang scheduler: by the label, or in a pod template by its name."""
     schedulers = {*settings.profiles, *installed_backends()} - {DEFAULT_SCHEDULER, OPTED_OUT}
     for place, value in _texts({part: raw.get(part) for part in ("metadata", "spec", "template")}, _OF_CHARTS):
         above, key = place
@@ -256,8 +256,8 @@ def _marks(raw: Manifest, settings: Settings) -> Iterator[tuple[FieldPath, str]]
 
 
 def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
-    """Return the verdict on an object without what was found of its placeholders. An object with one is not judged: its
-    values are not yet known. What is wrong with the name of a field stays.
+    """Returns the verdict on an object without what was found of its placeholders. An object with one is not judged:
+    its values are not yet known. What is wrong with the name of a field stays.
     """
     kept, reported = list[Finding](), list[FieldPath]()
     for finding in verdict.findings:
@@ -288,7 +288,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _is_read(place: _Place) -> bool:
-    """Whether a rule may read the text at a place. What a program fills at run time stands elsewhere."""
+    """Returns whether a rule may read the text at a place. What a program fills at run time stands elsewhere."""
     names: list[str] = []
     at: _Place | None = place
     while at is not None:
@@ -306,7 +306,7 @@ _Place = tuple["_Place | None", Any]
 
 
 def _texts(raw: Any, besides: frozenset[str] = frozenset()) -> Iterator[tuple[_Place, str]]:
-    """Yield each text in an object, with its place, except below the keys `besides`."""
+    """Yields each text in an object, with its place, except below the keys `besides`."""
     waiting: list[tuple[_Place | None, Any]] = [(None, raw)]
     while waiting:
         place, value = waiting.pop()
@@ -319,7 +319,7 @@ def _texts(raw: Any, besides: frozenset[str] = frozenset()) -> Iterator[tuple[_P
 
 
 def _path(place: _Place | None) -> FieldPath:
-    """Return the path of a place."""
+    """Returns the path of a place."""
     parts: list[str | Item] = []
     while place is not None:
         place, key = place

@@ -110,7 +110,7 @@ _UNKNOWN = frozenset({BranchFault.ABSENT, BranchFault.NO_NAMESPACE, BranchFault.
 
 
 def gangs_box(node: TreeNode) -> Box:
-    """Return the box of a workload, or of a part of it."""
+    """Returns the box of a workload, or of a part of it."""
     below = tuple(gangs_box(one) for one in node.below)
     return Box(
         _title(node),
@@ -150,7 +150,7 @@ def _details(node: TreeNode) -> Iterator[str]:
 
 
 def group_box(branch: Branch, *, top: bool = True) -> Box:
-    """Return the box of a tree of groups, or of a part of it."""
+    """Returns the box of a tree of groups, or of a part of it."""
     name = branch.full_name if top else branch.name
     title = f"{branch.kind} {name}"
     cannot = branch.standing is Standing.CANNOT
@@ -200,22 +200,22 @@ _MOST_SIBLINGS = 20
 
 
 def gang_picture(tree: TreeNode) -> Box:
-    """Return the boxes of a workload's gangs, folded."""
+    """Returns the boxes of a workload's gangs, folded."""
     return folded(gangs_box(tree))
 
 
 def group_picture(tree: Branch) -> Box:
-    """Return the boxes of a tree of groups, folded."""
+    """Returns the boxes of a tree of groups, folded."""
     return folded(group_box(tree))
 
 
 def folded(box: Box) -> Box:
-    """Return `box` with the siblings at each level below it folded."""
+    """Returns `box` with the siblings at each level below it folded."""
     return _folded(box)[0]
 
 
 def _folded(box: Box) -> tuple[Box, Hashable]:
-    """Return the box with folded siblings, and a key that boxes have in common if they differ only in their names."""
+    """Returns the box with folded siblings, and a key that boxes have in common if they differ only in their names."""
     below: list[Box] = []
     keys: list[Hashable] = []
     # The key of a whole subtree is replaced by a number among its siblings, so keys stay small.
@@ -234,7 +234,7 @@ def _folded(box: Box) -> tuple[Box, Hashable]:
 
 
 def _once(boxes: Sequence[Box], keys: Sequence[Hashable]) -> Iterator[Box]:
-    """Yield one box for each key that more than a few have, in the place of the first, and all others."""
+    """Yields one box for each key that more than a few have, in the place of the first, and all others."""
     alike: dict[Hashable, list[Box]] = {}
     for box, key in zip(boxes, keys, strict=True):
         alike.setdefault(key, []).append(box)
@@ -256,7 +256,7 @@ def _standing_for(same: Sequence[Box]) -> Box:
 
 
 def _fewer(boxes: Sequence[Box]) -> Sequence[Box]:
-    """Return at most some boxes and one for the others. Boxes that stop a tree are kept before those that do not."""
+    """Returns at most some boxes and one for the others. Boxes that stop a tree are kept before those that do not."""
     if len(boxes) <= _MOST_SIBLINGS + 1:
         return boxes
     first = sorted(range(len(boxes)), key=lambda index: not boxes[index].cannot)[:_MOST_SIBLINGS]
@@ -268,7 +268,9 @@ def _fewer(boxes: Sequence[Box]) -> Sequence[Box]:
 
 
 def fit_picture(entry: FitEntry) -> Box:
-    """Return the boxes of one gang, folded. Its pods are laid in as they fit now, else as they fit an empty cluster."""
+    """Returns the boxes of one gang, folded. Its pods are laid in as they fit now, else as they fit an empty
+    cluster.
+    """
     placement = entry.now.placement if entry.now is not None else ()
     placement = placement or entry.verdict.placement
     used = {placed.domain or "" for placed in placement}
@@ -332,7 +334,7 @@ def _short(entry: FitEntry) -> tuple[Shortfall, ...]:
 
 
 def tree_lines(tree: Box) -> Iterator[str]:
-    """Yield the tree, one line for each box."""
+    """Yields the tree, one line for each box."""
     yield _line(tree)
     yield from _below(tree, "")
 
@@ -360,7 +362,7 @@ _CANNOT = "    classDef cannot stroke:#c62828,stroke-dasharray:4 3"
 
 
 def flowchart(trees: Sequence[Box]) -> str:
-    """Return the flowchart of all `trees`, side by side."""
+    """Returns the flowchart of all `trees`, side by side."""
     lines = ["flowchart TD"]
     numbers = count()
     for tree in trees:
@@ -371,7 +373,7 @@ def flowchart(trees: Sequence[Box]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return `text` as part of a quoted label."""
+    """Returns `text` as part of a quoted label."""
     return "".join(
         character if (character.isascii() and character.isalnum()) or character in _SAFE else f"#{ord(character)};"
         for character in text
@@ -421,7 +423,7 @@ class _Placed:
 
 
 def drawing(trees: Sequence[Box]) -> str:
-    """Return the drawing of all `trees`, one below the other."""
+    """Returns the drawing of all `trees`, one below the other."""
     widths: list[int] = []
     for tree in trees:
         _measure(tree, 0, widths)
@@ -445,7 +447,7 @@ def _measure(box: Box, level: int, widths: list[int]) -> None:
 
 
 def _place(box: Box, top: int, parent: int | None, columns: Sequence[tuple[int, int]], placed: list[_Placed]) -> None:
-    """Place a box in the middle of its band, which begins at `top`, but not far below the first of the boxes below it.
+    """Places a box in the middle of its band, which begins at `top`, but not far below the first of the boxes below it.
     They are in bands of their own.
     """
     (x, width), *rest = columns
@@ -460,7 +462,7 @@ def _place(box: Box, top: int, parent: int | None, columns: Sequence[tuple[int, 
 
 
 def _band(box: Box) -> int:
-    """Return the height of a box and all boxes below it."""
+    """Returns the height of a box and all boxes below it."""
     return max(_height(box), _needed(box))
 
 
@@ -481,7 +483,7 @@ def _svg_short(line: str) -> str:
 
 
 def _wide(line: str) -> int:
-    """Return the width in characters: East Asian ones count as two."""
+    """Returns the width in characters: East Asian ones count as two."""
     return sum(2 if unicodedata.east_asian_width(character) in "FWA" else 1 for character in line)
 
 
@@ -509,7 +511,7 @@ def _drawn(placed: Sequence[_Placed]) -> Iterator[str]:
 
 
 def _arrows(placed: Sequence[_Placed]) -> Iterator[str]:
-    """Yield an arrow to each box from the sibling that starts before it."""
+    """Yields an arrow to each box from the sibling that starts before it."""
     siblings = {(one.parent, one.box.name): one for one in placed}
     for one in placed:
         first = siblings.get((one.parent, one.box.waits_for or ""))
@@ -543,5 +545,5 @@ def _box(one: _Placed) -> Iterator[str]:
 
 
 def pictures_as_json(picture: Box) -> dict[str, Any]:
-    """Return a folded picture as SVG, Mermaid and lines of text."""
+    """Returns a folded picture as SVG, Mermaid and lines of text."""
     return {"svg": drawing([picture]), "mermaid": flowchart([picture]), "text": list(tree_lines(picture))}

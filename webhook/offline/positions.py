@@ -49,13 +49,13 @@ class Lines:
         self._last: dict[object, tuple[int, object]] = {}
 
     def cached(self, read: Callable[[str], _T]) -> _T:
-        """Return what a function reads from the text. It is read once for all documents of a file."""
+        """Returns what a function reads from the text. It is read once for all documents of a file."""
         if read not in self._found:
             self._found[read] = read(self.text)
         return cast("_T", self._found[read])
 
     def last_cached(self, read: Callable[[str, int], _T], start: int) -> _T:
-        """Return what a function reads from the document at `start`. It is read once for all objects of a list, and
+        """Returns what a function reads from the document at `start`. It is read once for all objects of a list, and
         kept until another document is read, or `forget` is called.
         """
         if self._last.get(read, (-1,))[0] != start:
@@ -63,7 +63,7 @@ class Lines:
         return cast("_T", self._last[read][1])
 
     def forget(self) -> None:
-        """Drop what `last_cached` keeps, which is larger than the text."""
+        """Drops what `last_cached` keeps, which is larger than the text."""
         self._last.clear()
 
     @cached_property
@@ -71,13 +71,13 @@ class Lines:
         return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def place_of(self, index: int) -> tuple[int, int]:
-        """Return line and column of an index, from 1."""
+        """Returns line and column of an index, from 1."""
         line = bisect_right(self._starts, index)
         return line, index - self._starts[line - 1] + 1
 
 
 def find(root: Root, path: FieldPath) -> int:
-    """Return the index of the key or list item at `path`, or of its nearest parent if it does not exist."""
+    """Returns the index of the key or list item at `path`, or of its nearest parent if it does not exist."""
     for part in path.parts:
         below = root.places
         if isinstance(part, Item) and isinstance(below, list) and 0 <= part.index < len(below):
@@ -117,7 +117,7 @@ SERVER = Limits(documents=1000, values=100_000, aliased=2_000_000)
 
 
 def go_on() -> None:
-    """Do nothing: the default for `proceed`, when reading is never stopped."""
+    """Does nothing: the default for `proceed`, when reading is never stopped."""
 
 
 class TextBudget:
@@ -130,13 +130,13 @@ class TextBudget:
         self._next_call = _VALUES_BETWEEN_CALLS
 
     def document(self, index: int) -> None:
-        """Count a document that begins at `index`. Raises `Problem`."""
+        """Counts a document that begins at `index`. Raises `Problem`."""
         self._documents += 1
         if self._documents > self.limits.documents:
             raise TextProblem(index, f"has more than {self.limits.documents} documents; split it")
 
     def values(self, index: int, count: int = 1) -> None:
-        """Count values. Raises `Problem`."""
+        """Counts values. Raises `Problem`."""
         self._values += count
         if self._values >= self._next_call:
             self._next_call = self._values + _VALUES_BETWEEN_CALLS
@@ -145,7 +145,7 @@ class TextBudget:
                 raise TextProblem(index, f"has more than {self.limits.values} values; split it")
 
     def aliased(self, index: int, cost: int) -> None:
-        """Count what an alias adds. Raises `Problem`."""
+        """Counts what an alias adds. Raises `Problem`."""
         self._aliased += cost
         if self._aliased > self.limits.aliased:
             raise TextProblem(index, "its aliases make it too large")
@@ -174,7 +174,7 @@ _MAX_DIGITS = 64
 
 
 def plain(written: str) -> Scalar:
-    """Return the value of a scalar without quotes or tag. Raises `ValueError` with the reason for a value that JSON
+    """Returns the value of a scalar without quotes or tag. Raises `ValueError` with the reason for a value that JSON
     cannot hold.
     """
     if not written:
@@ -196,7 +196,7 @@ def plain(written: str) -> Scalar:
 
 
 def tagged(tag: str, written: str) -> Scalar:
-    """Return the value of a scalar with a tag, given as `str` for `!!str`. Raises `ValueError` if the scalar has
+    """Returns the value of a scalar with a tag, given as `str` for `!!str`. Raises `ValueError` if the scalar has
     another type.
     """
     if tag == "str":
@@ -218,7 +218,7 @@ def tagged(tag: str, written: str) -> Scalar:
 
 
 def number(written: str) -> int | float:
-    """Return a decimal number as Go does: an integer if it has no fraction and fits 64 bits. Raises `ValueError`."""
+    """Returns a decimal number as Go does: an integer if it has no fraction and fits 64 bits. Raises `ValueError`."""
     if (
         len(written) < _MAX_DIGITS
         and written.lstrip("+-").isdecimal()
@@ -232,7 +232,7 @@ def number(written: str) -> int | float:
 
 
 def _whole(match: re.Match[str]) -> int | None:
-    """Return the integer, or None for one that needs more than 64 bits and is read as a float."""
+    """Returns the integer, or None for one that needs more than 64 bits and is read as a float."""
     base = match.lastgroup or "dec"
     digits = match[base]
     if len(digits) > _MAX_DIGITS:
@@ -269,7 +269,7 @@ class Fix(NamedTuple):
 
 
 def applied_to(text: str, edits: Iterable[TextEdit]) -> str:
-    """Return `text` with the replacements, which must not overlap."""
+    """Returns `text` with the replacements, which must not overlap."""
     # From the end, so that the indexes of the others stay right.
     for edit in sorted(edits, reverse=True):
         text = text[: edit.start] + edit.inserted + text[edit.end :]

@@ -44,7 +44,7 @@ class Baseline:
         self._left = Counter(keys)
 
     def takes(self, judgement: Judgement, found: Finding) -> bool:
-        """Return whether the finding is in the baseline, and count it."""
+        """Returns whether the finding is in the baseline, and count it."""
         key = key_of(judgement, found)
         if not self._left[key]:
             return False
@@ -53,18 +53,18 @@ class Baseline:
 
 
 def key_of(judgement: Judgement, found: Finding) -> _Key:
-    """Return what identifies a finding in other versions of the files."""
+    """Returns what identifies a finding in other versions of the files."""
     return (judgement.kind, judgement.namespace, judgement.name, *found.identity)
 
 
 def baseline_as_json(found: Iterable[tuple[Judgement, Finding]]) -> dict[str, Any]:
-    """Return a baseline of these findings as plain JSON values, in an order that does not depend on the files."""
+    """Returns a baseline of these findings as plain JSON values, in an order that does not depend on the files."""
     keys = sorted(key_of(judgement, finding) for judgement, finding in found if not finding.fails_closed)
     return {"version": VERSION, "findings": [dict(zip(_FIELDS, key, strict=True)) for key in keys]}
 
 
 def baseline_from(written: Any) -> Baseline:
-    """Return the baseline in plain JSON values. Raises `ValueError` with the reason if it is none."""
+    """Returns the baseline in plain JSON values. Raises `ValueError` with the reason if it is none."""
     if not isinstance(written, dict) or written.get("version") != VERSION:
         raise ValueError(f"is not a baseline of version {VERSION}; write one with --write-baseline")
     entries = written.get("findings")
@@ -101,10 +101,10 @@ class Source(Protocol):
         """The suppressions in comments of its file."""
 
     def position(self, path: FieldPath) -> tuple[int, int]:
-        """Return line and column of a field."""
+        """Returns line and column of a field."""
 
     def end(self, path: FieldPath) -> tuple[int, int]:
-        """Return line and column behind the key of a field."""
+        """Returns line and column behind the key of a field."""
 
 
 class Remark(Protocol):
@@ -202,7 +202,7 @@ class ReportedFinding(NamedTuple):
         return (self.place.file, self.place.line, -self.finding.action, self.finding.rule)
 
     def fails(self, on: frozenset[FailOn]) -> bool:
-        """Return whether it fails the check."""
+        """Returns whether it fails the check."""
         if self.suppression is not None:
             return False
         return self.refuses or (FailOn.WARNING in on and self.level is Level.WARNING)
@@ -218,7 +218,7 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
     def takes(self, rule: str, *, fails_closed: bool = False) -> bool:
-        """Return whether findings of a rule are reported."""
+        """Returns whether findings of a rule are reported."""
         if fails_closed:
             return True
         chosen = not self.select or _matches(rule, self.select)
@@ -259,7 +259,7 @@ class Report:
     _compared: set[str] = field(default_factory=set)
 
     def add(self, document: Source, judgements: Iterable[Judgement]) -> None:
-        """Add the findings of one document. A document without judged objects counts as ignored."""
+        """Adds the findings of one document. A document without judged objects counts as ignored."""
         is_ignored = is_empty = True
         for judgement in judgements:
             is_empty = False
@@ -294,7 +294,7 @@ class Report:
             self.ignored.append(document)
 
     def remark(self, remarks: Iterable[Remark]) -> None:
-        """Add what is to be said of objects that count as facts."""
+        """Adds what is to be said of objects that count as facts."""
         for one in remarks:
             kind, namespace, name = one.subject
             judgement = Judgement(kind, namespace, name, one.at, Verdict(), has_rules=False)
@@ -338,7 +338,7 @@ class Report:
         return None
 
     def failed(self, on: frozenset[FailOn]) -> bool:
-        """Return whether the check fails: something is refused, or something else that `on` names."""
+        """Returns whether the check fails: something is refused, or something else that `on` names."""
         if FailOn.UNJUDGED in on and (self.unjudged or self.left_out):
             return True
         return any(entry.fails(on) for entry in self.findings)
@@ -388,7 +388,7 @@ def _annotated(document: Source, judgement: Judgement) -> Iterator[Directive]:
 
 
 def finding_as_json(found: Finding) -> dict[str, Any]:
-    """Return a finding as plain JSON values."""
+    """Returns a finding as plain JSON values."""
     return {
         "rule": found.rule,
         "action": str(found.action),
@@ -402,7 +402,7 @@ def finding_as_json(found: Finding) -> dict[str, Any]:
 
 
 def omission_as_json(omission: Omission) -> dict[str, Any]:
-    """Return why an object was not judged, as plain JSON values."""
+    """Returns why an object was not judged, as plain JSON values."""
     return {
         "reason": str(omission.reason),
         "field": str(omission.at),
@@ -413,7 +413,7 @@ def omission_as_json(omission: Omission) -> dict[str, Any]:
 
 
 def unjudged_as_json(missing: Unjudged) -> dict[str, Any]:
-    """Return what could not be judged, as plain JSON values."""
+    """Returns what could not be judged, as plain JSON values."""
     return {
         "rule": missing.rule,
         "field": str(missing.at),
@@ -430,7 +430,7 @@ class Position(NamedTuple):
     column: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return the position as plain JSON values."""
+        """Returns the position as plain JSON values."""
         return self._asdict()
 
     def __str__(self) -> str:
@@ -438,5 +438,5 @@ class Position(NamedTuple):
 
 
 def position_in(document: Source, at: FieldPath) -> Position:
-    """Return the position of the field at `at` of a document."""
+    """Returns the position of the field at `at` of a document."""
     return Position(document.source, *document.position(at))

@@ -44,7 +44,7 @@ REPORT_VERSION = 1
 
 
 def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
-    """Return the report as plain JSON values."""
+    """Returns the report as plain JSON values."""
     found = totals(report)
     return {
         "reportVersion": REPORT_VERSION,
@@ -160,7 +160,7 @@ _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
 
 
 def sarif(report: Report, options: ReportOptions) -> dict[str, Any]:
-    """Return the report as a SARIF log."""
+    """Returns the report as a SARIF log."""
     ids = dict.fromkeys(entry.finding.rule for entry in report.findings)
     ids |= dict.fromkeys(missing.rule for missing, _ in report.unjudged)
     index = {rule: number for number, rule in enumerate(ids)}
@@ -222,7 +222,7 @@ def _result(entry: ReportedFinding, index: dict[str, int]) -> dict[str, Any]:
 
 
 def _suppressed_in(accepted: Suppression) -> str:
-    """Return where a suppression is written, in the words of SARIF: in the file, or elsewhere."""
+    """Returns where a suppression is written, in the words of SARIF: in the file, or elsewhere."""
     return str(Origin.IN_SOURCE if accepted.origin is Origin.IN_SOURCE else Origin.BASELINE)
 
 
@@ -238,7 +238,7 @@ def _base(rule: str, index: dict[str, int], told: str, place: FindingPlace) -> d
 
 
 def _text(written: str) -> str:
-    """Return a message without links: `[text](address)` is one, and names come from manifests (section 3.11.6)."""
+    """Returns a message without links: `[text](address)` is one, and names come from manifests (section 3.11.6)."""
     return plain(written).replace("](", "] (")
 
 

@@ -17,23 +17,23 @@ TRUTH = {"type": "boolean"}
 
 
 def object_of(fields: dict[str, Any], optional: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
-    """Return the schema of an object that has these fields."""
+    """Returns the schema of an object that has these fields."""
     required = [name for name in fields if name not in optional]
     return {"type": "object", "properties": fields, "required": required, **more}
 
 
 def list_of(items: Any, **more: Any) -> dict[str, Any]:
-    """Return the schema of a list."""
+    """Returns the schema of a list."""
     return {"type": "array", "items": items, **more}
 
 
 def enum_of(words: Any, description: str) -> dict[str, Any]:
-    """Return the schema of one of some words."""
+    """Returns the schema of one of some words."""
     return {"enum": sorted(str(word) for word in words), "description": description}
 
 
 def or_null(schema: dict[str, Any], description: str) -> dict[str, Any]:
-    """Return the schema of a value that may be null."""
+    """Returns the schema of a value that may be null."""
     return {"description": description, "oneOf": [{"type": "null"}, schema]}
 
 
@@ -129,7 +129,7 @@ _UNREADABLE = {"file": TEXT, "line": COUNT, "column": COUNT, "message": TEXT}
 
 
 def report_schema() -> dict[str, Any]:
-    """Return the schema. Later releases may add fields."""
+    """Returns the schema. Later releases may add fields."""
     fields = {
         "reportVersion": {"const": REPORT_VERSION},
         "tool": object_of({"name": {"const": "rollcall"}, "version": TEXT}),
@@ -290,7 +290,7 @@ _FIT_SCHEMA_PLACE = ("kind", "namespace", "name", "file", "line", "column")
 
 
 def fit_schema() -> dict[str, Any]:
-    """Return the schema. Later releases may add fields."""
+    """Returns the schema. Later releases may add fields."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Rollcall fit",

@@ -40,41 +40,41 @@ _FOLDER = "reference/rules"
 
 
 def rules_by_page() -> dict[str, list[Rule]]:
-    """Return the rules that apply to every scheduler, then those of each installed backend, by page."""
+    """Returns the rules that apply to every scheduler, then those of each installed backend, by page."""
     own = {name: list(backend.rules) for name, backend in installed_backends().items()}
     return {GENERAL_PAGE: [*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES]} | own
 
 
 def paragraphs(rule: Rule) -> list[str]:
-    """Return the rule's documentation as paragraphs of one line each; the last one is its source."""
+    """Returns the rule's documentation as paragraphs of one line each; the last one is its source."""
     return [" ".join(paragraph.split()) for paragraph in cleandoc(rule.documentation).split("\n\n")]
 
 
 def summary(rule: Rule) -> str:
-    """Return the first sentence of the rule's documentation."""
+    """Returns the first sentence of the rule's documentation."""
     first = paragraphs(rule)[0]
     return first[: first.find(". ") + 1] or first
 
 
 def anchor(rule_id: str) -> str:
-    """Return the anchor of a rule on its page."""
+    """Returns the anchor of a rule on its page."""
     return rule_id.replace("/", "")
 
 
 @cache
 def rules_by_id() -> dict[str, tuple[Rule, str]]:
-    """Return each rule and its page."""
+    """Returns each rule and its page."""
     return {rule.id: (rule, page) for page, rules in rules_by_page().items() for rule in rules}
 
 
 def rule_place(rule_id: str) -> str:
-    """Return the section of an installed rule, relative to the folder of the rules' pages."""
+    """Returns the section of an installed rule, relative to the folder of the rules' pages."""
     _, page = rules_by_id()[rule_id]
     return f"{page}.md#{anchor(rule_id)}"
 
 
 def rule_url(rule_id: str, documentation: str) -> str | None:
-    """Return the address of a rule's section: below `documentation`, or relative to the project if that is empty.
+    """Returns the address of a rule's section: below `documentation`, or relative to the project if that is empty.
     Return None for a rule that is not installed.
     """
     if rule_id not in rules_by_id():
@@ -106,7 +106,7 @@ class SchedulerCount(NamedTuple):
 
 
 def totals(report: Report) -> Totals:
-    """Return the numbers of a report."""
+    """Returns the numbers of a report."""
     levels = Counter(entry.level for entry in report.findings if entry.suppression is None)
     return Totals(
         judged=len(report.judged),
@@ -128,35 +128,35 @@ def _is_fixable(entry: ReportedFinding) -> bool:
 
 
 def schedulers(report: Report) -> list[SchedulerCount]:
-    """Return the schedulers that the judged objects have, the most frequent first."""
+    """Returns the schedulers that the judged objects have, the most frequent first."""
     verdicts = [place.judgement.verdict for place in report.judged]
     found = Counter((verdict.scheduler, verdict.chosen_by) for verdict in verdicts if verdict.scheduler is not None)
     return [SchedulerCount(name or "", by, objects) for (name, by), objects in found.most_common()]
 
 
 def reasons(report: Report) -> dict[str, int]:
-    """Return how many objects were not judged, or in part, for each reason, the most frequent first."""
+    """Returns how many objects were not judged, or in part, for each reason, the most frequent first."""
     return dict(Counter(str(omission.reason) for omission, _ in report.left_out).most_common())
 
 
 def not_judged(place: FindingPlace) -> str:
-    """Return how an object is called of which something was not judged."""
+    """Returns how an object is called of which something was not judged."""
     return "judged in part" if place.judgement.judged else "not judged"
 
 
 def statistics(report: Report) -> list[tuple[str, int]]:
-    """Return the number of findings of each rule, the most frequent first."""
+    """Returns the number of findings of each rule, the most frequent first."""
     found = Counter(entry.finding.rule for entry in report.findings if entry.suppression is None)
     return sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))
 
 
 def counted(number: int, thing: str) -> str:
-    """Return a number and its thing, in the plural if it is not one."""
+    """Returns a number and its thing, in the plural if it is not one."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def last_line(report: Report) -> str:
-    """Return how many objects were judged for which scheduler, what was found, and what to do next."""
+    """Returns how many objects were judged for which scheduler, what was found, and what to do next."""
     said = f"{_judged(report)}: {', '.join(_found(report))}"
     refused = [entry.place for entry in report.findings if entry.refuses and entry.suppression is None]
     files = {place.file for place in refused if place.judgement.is_workload}

@@ -30,7 +30,7 @@ from webhook.offline.report_summary import ReportOptions, counted, last_line, no
 
 
 def concise(report: Report, options: ReportOptions) -> Iterator[str]:
-    """Yield the lines of the report."""
+    """Yields the lines of the report."""
     for entry in sorted(report.findings, key=lambda entry: entry.order):
         if options.quiet and not entry.fails(options.fail_on):
             continue
@@ -54,7 +54,7 @@ _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.AUDIT: "notic
 
 
 def github(report: Report, options: ReportOptions) -> Iterator[str]:
-    """Yield a command for each finding, errors first: GitHub shows only the first ten of each step."""
+    """Yields a command for each finding, errors first: GitHub shows only the first ten of each step."""
     ordered = sorted(report.findings, key=lambda entry: (entry.suppression is not None, -entry.finding.action))
     for entry in ordered:
         accepted = entry.suppression
@@ -100,7 +100,7 @@ _MAX_ROWS = 100
 
 
 def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
-    """Yield the lines of the comment."""
+    """Yields the lines of the comment."""
     failed = report.failed(options.fail_on) or report.unreadable
     yield f"### {'❌' if failed else '❔' if report.left_out or report.unjudged else '✅'} Rollcall"
     yield ""
@@ -191,7 +191,7 @@ _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.AUDIT: "cyan"
 
 
 def text_lines(report: Report, options: ReportOptions) -> Iterator[Line]:
-    """Yield the lines of the report."""
+    """Yields the lines of the report."""
     for entry in sorted(report.findings, key=lambda entry: entry.order):
         if entry.fails(options.fail_on) or not options.quiet:
             yield from _finding(entry)
@@ -229,7 +229,7 @@ def _finding(entry: ReportedFinding) -> Iterator[Line]:
 
 
 def _omissions(report: Report) -> Iterator[Line]:
-    """Yield the objects that were not judged, those with the same reason together."""
+    """Yields the objects that were not judged, those with the same reason together."""
     alike: dict[Omission, list[FindingPlace]] = {}
     for omission, place in report.left_out:
         alike.setdefault(replace(omission, at=ROOT), []).append(place)
@@ -274,7 +274,7 @@ class Case:
 
 
 def cases(report: Report, fail_on: frozenset[FailOn]) -> Iterator[Case]:
-    """Yield the cases of a report in the order of the files. Their names are unique in a file unless two findings have
+    """Yields the cases of a report in the order of the files. Their names are unique in a file unless two findings have
     the same rule and field.
     """
     busy = {id(entry.place.judgement) for entry in report.findings}
@@ -325,7 +325,7 @@ _ELEMENTS = {CaseOutcome.FAILED: "failure", CaseOutcome.ERROR: "error", CaseOutc
 
 
 def junit(report: Report, options: ReportOptions) -> str:
-    """Return the report as an XML document."""
+    """Returns the report as an XML document."""
     root = Element("testsuites", {"name": "rollcall"})
     every = list(cases(report, options.fail_on))
     for file, found in groupby(every, key=lambda case: case.file):
@@ -359,12 +359,12 @@ def _numbers(found: Iterable[Case]) -> dict[str, str]:
 
 
 def _legal(text: str) -> str:
-    """Return `text` without the characters that XML cannot have, not even as references."""
+    """Returns `text` without the characters that XML cannot have, not even as references."""
     return _ILLEGAL.sub("\ufffd", plain(text))
 
 
 def tap(report: Report, options: ReportOptions) -> Iterator[str]:
-    """Yield the lines of the report."""
+    """Yields the lines of the report."""
     found = list(cases(report, options.fail_on))
     yield "TAP version 14"
     yield f"1..{len(found)}"

@@ -118,7 +118,7 @@ class Branch:
         return Standing.NOT_TOLD if sure + open_ >= self.needed else Standing.CANNOT
 
     def as_json(self) -> dict[str, Any]:
-        """Return the branch as plain JSON values."""
+        """Returns the branch as plain JSON values."""
         found: dict[str, Any] = {"kind": str(self.kind), "name": self.full_name}
         found["standing"] = str(self.standing)
         if self.fault is not None:
@@ -153,7 +153,7 @@ class BlockedBranch:
     level: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return the cause as plain JSON values."""
+        """Returns the cause as plain JSON values."""
         branch = self.branch
         return {
             "reason": str(self.why),
@@ -192,7 +192,7 @@ class TreeVerdict:
 
 
 def judge_tree(root: Branch) -> TreeVerdict:
-    """Return the verdict on a whole tree."""
+    """Returns the verdict on a whole tree."""
     if root.fault is BranchFault.CYCLE:
         # A cycle has no root, so no minimum applies.
         return TreeVerdict(Standing.CANNOT, (BlockedBranch(Why.CYCLE, root, 1),))
@@ -201,7 +201,7 @@ def judge_tree(root: Branch) -> TreeVerdict:
 
 
 def _broken(root: Branch) -> Iterator[BlockedBranch]:
-    """Yield the faults that stop the whole tree. Too many levels are reported once, for the first such branch."""
+    """Yields the faults that stop the whole tree. Too many levels are reported once, for the first such branch."""
     deep = False
     for branch, level in walk(root):
         if branch.fault is BranchFault.TOO_DEEP:
@@ -213,7 +213,7 @@ def _broken(root: Branch) -> Iterator[BlockedBranch]:
 
 
 def _unmet(branch: Branch, level: int) -> Iterator[BlockedBranch]:
-    """Yield the unmet minimums that keep a branch from being ready, down to the branches that have them."""
+    """Yields the unmet minimums that keep a branch from being ready, down to the branches that have them."""
     if branch.standing is not Standing.CANNOT:
         return
     if branch.fault is None:
@@ -226,7 +226,7 @@ def _unmet(branch: Branch, level: int) -> Iterator[BlockedBranch]:
 
 
 def walk(branch: Branch, level: int = 1) -> Iterator[tuple[Branch, int]]:
-    """Yield a branch and all branches below it with their levels, from the top."""
+    """Yields a branch and all branches below it with their levels, from the top."""
     yield branch, level
     for below in branch.below:
         yield from walk(below, level + 1)

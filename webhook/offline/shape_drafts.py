@@ -38,7 +38,7 @@ class _Template(NamedTuple):
 
 
 def draft_of(crd: Manifest, kind: str) -> Draft | None:
-    """Return the draft for a kind, None if the CRD is of another kind. Raises `Malformed`."""
+    """Returns the draft for a kind, None if the CRD is of another kind. Raises `Malformed`."""
     spec = mapping(crd.get("spec"))
     names = mapping(spec.get("names"))
     if kind.lower() not in {str(names.get(key)).lower() for key in ("kind", "plural", "singular")}:
@@ -75,7 +75,7 @@ def draft_of(crd: Manifest, kind: str) -> Draft | None:
 
 
 def _switches(body: Mapping[str, Any]) -> Manifest:
-    """The conditions under which no pods are made here, by the names that most kinds use."""
+    """Returns the conditions under which no pods are made here, by the names that most kinds use."""
     fields = mapping(body.get("properties"))
     policy = mapping(mapping(fields.get("runPolicy")).get("properties"))
     found: Manifest = {}
@@ -88,7 +88,9 @@ def _switches(body: Mapping[str, Any]) -> Manifest:
 
 
 def _templates(schema: Mapping[str, Any], path: str, each: str | None, depth: int) -> Iterator[_Template]:
-    """Yield the pod templates below a schema. Templates of an entry of an entry are left out: a part has one `each`."""
+    """Yields the pod templates below a schema. Templates of an entry of an entry are left out: a part has one
+    `each`.
+    """
     if depth == 0:
         return
     for name, raw in mapping(schema.get("properties")).items():

@@ -45,7 +45,7 @@ Denials = Callable[[PodCliqueSet], list[Finding]]
 
 
 def smallest_edit(workload: PodCliqueSet, denials: Denials) -> Changes:
-    """Return the fewest changes of `workload` that leave no denial, within candidates and limits. Return none if none
+    """Returns the fewest changes of `workload` that leave no denial, within candidates and limits. Return none if none
     is found or nothing is denied.
     """
     cliques = max(1, len(workload.cliques))
@@ -60,7 +60,7 @@ def smallest_edit(workload: PodCliqueSet, denials: Denials) -> Changes:
 
 
 def _as_told(raw: Manifest, changes: Changes) -> Changes:
-    """Return the changes with the old values that they now meet: an earlier change may have been left out."""
+    """Returns the changes with the old values that they now meet: an earlier change may have been left out."""
     told: list[Change] = []
     for change in changes:
         there, was = value_at(raw, change.path)
@@ -80,7 +80,7 @@ class _Search:
     _known: dict[frozenset[str], list[Finding] | None] = field(default_factory=dict)
 
     def greedy(self) -> Changes | None:
-        """Return some edit, step by step: the first step that leaves fewer denials, else the one that leaves the
+        """Returns some edit, step by step: the first step that leaves fewer denials, else the one that leaves the
         fewest.
         """
         edit: Changes = ()
@@ -100,7 +100,7 @@ class _Search:
         return edit if found is not None and edit else None
 
     def pruned(self, edit: Changes) -> Changes:
-        """Return `edit` without changes that are not needed."""
+        """Returns `edit` without changes that are not needed."""
         for change in edit:
             fewer = tuple(other for other in edit if other is not change)
             if fewer and self._after(fewer) == []:
@@ -109,7 +109,7 @@ class _Search:
         return edit
 
     def fewer(self, edit: Changes) -> Changes:
-        """Return the first edit with fewer changes than `edit`, breadth first; `edit` if there is none."""
+        """Returns the first edit with fewer changes than `edit`, breadth first; `edit` if there is none."""
         level: list[Changes] = [()]
         while level:
             below: list[Changes] = []
@@ -133,7 +133,7 @@ class _Search:
                 yield finding, step
 
     def _after(self, edit: Changes) -> list[Finding] | None:
-        """Return what still refuses the workload after `edit`; None if it cannot be applied or no trial is left."""
+        """Returns what still refuses the workload after `edit`; None if it cannot be applied or no trial is left."""
         key = frozenset(change.key for change in edit)
         if key not in self._known:
             if self.trials <= 0:
@@ -155,7 +155,7 @@ class _Search:
 
 
 def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
-    """Yield changes that may remove `finding`. Those that keep most of what the workload requests come first."""
+    """Yields changes that may remove `finding`. Those that keep most of what the workload requests come first."""
     at = finding.at
     there, was = value_at(workload.raw, at)
     for value in finding.instead:
@@ -184,7 +184,7 @@ def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
 
 
 def _addition(at: FieldPath, value: Any, workload: PodCliqueSet) -> Change:
-    """Return the change that adds a missing field, and its parent map if that is missing too."""
+    """Returns the change that adds a missing field, and its parent map if that is missing too."""
     above, last = FieldPath(at.parts[:-1]), at.parts[-1]
     there, holder = value_at(workload.raw, above)
     if there and holder is not None:
@@ -210,7 +210,7 @@ def _constraint_above(at: FieldPath) -> FieldPath | None:
 
 
 def _minimum(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
-    """Yield changes of a minAvailable: within its limits, equal to replicas, and without autoscaling."""
+    """Yields changes of a minAvailable: within its limits, equal to replicas, and without autoscaling."""
     holder_path = FieldPath(at.parts[:-1])
     there, holder = value_at(workload.raw, holder_path)
     if not there or not isinstance(holder, dict):
@@ -233,7 +233,7 @@ def _minimum(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
 
 
 def _one_topology(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
-    """Yield changes of a topology constraint: one half of a pack removed. For a finding about one clique, the same
+    """Yields changes of a topology constraint: one half of a pack removed. For a finding about one clique, the same
     topology for all cliques, or none on the others.
     """
     pack, last = at.parts[:-1], at.parts[-1:]
@@ -257,7 +257,7 @@ def _one_topology(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
 
 
 def _required_by(clique: Clique, workload: PodCliqueSet) -> Mapping[str, Any] | None:
-    """Return a constraint for the whole set with what this clique requires, else with what the first clique that has a
+    """Returns a constraint for the whole set with what this clique requires, else with what the first clique that has a
     requirement requires.
     """
     for member in (clique, *workload.cliques):
@@ -268,7 +268,7 @@ def _required_by(clique: Clique, workload: PodCliqueSet) -> Mapping[str, Any] | 
 
 
 def changes_for(raw: Manifest, namespace: str, facts: ClusterFacts, settings: Settings) -> Changes:
-    """Return the fewest changes after which nothing refuses the PodCliqueSet. Return none if there are none, or if it
+    """Returns the fewest changes after which nothing refuses the PodCliqueSet. Return none if there are none, or if it
     is an object of another kind. `raw` is the object as its author wrote it, before mutation.
     """
     if kind_of(raw)[::2] != (grove.GROUP, "PodCliqueSet"):
@@ -290,7 +290,7 @@ def changes_for(raw: Manifest, namespace: str, facts: ClusterFacts, settings: Se
 def edit_under(
     profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
 ) -> Changes:
-    """Return the fewest changes after which the rules of one scheduler refuse nothing; none if none are found."""
+    """Returns the fewest changes after which the rules of one scheduler refuse nothing; none if none are found."""
 
     def denials(edited: PodCliqueSet) -> list[Finding]:
         outcome = POD_CLIQUE_SETS.enforced_by(profile, edited, None, choice, facts, settings)

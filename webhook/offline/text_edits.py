@@ -50,7 +50,7 @@ class _Part(NamedTuple):
 
 
 def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
-    """Return the replacements that make `changes` of the object at `at` in the document that begins at `start`. Return
+    """Returns the replacements that make `changes` of the object at `at` in the document that begins at `start`. Return
     none if there are none that change nothing else, or if the document is too large.
     """
     try:
@@ -79,7 +79,7 @@ def _parsed(text: str, start: int) -> tuple[str, yaml.Node] | None:
 
 
 def _alone(text: str, root: yaml.Node, at: FieldPath) -> _Part:
-    """Return the list with only the object at `at`: the whole list would be read again for each of its objects. Return
+    """Returns the list with only the object at `at`: the whole list would be read again for each of its objects. Return
     the whole document if the object has no lines of its own, or may share an anchor with others.
     """
     whole = _Part(text, root, at)
@@ -102,7 +102,7 @@ def _alone(text: str, root: yaml.Node, at: FieldPath) -> _Part:
 
 
 def document_at(text: str, start: int) -> str:
-    """Return the text of the document that begins at `start`, from the begin of its line."""
+    """Returns the text of the document that begins at `start`, from the begin of its line."""
     end = _MARKER.search(text, start)
     return text[_line_start(text, start) : len(text) if end is None else end.start()]
 
@@ -127,7 +127,7 @@ def _overlap(placed: list[_Placed]) -> bool:
 
 
 def _gives(text: str, placed: list[_Placed], changes: Changes) -> bool:
-    """Return whether the edited text is the old one with these changes, and nothing else."""
+    """Returns whether the edited text is the old one with these changes, and nothing else."""
     before, edited = _value(text), text
     for start, end, inserted in sorted(placed, reverse=True):
         edited = edited[:start] + inserted + edited[end:]
@@ -137,7 +137,7 @@ def _gives(text: str, placed: list[_Placed], changes: Changes) -> bool:
 
 
 def _value(text: str) -> Any:
-    """Return the value of a text as kubectl reads it, which is not always as PyYAML does. Raises `Problem`, and
+    """Returns the value of a text as kubectl reads it, which is not always as PyYAML does. Raises `Problem`, and
     `ValueError` if it is not one document.
     """
     (found,) = yaml_and_json.yaml_documents(text)
@@ -193,7 +193,7 @@ def _entries(holder: yaml.MappingNode) -> Iterator[_Entry]:
 
 
 def _removed(text: str, entry: _Entry) -> _Placed | None:
-    """Return the removal of a whole entry: its lines in a block, itself and one comma in braces."""
+    """Returns the removal of a whole entry: its lines in a block, itself and one comma in braces."""
     holder, key = entry.holder, entry.key
     if key is None:
         return None
@@ -218,7 +218,7 @@ def _removed(text: str, entry: _Entry) -> _Placed | None:
 
 
 def _emptied(text: str, entry: _Entry) -> _Placed | None:
-    """Return the removal of the only entry of a mapping, which leaves `{}`: an empty block would be null."""
+    """Returns the removal of the only entry of a mapping, which leaves `{}`: an empty block would be null."""
     start, end = entry.holder.start_mark.index, _end(entry.value)
     if entry.holder.flow_style:
         return start, entry.holder.end_mark.index, "{}"
@@ -227,7 +227,7 @@ def _emptied(text: str, entry: _Entry) -> _Placed | None:
 
 
 def _added(text: str, holder: yaml.MappingNode, key: str, value: Any) -> _Placed | None:
-    """Return the insertion of an entry: behind the last one, with its indentation."""
+    """Returns the insertion of an entry: behind the last one, with its indentation."""
     written = _key(key)
     if not holder.value:
         # Braces without content.
@@ -245,7 +245,7 @@ def _added(text: str, holder: yaml.MappingNode, key: str, value: Any) -> _Placed
 
 
 def _end(node: yaml.Node) -> int:
-    """Return the index behind a value. The end of a block that libyaml gives is that of what follows it."""
+    """Returns the index behind a value. The end of a block that libyaml gives is that of what follows it."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
@@ -275,7 +275,7 @@ def _key(name: str) -> str:
 
 
 def _scalar(value: Any, quote: str | None = None) -> str:
-    """Return a value in one line, quoted where YAML would read something else, or as the value before was."""
+    """Returns a value in one line, quoted where YAML would read something else, or as the value before was."""
     if not isinstance(value, str):
         return json.dumps(value)
     if quote == "'" and "'" not in value and value.isprintable():

@@ -65,7 +65,7 @@ _Chosen = tuple[str, str]
 
 
 def overridden(request: Request, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
-    """Return a note that says which label the caller's scheduler stands for and what it overrides; nothing if the
+    """Returns a note that says which label the caller's scheduler stands for and what it overrides; nothing if the
     object chooses the same.
     """
     if settings.forced is None:
@@ -85,7 +85,7 @@ def overridden(request: Request, facts: ClusterFacts, settings: Settings) -> tup
 
 
 def name_scheduler(pod: Manifest, scheduler: str | None) -> None:
-    """Let a pod name `scheduler`, the caller's, instead of another one. A pod without a schedulerName keeps that."""
+    """Lets a pod name `scheduler`, the caller's, instead of another one. A pod without a schedulerName keeps that."""
     spec = pod.get("spec")
     named = spec.get("schedulerName") if isinstance(spec, dict) else None
     if scheduler is not None and isinstance(named, str) and named != DEFAULT_SCHEDULER:
@@ -93,7 +93,7 @@ def name_scheduler(pod: Manifest, scheduler: str | None) -> None:
 
 
 def name_scheduler_in_member(pod: Manifest, scheduler: str | None, kinds: WorkloadKinds) -> None:
-    """Do the same with a pod that may be in no gang: such a pod is left as it is."""
+    """Does the same with a pod that may be in no gang: such a pod is left as it is."""
     if scheduler is not None and _is_member(Pod(pod), kinds):
         name_scheduler(pod, scheduler)
 
@@ -103,8 +103,8 @@ def _is_member(pod: Pod, kinds: WorkloadKinds) -> bool:
 
 
 def _label(request: Request, facts: ClusterFacts, settings: Settings) -> str | None:
-    """Return the label by which a cluster would choose the caller's scheduler for an opted-in workload; None if it does
-    so already.
+    """Returns the label by which a cluster would choose the caller's scheduler for an opted-in workload; None if it
+    does so already.
     """
     admission = decision.admission_of(request.kind[::2], settings)
     if not isinstance(admission, OptedInWorkloads):
@@ -120,7 +120,7 @@ def _label(request: Request, facts: ClusterFacts, settings: Settings) -> str | N
 
 
 def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator[_Chosen]:
-    """Yield what the object says about its scheduler, the strongest first."""
+    """Yields what the object says about its scheduler, the strongest first."""
     manifest, namespace = request.object or {}, request.namespace
     if request.kind[::2] == POD:
         pod = Pod(manifest, namespace)
@@ -142,7 +142,7 @@ def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator
 
 
 def _in_templates(workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[_Chosen]:
-    """Yield the schedulers that the pod templates name; for a TrainJob those of its runtime, with its patches."""
+    """Yields the schedulers that the pod templates name; for a TrainJob those of its runtime, with its patches."""
     made = with_pods(workload, facts) or workload
     for part in made.distinct_parts:
         named = text(part.template.spec.get("schedulerName"))
@@ -159,7 +159,7 @@ class ExpectedGang(NamedTuple):
 
 
 def pod_gangs_of(workload: PodCliqueSet, facts: ClusterFacts, names: PodGangNames) -> Iterator[ExpectedGang]:
-    """Yield the PodGangs of `workload`: for each replica the one that starts first, then one for each scaling-group
+    """Yields the PodGangs of `workload`: for each replica the one that starts first, then one for each scaling-group
     replica above minAvailable.
 
     Raises `FactsUnavailable` if a topology constraint needs an unknown ClusterTopologyBinding.
@@ -182,7 +182,7 @@ def pod_gangs_of(workload: PodCliqueSet, facts: ClusterFacts, names: PodGangName
 
 
 def pods_of_set(workload: PodCliqueSet) -> int:
-    """Return how many pods `workload` will have, without listing them."""
+    """Returns how many pods `workload` will have, without listing them."""
     alone = sum(clique.replicas for clique in workload.cliques if clique.group is None)
     # By group and not by clique: a faulty set may name a clique in two groups.
     grouped = sum(
@@ -193,7 +193,7 @@ def pods_of_set(workload: PodCliqueSet) -> int:
 
 
 def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Manifest:
-    """Return the pod of `gang` as PreparePod changes it; unchanged if another system has claimed it."""
+    """Returns the pod of `gang` as PreparePod changes it; unchanged if another system has claimed it."""
     raw = deepcopy(gang.pod)
     name_scheduler(raw, profile.name)
     pod = Pod(raw)
@@ -205,7 +205,7 @@ def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts
 
 
 def pod_of_clique(workload: PodCliqueSet, podgang: str, name: str, clique: Clique) -> Manifest:
-    """Return a pod of the PodClique `name` in `podgang` as Grove's operator creates it."""
+    """Returns a pod of the PodClique `name` in `podgang` as Grove's operator creates it."""
     labels = {
         **mapping(clique.raw.get("labels")),
         grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
@@ -229,7 +229,7 @@ def _group_members(one: GroupCliques, base: str, index: int) -> list[tuple[str, 
 def _further_gang(
     workload: PodCliqueSet, one: GroupCliques, base: str, index: int, facts: ClusterFacts, names: PodGangNames
 ) -> ExpectedGang:
-    """Return the gang of a scaling-group replica above the minimum. The constraint of its group is that of the whole
+    """Returns the gang of a scaling-group replica above the minimum. The constraint of its group is that of the whole
     gang up to v0.1.0-alpha.11, and one on a subset of it since.
     """
     group = one.group
@@ -243,7 +243,7 @@ def _further_gang(
 def _group_configs(
     workload: PodCliqueSet, group: ScalingGroup, name: str, members: list[tuple[str, Clique]], facts: ClusterFacts
 ) -> Iterator[Manifest]:
-    """Yield the constraint on one replica of a scaling group, if the group has one."""
+    """Yields the constraint on one replica of a scaling group, if the group has one."""
     if (constraint := _constraint(workload, group.topology, facts)) is not None:
         yield {"name": name, "podGroupNames": [full for full, _ in members], "topologyConstraint": constraint}
 
@@ -278,7 +278,7 @@ def _gang(
 
 
 def _mirrored(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the labels or annotations of a set that Grove's operator copies onto its PodGangs: all except Grove's own
+    """Returns the labels or annotations of a set that Grove's operator copies onto its PodGangs: all except Grove's own
     keys. A scheduler may read them there, as KAI reads its node pool.
     """
     return {key: value for key, value in own.items() if not key.startswith(f"{grove.GROUP}/")}
@@ -294,7 +294,7 @@ def _pod_group(workload: PodCliqueSet, name: str, clique: Clique, facts: Cluster
 
 
 def _constraint(workload: PodCliqueSet, topology: Topology | None, facts: ClusterFacts) -> Manifest | None:
-    """Return the constraint with node label keys. A domain that the binding lacks is dropped, as by Grove's
+    """Returns the constraint with node label keys. A domain that the binding lacks is dropped, as by Grove's
     operator.
     """
     if topology is None or not (topology.required or topology.preferred):
@@ -317,12 +317,14 @@ _WORDS = re.compile(r"([0-9A-Za-z]+)")
 
 
 def stand_ins(generation: GroveGeneration) -> tuple[str, ...]:
-    """Return the epochs for which objects are made: none that matters where names are known."""
+    """Returns the epochs for which objects are made: none that matters where names are known."""
     return STAND_INS[:1] if generation is GroveGeneration.LEGACY else STAND_INS
 
 
 def hidden(first: Any, second: Any) -> Any:
-    """Return what was made for the first of `STAND_INS`, with placeholders where the other one was made differently."""
+    """Returns what was made for the first of `STAND_INS`, with placeholders where the other one was made
+    differently.
+    """
     if isinstance(first, str) and isinstance(second, str):
         return first if first == second else _hidden_text(first, second)
     if isinstance(first, dict) and isinstance(second, dict):
@@ -364,13 +366,13 @@ class Translated(NamedTuple):
 
 
 def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: ClusterFacts) -> list[Manifest]:
-    """Return the new objects that `podgang` needs, in the order of creation. Raises `Inexpressible`."""
+    """Returns the new objects that `podgang` needs, in the order of creation. Raises `Inexpressible`."""
     backend = profile.backend
     return [backend.adopt(desired, None) for desired in backend.gang_objects(podgang, record, facts)]
 
 
 def shown_record(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> Record:
-    """Return the record of a PodGang's workload if it is known, else what the PodGang shows of it. Grove mirrors the
+    """Returns the record of a PodGang's workload if it is known, else what the PodGang shows of it. Grove mirrors the
     metadata of the set onto the PodGang, but not that of its cliques.
     """
     workload = text(podgang.labels.get(grove.LABEL_PART_OF)) or ""
@@ -383,7 +385,7 @@ def shown_record(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> Rec
 def expected_gangs(
     workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts, generation: GroveGeneration
 ) -> Iterator[PodGang]:
-    """Yield the gangs that `workload` will have; for a LeaderWorkerSet only the gang of its first group, and for a
+    """Yields the gangs that `workload` will have; for a LeaderWorkerSet only the gang of its first group, and for a
     workload with roles only that of the first groups. An epoch in a
     name is the first of `STAND_INS`.
 
@@ -403,7 +405,7 @@ def expected_gangs(
 def disruption_modes(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts
 ) -> list[Disruption]:
-    """Return the disruption modes that the first gangs of `workload` get; empty if its scheduler has none, or if its
+    """Returns the disruption modes that the first gangs of `workload` get; empty if its scheduler has none, or if its
     gangs cannot be made.
     """
     try:
@@ -433,7 +435,7 @@ def _objects_of_first_gangs(
 def translated(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[Translated]:
-    """Yield what a workload gets that `profile` is recorded on; nothing if it has no pods.
+    """Yields what a workload gets that `profile` is recorded on; nothing if it has no pods.
 
     For a PodCliqueSet these are for each PodGang its gang objects in the order of creation, then one prepared pod. For
     an opted-in workload they are all its gang objects, then one prepared pod of each part: for a LeaderWorkerSet those
@@ -468,7 +470,7 @@ def _of_gang(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts
 
 
 def _placeholder_notes(podgang: str, manifest: Manifest) -> Iterator[str]:
-    """Yield what the placeholders in an object mean. `podgang` is its PodGang's name as it is shown."""
+    """Yields what the placeholders in an object mean. `podgang` is its PodGang's name as it is shown."""
     text = str(manifest)
     if EPOCH in text or DIGEST in text:
         digest = f", and {DIGEST} depends on it" if DIGEST in text else ""
@@ -502,7 +504,7 @@ def _of_opted_in(
 def _with_pods(
     workload: OptedInWorkload, profile: Profile, facts: ClusterFacts
 ) -> tuple[OptedInWorkload, Runtime | None]:
-    """Return the workload that makes the pods, as stored: for a TrainJob its JobSet, with the record."""
+    """Returns the workload that makes the pods, as stored: for a TrainJob its JobSet, with the record."""
     if not isinstance(workload, TrainJob) or (found := made_of(workload, facts)) is None:
         return workload, None
     record_choice(found, profile.name)
@@ -510,7 +512,7 @@ def _with_pods(
 
 
 def knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> ClusterFacts:
-    """Return `facts` with these workloads, so that their pods can be prepared."""
+    """Returns `facts` with these workloads, so that their pods can be prepared."""
     changed: dict[str, Any] = {}
     for workload in workloads:
         fact = fact_of(workload)
@@ -519,7 +521,7 @@ def knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> Cluste
 
 
 def _record(workload: OptedInWorkload, made: OptedInWorkload, profile: Profile) -> Record:
-    """Return the record of the workload that makes the pods; for a TrainJob completed by its own, as for its pods."""
+    """Returns the record of the workload that makes the pods; for a TrainJob completed by its own, as for its pods."""
     return replace(completed(made.record, workload.record), scheduler=profile.name)
 
 

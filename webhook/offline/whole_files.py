@@ -33,7 +33,7 @@ _MOUNTED = "it is mounted on its own, so it cannot be replaced; mount its folder
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Open a file. A named pipe that no program writes to is empty; else it would wait until one opens it."""
+    """Opens a file. A named pipe that no program writes to is empty; else it would wait until one opens it."""
     handle = os.open(path, flags | os.O_NONBLOCK)
     # Only to open it: a program that writes may take its time.
     os.set_blocking(handle, True)
@@ -41,7 +41,7 @@ def without_waiting(path: str, flags: int) -> int:
 
 
 def only_regular(path: str, flags: int) -> int:
-    """Open a file that is neither a pipe nor a device: these may block a server for ever. Raises `OSError`."""
+    """Opens a file that is neither a pipe nor a device: these may block a server for ever. Raises `OSError`."""
     handle = os.open(path, flags | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
     # Reading a directory fails later with its own message.
@@ -52,15 +52,17 @@ def only_regular(path: str, flags: int) -> int:
 
 
 def content_of(path: Path, opener: Opener = without_waiting, *, most: int | None = None) -> bytes:
-    """The content of a file or pipe of at most `most` bytes, else `MAX_FILE_BYTES`. Raises `InputError` if it is too
-    large, and `OSError`.
+    """Returns the content of a file or pipe of at most `most` bytes, else `MAX_FILE_BYTES`. Raises `InputError` if it
+    is too large, and `OSError`.
     """
     with open(path, "rb", opener=opener) as file:
         return bounded(file, name_of(path), most)
 
 
 def bounded(file: BinaryIO, name: str, most: int | None = None) -> bytes:
-    """The rest of a file, which is called `name` in messages. Raises `InputError` if it is too large, and `OSError`."""
+    """Returns the rest of a file, which is called `name` in messages. Raises `InputError` if it is too large, and
+    `OSError`.
+    """
     content, room = bytearray(), MAX_FILE_BYTES if most is None else most
     while part := file.read(min(_PART_BYTES, room + 1)):
         content += part
@@ -70,7 +72,7 @@ def bounded(file: BinaryIO, name: str, most: int | None = None) -> bytes:
 
 
 def name_of(path: Path) -> str:
-    """The name of a file for messages: a name that is not UTF-8 could not be printed."""
+    """Returns the name of a file for messages: a name that is not UTF-8 could not be printed."""
     return os.fsencode(path).decode(errors="replace")
 
 
@@ -82,7 +84,7 @@ def replace_file(
     like: Path | None = None,
     allowed: Callable[[], object] = lambda: None,
 ) -> None:
-    """Replace or make a file. `mode` is its permissions, by default those of any new file. With `like` it gets the
+    """Replaces or make a file. `mode` is its permissions, by default those of any new file. With `like` it gets the
     permissions, access-control list and attributes of that file, and its owner and group if the caller may set them.
     `allowed` is called at the last moment and may raise. Raises `OSError`. The old file is left as it was then.
     """
@@ -108,7 +110,7 @@ def replace_file(
 
 
 def require_replaceable(path: Path) -> None:
-    """Return if the caller may write a file, and `replace_file` may put another in its place. Raises `OSError`."""
+    """Returns if the caller may write a file, and `replace_file` may put another in its place. Raises `OSError`."""
     # Nobody reads what is written into a pipe, and opening one may block.
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, _NOT_REGULAR)
@@ -120,7 +122,7 @@ def require_replaceable(path: Path) -> None:
 
 
 def _temporary(path: Path) -> tuple[int, Path]:
-    """Return a new file beside another one, open. Raises `OSError`."""
+    """Returns a new file beside another one, open. Raises `OSError`."""
     try:
         # Hidden: readers of a folder of manifests skip what a process that was killed leaves behind.
         handle, name = mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
@@ -130,7 +132,7 @@ def _temporary(path: Path) -> tuple[int, Path]:
 
 
 def _copy_rights(path: Path, target: int) -> None:
-    """Give an open file the owner, group, permissions, access-control list and attributes of another file."""
+    """Gives an open file the owner, group, permissions, access-control list and attributes of another file."""
     rights = path.stat()
     for owner in (rights.st_uid, -1):
         # Only root gives files away. A member of the group keeps at least the group, whose members may read the file.
@@ -164,7 +166,7 @@ SUFFIX = ".yaml"
 
 
 def write_folder(folder: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write each text under its name, and return the removed files. Raises `InputError` before anything is written if
+    """Writes each text under its name, and returns the removed files. Raises `InputError` before anything is written if
     one of the files exists and is not ours.
     """
     targets = {folder / f"{name}{SUFFIX}": text for name, text in texts.items()}
@@ -182,7 +184,7 @@ def write_folder(folder: Path, texts: Mapping[str, str]) -> list[Path]:
 
 
 def _ours(folder: Path, targets: Iterable[Path]) -> set[Path]:
-    """Return the files of an earlier run. Raises `InputError` if a target is another file."""
+    """Returns the files of an earlier run. Raises `InputError` if a target is another file."""
     found = {path for path in folder.glob(f"*{SUFFIX}") if path.is_file() and not path.is_symlink() and _is_ours(path)}
     for target in targets:
         if target not in found and os.path.lexists(target):

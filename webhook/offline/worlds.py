@@ -113,7 +113,7 @@ class _Identity:
     _by_text: dict[str, list[FactEntry]] = field(default_factory=dict)
 
     def add(self, entry: FactEntry) -> None:
-        """Add an object."""
+        """Adds an object."""
         self.entries.append(entry)
         written = repr(entry.value)
         variant = self._by_text.get(written)
@@ -125,7 +125,7 @@ class _Identity:
         variant.append(entry)
 
     def places(self, scopes: Mapping[str, Sequence[str]]) -> dict[str, set[int]]:
-        """Return the variants that stand in each file, and below each folder. `scopes` are those of each file."""
+        """Returns the variants that stand in each file, and below each folder. `scopes` are those of each file."""
         indexes: dict[str, set[int]] = {}
         for index, variant in enumerate(self.variants):
             for source in {entry.item.document.source for entry in variant}:
@@ -140,12 +140,12 @@ _Choice = tuple[int | None, ...]
 
 
 def _only(variants: set[int]) -> int | None:
-    """Return the one of equally near variants; None if they are several."""
+    """Returns the one of equally near variants; None if they are several."""
     return next(iter(variants)) if len(variants) == 1 else None
 
 
 def _choose(identity: _Identity, index: int | None, part: dict[Any, Any]) -> None:
-    """Put one variant of an object into its part of the facts; none if it is unknown."""
+    """Puts one variant of an object into its part of the facts; none if it is unknown."""
     for entry in identity.entries:
         if entry.key in part:
             del part[entry.key]
@@ -155,7 +155,7 @@ def _choose(identity: _Identity, index: int | None, part: dict[Any, Any]) -> Non
 
 
 def _agree(old: Any, new: Any) -> bool:
-    """Return whether an object in a file says what is known of it. A Queue has its state only in a cluster."""
+    """Returns whether an object in a file says what is known of it. A Queue has its state only in a cluster."""
     if isinstance(old, VolcanoQueue) and isinstance(new, VolcanoQueue) and new.state is None:
         new = replace(new, state=old.state)
     return bool(old == new)
@@ -170,7 +170,7 @@ class Worlds:
     """
 
     def __init__(self, facts: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS) -> None:
-        """Read the documents. Raises `InputError`."""
+        """Reads the documents. Raises `InputError`."""
         self._facts = facts
         self._objects = list(fact_objects(documents))
         self._kinds = kinds
@@ -209,7 +209,7 @@ class Worlds:
         self._remark()
 
     def of(self, document: Document) -> ClusterFacts:
-        """Return the facts for the objects of a document."""
+        """Returns the facts for the objects of a document."""
         scopes = self._scopes.get(document.source) or scopes_of(document.source)
         nearest = next((scope for scope in scopes if scope in self._held), EVERYWHERE)
         area, cluster = self._groups.area_of(document.source), self._clusters.cluster_of(scopes)
@@ -220,7 +220,7 @@ class Worlds:
         return self._by_place[place]
 
     def _choice_of(self, scopes: Sequence[str]) -> _Choice:
-        """Return the nearest variants for a file. Each folder decides once, and only what it holds."""
+        """Returns the nearest variants for a file. Each folder decides once, and only what it holds."""
         choice = self._nowhere
         for scope in reversed(scopes):
             held = self._held.get(scope)
@@ -243,7 +243,7 @@ class Worlds:
         return self._chosen(self._nowhere)
 
     def _collect(self) -> None:
-        """Read what each object says."""
+        """Reads what each object says."""
         for item in self._objects:
             group, version, kind = kind_of(item.manifest)
             is_list = kind.endswith("List")
@@ -259,7 +259,7 @@ class Worlds:
                         self._read(part, item)
 
     def _list(self, part: str, item: FactObject) -> None:
-        """Take a typed list as all objects of its kind, unless it is one page of several."""
+        """Takes a typed list as all objects of its kind, unless it is one page of several."""
         try:
             goes_on = is_page(item.manifest)
         except Malformed:
@@ -302,7 +302,7 @@ class Worlds:
         self.remarks.append(FactRemark(message, item.document, item.at, (kind, "", name)))
 
     def _settle(self) -> dict[str, Any]:
-        """Return the parts with all objects that do not differ."""
+        """Returns the parts with all objects that do not differ."""
         parts: dict[str, Any] = dict(self._groups.parts)
         if self._has_nodes:
             pods = (item for item in self._objects if kind_of(item.manifest)[::2] in {("", "Pod"), ("", "PodList")})
@@ -318,11 +318,11 @@ class Worlds:
         return parts
 
     def _begun(self, part: str) -> Any:
-        """Return a part with what is known and not replaced as a whole."""
+        """Returns a part with what is known and not replaced as a whole."""
         return begun_part(NOTHING_KNOWN if part in self._whole or part == NODES.part else self._facts, part)
 
     def _chosen(self, choice: _Choice) -> ClusterFacts:
-        """Return the facts with one variant of each object that differs; None if it is unknown."""
+        """Returns the facts with one variant of each object that differs; None if it is unknown."""
         if choice not in self._by_choice:
             parts = dict(self._settled)
             for part in {identity.part for identity in self._differing}:
@@ -336,7 +336,7 @@ class Worlds:
         return self._by_choice[choice]
 
     def _completed(self, parts: dict[str, Any], unknown: list[_Identity]) -> ClusterFacts:
-        """Return the facts with these parts. `unknown` are the objects of which none is the nearest."""
+        """Returns the facts with these parts. `unknown` are the objects of which none is the nearest."""
         before = self._facts
         if queues := parts.get("volcano_queues"):
             parts["volcano_queues"] = _opened(queues, before.volcano_queues or {})
@@ -354,7 +354,7 @@ class Worlds:
         )
 
     def _remark(self) -> None:
-        """Say which objects differ, and which replace others."""
+        """Says which objects differ, and which replace others."""
         remarks = [
             *sorted(self._differences(), key=lambda remark: remark[0]),
             *sorted(self._replacements(), key=lambda remark: remark[0]),
@@ -418,14 +418,14 @@ class Worlds:
 
 
 def one_world(facts: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
-    """Return `facts` with those from `documents` that are judged together. An object of which they have different ones
+    """Returns `facts` with those from `documents` that are judged together. An object of which they have different ones
     is unknown. Raises `InputError`.
     """
     return Worlds(facts, documents, kinds).common
 
 
 def _opened(queues: Mapping[str, VolcanoQueue], before: Mapping[str, VolcanoQueue]) -> dict[str, VolcanoQueue]:
-    """Return the Queues with a state each: in a file, that of the cluster's Queue, and Volcano opens a new Queue."""
+    """Returns the Queues with a state each: in a file, that of the cluster's Queue, and Volcano opens a new Queue."""
     return {
         name: replace(queue, state=queue.state or (before[name].state if name in before else None) or OPEN)
         for name, queue in queues.items()

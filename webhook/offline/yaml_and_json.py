@@ -49,7 +49,7 @@ class YamlDocument(NamedTuple):
 
 
 def yaml_documents(text: str, budget: TextBudget | None = None) -> Iterator[YamlDocument]:
-    """Yield every document of `text`, including empty ones. Raises `Problem`."""
+    """Yields every document of `text`, including empty ones. Raises `Problem`."""
     budget = TextBudget(COMMAND_LINE) if budget is None else budget
     if sum(1 for _ in islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES + 1)) > MAX_DIRECTIVES:
         raise TextProblem(0, f"has more than {MAX_DIRECTIVES} directives or lines that begin with %")
@@ -201,7 +201,7 @@ def _refuse_tag(event: Any, allowed: str) -> None:
 
 
 def _merged(node: _Node, index: int) -> list[_Node]:
-    """Return the mappings to merge; the last one takes precedence."""
+    """Returns the mappings to merge; the last one takes precedence."""
     if isinstance(node.value, dict):
         return [node]
     if isinstance(node.value, list) and all(isinstance(item, dict) for item in node.value):
@@ -211,7 +211,7 @@ def _merged(node: _Node, index: int) -> list[_Node]:
 
 
 def _extent(value: Any) -> tuple[int, int]:
-    """Return the cost of copying a value, and its number of levels."""
+    """Returns the cost of copying a value, and its number of levels."""
     if isinstance(value, str):
         return _VALUE_COST + len(value), 0
     if not isinstance(value, dict | list):
@@ -248,8 +248,8 @@ class JsonDocument(NamedTuple):
 
 
 def json_documents(text: str, budget: TextBudget) -> list[JsonDocument]:
-    """Return the documents of `text`, one after the other, as kubectl accepts them. Raises `NotJson`, and `Problem` for
-    JSON that cannot be a manifest.
+    """Returns the documents of `text`, one after the other, as kubectl accepts them. Raises `NotJson`, and `Problem`
+    for JSON that cannot be a manifest.
     """
     _count(text, budget)
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_int=number, parse_float=number, parse_constant=_refuse)
@@ -279,7 +279,7 @@ def json_documents(text: str, budget: TextBudget) -> list[JsonDocument]:
 
 
 def _count(text: str, budget: TextBudget) -> None:
-    """Count the values before the decoder makes all of them at once. Strings are recognised only if there may be too
+    """Counts the values before the decoder makes all of them at once. Strings are recognised only if there may be too
     many values.
     """
     if 1 + sum(map(text.count, _BEFORE_VALUES)) <= budget.limits.values:
@@ -290,7 +290,7 @@ def _count(text: str, budget: TextBudget) -> None:
 
 
 def root_of(text: str, index: int) -> Root:
-    """Return the positions of the fields of the JSON value that begins at `index`."""
+    """Returns the positions of the fields of the JSON value that begins at `index`."""
     tokens = _TOKEN.finditer(text, index)
     return Root(index, _places(tokens, next(tokens).group()))
 
@@ -336,7 +336,7 @@ def _refuse_depth(value: Any, index: int) -> None:
 
 
 def _refuse_depth_until(text: str, index: int, end: int) -> None:
-    """Raise `Problem` if the text between two indexes is nested too deep. The text may be incomplete or
+    """Raises `Problem` if the text between two indexes is nested too deep. The text may be incomplete or
     invalid JSON.
     """
     depth = 0
@@ -370,7 +370,7 @@ def _refuse(word: str) -> Any:
 
 
 def _second(text: str, index: int, wanted: str) -> int:
-    """Return the index at which an object has the key `wanted` for the second time."""
+    """Returns the index at which an object has the key `wanted` for the second time."""
     keys: list[set[str]] = []
     before, place = "", index
     for token in _TOKEN.finditer(text, index):
@@ -398,7 +398,7 @@ class _Dumper(_FASTEST):  # type: ignore[misc]
     """Writes keys in the order of the object, without aliases: kubectl reads aliases, but people should not have to."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write every object in full."""
+        """Writes every object in full."""
         return True
 
 
@@ -419,12 +419,12 @@ _Dumper.add_representer(str, _string)
 
 
 def as_yaml_text(manifest: Manifest) -> str:
-    """Return one document, without its `---`. Lines are not wrapped, so that they can be searched."""
+    """Returns one document, without its `---`. Lines are not wrapped, so that they can be searched."""
     return _written(manifest, flow_style=False)
 
 
 def as_compact_yaml_text(manifest: Manifest) -> str:
-    """Return one document, without its `---`. Lists and mappings that contain no others are on one line."""
+    """Returns one document, without its `---`. Lists and mappings that contain no others are on one line."""
     return _written(manifest, flow_style=None)
 
 

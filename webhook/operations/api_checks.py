@@ -159,7 +159,7 @@ def versions(snapshot: Snapshot) -> Symptoms:
 
 
 def _other_versions(api: Api, apis: Iterable[Api]) -> list[str]:
-    """The versions in which a kind is served, besides the one of `api`."""
+    """Returns the versions in which a kind is served, besides the one of `api`."""
     return sorted(one.version for one in apis if one.group_kind == api.group_kind and one.version != api.version)
 
 
@@ -206,7 +206,7 @@ def _tried(**spec: Any) -> Snapshot:
 
 
 def pod_field(spoken: Generation) -> str:
-    """The field of a pod's spec that names its group."""
+    """Returns the field of a pod's spec that names its group."""
     return "workloadRef" if spoken is Generation.V1ALPHA1 else "schedulingGroup"
 
 

@@ -57,7 +57,7 @@ class Listing(NamedTuple):
 
 
 def listings(settings: Settings, served: Mapping[Api, Resource], *, pods: bool = True) -> list[Listing]:
-    """Return what to list, workloads first. A kind that the cluster does not serve is left out. No object is in two of
+    """Returns what to list, workloads first. A kind that the cluster does not serve is left out. No object is in two of
     the lists.
     """
     kinds = dict.fromkeys(_kinds(settings))
@@ -74,8 +74,8 @@ def _kinds(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _served(kind: tuple[str, str], settings: Settings, served: Mapping[Api, Resource]) -> Resource | None:
-    """Return the kind in a version that the cluster serves: that in which workloads are declared, else the first, which
-    is the preferred one. Queues and other objects without a namespace are judged too.
+    """Returns the kind in a version that the cluster serves: that in which workloads are declared, else the first,
+    which is the preferred one. Queues and other objects without a namespace are judged too.
     """
     written = settings.kinds.written(kind) if kind in settings.kinds.views else ()
     found = [resource for api, resource in served.items() if (api.group, api.kind) == kind]
@@ -125,7 +125,7 @@ class Judge:
         object.__setattr__(self, "settings", replace(self.settings, compares=False))
 
     def verdict(self, raw: Manifest, api: Api) -> Verdict | None:
-        """Return the verdict on a stored object; None if it is not audited. Does not change `raw`, except a pod: a pod
+        """Returns the verdict on a stored object; None if it is not audited. Does not change `raw`, except a pod: a pod
         is prepared as at its creation, and the result is judged.
         """
         request = request_of(raw, api, self.at)
@@ -152,7 +152,7 @@ class Judge:
 
 
 def request_of(raw: Manifest, api: Api, at: datetime | None = None) -> Request:
-    """Return the request with which a stored object would be created at that time. Its user is not known."""
+    """Returns the request with which a stored object would be created at that time. Its user is not known."""
     key = key_of(raw, api)
     # The items of a list have neither apiVersion nor kind.
     whole = {"apiVersion": key.api_version, "kind": key.kind, **raw}
@@ -160,7 +160,7 @@ def request_of(raw: Manifest, api: Api, at: datetime | None = None) -> Request:
 
 
 def key_of(raw: Manifest, api: Api) -> StoredKey:
-    """Return what identifies a stored object."""
+    """Returns what identifies a stored object."""
     metadata = raw.get("metadata")
     words = metadata if isinstance(metadata, dict) else {}
     namespace, name, uid = (str(words.get(key) or "") for key in ("namespace", "name", "uid"))
@@ -168,7 +168,7 @@ def key_of(raw: Manifest, api: Api) -> StoredKey:
 
 
 def _has_ended(request: Request, settings: Settings) -> bool:
-    """Return whether the object creates no pods any more: it is being deleted, or its work has ended."""
+    """Returns whether the object creates no pods any more: it is being deleted, or its work has ended."""
     raw = request.object or {}
     try:
         if mapping(raw.get("metadata")).get("deletionTimestamp") is not None:
@@ -222,12 +222,12 @@ class FindingCount:
 
 
 def action_of(found: Finding | Unjudged) -> str:
-    """Return the action of a finding as a word, or `NOT_JUDGED`."""
+    """Returns the action of a finding as a word, or `NOT_JUDGED`."""
     return NOT_JUDGED if isinstance(found, Unjudged) else str(found.action)
 
 
 def results_in(verdict: Verdict, selection: Selection = EVERY_RULE) -> Iterator[Finding | Unjudged]:
-    """Yield the findings of a verdict, then what could not be judged."""
+    """Yields the findings of a verdict, then what could not be judged."""
     for finding in verdict.findings:
         if selection.takes(finding.rule, fails_closed=finding.fails_closed):
             yield finding
@@ -256,7 +256,7 @@ class Tally:
     _kept: Counter[tuple[bool, str]] = field(default_factory=Counter)
 
     def add(self, key: StoredKey, verdict: Verdict, results: Iterable[Finding | Unjudged]) -> None:
-        """Count one object with these results of its verdict."""
+        """Counts one object with these results of its verdict."""
         self.judged[key.kind] += 1
         self.refused += not verdict.allowed
         seen: set[FindingGroup] = set()
@@ -285,7 +285,7 @@ class Tally:
         return True
 
     def total(self, action: str) -> int:
-        """Return how many findings have an action."""
+        """Returns how many findings have an action."""
         return sum(count.findings for group, count in self.groups.items() if group.action == action)
 
     @property
@@ -299,7 +299,7 @@ class Tally:
         return sorted(self.found_in)
 
     def ordered(self) -> list[tuple[FindingGroup, FindingCount]]:
-        """Return the groups: the strictest action first, then by rule and namespace."""
+        """Returns the groups: the strictest action first, then by rule and namespace."""
         return sorted(self.groups.items(), key=lambda one: (_WEIGHT[one[0].action], one[0].rule, one[0].namespace))
 
 
@@ -307,7 +307,7 @@ _WEIGHT = {str(action): -action for action in Action} | {NOT_JUDGED: 1}
 
 
 def _slim(found: Finding | Unjudged) -> Finding | Unjudged:
-    """Return a finding without references into its object, so that the object can be freed."""
+    """Returns a finding without references into its object, so that the object can be freed."""
     if isinstance(found, Unjudged):
         return found
     value = shown(found.found) if isinstance(found.found, dict | list | tuple) else found.found

@@ -33,7 +33,7 @@ LEVELS = {"deny": str(Level.ERROR), "warn": str(Level.WARNING), "audit": str(Lev
 
 
 def fails(audit: Audit, on: frozenset[FailOn]) -> bool:
-    """Return whether an audit fails: something would be refused, or something else that `on` names. Of a comparison
+    """Returns whether an audit fails: something would be refused, or something else that `on` names. Of a comparison
     only what is new counts.
     """
     found = audit.decisive
@@ -42,7 +42,7 @@ def fails(audit: Audit, on: frozenset[FailOn]) -> bool:
 
 
 def audit_as_json(audit: Audit, fail_on: frozenset[FailOn], compared_with: str = "") -> dict[str, Any]:
-    """Return an audit as plain JSON values. `compared_with` says in words what the second judgement was."""
+    """Returns an audit as plain JSON values. `compared_with` says in words what the second judgement was."""
     found: dict[str, Any] = {
         "auditVersion": AUDIT_VERSION,
         "tool": {"name": "rollcall", "version": __version__},
@@ -139,7 +139,7 @@ class _Stored:
 
 
 def audit_as_sarif(audit: Audit) -> dict[str, Any]:
-    """Return the kept findings as a SARIF log. A comparison has two runs: what is new, and what is gone, as
+    """Returns the kept findings as a SARIF log. A comparison has two runs: what is new, and what is gone, as
     `baselineState` says.
     """
     if audit.new is None or audit.gone is None:
@@ -182,12 +182,12 @@ _Identity = tuple[str, ...]
 
 
 def tally_for_reports() -> Tally:
-    """Return an empty tally that keeps what reports show."""
+    """Returns an empty tally that keeps what reports show."""
     return Tally(most=MOST_IN_ALL, most_of_namespace=MOST_RESULTS)
 
 
 def reports(found: Tally) -> Iterator[tuple[str, list[KeptFinding]]]:
-    """Yield each namespace with findings, and those that its report lists, the strictest first."""
+    """Yields each namespace with findings, and those that its report lists, the strictest first."""
     kept: dict[str, list[KeptFinding]] = {namespace: [] for namespace in found.namespaces if namespace}
     for one in found.kept:
         if one.object.namespace in kept:
@@ -200,7 +200,7 @@ def reports(found: Tally) -> Iterator[tuple[str, list[KeptFinding]]]:
 def report_of(
     namespace: str, kept: Iterable[KeptFinding], found: Tally, stored: Manifest | None, now: datetime
 ) -> Manifest:
-    """Return the report of a namespace. `stored` is the one that it has."""
+    """Returns the report of a namespace. `stored` is the one that it has."""
     api, begun = REPORTS.api, _timestamps(stored)
     seconds = {"seconds": int(now.timestamp()), "nanos": 0}
     results = []
@@ -225,7 +225,7 @@ def report_of(
 
 
 def _summary(namespace: str, found: Tally) -> Manifest:
-    """Return the numbers of all findings, also of those that are not listed."""
+    """Returns the numbers of all findings, also of those that are not listed."""
     numbers = {"pass": found.passed[namespace], "fail": 0, "warn": 0, "error": 0, "skip": 0}
     for action, count in found.found_in.get(namespace, {}).items():
         numbers[_WORDS[action][0]] += count
@@ -264,7 +264,7 @@ def _order(one: KeptFinding) -> tuple[object, ...]:
 
 
 def _timestamps(stored: Manifest | None) -> Mapping[_Identity, Any]:
-    """Return since when each result of a stored report is known."""
+    """Returns since when each result of a stored report is known."""
     try:
         results = [dict(mapping(one)) for one in sequence(mapping(stored).get("results"))]
         return {_identity(one): one["timestamp"] for one in results if "timestamp" in one}
@@ -273,7 +273,7 @@ def _timestamps(stored: Manifest | None) -> Mapping[_Identity, Any]:
 
 
 def _identity(result: Manifest) -> _Identity:
-    """Return what identifies a result: rule, result, object and field. Raises `Malformed`."""
+    """Returns what identifies a result: rule, result, object and field. Raises `Malformed`."""
     resources = sequence(result.get("resources"))
     uid = text(mapping(resources[0]).get("uid")) if resources else None
     field = text(mapping(result.get("properties")).get("field"))

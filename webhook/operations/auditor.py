@@ -39,8 +39,8 @@ CLOSE_SECONDS = 2.0
 
 
 async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return the result of `work()`, which runs on an event loop in a thread of its own: nothing that it computes holds
-    up the caller's loop for longer than Python switches threads. If the caller is cancelled, so is the work.
+    """Returns the result of `work()`, which runs on an event loop in a thread of its own: nothing that it computes
+    holds up the caller's loop for longer than Python switches threads. If the caller is cancelled, so is the work.
     """
     found: Future[T] = Future()
     ended: Future[None] = Future()
@@ -98,7 +98,7 @@ class PatientClient(Client):
     """
 
     async def pages(self, *arguments: Any, **options: Any) -> AsyncGenerator[Page, None]:
-        """Yield pages as `Client.pages` does. Raises `RequestFailed` after `TRIES` failures of one list."""
+        """Yields pages as `Client.pages` does. Raises `RequestFailed` after `TRIES` failures of one list."""
         async with aclosing(super().pages(*arguments, again=Retries().again, **options)) as pages:
             async for page in pages:
                 yield page
@@ -109,7 +109,7 @@ class PrefetchingClient(PatientClient):
     """A patient client that requests the next page while its caller works on one: two pages are in memory."""
 
     async def pages(self, *arguments: Any, **options: Any) -> AsyncGenerator[Page, None]:
-        """Yield pages as `PatientClient.pages` does. The caller lets the event loop run while it works on a page."""
+        """Yields pages as `PatientClient.pages` does. The caller lets the event loop run while it works on a page."""
         async with aclosing(super().pages(*arguments, **options)) as pages:
             ahead = asyncio.ensure_future(anext(pages, None))
             try:
@@ -130,7 +130,7 @@ class PacedClient(PatientClient):
     """A patient client that pauses after each page, so that its thread computes for at most `SHARE` of the time."""
 
     async def pages(self, *arguments: Any, **options: Any) -> AsyncGenerator[Page, None]:
-        """Yield pages as `PatientClient.pages` does."""
+        """Yields pages as `PatientClient.pages` does."""
         begun = self._clock.processor()
         async with aclosing(super().pages(*arguments, **options)) as pages:
             async for page in pages:
@@ -148,7 +148,7 @@ class Retries:
         self._failures = 0
 
     async def again(self, error: RequestFailed) -> bool:
-        """Wait and return True if the page may be requested once more."""
+        """Waits and returns True if the page may be requested once more."""
         if isinstance(error, Gone):
             # The list took longer than the API server keeps its version (about five minutes).
             return error.token is not None
@@ -173,8 +173,8 @@ class AuditFacts:
 
 
 async def read_facts(client: Client, *settings: Settings, clock: Clock = MACHINE_CLOCK) -> AuditFacts:
-    """Return what is known of the cluster, for judging by each of `settings`. Raises `FactsUnavailable` if it cannot be
-    read at all.
+    """Returns what is known of the cluster, for judging by each of `settings`. Raises `FactsUnavailable` if it cannot
+    be read at all.
     """
     discovery = Discovery(client)
     try:
@@ -215,7 +215,7 @@ class Auditor:
     empty: Callable[[], Tally] = Tally
 
     async def audit(self) -> Audit:
-        """Return the results for all kinds. A kind that cannot be listed is named in them."""
+        """Returns the results for all kinds. A kind that cannot be listed is named in them."""
         compared = len(self.known.judges) > 1
         found = Audit(self.empty(), self.empty() if compared else None, self.empty() if compared else None)
         found.unread.update(self.known.unread)
@@ -284,8 +284,8 @@ class Auditor:
 
 
 def _second(judge: Judge, before: Verdict | None, raw: Manifest, api: Api) -> Verdict | None:
-    """Return the verdict of the second judge. If it judges everything for one scheduler, objects that are no gang today
-    stay none.
+    """Returns the verdict of the second judge. If it judges everything for one scheduler, objects that are no gang
+    today stay none.
     """
     if judge.settings.forced is not None and (before is None or before.scheduler in {None, OPTED_OUT}):
         return before
@@ -293,7 +293,7 @@ def _second(judge: Judge, before: Verdict | None, raw: Manifest, api: Api) -> Ve
 
 
 def _without(some: Iterable[Finding | Unjudged], others: Iterable[Finding | Unjudged]) -> list[Finding | Unjudged]:
-    """Return those of `some` that are not in `others`, each as often as it is not there."""
+    """Returns those of `some` that are not in `others`, each as often as it is not there."""
     left = Counter(map(_identity, others))
     found = []
     for one in some:

@@ -32,19 +32,19 @@ class Signed(NamedTuple):
 
 
 def signed(days: int = 90, host: str = HOST) -> Signed:
-    """An authority and a certificate for a host, both valid for this many more days."""
+    """Returns an authority and a certificate for a host, both valid for this many more days."""
     begun, ends = NOW - timedelta(days=10), NOW + timedelta(days=days)
     authority = new_authority("example authority", begun, ends - begun)
     return Signed(authority.certificate, new_leaf(authority, (host,), begun, ends).certificate)
 
 
 def bundle_of(*certificates: x509.Certificate) -> str:
-    """The certificates as a caBundle."""
+    """Returns the certificates as a caBundle."""
     return b64encode(pem(certificates)).decode()
 
 
 def bundled(*certificates: x509.Certificate, **known: Any) -> Snapshot:
-    """A working installation whose webhooks have these authorities in their caBundle."""
+    """Returns a working installation whose webhooks have these authorities in their caBundle."""
     bundle = bundle_of(*certificates)
 
     def write(raw: Manifest) -> None:
@@ -55,8 +55,8 @@ def bundled(*certificates: x509.Certificate, **known: Any) -> Snapshot:
 
 
 def certified(pair: Signed, refused: str = "") -> Snapshot:
-    """An installation that presents the certificate of a pair. The pair's authority accepts it, unless `refused` says
-    why not.
+    """Returns an installation that presents the certificate of a pair. The pair's authority accepts it, unless
+    `refused` says why not.
     """
     bundle = bundle_of(pair.authority)
     shown = Presented(
@@ -75,8 +75,8 @@ _REDO = "rollcall manifests webhooks --config FILE --ca ca.crt | kubectl apply -
 
 
 def _again(snapshot: Snapshot, by_hand: str) -> str:
-    """How to make certificates and caBundles agree: as `by_hand` says; or the reconciler does it, if it maintains
-    them.
+    """Returns how to make certificates and caBundles agree: as `by_hand` says; or the reconciler does it, if it
+    maintains them.
     """
     if not snapshot.settings.certificates.self_managed:
         return f"{by_hand}: {_REDO}"
@@ -160,7 +160,7 @@ def certificate(snapshot: Snapshot) -> Symptoms:
 
 
 def reached(snapshot: Snapshot) -> list[Presented]:
-    """The endpoints that present a certificate and are Rollcall's. Raises `FactsUnavailable`.
+    """Returns the endpoints that present a certificate and are Rollcall's. Raises `FactsUnavailable`.
 
     From the user's network, a pod's address may lead to a proxy or an unrelated machine. An endpoint whose certificate
     lacks the Service's name is not Rollcall's.
@@ -185,7 +185,7 @@ def _presented(shown: Presented, snapshot: Snapshot) -> Iterator[Symptom]:
 
 
 def _stored(snapshot: Snapshot) -> Iterator[Symptom]:
-    """The findings about the certificate in the Secret."""
+    """Yields the findings about the certificate in the Secret."""
     secret = snapshot.one(SECRET)
     where = f"Secret {snapshot.namespace}/{TLS_SECRET}"
     content = None if secret is None else text(mapping(secret.get("data")).get("tls.crt"))
@@ -232,13 +232,13 @@ def _distrusted(snapshot: Snapshot, where: str, found: str) -> Symptom:
 
 
 def called(snapshot: Snapshot) -> str:
-    """The host name by which the API server calls Rollcall. Raises `FactsUnavailable`."""
+    """Returns the host name by which the API server calls Rollcall. Raises `FactsUnavailable`."""
     address = snapshot.address()
     return urlsplit(address.url).hostname or f"{address.service}.{address.namespace}.svc"
 
 
 def bundles(snapshot: Snapshot) -> tuple[str, ...]:
-    """The caBundles of the webhooks that are called, without duplicates. Raises `FactsUnavailable`."""
+    """Returns the caBundles of the webhooks that are called, without duplicates. Raises `FactsUnavailable`."""
     every = (
         text(mapping(hook.get("clientConfig")).get("caBundle")) for _, hook in snapshot.hooks() if not serves_next(hook)
     )
@@ -246,7 +246,7 @@ def bundles(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def authorities(bundle: str) -> Sequence[x509.Certificate]:
-    """The certificates in a caBundle. Raises `ValueError`."""
+    """Returns the certificates in a caBundle. Raises `ValueError`."""
     try:
         return x509.load_pem_x509_certificates(b64decode(bundle, validate=True))
     except NotBase64 as error:
@@ -254,7 +254,7 @@ def authorities(bundle: str) -> Sequence[x509.Certificate]:
 
 
 def names(leaf: x509.Certificate, host: str) -> bool:
-    """Whether a certificate is for that host."""
+    """Returns whether a certificate is for that host."""
     try:
         known = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -265,8 +265,8 @@ def names(leaf: x509.Certificate, host: str) -> bool:
 
 
 def _vouched(leaf: x509.Certificate, between: Iterable[x509.Certificate], known: Iterable[x509.Certificate]) -> bool:
-    """Whether a chain leads from `leaf` through the certificates in `between` to one in `known`; `leaf` itself may be
-    in `known`.
+    """Returns whether a chain leads from `leaf` through the certificates in `between` to one in `known`; `leaf` itself
+    may be in `known`.
     """
     trusted, left, current = list(known), list(between), leaf
     while True:
@@ -280,7 +280,7 @@ def _vouched(leaf: x509.Certificate, between: Iterable[x509.Certificate], known:
 
 
 def _age(found: x509.Certificate, now: datetime) -> tuple[Severity, str] | None:
-    """What is wrong with the dates of a certificate, or None."""
+    """Returns what is wrong with the dates of a certificate, or None."""
     begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
     if now < begins:
         return Severity.ERROR, f"is not valid before {begins:%Y-%m-%d %H:%M} UTC"

@@ -54,7 +54,7 @@ _OPEN: Manifest = {"type": "object", _ANY_FIELD: True}
 
 
 def definitions(schemas: Iterable[tuple[Resource, Mapping[str, Any]]]) -> Manifest:
-    """Return a list with one CustomResourceDefinition for each kind, with the field names of its served versions."""
+    """Returns a list with one CustomResourceDefinition for each kind, with the field names of its served versions."""
     kinds: dict[tuple[str, str], Manifest] = {}
     for resource, schema in sorted(schemas, key=lambda entry: entry[0]):
         api = resource.api
@@ -92,7 +92,7 @@ def _kind(schema: Mapping[str, Any]) -> Manifest:
 
 
 def _names(schema: object, deepest: int) -> Manifest:
-    """Return a schema with its structure and field names only."""
+    """Returns a schema with its structure and field names only."""
     if not isinstance(schema, Mapping) or not deepest:
         return dict(_OPEN)
     if schema.get(_ANY_FIELD):
@@ -147,12 +147,12 @@ class ClusterObjects:
     failed: dict[str, str] = field(default_factory=dict)
 
     def facts(self, kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
-        """Return the facts in these objects. `kinds` are those of opted-in workloads."""
+        """Returns the facts in these objects. `kinds` are those of opted-in workloads."""
         return replace(facts_in((kind.manifest for kind in self.kinds), kinds), unread=MappingProxyType(self.unread))
 
 
 def projections_of(settings: Settings) -> tuple[Projection, ...]:
-    """Return the kinds of the facts, for the enabled schedulers."""
+    """Returns the kinds of the facts, for the enabled schedulers."""
     backends = [profile.backend for profile in settings.profiles.values()]
     declared = (one for one in settings.kinds.projections if one.part == SHAPED_WORKLOADS)
     return (*EVERY_GENERAL, *declared, *(found for backend in backends for found in backend.projections))
@@ -161,7 +161,9 @@ def projections_of(settings: Settings) -> tuple[Projection, ...]:
 async def read_cluster(
     access: Access, projections: Iterable[Projection], transport: httpx.AsyncBaseTransport | None = None
 ) -> ClusterObjects:
-    """Return what the cluster has. Raises `FactsUnavailable` if it cannot be reached, or does not accept the caller."""
+    """Returns what the cluster has. Raises `FactsUnavailable` if it cannot be reached, or does not accept the
+    caller.
+    """
     client = Client(access, transport)
     try:
         return await read_objects(client, projections)
@@ -170,7 +172,7 @@ async def read_cluster(
 
 
 async def read_objects(client: Client, projections: Iterable[Projection], *, pods: bool = True) -> ClusterObjects:
-    """Return what the cluster has; without `pods`, nothing that only pods show, which judges no new object. Raises as
+    """Returns what the cluster has; without `pods`, nothing that only pods show, which judges no new object. Raises as
     `read_cluster`.
     """
     return await _Reader(client, tuple(projections), pods=pods).read()
@@ -184,7 +186,7 @@ class Occupied(NamedTuple):
 
 
 async def read_occupied(access: Access, transport: httpx.AsyncBaseTransport | None = None) -> Occupied:
-    """Return what holds room on the nodes of a cluster. Raises `RequestFailed`, as where the caller may not list the
+    """Returns what holds room on the nodes of a cluster. Raises `RequestFailed`, as where the caller may not list the
     pods of all namespaces.
     """
     client = Client(access, transport)
@@ -236,7 +238,7 @@ class _Reader:
         return self._found
 
     def _wanted(self, served: Mapping[Api, Resource]) -> list[Projection]:
-        """Return one projection for each part, of the first version that the cluster serves."""
+        """Returns one projection for each part, of the first version that the cluster serves."""
         found: dict[tuple[str, Api | None], Projection] = {}
         for one in self._projections:
             if one.fields and (one.resource.api in served or not one.resource.api.group):
@@ -256,7 +258,7 @@ class _Reader:
             self._found.kinds.append(kind)
 
     async def _pods(self, waiting: Sequence[Projection]) -> None:
-        """Read both parts that pods tell, or none: in files a list of pods makes both known."""
+        """Reads both parts that pods tell, or none: in files a list of pods makes both known."""
         try:
             kinds = [await self._kind(projection) for projection in waiting]
             bound = await self._bound_gangs()
@@ -268,7 +270,7 @@ class _Reader:
         self._found.kinds.append(KeptObjects(PODS.qualified, _list_of(PODS, [*items, *bound]), left_out))
 
     async def _bound_gangs(self) -> list[Manifest]:
-        """Return one pod on a node for each PodGang that has any."""
+        """Returns one pod on a node for each PodGang that has any."""
         found: dict[tuple[str, str], Manifest] = {}
         pods = self._client.items(PODS, selector=_BOUND, limit=_PAGE, accept=requests.METADATA_ONLY)
         async for raw in pods:
@@ -298,7 +300,7 @@ class _Reader:
         return KeptObjects(projection.resource.qualified, _list_of(projection.resource, items), left_out)
 
     async def _schemas(self, served: Mapping[Api, Resource]) -> None:
-        """Read the field names of the served kinds, as CustomResourceDefinitions without anything else."""
+        """Reads the field names of the served kinds, as CustomResourceDefinitions without anything else."""
         groups = {one.resource.api.group for one in self._projections} - _BUILT_IN
         wanted = {api: resource for api, resource in served.items() if api.group in groups}
         places = sorted({(api.group, api.version) for api in wanted})
@@ -313,7 +315,7 @@ class _Reader:
         self._found.kinds.append(KeptObjects("customresourcedefinitions.apiextensions.k8s.io", definitions(found)))
 
     async def _document(self, group: str, version: str) -> Any:
-        """Return the OpenAPI document of a group and version; empty if the server has none, as for an APIService."""
+        """Returns the OpenAPI document of a group and version; empty if the server has none, as for an APIService."""
         try:
             return (await self._client.get(requests.schemas(group, version))).content
         except NotFound:
@@ -347,7 +349,9 @@ class InstalledSettings(NamedTuple):
 async def installed_settings(
     access: Access, namespace: str, transport: httpx.AsyncBaseTransport | None = None
 ) -> InstalledSettings:
-    """The settings of the installation in that namespace. Raises `ConfigurationError` if its file is invalid."""
+    """Returns the settings of the installation in that namespace. Raises `ConfigurationError` if its file is
+    invalid.
+    """
     client = Client(access, transport)
     try:
         return await _read(client, namespace)
@@ -375,7 +379,7 @@ async def _read(client: Client, namespace: str) -> InstalledSettings:
 
 
 def _document(data: Mapping[str, object], file: str, source: str) -> object:
-    """The only document of a file in a ConfigMap. Raises `RequestFailed` if it is not there or is not YAML."""
+    """Returns the only document of a file in a ConfigMap. Raises `RequestFailed` if it is not there or is not YAML."""
     content = text(data.get(file))
     if content is None:
         raise RequestFailed(f"{source} has no {file}")
@@ -387,7 +391,7 @@ def _document(data: Mapping[str, object], file: str, source: str) -> object:
 
 
 def _mounted(deployment: Manifest) -> str | None:
-    """The name of the ConfigMap that holds the server's configuration file."""
+    """Returns the name of the ConfigMap that holds the server's configuration file."""
     for volume in map(mapping, sequence(pod_of(deployment).get("volumes"))):
         if volume.get("name") == CONFIGURATION_VOLUME:
             return text(mapping(volume.get("configMap")).get("name"))

@@ -77,7 +77,7 @@ class Check:
 def check(
     id: str, *, passes: Callable[[], Snapshot], fails: Callable[[], Snapshot], level: Severity = Severity.ERROR
 ) -> Callable[[Callable[[Snapshot], Symptoms]], Check]:
-    """Declare a check of the form `(snapshot) -> Iterator[Symptom]`."""
+    """Declares a check of the form `(snapshot) -> Iterator[Symptom]`."""
 
     def declared(look: Callable[[Snapshot], Symptoms]) -> Check:
         return Check(id, look, level, passes, fails)
@@ -86,12 +86,12 @@ def check(
 
 
 def collect(*modules: ModuleType) -> tuple[Check, ...]:
-    """The checks that these modules declare, in the order of their declaration."""
+    """Returns the checks that these modules declare, in the order of their declaration."""
     return tuple(found for module in modules for found in vars(module).values() if isinstance(found, Check))
 
 
 def first_of(names: Sequence[str], many: int = 1) -> str:
-    """The first few names, and the number of the others."""
+    """Returns the first few names, and the number of the others."""
     more = f" and {len(names) - many} more" if len(names) > many else ""
     return ", ".join(names[:many]) + more
 
@@ -104,7 +104,7 @@ class DiagnosedProblem(NamedTuple):
     symptom: Symptom
 
     def as_json(self) -> dict[str, Any]:
-        """The problem as plain JSON values."""
+        """Returns the problem as plain JSON values."""
         told = self.symptom
         return {
             "check": self.check,
@@ -132,15 +132,15 @@ class Diagnosis:
     not_known: list[NotKnown] = field(default_factory=list)
 
     def of(self, level: Severity) -> list[DiagnosedProblem]:
-        """The findings of one level."""
+        """Returns the findings of one level."""
         return [one for one in self.found if one.level is level]
 
     def fails(self, *, strict: bool) -> bool:
-        """Whether there is an error; with `strict`, an error or a warning."""
+        """Returns whether there is an error; with `strict`, an error or a warning."""
         return bool(self.of(Severity.ERROR)) or (strict and bool(self.of(Severity.WARNING)))
 
     def as_json(self, *, strict: bool) -> dict[str, Any]:
-        """The diagnosis as plain JSON values."""
+        """Returns the diagnosis as plain JSON values."""
         return {
             "well": not self.fails(strict=strict) and not self.not_known,
             "checks": list(self.checks),
@@ -150,7 +150,7 @@ class Diagnosis:
 
 
 def examine(snapshot: Snapshot, checks: Iterable[Check]) -> Diagnosis:
-    """Run the checks. Findings made before a check stopped for missing data are kept."""
+    """Runs the checks. Findings made before a check stopped for missing data are kept."""
     every = tuple(checks)
     diagnosis = Diagnosis(tuple(one.id for one in every))
     for one in every:
@@ -188,7 +188,7 @@ def _koordinator() -> Settings:
 
 
 def snapshot(*objects: Manifest, settings: Settings | None = None, **known: Any) -> Snapshot:
-    """A snapshot with only these objects; keywords set further fields of `Snapshot`."""
+    """Returns a snapshot with only these objects; keywords set further fields of `Snapshot`."""
     settings = settings or _koordinator()
     every = (
         *PARTS,
@@ -209,7 +209,7 @@ def installed(
     changed: Callable[[Manifest], None] = lambda _: None,
     **known: Any,
 ) -> Snapshot:
-    """A working installation with these additional objects.
+    """Returns a working installation with these additional objects.
 
     `changed` may change each of the installation's own objects; kinds in `without` are left out.
     """
@@ -224,7 +224,7 @@ _ADDRESS = Address(NAMESPACE, SERVER, SERVICE_PORT)
 
 
 def _running() -> list[Manifest]:
-    """The running part: Service, endpoints on two nodes, PodDisruptionBudget, and a leader."""
+    """Returns the running part: Service, endpoints on two nodes, PodDisruptionBudget, and a leader."""
     labels = {"app.kubernetes.io/name": "rollcall"}
     slices = thing("discovery.k8s.io/v1", "EndpointSlice", SERVER, {"kubernetes.io/service-name": SERVER})
     slices["ports"] = [{"name": "https", "port": 8443}]
@@ -239,7 +239,7 @@ def _running() -> list[Manifest]:
 
 
 def excepting(until: datetime, namespace: str = "team-a") -> Snapshot:
-    """A working installation whose configuration has an exception for a namespace that ends at that time."""
+    """Returns a working installation whose configuration has an exception for a namespace that ends at that time."""
     exception = {
         "name": "mnnvl-pool-b",
         "rules": ["koordinator/mnnvl"],
@@ -252,7 +252,7 @@ def excepting(until: datetime, namespace: str = "team-a") -> Snapshot:
 
 
 def lease(**spec: Any) -> Manifest:
-    """The reconciler's Lease, renewed a second ago; keywords override fields."""
+    """Returns the reconciler's Lease, renewed a second ago; keywords override fields."""
     held = {"holderIdentity": "rollcall-reconciler-1", "leaseDurationSeconds": 15}
     return thing(
         "coordination.k8s.io/v1", "Lease", LEASE_NAME, spec={**held, "renewTime": "2026-09-01T11:59:59.000000Z", **spec}
@@ -264,7 +264,7 @@ def _namespaces() -> list[Manifest]:
 
 
 def namespace(name: str, **labels: str) -> Manifest:
-    """A namespace; keywords are labels with Rollcall's prefix."""
+    """Returns a namespace; keywords are labels with Rollcall's prefix."""
     own = {f"rollcall.dev/{key}": value for key, value in labels.items()}
     found = thing("v1", "Namespace", name, {"kubernetes.io/metadata.name": name, **own})
     del found["metadata"]["namespace"]
@@ -279,26 +279,26 @@ def thing(
     within: str = NAMESPACE,
     **fields: Any,
 ) -> Manifest:
-    """An object with that name; the default namespace is Rollcall's."""
+    """Returns an object with that name; the default namespace is Rollcall's."""
     metadata = {"name": name, "namespace": within, "labels": dict(labels or {})}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
 def pod_clique_set(name: str, scheduler: str | None = "koord-scheduler", within: str = "team-a") -> Manifest:
-    """A PodCliqueSet, with a record of `scheduler` unless that is None."""
+    """Returns a PodCliqueSet, with a record of `scheduler` unless that is None."""
     labels = {} if scheduler is None else {"rollcall.dev/scheduler": scheduler}
     return thing("grove.io/v1alpha1", "PodCliqueSet", name, labels, within)
 
 
 def deployment(name: str, image: str, within: str = "kube-system", available: int = 1, **fields: Any) -> Manifest:
-    """A Deployment of one container."""
+    """Returns a Deployment of one container."""
     template = {"spec": {"containers": [{"name": name, "image": image}], **fields}}
     status = {"availableReplicas": available}
     return thing("apps/v1", "Deployment", name, within=within, spec={"template": template}, status=status)
 
 
 def served(*apis: Api) -> frozenset[Api]:
-    """The kinds that the example cluster serves, and these."""
+    """Returns the kinds that the example cluster serves, and these."""
     return _APIS | set(apis)
 
 

@@ -173,7 +173,7 @@ def eviction_requests(snapshot: Snapshot) -> Symptoms:
 
 
 def _by_namespace(found: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
-    """Each namespace, with the first names of the objects found there."""
+    """Yields each namespace, with the first names of the objects found there."""
     names: dict[str, list[str]] = {}
     for raw in found:
         where, name = key_of(raw)
@@ -210,7 +210,7 @@ _OPERATOR_GROUPS_NAMED = 20
 
 
 def _of_ray(minimum: int) -> tuple[Manifest, Manifest]:
-    """A RayCluster of a head and four workers, and the PodGroup that KubeRay makes for scheduler-plugins."""
+    """Returns a RayCluster of a head and four workers, and the PodGroup that KubeRay makes for scheduler-plugins."""
     workers = {"groupName": "gpu", "replicas": 4, "minReplicas": 0, "maxReplicas": 8, "template": {}}
     spec = {"headGroupSpec": {"template": {}}, "workerGroupSpecs": [workers]}
     group = thing("scheduling.x-k8s.io/v1alpha1", "PodGroup", "train", within="team-a", spec={"minMember": minimum})
@@ -245,8 +245,8 @@ def operator_group(snapshot: Snapshot) -> Symptoms:
 
 
 def _owners(snapshot: Snapshot, groups: Iterable[OperatorGroup]) -> Iterator[Manifest]:
-    """The workloads of the kinds that own these PodGroups, and of the kinds that these leave their gangs to. Without
-    PodGroups no right to list workloads is needed.
+    """Yields the workloads of the kinds that own these PodGroups, and of the kinds that these leave their gangs to.
+    Without PodGroups no right to list workloads is needed.
     """
     declared = snapshot.settings.kinds.declared
     owning = {key[:2] for group in groups for key, _ in group.owners}
@@ -299,13 +299,13 @@ def _symptom(where: str, found: str) -> Symptom:
 
 
 def _seen(snapshot: Snapshot) -> Iterator[str]:
-    """What is seen of autoscalers."""
+    """Yields what is seen of autoscalers."""
     yield from (f"ConfigMap {'/'.join(key_of(raw))}" for raw in snapshot.all(AUTOSCALER_STATUS))
     yield from (f"NodePool {key_of(raw)[1]}" for raw in snapshot.all(NODE_POOLS))
 
 
 def _running(snapshot: Snapshot) -> Iterator[str]:
-    """The Deployments of autoscalers."""
+    """Yields the Deployments of autoscalers."""
     for raw in snapshot.all(DEPLOYMENTS):
         if any(_AUTOSCALERS.search(image) for image, _ in images(raw)):
             yield f"Deployment {'/'.join(key_of(raw))}"

@@ -62,7 +62,7 @@ _OPERATOR = "grove-operator"
 
 
 def is_operator(deployment: Manifest) -> bool:
-    """Whether a Deployment has the name or the container of Grove's operator."""
+    """Returns whether a Deployment has the name or the container of Grove's operator."""
     return _OPERATOR in {
         name_of(deployment),
         *(mapping(container).get("name") for container in sequence(pod_of(deployment).get("containers"))),
@@ -139,14 +139,14 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
 
 
 def unseen(scheduler: str, record: str) -> str:
-    """Say what becomes of a gang whose pods name another scheduler than its record."""
+    """Says what becomes of a gang whose pods name another scheduler than its record."""
     if scheduler == LpxBackend.name:
         return f"{scheduler} starts the gang from Grove's PodGang: what Rollcall makes for {record} is not used"
     return f"{record}, which Rollcall makes the gang for, never sees it"
 
 
 def _external(where: str, external: Mapping[str, Any], snapshot: Snapshot) -> Symptoms:
-    """Yield what is to know about a profile of a scheduler that Grove has no backend for."""
+    """Yields what is to know about a profile of a scheduler that Grove has no backend for."""
     name = text(external.get("name")) or ""
     profile = snapshot.settings.profiles.get(name)
     if profile is None:
@@ -183,13 +183,13 @@ EXEMPT = f"{_WHERE}, authorizer.exemptServiceAccountUserNames"
 
 
 def authorized(snapshot: Snapshot, user: str) -> bool:
-    """Whether Grove's authorizer lets a user change the pods of its gangs. Raises `FactsUnavailable`."""
+    """Returns whether Grove's authorizer lets a user change the pods of its gangs. Raises `FactsUnavailable`."""
     settings = mapping(_configuration(snapshot).get("authorizer"))
     return not flag(settings.get("enabled")) or user in sequence(settings.get("exemptServiceAccountUserNames"))
 
 
 def authorizing(*exempt: str) -> Manifest:
-    """An example: Grove's configuration with the authorizer, and the users that it exempts."""
+    """Returns an example: Grove's configuration with the authorizer, and the users that it exempts."""
     return _operator(authorizer={"enabled": True, "exemptServiceAccountUserNames": list(exempt)})
 
 
@@ -324,7 +324,7 @@ def operator_account(snapshot: Snapshot) -> Symptoms:
 
 
 def _accounts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """The Deployments of Grove's operator, each with its user name. Raises `FactsUnavailable`."""
+    """Yields the Deployments of Grove's operator, each with its user name. Raises `FactsUnavailable`."""
     hooks = [
         mapping(hook)
         for part, name in _WEBHOOKS
@@ -386,7 +386,7 @@ def _pod_group(name: str, owner_kind: str, owner_group: str) -> Manifest:
 
 
 def _objects(snapshot: Snapshot) -> Iterator[Manifest]:
-    """The gang objects that Rollcall wrote. A kind may be served in several versions."""
+    """Yields the gang objects that Rollcall wrote. A kind may be served in several versions."""
     for part in gang_objects(snapshot.settings):
         yield from snapshot.all(part)
 
@@ -397,7 +397,7 @@ def _pod_gang(name: str, scheduler: str) -> Manifest:
 
 
 def _grove_s(snapshot: Snapshot) -> dict[ObjectKey, str]:
-    """The PodGangs for which Grove's own backend is responsible, each with its scheduler."""
+    """Returns the PodGangs for which Grove's own backend is responsible, each with its scheduler."""
     found = ((key_of(raw), labels_of(raw).get(grove.LABEL_SCHEDULER)) for raw in snapshot.all(POD_GANGS))
     return {key: str(scheduler) for key, scheduler in found if scheduler in grove.WRITERS}
 
@@ -544,7 +544,7 @@ def _gate_owners(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _tags(deployment: Manifest) -> Iterator[str]:
-    """The tags of the images of Grove's operator that are too old."""
+    """Yields the tags of the images of Grove's operator that are too old."""
     for _, tag in images(deployment) if is_operator(deployment) else ():
         try:
             old = Release(tag) < _ONLY_ITS_OWN

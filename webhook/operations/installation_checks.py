@@ -132,7 +132,7 @@ def _differences(wanted: Mapping[Key, Manifest], live: Mapping[Key, Manifest]) -
 
 
 def _by_url(snapshot: Snapshot) -> bool:
-    """Whether the webhooks use a URL: servers outside of the cluster cannot be checked."""
+    """Returns whether the webhooks use a URL: servers outside of the cluster cannot be checked."""
     return bool(snapshot.address().url)
 
 
@@ -196,7 +196,7 @@ def endpoints(snapshot: Snapshot) -> Symptoms:
 
 
 def ready_endpoints(snapshot: Snapshot) -> Iterator[ServiceEndpoint]:
-    """The ready endpoints of the Service. Raises `FactsUnavailable`."""
+    """Yields the ready endpoints of the Service. Raises `FactsUnavailable`."""
     for found in snapshot.all(ENDPOINT_SLICES):
         yield from (endpoint for endpoint in endpoints_in(found) if endpoint.ready)
 
@@ -260,7 +260,7 @@ def leader(snapshot: Snapshot) -> Symptoms:
 
 
 def unled(snapshot: Snapshot) -> str | None:
-    """Why no reconciler leads, or None."""
+    """Returns why no reconciler leads, or None."""
     found = snapshot.one(LEASE)
     if found is None:
         return "it does not exist: no reconciler has ever run here"
@@ -313,7 +313,7 @@ def gated_pods(snapshot: Snapshot) -> Symptoms:
 
 
 def _waiting(snapshot: Snapshot) -> Iterator[tuple[str, datetime]]:
-    """The namespace and creation time of each pod that has our gate."""
+    """Yields the namespace and creation time of each pod that has our gate."""
     for part in (GANG_PODS, OWNED_PODS):
         for pod in snapshot.all(part):
             gates = sequence(mapping(pod.get("spec")).get("schedulingGates"))
@@ -359,7 +359,7 @@ _HELD = "each Workload whose check waits holds its quota, without a limit, and d
 
 
 def _unserved(snapshot: Snapshot, found: Manifest) -> tuple[str, str, str] | None:
-    """What is missing for a check to be answered, why that matters, and what to do; None if nothing is."""
+    """Returns what is missing for a check to be answered, why that matters, and what to do; None if nothing is."""
     if snapshot.settings.admission_check is CheckMode.OFF:
         remedy = "set kueue.admissionCheck to audit or on, or take the check out of the ClusterQueue"
         return "kueue.admissionCheck is off", _HELD, remedy
@@ -372,7 +372,7 @@ def _unserved(snapshot: Snapshot, found: Manifest) -> tuple[str, str, str] | Non
 
 
 def _queues(snapshot: Snapshot, check_name: str) -> Iterator[str]:
-    """The names of the ClusterQueues that use a check."""
+    """Yields the names of the ClusterQueues that use a check."""
     for queue in snapshot.all(CLUSTER_QUEUES):
         strategy = mapping(mapping(queue.get("spec")).get("admissionChecksStrategy"))
         if any(mapping(one).get("name") == check_name for one in sequence(strategy.get("admissionChecks"))):
@@ -420,19 +420,19 @@ _WHY = "the server accepts requests; an attacker who takes it over can write gan
 
 
 def reconciler_accounts(snapshot: Snapshot) -> frozenset[str]:
-    """The service accounts in Rollcall's namespace of Pods with a reconciler; empty without such a Deployment. Raises
-    `FactsUnavailable`.
+    """Returns the service accounts in Rollcall's namespace of Pods with a reconciler; empty without such a Deployment.
+    Raises `FactsUnavailable`.
     """
     return frozenset(account for _, account in _reconciling(snapshot))
 
 
 def user_of(snapshot: Snapshot, account: str) -> str:
-    """The user name of a service account in Rollcall's namespace."""
+    """Returns the user name of a service account in Rollcall's namespace."""
     return service_account(snapshot.namespace, account)
 
 
 def _reconciling(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """The Deployments whose Pods contain a reconciler, each with its service account."""
+    """Yields the Deployments whose Pods contain a reconciler, each with its service account."""
     for raw in snapshot.all(DEPLOYMENTS):
         pod = pod_of(raw)
         containers = map(mapping, sequence(pod.get("containers")))
@@ -477,7 +477,7 @@ def apart(snapshot: Snapshot) -> Symptoms:
 
 
 def _bound(snapshot: Snapshot) -> frozenset[str]:
-    """The service accounts in Rollcall's namespace that have the reconciler's rights."""
+    """Returns the service accounts in Rollcall's namespace that have the reconciler's rights."""
     subjects = map(mapping, sequence(mapping(snapshot.one(RECONCILER_BINDING)).get("subjects")))
     return frozenset(str(one.get("name")) for one in subjects if one.get("namespace") == snapshot.namespace)
 
@@ -514,7 +514,7 @@ def exempt(snapshot: Snapshot) -> Symptoms:
 
 
 def trusted(settings: Settings) -> dict[str, str]:
-    """The users that the configuration trusts by name, each with the field that names it.
+    """Returns the users that the configuration trusts by name, each with the field that names it.
 
     Service accounts of the namespaces that Rollcall does not judge are left out: only administrators create accounts
     there.
@@ -565,7 +565,7 @@ _EVERY = "*"
 
 
 def _roles(without: str = "") -> list[Manifest]:
-    """The generated roles, without the rights to a resource."""
+    """Returns the generated roles, without the rights to a resource."""
     found = [access_rules(configured(), "rollcall-system", "rollcall")[0]]
     found.append(reconciler_access_rules(configured(), "rollcall-system", "rollcall-reconciler")[0])
     return [{**role, "rules": [rule for rule in role["rules"] if without not in rule["resources"]]} for role in found]
@@ -609,7 +609,7 @@ def _lacking(snapshot: Snapshot, part: SnapshotPart, wanted: Iterable[Manifest])
 
 
 def _missing(rule: Manifest, granted: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The resources of a rule that may not be read."""
+    """Yields the resources of a rule that may not be read."""
     verbs = {"list", "watch"} & set(rule["verbs"])
     every = list(granted)
     for group in rule["apiGroups"]:

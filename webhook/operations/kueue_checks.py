@@ -59,8 +59,8 @@ _TOGETHER = Version(0, 20), Version(2, 3)
 
 
 def is_kueue(snapshot: Snapshot, deployment: Manifest) -> bool:
-    """Whether a Deployment is Kueue's: by its image, in the namespace that Kueue's webhook configurations name, because
-    only an administrator writes these. Raises `FactsUnavailable`.
+    """Returns whether a Deployment is Kueue's: by its image, in the namespace that Kueue's webhook configurations name,
+    because only an administrator writes these. Raises `FactsUnavailable`.
     """
     if not any(True for _ in KUEUE_CONTROLLER.tags(deployment)):
         return False
@@ -78,24 +78,24 @@ KUEUE_CONFIGURATION = ConfigurationFile("Kueue's Configuration", "config.kueue.x
 
 
 def kueues(snapshot: Snapshot) -> Iterator[Manifest]:
-    """The Deployments of Kueue. Raises `FactsUnavailable`."""
+    """Returns the Deployments of Kueue. Raises `FactsUnavailable`."""
     return (raw for raw in snapshot.all(DEPLOYMENTS) if is_kueue(snapshot, raw))
 
 
 def running_kueue(tag: str = "v0.19.0", **fields: Any) -> Manifest:
-    """An example: the Deployment of Kueue."""
+    """Returns an example: the Deployment of Kueue."""
     return deployment("kueue-controller-manager", f"registry.k8s.io/kueue/kueue:{tag}", "kueue-system", **fields)
 
 
 def kueue_webhook(hook: str, plural: str, group: str = "", **fields: Any) -> Manifest:
-    """An example: Kueue's mutating configuration with one webhook, for the creation of one kind."""
+    """Returns an example: Kueue's mutating configuration with one webhook, for the creation of one kind."""
     rule = {"apiGroups": [group], "apiVersions": ["*"], "resources": [plural], "operations": ["CREATE"]}
     service = {"service": {"namespace": "kueue-system", "name": "kueue-webhook-service"}}
     return webhook_of(_MUTATING, _NAME, hook, rules=[rule], clientConfig=service, **fields)
 
 
 def _kueues_webhooks(snapshot: Snapshot) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The mutating webhooks of Kueue, each with its place."""
+    """Yields the mutating webhooks of Kueue, each with its place."""
     for raw in snapshot.all(MUTATING_WEBHOOKS):
         if KUEUE_WEBHOOKS.registered(raw):
             for hook in hooks_of(raw):
@@ -237,7 +237,9 @@ class InstalledKueue(NamedTuple):
 
     @classmethod
     def found_in(cls, snapshot: Snapshot) -> InstalledKueue | None:
-        """What is installed; None if no Deployment of Kueue mounts a Configuration. Raises `FactsUnavailable`."""
+        """Returns what is installed; None if no Deployment of Kueue mounts a Configuration. Raises
+        `FactsUnavailable`.
+        """
         configuration = None if snapshot.kueue is None else known(snapshot.kueue)
         deployment = next(kueues(snapshot), None)
         if configuration is None or deployment is None:
@@ -248,7 +250,7 @@ class InstalledKueue(NamedTuple):
 
 
 def _gates_of(deployment: Manifest) -> Iterator[tuple[str, bool]]:
-    """The feature gates in the arguments of a Deployment's containers."""
+    """Yields the feature gates in the arguments of a Deployment's containers."""
     for container in map(mapping, sequence(pod_of(deployment).get("containers"))):
         for argument in map(str, sequence(container.get("args"))):
             name, _, value = argument.lstrip("-").partition("=")
@@ -258,7 +260,7 @@ def _gates_of(deployment: Manifest) -> Iterator[tuple[str, bool]]:
 
 
 def settings_of(kueue: InstalledKueue) -> KueueSettings:
-    """What a Configuration states, with Kueue's own defaults. Raises `Malformed`."""
+    """Returns what a Configuration states, with Kueue's own defaults. Raises `Malformed`."""
     configuration, gates = kueue.configuration, kueue.gates
     retention = mapping(mapping(configuration.get("objectRetentionPolicies")).get("workloads"))
     integrations = mapping(configuration.get("integrations"))
@@ -283,7 +285,9 @@ def _outside(kueue: InstalledKueue) -> Manifest:
 
 
 def _pods_ready(kueue: InstalledKueue) -> Manifest:
-    """The settings of `waitForPodsReady`: v1beta2 waits unless a gate turns it off, v1beta1 only with `enable`."""
+    """Returns the settings of `waitForPodsReady`: v1beta2 waits unless a gate turns it off, v1beta1 only with
+    `enable`.
+    """
     block = mapping(kueue.configuration.get("waitForPodsReady"))
     old = str(kueue.configuration.get("apiVersion")).endswith(f"/{_OLD}")
     if kueue.gates.get("DisableWaitForPodsReady", False) or (old and not flag(block.get("enable"))):
@@ -309,7 +313,7 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _seconds(value: Any) -> int | None:
-    """A duration as Go writes it, in whole seconds."""
+    """Returns a duration as Go writes it, in whole seconds."""
     written = text(value)
     if written is None:
         return None
@@ -319,7 +323,7 @@ def _seconds(value: Any) -> int | None:
 
 
 def _stated(settings: KueueSettings) -> dict[str, Any]:
-    """The settings by their place in Kueue's Configuration, which is that in the `kueue:` block."""
+    """Returns the settings by their place in Kueue's Configuration, which is that in the `kueue:` block."""
     found: dict[str, Any] = {"waitForPodsReady.enable": settings.pods_ready_seconds is not None}
     if settings.pods_ready_seconds is not None:
         found |= {
@@ -352,7 +356,7 @@ _ASKED_ABOUT = frozenset(FRAMEWORKS.values())
 
 
 def _unordered(selector: Mapping[str, Any]) -> Manifest:
-    """A label selector with its expressions and their values sorted."""
+    """Returns a label selector with its expressions and their values sorted."""
     expressions = [
         {
             "key": one.get("key"),
@@ -427,7 +431,7 @@ def _shown(value: Any) -> str:
 
 
 def _registered(snapshot: Snapshot) -> str | None:
-    """A webhook configuration of Kueue's, if there is one."""
+    """Returns a webhook configuration of Kueue's, if there is one."""
     return next(
         (f"{_KIND} {name_of(raw)}" for raw in snapshot.all(MUTATING_WEBHOOKS) if KUEUE_WEBHOOKS.registered(raw)), None
     )

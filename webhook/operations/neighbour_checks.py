@@ -76,7 +76,7 @@ class Neighbour(NamedTuple):
     hooks: frozenset[str] = frozenset()
 
     def registered(self, configuration: Manifest) -> bool:
-        """Whether a webhook configuration is this system's."""
+        """Returns whether a webhook configuration is this system's."""
         name = name_of(configuration)
         if self.word in name.split("-") or name.startswith(self.word):
             return True
@@ -84,7 +84,7 @@ class Neighbour(NamedTuple):
 
 
 def hooks_of(configuration: Manifest) -> Iterator[Mapping[str, Any]]:
-    """The webhooks of a configuration."""
+    """Returns the webhooks of a configuration."""
     return map(mapping, sequence(configuration.get("webhooks")))
 
 
@@ -189,7 +189,9 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
 
 
 def about_pods(snapshot: Snapshot) -> Iterator[tuple[Manifest, Manifest]]:
-    """The configurations of other systems that may change a pod at its creation, each with one webhook for it."""
+    """Yields the configurations of other systems that may change a pod at its creation, each with one webhook for
+    it.
+    """
     for raw in snapshot.all(MUTATING_WEBHOOKS):
         hooks = [dict(hook) for hook in hooks_of(raw)]
         about = [hook for hook in hooks if is_about(hook, "", "pods", "CREATE")]
@@ -209,7 +211,7 @@ _OF_GROVE: Mapping[str, str] = {
 
 
 def _takes_gangs(hook: Manifest) -> bool:
-    """Whether its objectSelector matches a pod made by Grove or a pod of an opted-in workload."""
+    """Returns whether its objectSelector matches a pod made by Grove or a pod of an opted-in workload."""
     opted_in = {SCHEDULER_LABEL: "koord-scheduler"}
     return any(selects(hook.get("objectSelector"), labels) for labels in (_OF_GROVE, opted_in))
 
@@ -220,7 +222,7 @@ _NO_SCHEDULER = "no-such-scheduler"
 
 
 def refused_set(namespace: str) -> Manifest:
-    """A PodCliqueSet that Grove accepts and Rollcall refuses under every configuration."""
+    """Returns a PodCliqueSet that Grove accepts and Rollcall refuses under every configuration."""
     container = {"name": "main", "image": "example.com/main"}
     spec = {"roleName": "worker", "replicas": 1, "minAvailable": 1, "podSpec": {"containers": [container]}}
     return {
@@ -237,7 +239,7 @@ def refused_set(namespace: str) -> Manifest:
 
 
 def namespace_asked_about(snapshot: Snapshot) -> str:
-    """A namespace in which the webhook for PodCliqueSets is called, if possible `default`."""
+    """Returns a namespace in which the webhook for PodCliqueSets is called, if possible `default`."""
     hook = snapshot.hook("podcliquesets.mutate.rollcall.dev")
     selector: Any = None if hook is None else hook.get("namespaceSelector")
     try:
@@ -249,7 +251,7 @@ def namespace_asked_about(snapshot: Snapshot) -> str:
 
 
 def grouped_pod(namespace: str, spoken: Generation) -> Manifest:
-    """A pod of a group; the strictest Pod Security level admits it. The group need not exist."""
+    """Returns a pod of a group; the strictest Pod Security level admits it. The group need not exist."""
     group = {"name": NAME, "podGroup": "main"} if spoken is Generation.V1ALPHA1 else {"podGroupName": NAME}
     inside = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     return {
@@ -273,7 +275,7 @@ _ABOUT_AUTHORS = ("grove/foreign-pod", "owner/foreign-pod")
 
 
 def member_pods(snapshot: Snapshot) -> dict[str, list[MemberPod]]:
-    """Return pods to try, by scheduler: each of another workload whose pods the API server sends to Rollcall.
+    """Returns pods to try, by scheduler: each of another workload whose pods the API server sends to Rollcall.
     Raises `FactsUnavailable`.
     """
     trials: dict[str, list[MemberPod]] = {name: [] for name in snapshot.settings.profiles}
@@ -320,7 +322,7 @@ def _is_leaving(raw: Manifest) -> bool:
 
 
 def _of_set(raw: Manifest, facts: ClusterFacts) -> _Created | None:
-    """Return a pod of a PodCliqueSet. Its PodGang and PodClique do not exist, so no gang has such a member."""
+    """Returns a pod of a PodCliqueSet. Its PodGang and PodClique do not exist, so no gang has such a member."""
     workload = PodCliqueSet(raw)
     record = record_of(workload, labels_of(raw).get(SCHEDULER_LABEL))
     if not workload.cliques:
@@ -331,7 +333,7 @@ def _of_set(raw: Manifest, facts: ClusterFacts) -> _Created | None:
 
 
 def _of_workload(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> _Created | None:
-    """Return the first pod of an opted-in workload that is placed in a gang whatever its name is."""
+    """Returns the first pod of an opted-in workload that is placed in a gang whatever its name is."""
     kinds = snapshot.settings.kinds
     workload = kinds.views[str(raw["apiVersion"]).rpartition("/")[0], str(raw["kind"])](raw)
     for expected in expected_pods(workload):
@@ -350,7 +352,7 @@ def _of_workload(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> _Cre
 
 
 def losses(member: MemberPod, stored: Manifest) -> Iterator[str]:
-    """Yield what Rollcall changes on a pod and the stored pod does not have, each with its place.
+    """Yields what Rollcall changes on a pod and the stored pod does not have, each with its place.
 
     The values of labels, annotations and fields are compared only if both pods have the same stamp: otherwise the
     server knew more, such as the priority of a class.
@@ -384,7 +386,7 @@ def _gates(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _tried(*lost: str, late: bool = False) -> Snapshot:
-    """An example: the trial of a set's pod that comes back without these labels."""
+    """Returns an example: the trial of a set's pod that comes back without these labels."""
     container = {"name": "main", "image": "example.com/main"}
     clique = {"name": "worker", "spec": {"replicas": 2, "minAvailable": 2, "podSpec": {"containers": [container]}}}
     workload = {**pod_clique_set("demo"), "spec": {"replicas": 1, "template": {"cliques": [clique]}}}

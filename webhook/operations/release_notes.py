@@ -322,7 +322,7 @@ def _migrates(one: PresentGang, _: Cluster) -> bool:
 
 
 def _ours(one: PresentGang, cluster: Cluster) -> bool:
-    """Whether Grove replaces the PodGang of pods that belong to objects of Rollcall's."""
+    """Returns whether Grove replaces the PodGang of pods that belong to objects of Rollcall's."""
     return _migrates(one, cluster) and one.writer is GangObjectWriter.ROLLCALL and one.pods > 0
 
 
@@ -335,7 +335,7 @@ def _is_incomplete(one: PresentGang, cluster: Cluster) -> bool:
 
 
 def _is_groves(one: PresentGang, cluster: Cluster) -> bool:
-    """Whether Grove replaces the PodGang of pods whose PodGroup its own backend made, or KAI's podgrouper."""
+    """Returns whether Grove replaces the PodGang of pods whose PodGroup its own backend made, or KAI's podgrouper."""
     theirs = one.writer is GangObjectWriter.GROVE or (one.writer is GangObjectWriter.SCHEDULER and one.scheduler == KAI)
     return _migrates(one, cluster) and theirs and one.pods > 0
 

@@ -163,7 +163,7 @@ _UNKNOWN = {
 
 
 def present_gangs(keys: Iterable[GangKey], observed: Callable[[GangKey], Observed | None]) -> Iterator[PresentGang]:
-    """The living gangs among those with these keys; `observed` returns what is known of one."""
+    """Yields the living gangs among those with these keys; `observed` returns what is known of one."""
     for key in sorted(keys):
         try:
             seen = observed(key)
@@ -183,7 +183,7 @@ def present_gangs(keys: Iterable[GangKey], observed: Callable[[GangKey], Observe
 
 
 def present_gang(seen: Observed) -> PresentGang | None:
-    """What is known of a gang; None if it has ended or is being deleted. Raises `Malformed`."""
+    """Returns what is known of a gang; None if it has ended or is being deleted. Raises `Malformed`."""
     health, podgang = judge(seen), seen.podgang
     if health.state in {GangState.LEAVING, GangState.ENDED}:
         return None
@@ -212,8 +212,8 @@ def present_gang(seen: Observed) -> PresentGang | None:
 
 
 def aggregate_of(podgang: PodGang) -> str:
-    """The name of the KAI PodGroup that Grove's backend makes for all PodGangs of a replica of a PodCliqueSet; empty
-    for a PodGang with a PodGroup of its own. Grove marks the former by a finalizer.
+    """Returns the name of the KAI PodGroup that Grove's backend makes for all PodGangs of a replica of a PodCliqueSet;
+    empty for a PodGang with a PodGroup of its own. Grove marks the former by a finalizer.
 
     Source: ai-dynamo/grove, operator/internal/scheduler/kai/aggregate.go (pull request 735).
     """
@@ -228,7 +228,7 @@ def aggregate_of(podgang: PodGang) -> str:
 
 
 def _written(seen: Observed) -> tuple[str, Sequence[Manifest | None]]:
-    """Why the gang's objects are not known, and the live object for each that it should have."""
+    """Returns why the gang's objects are not known, and the live object for each that it should have."""
     try:
         planned = seen.plan()
         if isinstance(planned, GangPlan):
@@ -305,7 +305,7 @@ class ReleaseChange:
         object.__setattr__(self, "_range", bounds)
 
     def holds(self, release: Release) -> bool:
-        """Whether it is a fact about this release."""
+        """Returns whether it is a fact about this release."""
         since, until = self._range
         if any(fix.series == release.series and fix <= release for fix in map(Release, self.patched)):
             return False
@@ -313,5 +313,5 @@ class ReleaseChange:
 
 
 def gang(name: str = "demo-0", scheduler: str | None = "koord-scheduler", **fields: object) -> PresentGang:
-    """A gang for an example."""
+    """Returns a gang for an example."""
     return replace(PresentGang("default", name, scheduler), **fields)  # type: ignore[arg-type]

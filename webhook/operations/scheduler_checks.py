@@ -243,11 +243,11 @@ class Controller(NamedTuple):
     tested: Version
 
     def tags(self, deployment: Manifest) -> Iterator[str]:
-        """The tags of its images in a Deployment."""
+        """Returns the tags of its images in a Deployment."""
         return (tag for image, tag in images(deployment) if self.image.search(image))
 
     def releases(self, deployment: Manifest) -> Iterator[Version]:
-        """The releases in the tags of its images in a Deployment. Other tags say nothing."""
+        """Returns the releases in the tags of its images in a Deployment. Other tags say nothing."""
         return (version for tag in self.tags(deployment) if (version := Version.parse(tag)) is not None)
 
 

@@ -34,7 +34,7 @@ from webhook.operations.snapshot import NAMESPACES, NODES, TOPOLOGY_BINDINGS, Sn
 
 
 def _labelled(snapshot: Snapshot, key: str) -> Iterator[tuple[str, str]]:
-    """The namespaces that have a label, each with its value."""
+    """Yields the namespaces that have a label, each with its value."""
     for raw in snapshot.all(NAMESPACES):
         labels = labels_of(raw)
         if key in labels:
@@ -206,7 +206,7 @@ _CHAIN = (
 
 
 def _fed(snapshot: Snapshot) -> Iterator[tuple[Backend[Any], ClusterTopologyBinding]]:
-    """Each scheduler whose topology one binding feeds, with that binding if it exists."""
+    """Yields each scheduler whose topology one binding feeds, with that binding if it exists."""
     bindings = {name_of(raw): raw for raw in snapshot.all(TOPOLOGY_BINDINGS)}
     for profile in snapshot.settings.profiles.values():
         backend = profile.backend

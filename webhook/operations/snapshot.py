@@ -65,17 +65,17 @@ class SnapshotPart(NamedTuple):
     name: str = ""
 
     def right(self, own: str) -> str:
-        """The right that is needed to read this part, as text."""
+        """Returns the right that is needed to read this part, as text."""
         kind, inside = self.resource.qualified, self.within(own)
         verb = f"get {kind} {self.name}" if self.name else f"list {kind}"
         return f"{verb} in {inside}" if inside else verb
 
     def within(self, own: str) -> str:
-        """The namespace to read; empty for all."""
+        """Returns the namespace to read; empty for all."""
         return own if self.own else self.namespace
 
     def has(self, raw: Manifest, own: str) -> bool:
-        """Whether an object belongs to this part."""
+        """Returns whether an object belongs to this part."""
         api, metadata = self.resource.api, mapping(raw.get("metadata"))
         group = str(raw.get("apiVersion", "v1")).rpartition("/")[0]
         if (group, raw.get("kind")) != (api.group, api.kind):
@@ -198,29 +198,31 @@ _BY_ROLLCALL = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
 
 
 def recorded_workloads(settings: Settings) -> tuple[SnapshotPart, ...]:
-    """The opted-in workloads with a recorded scheduler."""
+    """Returns the opted-in workloads with a recorded scheduler."""
     kinds = (*settings.kinds.gang_workloads.values(), TRAIN_JOBS)
     return tuple(SnapshotPart(kind, labels=(SCHEDULER_LABEL,)) for kind in kinds)
 
 
 def gang_objects(settings: Settings) -> tuple[SnapshotPart, ...]:
-    """The gang objects that Rollcall wrote for the enabled schedulers."""
+    """Returns the gang objects that Rollcall wrote for the enabled schedulers."""
     every = dict.fromkeys(api for one in settings.profiles.values() for api in one.backend.writable_kinds)
     return tuple(SnapshotPart(Resource(api, f"{api.kind.lower()}s"), labels=(_BY_ROLLCALL,)) for api in every)
 
 
 def operator_objects(settings: Settings) -> tuple[SnapshotPart, ...]:
-    """The PodGroups that other programs wrote, and the workloads of declared kinds that may own them."""
+    """Returns the PodGroups that other programs wrote, and the workloads of declared kinds that may own them."""
     return (*OPERATOR_GROUPS, *map(declared_workloads, settings.kinds.declared))
 
 
 def declared_workloads(shape: WorkloadShape) -> SnapshotPart:
-    """The workloads of a declared kind. If a namespace does not opt them in, only those with a scheduler are gangs."""
+    """Returns the workloads of a declared kind. If a namespace does not opt them in, only those with a scheduler are
+    gangs.
+    """
     return SnapshotPart(shape.resource, labels=() if shape.by_namespace else (SCHEDULER_LABEL,))
 
 
 def topology_objects(settings: Settings) -> tuple[SnapshotPart, ...]:
-    """The topology objects that one ClusterTopologyBinding feeds, the bindings, and the nodes."""
+    """Returns the topology objects that one ClusterTopologyBinding feeds, the bindings, and the nodes."""
     kinds = [
         kind
         for one in settings.profiles.values()
@@ -230,7 +232,9 @@ def topology_objects(settings: Settings) -> tuple[SnapshotPart, ...]:
 
 
 def trimmed(raw: Manifest) -> Manifest:
-    """An object without the fields that no check uses: a cluster has many pods, and private keys must not be kept."""
+    """Returns an object without the fields that no check uses: a cluster has many pods, and private keys must not be
+    kept.
+    """
     metadata = {key: value for key, value in mapping(raw.get("metadata")).items() if key != "managedFields"}
     found = {**raw, "metadata": metadata}
     if (kept := _KEPT.get(str(raw.get("kind")))) is not None:
@@ -334,19 +338,19 @@ class Snapshot:
     kueue: Manifest | Unread | None = None
 
     def all(self, part: SnapshotPart) -> tuple[Manifest, ...]:
-        """The objects of a part. Raises `FactsUnavailable`."""
+        """Returns the objects of a part. Raises `FactsUnavailable`."""
         return known(self.parts.get(part, ()))
 
     def one(self, part: SnapshotPart) -> Manifest | None:
-        """The object of a part for a single name, or None. Raises `FactsUnavailable`."""
+        """Returns the object of a part for a single name, or None. Raises `FactsUnavailable`."""
         return next(iter(self.all(part)), None)
 
     def served(self) -> frozenset[Api]:
-        """The kinds that the cluster serves. Raises `FactsUnavailable`."""
+        """Returns the kinds that the cluster serves. Raises `FactsUnavailable`."""
         return known(self.apis)
 
     def facts(self) -> ClusterFacts:
-        """The facts for calls to a backend. Raises `FactsUnavailable`."""
+        """Returns the facts for calls to a backend. Raises `FactsUnavailable`."""
         return ClusterFacts(apis=self.served(), spec_fields=known(self.spec_fields))
 
     def configuration(self, part: SnapshotPart) -> Manifest | None:
@@ -355,7 +359,7 @@ class Snapshot:
         return next((one for one in self.all(part) if name_of(one) == name), None)
 
     def hooks(self) -> Iterator[tuple[str, Manifest]]:
-        """Each webhook of Rollcall's own configurations, with its place. Raises `FactsUnavailable`."""
+        """Yields each webhook of Rollcall's own configurations, with its place. Raises `FactsUnavailable`."""
         for part in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
             found = self.configuration(part)
             if found is not None:
@@ -367,7 +371,7 @@ class Snapshot:
         return next((hook for _, hook in self.hooks() if hook["name"] == name), None)
 
     def address(self) -> Address:
-        """The registered target of the webhooks: the URL of the first of them, else the Service. Raises
+        """Returns the registered target of the webhooks: the URL of the first of them, else the Service. Raises
         `FactsUnavailable`.
         """
         urls: dict[bool, str] = {}
@@ -380,25 +384,25 @@ class Snapshot:
 
 
 def serves_next(hook: Manifest) -> bool:
-    """Whether this is the webhook that only tests the next certificate."""
+    """Returns whether this is the webhook that only tests the next certificate."""
     return is_next_hook(str(hook["name"]))
 
 
 def known(found: T | Unread) -> T:
-    """The value that was read. Raises `FactsUnavailable` if it could not be read."""
+    """Returns the value that was read. Raises `FactsUnavailable` if it could not be read."""
     if isinstance(found, Unread):
         raise FactsUnavailable(str(found))
     return found
 
 
 def namespace_labels(name: str, namespaces: Mapping[str, Manifest]) -> dict[str, Any]:
-    """The labels of a namespace that a namespaceSelector is evaluated on."""
+    """Returns the labels of a namespace that a namespaceSelector is evaluated on."""
     raw = namespaces.get(name, {})
     return {NAMESPACE_NAME: name, **mapping(mapping(raw.get("metadata")).get("labels"))}
 
 
 def is_about(hook: Manifest, group: str, plural: str, operation: str) -> bool:
-    """Whether a webhook has a rule for that operation on that kind, in any version."""
+    """Returns whether a webhook has a rule for that operation on that kind, in any version."""
     return any(
         not {group, "*"}.isdisjoint(sequence(rule.get("apiGroups")))
         and not {plural, "*", "*/*"}.isdisjoint(sequence(rule.get("resources")))
@@ -408,18 +412,18 @@ def is_about(hook: Manifest, group: str, plural: str, operation: str) -> bool:
 
 
 def pod_of(deployment: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The pod spec in the template of a Deployment."""
+    """Returns the pod spec in the template of a Deployment."""
     return mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
 
 
 def images(deployment: Manifest) -> Iterator[tuple[str, str]]:
-    """The images of a Deployment's containers, each as its name and its tag."""
+    """Yields the images of a Deployment's containers, each as its name and its tag."""
     for container in map(mapping, sequence(pod_of(deployment).get("containers"))):
         yield _split(text(container.get("image")) or "")
 
 
 def _split(image: str) -> tuple[str, str]:
-    """An image's name and tag; the tag is empty if a digest is used."""
+    """Returns an image's name and tag; the tag is empty if a digest is used."""
     name = image.partition("@")[0]
     path, slash, last = name.rpartition("/")
     last, _, tag = last.partition(":")
@@ -438,7 +442,7 @@ class ConfigurationFile(NamedTuple):
 
 
 def config_maps(deployment: Manifest) -> Iterator[tuple[str, str]]:
-    """The ConfigMaps that a Deployment mounts, each as namespace and name."""
+    """Yields the ConfigMaps that a Deployment mounts, each as namespace and name."""
     namespace = key_of(deployment)[0]
     for volume in map(mapping, sequence(pod_of(deployment).get("volumes"))):
         if name := text(mapping(volume.get("configMap")).get("name")):
@@ -446,7 +450,7 @@ def config_maps(deployment: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def document_in(config_map: Manifest, group: str, kind: str) -> Manifest | None:
-    """The first YAML document of that API group and kind in a ConfigMap."""
+    """Returns the first YAML document of that API group and kind in a ConfigMap."""
     for content in mapping(config_map.get("data")).values():
         try:
             values = [document.value for document in yaml_documents(str(content))]

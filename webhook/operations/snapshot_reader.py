@@ -92,7 +92,7 @@ class SeenEndpoint(NamedTuple):
 async def look_at(
     endpoints: Iterable[Endpoint], bundles: Iterable[str], *, clock: Clock = MACHINE_CLOCK
 ) -> list[SeenEndpoint]:
-    """What each endpoint presents, verified against each caBundle (base64)."""
+    """Returns what each endpoint presents, verified against each caBundle (base64)."""
     every = tuple(bundles)
     return list(await asyncio.gather(*(asyncio.to_thread(_look, endpoint, every, clock) for endpoint in endpoints)))
 
@@ -118,7 +118,8 @@ def _connected(endpoint: Endpoint, context: ssl.SSLContext) -> ssl.SSLSocket:
 
 
 def _refused(endpoint: Endpoint, bundle: str) -> str | None:
-    """Why a client with that caBundle would not trust the endpoint, or None; another check reports an invalid caBundle.
+    """Returns why a client with that caBundle would not trust the endpoint, or None; another check reports an invalid
+    caBundle.
 
     Raises `OSError` if it could not be reached: that says nothing about its certificate.
     """
@@ -134,7 +135,7 @@ def _refused(endpoint: Endpoint, bundle: str) -> str | None:
 
 
 def _clock_offset(shown: ssl.SSLSocket, where: str, clock: Clock) -> ClockOffset | None:
-    """How far the clock of the server behind a connection is ahead, by the Date of its response."""
+    """Returns how far the clock of the server behind a connection is ahead, by the Date of its response."""
     with suppress(OSError, ValueError, StopIteration):
         before = clock.now()
         shown.sendall(b"GET /healthz HTTP/1.1\r\nHost: rollcall\r\nConnection: close\r\n\r\n")
@@ -148,7 +149,8 @@ def _clock_offset(shown: ssl.SSLSocket, where: str, clock: Clock) -> ClockOffset
 
 
 def clock_offset(whose: str, date: str, before: datetime, after: datetime) -> ClockOffset:
-    """How far a clock is ahead, by the Date of a response that was requested at `before` and arrived at `after`.
+    """Returns how far a clock is ahead, by the Date of a response that was requested at `before` and arrived at
+    `after`.
 
     Raises `ValueError`.
     """
@@ -177,7 +179,7 @@ async def read_world(
     *,
     clock: Clock = MACHINE_CLOCK,
 ) -> Snapshot:
-    """The present state of the cluster. Raises `FactsUnavailable` if nothing can be read."""
+    """Returns the present state of the cluster. Raises `FactsUnavailable` if nothing can be read."""
     client = Client(access, transport, clock=clock)
     try:
         return await _Reader(client, settings, namespace, clock).read()
@@ -240,7 +242,7 @@ class _Reader:
         return replace(snapshot, clocks=(*snapshot.clocks, *more))
 
     async def _version(self) -> tuple[str | Unread, tuple[ClockOffset, ...]]:
-        """The API server's version, and how far its clock is ahead."""
+        """Returns the API server's version, and how far its clock is ahead."""
         before = self._clock.now()
         try:
             answer: ApiAnswer = await self._client.get(requests.ApiRequest("/version"))
@@ -315,7 +317,7 @@ class _Reader:
         return MemberTrial(member, outcome)
 
     async def _try(self, resource: Resource, manifest: Manifest) -> Tried | Unread:
-        """The result of a creation as a dry run: nothing is stored."""
+        """Returns the result of a creation as a dry run: nothing is stored."""
         write = requests.create(resource, manifest)._replace(params={"dryRun": "All"})
         try:
             return Tried(await self._client.write(write))
@@ -327,7 +329,7 @@ class _Reader:
             return Tried(None, str(error))
 
     async def _accounts(self) -> dict[str, bool | Unread]:
-        """Whether each service account that the configuration trusts exists, by user name."""
+        """Returns whether each service account that the configuration trusts exists, by user name."""
         wanted = {user: account for user in trusted(self._settings) if (account := account_of(user)) is not None}
         parts = (SnapshotPart(SERVICE_ACCOUNTS, namespace=namespace, name=name) for namespace, name in wanted.values())
         every = await asyncio.gather(*(self._part(part) for part in parts))
@@ -338,7 +340,7 @@ class _Reader:
     # Other systems
 
     async def _mounted(self, snapshot: Snapshot, file: ConfigurationFile) -> Manifest | Unread | None:
-        """The configuration of a system; None if no Deployment of it mounts one."""
+        """Returns the configuration of a system; None if no Deployment of it mounts one."""
         try:
             deployments = [raw for raw in snapshot.all(DEPLOYMENTS) if file.runs(snapshot, raw)]
         except FactsUnavailable as error:
@@ -369,7 +371,7 @@ def _served(part: SnapshotPart, apis: Any) -> bool:
 
 
 def endpoints(snapshot: Snapshot) -> Iterator[Endpoint]:
-    """The endpoints to contact: the URL in the webhooks, else the ready endpoints of the Service. Raises
+    """Yields the endpoints to contact: the URL in the webhooks, else the ready endpoints of the Service. Raises
     `FactsUnavailable`.
     """
     address, host = snapshot.address(), called(snapshot)

@@ -33,7 +33,7 @@ class Upgrade:
     moves: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        """The upgrade as JSON."""
+        """Returns the upgrade as JSON."""
         return {"to": {product.value: str(to) for product, to in self.targets.items()}, "scheduler": dict(self.moves)}
 
 
@@ -50,7 +50,7 @@ class Effect:
     source: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The effect as JSON."""
+        """Returns the effect as JSON."""
         return {
             "change": self.change or None,
             "product": self.product,
@@ -75,7 +75,7 @@ class UpgradeVerdict:
         return self.effects[0].outcome
 
     def as_json(self) -> dict[str, Any]:
-        """The verdict as JSON."""
+        """Returns the verdict as JSON."""
         gang = self.gang
         return {
             "namespace": gang.namespace,
@@ -100,7 +100,7 @@ class UpgradeStep:
     change: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The step as JSON."""
+        """Returns the step as JSON."""
         return {"product": self.product, "change": self.change or None, "do": self.do}
 
 
@@ -119,7 +119,7 @@ class UpgradePlan:
         return {outcome: counted[outcome] for outcome in ChangeOutcome}
 
     def as_json(self) -> dict[str, Any]:
-        """The plan as JSON."""
+        """Returns the plan as JSON."""
         return {
             **self.upgrade.as_json(),
             "gangs": [one.as_json() for one in self.verdicts],
@@ -131,7 +131,7 @@ class UpgradePlan:
 def upgrade_plan(
     upgrade: Upgrade, gangs: Sequence[PresentGang], changes: Sequence[ReleaseChange] = EVERY_CHANGE
 ) -> UpgradePlan:
-    """The plan for these gangs."""
+    """Returns the plan for these gangs."""
     # Several PodGangs of one namespace may share a PodGroup.
     places = {(one.namespace, one.group_name) for one in gangs if one.kind == POD_GANG}
     twins = frozenset(name for name, count in Counter(name for _, name in places).items() if count > 1)
@@ -143,21 +143,21 @@ def upgrade_plan(
 def verdict(
     upgrade: Upgrade, gang: PresentGang, cluster: Cluster, changes: Sequence[ReleaseChange] = EVERY_CHANGE
 ) -> UpgradeVerdict:
-    """What happens to one gang."""
+    """Returns what happens to one gang."""
     found = [*_unknowns(upgrade, gang), *_effects(upgrade, gang, cluster, changes)]
     found.sort(key=lambda effect: -effect.outcome.badness)
     return UpgradeVerdict(gang, tuple(found) or (Effect("", ChangeOutcome.CONTINUES, UNAFFECTED),))
 
 
 def _touches(product: Product, gang: PresentGang) -> bool:
-    """Whether releases of a product can change what happens to a gang."""
+    """Returns whether releases of a product can change what happens to a gang."""
     if product is Product.GROVE:
         return gang.kind == POD_GANG
     return gang.scheduler in {None, _SCHEDULERS.get(product, gang.scheduler)}
 
 
 def _unknowns(upgrade: Upgrade, gang: PresentGang) -> Iterator[Effect]:
-    """What is not known of the gang, or of the releases."""
+    """Yields what is not known of the gang, or of the releases."""
     touching = [(product, to) for product, to in upgrade.targets.items() if _touches(product, gang)]
     if touching and gang.unknown:
         yield Effect("", ChangeOutcome.UNKNOWN, gang.unknown)

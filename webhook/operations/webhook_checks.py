@@ -61,7 +61,7 @@ _UNKNOWN = FailedCall(
 
 
 def cause_of(message: str, snapshot: Snapshot) -> FailedCall:
-    """The likely cause of a call that failed with that message."""
+    """Returns the likely cause of a call that failed with that message."""
     if "x509:" in message:
         return FailedCall(
             "the API server reaches a server but does not trust its certificate: every gang is refused",
@@ -92,7 +92,7 @@ def cause_of(message: str, snapshot: Snapshot) -> FailedCall:
 
 
 def _silence(snapshot: Snapshot) -> FailedCall:
-    """The likely cause of a timeout: packets are dropped on the way, or the servers answer too late."""
+    """Returns the likely cause of a timeout: packets are dropped on the way, or the servers answer too late."""
     where, ready = _listening(snapshot)
     if not ready:
         return _UNKNOWN
@@ -117,8 +117,8 @@ def _refusal(snapshot: Snapshot) -> FailedCall:
 
 
 def _listening(snapshot: Snapshot) -> tuple[str, str]:
-    """The ports of the servers and the number of ready ones, as text; the second is empty if none is known to be
-    ready.
+    """Returns the ports of the servers and the number of ready ones, as text; the second is empty if none is known to
+    be ready.
     """
     try:
         if url := snapshot.address().url:
@@ -209,7 +209,7 @@ def _differences(where: str, wanted: dict[str, Manifest], live: dict[str, Manife
 
 
 def _told(field: str, live: Any, wanted: Any) -> str:
-    """How a field differs; empty if it does not."""
+    """Returns how a field differs; empty if it does not."""
     if live == wanted:
         return ""
     shown = [json.dumps(value, separators=(", ", ": ")) for value in (live, wanted)]
@@ -219,7 +219,7 @@ def _told(field: str, live: Any, wanted: Any) -> str:
 
 
 def _filled_in(hook: Any) -> Manifest:
-    """A webhook with the API server's defaults, and without its caBundle."""
+    """Returns a webhook with the API server's defaults, and without its caBundle."""
     client = {key: value for key, value in mapping(hook.get("clientConfig")).items() if key != "caBundle"}
     if "service" in client:
         client["service"] = {"port": 443, **client["service"]}

@@ -69,7 +69,7 @@ class WorkloadOwners:
         self._kinds = {(one.api.group, one.api.kind): one for one in (*kinds.admitted, *OWNERS_BESIDES)}
 
     async def answer(self, key: ObjectKey, raw: Manifest, *, patient: bool) -> CheckAnswer:
-        """The answer about a Workload. Raises `RequestFailed` only if `patient`."""
+        """Returns the answer about a Workload. Raises `RequestFailed` only if `patient`."""
         try:
             first: CheckAnswer | None = None
             async for found in self._answers(key[0], raw):
@@ -87,7 +87,7 @@ class WorkloadOwners:
         return first or not_judged("it has no owner")
 
     async def _answers(self, namespace: str, raw: Manifest) -> AsyncIterator[CheckAnswer]:
-        """The answers about the objects that a Workload is made for: its workload, or each of its pods."""
+        """Yields the answers about the objects that a Workload is made for: its workload, or each of its pods."""
         owners = list(owners_of(raw))
         whole = [one for one in owners if admission_of((one.group, one.kind), self._settings) is not None]
         for reference in islice(whole, MOST_OWNERS):
@@ -109,7 +109,7 @@ class WorkloadOwners:
                 yield await self._about(namespace, above)
 
     def _above(self, pod: Manifest, namespace: str) -> OwnerReference | None:
-        """The workload that decides about a pod; its uid is not known."""
+        """Returns the workload that decides about a pod; its uid is not known."""
         try:
             needed = workload_of(pod, namespace, self._settings.kinds)
         except Malformed:
@@ -128,7 +128,7 @@ class WorkloadOwners:
         return answer(kind, owner, namespace, self._facts(), self._settings, self._clock.now())
 
     async def _owner(self, namespace: str, reference: OwnerReference) -> Manifest | None:
-        """The referenced object; None if it does not exist, or another object has its name now."""
+        """Returns the referenced object; None if it does not exist, or another object has its name now."""
         found = await read(self._client, self._kinds[reference.group, reference.kind], namespace, reference.name)
         if found is None or reference.uid is None or mapping(found.get("metadata")).get("uid") == reference.uid:
             return found
@@ -136,7 +136,7 @@ class WorkloadOwners:
 
 
 async def read(client: Client, resource: Resource, namespace: str, name: str) -> Manifest | None:
-    """One object; None if it does not exist. Raises `RequestFailed`."""
+    """Returns one object; None if it does not exist. Raises `RequestFailed`."""
     if not is_subdomain(name):
         # No object has such a name, and it must not become part of a path.
         return None
@@ -216,14 +216,14 @@ class AdmissionChecks:
         metrics.checks.oldest.set_function(self._oldest)
 
     def changed(self, projection: Projection, key: Any) -> None:
-        """Look at an AdmissionCheck or a Workload that has changed."""
+        """Looks at an AdmissionCheck or a Workload that has changed."""
         if projection.part == WORKLOADS.part:
             self._workload_changed(key)
         elif projection.part == ADMISSION_CHECKS.part:
             self._check_changed(key)
 
     async def look_at_all(self) -> None:
-        """Queue every AdmissionCheck of Rollcall, and every Workload that waits."""
+        """Queues every AdmissionCheck of Rollcall, and every Workload that waits."""
         self._ours = {name for name, check in self._checks.items() if check.controller == CONTROLLER}
         for name in self._ours:
             self.queue.add((CLUSTER, name))
@@ -278,7 +278,7 @@ class AdmissionChecks:
         self.queue.add(key)
 
     def _oldest(self) -> float:
-        """The seconds for which the Workload that waits longest has held quota."""
+        """Returns the seconds for which the Workload that waits longest has held quota."""
         while self._reserved and not self._is_waiting(*self._reserved[0]):
             heappop(self._reserved)
         since = moment(self._reserved[0][0] if self._reserved else None)
@@ -336,7 +336,7 @@ class AdmissionChecks:
 
 
 def _said(key: ObjectKey) -> dict[str, str]:
-    """The fields that name the key in the log."""
+    """Returns the fields that name the key in the log."""
     if key[0] == CLUSTER:
         return {"kind": ADMISSION_CHECKS.resource.api.kind, "name": key[1]}
     return {"kind": WORKLOADS.resource.api.kind, "namespace": key[0], "name": key[1]}

@@ -86,7 +86,7 @@ class AuditReports:
         self._said_unserved = False
 
     async def run(self) -> None:
-        """Audit from time to time while this process leads, until cancelled."""
+        """Audits from time to time while this process leads, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if not self._leads():
@@ -109,7 +109,7 @@ class AuditReports:
         return found
 
     async def audit(self) -> None:
-        """Audit once and write the reports. If anything fails, it is tried again later."""
+        """Audits once and writes the reports. If anything fails, it is tried again later."""
         begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(MOST_SECONDS):
@@ -135,7 +135,9 @@ class AuditReports:
             self._show(found.today, self._clock.monotonic() - begun, unwritten)
 
     async def _audited(self) -> tuple[Audit, Mapping[str, list[KeptFinding]]]:
-        """The audit and, by namespace, what its report lists. A thread does it: there may be ten thousand findings."""
+        """Returns the audit and, by namespace, what its report lists. A thread does it: there may be ten thousand
+        findings.
+        """
         client = PacedClient(self._access, self._transport, clock=self._clock)
         try:
             auditor = Auditor(
@@ -155,7 +157,7 @@ class AuditReports:
             raise NotLeading
 
     async def _write(self, found: Tally, wanted: Mapping[str, list[KeptFinding]]) -> _Unwritten:
-        """Make the stored reports those that are `wanted`. Raises `RequestFailed` if they cannot be listed."""
+        """Makes the stored reports those that are `wanted`. Raises `RequestFailed` if they cannot be listed."""
         seen, foreign, unwritten = set[str](), set[str](), _Unwritten()
         async with aclosing(self._stored()) as stored:
             # A tenant may have written a large report with Rollcall's label, so none is kept.
@@ -183,7 +185,7 @@ class AuditReports:
         live: Manifest | None,
         unwritten: _Unwritten,
     ) -> None:
-        """Write the report of one namespace if it differs, or delete it."""
+        """Writes the report of one namespace if it differs, or deletes it."""
         # Let other tasks run.
         await asyncio.sleep(0)
         try:
@@ -200,8 +202,8 @@ class AuditReports:
             unwritten[namespace] = outline(error)
 
     async def _is_possible(self) -> bool:
-        """Whether the API server would accept a report in a namespace that no tenant can close to it. What it refuses
-        elsewhere is then up to those namespaces.
+        """Returns whether the API server would accept a report in a namespace that no tenant can close to it. What it
+        refuses elsewhere is then up to those namespaces.
         """
         report = report_of(self._only or DEFAULT_NAMESPACE, (), Tally(), None, self._clock.now())
         try:
@@ -211,7 +213,7 @@ class AuditReports:
         return True
 
     async def _stored(self) -> AsyncGenerator[Manifest, None]:
-        """Yield the reports of Rollcall's name, one page after the other. Raises `RequestFailed`."""
+        """Yields the reports of Rollcall's name, one page after the other. Raises `RequestFailed`."""
         named = {"fieldSelector": f"metadata.name={REPORT_NAME}"}
         pages = self._client.pages(REPORTS, namespace=self._only, selector=named, again=Retries().again)
         async with aclosing(pages):

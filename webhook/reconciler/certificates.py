@@ -84,7 +84,7 @@ class CertificateWriting:
         self._metrics = metrics
 
     async def do(self, action: Written, found: CertificateSnapshot) -> None:
-        """Carry out the write of a step."""
+        """Carries out the write of a step."""
         if isinstance(action, NewAuthority | Promote):
             await self._write_authority(action, found)
         elif isinstance(action, Issue | Switch):
@@ -128,7 +128,7 @@ class CertificateWriting:
                 await self._repaired(TLS_SECRET, LEAF, f"the certificate could not be used: {action.why}", found)
 
     async def _store(self, name: str, data: Mapping[str, bytes], found: CertificateSnapshot, *, obeyed: bool) -> None:
-        """Create the Secret, or replace the version that was read.
+        """Creates the Secret, or replace the version that was read.
 
         `obeyed` removes the annotation that asked for a rotation, because the rotation begins with this write.
         """
@@ -235,14 +235,14 @@ class RewriteBackoff:
         self._written: dict[str, tuple[bytes, int, float]] = {}
 
     def rest(self, name: str, content: bytes) -> float:
-        """The seconds to wait before this content may be written to that name again."""
+        """Returns the seconds to wait before this content may be written to that name again."""
         before, times, last = self._written.get(name, (b"", 0, 0.0))
         if before != content or not times:
             return 0.0
         return max(0.0, last + doubled(INSIST_SECONDS, times) - self._clock.monotonic())
 
     def wrote(self, name: str, content: bytes) -> None:
-        """Record that this content was written to that name now."""
+        """Records that this content was written to that name now."""
         before, times, last = self._written.get(name, (b"", 0, 0.0))
         again = before == content and self._clock.monotonic() - last < CALM_SECONDS
         self._written[name] = content, times + 1 if again else 1, self._clock.monotonic()
@@ -299,17 +299,17 @@ class CertificateController:
         return Watch(self._client, Projection("", resource, read), wake, wake, selector, namespace, clock=self._clock)
 
     def wake(self) -> None:
-        """Check at once."""
+        """Checks at once."""
         self._woken.set()
 
     @staticmethod
     def kinds() -> Iterator[Api]:
-        """The kinds that hold the certificates and caBundles."""
+        """Yields the kinds that hold the certificates and caBundles."""
         yield SECRETS.api
         yield from (resource.api for resource in CONFIGURATIONS.values())
 
     def watches(self) -> Iterator[Watch]:
-        """The watches that wake this controller."""
+        """Yields the watches that wake this controller."""
         yield from self._watches
 
     async def run(self) -> None:
@@ -330,7 +330,7 @@ class CertificateController:
                 continue
 
     async def _attempt(self) -> float:
-        """Carry out one step; return the seconds to pause after it."""
+        """Carries out one step; return the seconds to pause after it."""
         try:
             seconds = await self._step()
         except NotLeading:
@@ -355,7 +355,7 @@ class CertificateController:
         return max(doubled(RETRY_SECONDS, self._failures), getattr(error, "wait", None) or 0.0)
 
     def _forget(self) -> None:
-        """Forget observations: they may not stay true while another process leads."""
+        """Forgets observations: they may not stay true while another process leads."""
         self._seen = SeenCertificates()
         self._proof.broken()
         self._service.broken()
@@ -413,7 +413,7 @@ class CertificateController:
             raise NotLeading
 
     async def _tell(self, step: RotationStep, why: str, found: CertificateSnapshot) -> None:
-        """Report what the step waits for: in the log when the reason changes, and by an event if it lasts."""
+        """Reports what the step waits for: in the log when the reason changes, and by an event if it lasts."""
         self._say(step, why)
         if self._waiting.seen(step.value) >= PATIENCE_SECONDS:
             note = f"the rotation of the authority waits, and the present certificates keep working: {why}"

@@ -74,18 +74,18 @@ class CircleWatch:
         self._led = False
 
     def mark(self, api: Api, key: ObjectKey) -> None:
-        """Check at the next look whether this group is in a circle, if its kind can be nested."""
+        """Checks at the next look whether this group is in a circle, if its kind can be nested."""
         if api in self._trees:
             self._marked.add((api, key))
 
     async def run(self) -> None:
-        """Check once a second until cancelled."""
+        """Checks once a second until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look()
 
     async def look(self) -> None:
-        """Count the circles and report their groups. Only the leader counts and reports."""
+        """Counts the circles and report their groups. Only the leader counts and reports."""
         await self._read_marked()
         leads = self._leads()
         self._metrics.circles.set(len(self._known) if leads else 0)
@@ -95,7 +95,9 @@ class CircleWatch:
             self._turns, self._told, self._led = Turns(), OrderedDict(), False
 
     async def _read_marked(self) -> None:
-        """Find the circles that the marked groups are in now: only a group that changed makes a circle, or ends one."""
+        """Finds the circles that the marked groups are in now: only a group that changed makes a circle, or ends
+        one.
+        """
         marked, self._marked = self._marked, set()
         turn = LoopTurn(self._clock)
         # Nothing tells that the groups of a kind are gone that is not served any more.
@@ -127,7 +129,7 @@ class CircleWatch:
                     self._turns.put((node[1][0], node))
 
     async def _tell(self) -> None:
-        """Report the groups in circles, some at a time. Namespaces take turns."""
+        """Reports the groups in circles, some at a time. Namespaces take turns."""
         if not self._led:
             self._led = True
             for node in self._circle_of:
@@ -145,7 +147,7 @@ class CircleWatch:
                 await self._events.say(self._circled(node), GroupReason.CIRCLE, note(circle))
 
     def _read(self, node: Node) -> _Nested | None:
-        """What a group says; None if it does not exist or has no parent."""
+        """Returns what a group says; None if it does not exist or has no parent."""
         api, (namespace, _) = node
         store = self._stores.by_kind.get(api)
         if store is None or (live := store.objects.get(node[1])) is None:
@@ -167,12 +169,12 @@ class CircleWatch:
 
 
 def trees_of(settings: Settings) -> Iterable[Trees]:
-    """The nested kinds of groups of the enabled schedulers."""
+    """Returns the nested kinds of groups of the enabled schedulers."""
     return (trees for profile in settings.profiles.values() for trees in profile.backend.trees)
 
 
 def note(circle: Circle) -> str:
-    """The text about a circle: what is wrong and what to do."""
+    """Returns the text about a circle: what is wrong and what to do."""
     kind, names = circle[0][0].kind, [name for _, (_, name) in circle]
     if len(names) == 1:
         what, where, which = f"{kind} {names[0]} is its own parent", "it", "it"

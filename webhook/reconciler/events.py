@@ -137,7 +137,7 @@ class Events:
         self._times: FairMemory[_About, int] = FairMemory(MEMORY)
 
     async def warn(self, regarded: Regarded, reason: Why, note: str) -> None:
-        """Write a Warning, unless the last one for this object and reason has the same note and is recent, or too many
+        """Writes a Warning, unless the last one for this object and reason has the same note and is recent, or too many
         gangs of its namespace had one for this reason: then they share an event.
         """
         about, now = _about(regarded, reason), self._clock.monotonic()
@@ -149,13 +149,13 @@ class Events:
             await self.say(regarded, reason, note, apart=note)
 
     def _has_own(self, regarded: Regarded, reason: Why, now: float) -> bool:
-        """Whether an object gets an event of its own: too many gangs of a namespace share one."""
+        """Returns whether an object gets an event of its own: too many gangs of a namespace share one."""
         if self._dry_run or not (isinstance(regarded, PodGang) and isinstance(reason, GangReason)):
             return True
         return self.own.take(HeldCause(regarded.namespace, reason), now, REPEAT_SECONDS)
 
     async def say(self, regarded: Regarded, reason: Why, note: str, *, apart: str = "") -> None:
-        """Write a Warning, unless another process wrote the same one within `SAME_SECONDS`. Warnings with different
+        """Writes a Warning, unless another process wrote the same one within `SAME_SECONDS`. Warnings with different
         `apart` differ.
         """
         note = _named(regarded, note)
@@ -172,7 +172,7 @@ class Events:
     async def say_of_many(
         self, namespace: str, reason: GangReason, note: str, count: int, event: str | None
     ) -> str | None:
-        """Write a Warning about so many gangs of a namespace, or continue `event`, of which the API server lets only
+        """Writes a Warning about so many gangs of a namespace, or continue `event`, of which the API server lets only
         the series change. Return the event's name; None if there is none.
         """
         regarded = RegardedNamespace(namespace, WRITE_GANG_OBJECTS)
@@ -196,7 +196,7 @@ class Events:
         return event if code is None else None
 
     async def _continued(self, event: str, namespace: str, reason: Why, series: Manifest) -> int | None:
-        """Change the series of an event; return as `_written` does."""
+        """Changes the series of an event; return as `_written` does."""
         changes = [{"op": "add", "path": f"/{field}", "value": value} for field, value in series.items()]
         if not changes:
             return None
@@ -204,7 +204,7 @@ class Events:
         return await self._written(requests.json_patch(EVENTS, namespace, event, changes), reason, said)
 
     async def _written(self, write: requests.Write, reason: Why, said: dict[str, str]) -> int | None:
-        """Send a write; return the code of the failure, 0 for no answer, None if it succeeded."""
+        """Sends a write; return the code of the failure, 0 for no answer, None if it succeeded."""
         try:
             with spans.span("write", spans.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
                 await self._client.write(write)
@@ -216,7 +216,7 @@ class Events:
         return None
 
     def well(self, regarded: Regarded, reasons: Iterable[Why] = GangReason) -> None:
-        """Forget the reports for these reasons, because the problem is solved: the next one is reported at once."""
+        """Forgets the reports for these reasons, because the problem is solved: the next one is reported at once."""
         for reason in reasons:
             self._said.drop(_about(regarded, reason))
 
@@ -252,7 +252,7 @@ class Events:
         return hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def _now(self) -> str:
-        """The time, as Kubernetes writes a MicroTime."""
+        """Returns the time, as Kubernetes writes a MicroTime."""
         return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -273,7 +273,7 @@ class _Identity(NamedTuple):
 
 
 def _identity(regarded: Regarded) -> _Identity:
-    """The identity of the object; for a gang of an opted-in workload, that of the workload."""
+    """Returns the identity of the object; for a gang of an opted-in workload, that of the workload."""
     if isinstance(regarded, PodGang):
         owner = regarded.reference
         return _Identity(owner.api_version, owner.kind, owner.name, regarded.namespace, WRITE_GANG_OBJECTS)
@@ -294,7 +294,7 @@ def _identity(regarded: Regarded) -> _Identity:
 
 
 def _namespace(regarded: Regarded) -> str:
-    """The namespace of an object's events."""
+    """Returns the namespace of an object's events."""
     return _identity(regarded).namespace or CLUSTER_NAMESPACE
 
 
@@ -340,7 +340,7 @@ class ExceptionWatch:
         self._told: dict[tuple[str, str, ExceptionReason], date] = {}
 
     async def run(self) -> None:
-        """Compare the ends with the time until cancelled."""
+        """Compares the ends with the time until cancelled."""
         while self._exceptions.every:
             await self.look(self._clock.now())
             await asyncio.sleep(EXCEPTION_LOOK_SECONDS)
@@ -365,7 +365,7 @@ class ExceptionWatch:
             await self._events.say(regarded, reason, _note(one, now), apart=one.name)
 
     def _is_untold(self, one: RuleException, namespace: str, reason: ExceptionReason, now: datetime) -> bool:
-        """Whether an end is to be announced: once a day before, and once afterwards."""
+        """Returns whether an end is to be announced: once a day before, and once afterwards."""
         if self._only not in {None, namespace}:
             return False
         told = self._told.get((one.name, namespace, reason))
@@ -436,13 +436,13 @@ class HeldBack:
         noted.last = now
 
     async def run(self, events: Events) -> None:
-        """Count and tell from time to time, until cancelled. Only the leader tells."""
+        """Counts and tell from time to time, until cancelled. Only the leader tells."""
         while True:
             await asyncio.sleep(SHARE_LOOK_SECONDS)
             await self.look(events)
 
     async def look(self, events: Events) -> None:
-        """Count the namespaces that are held back, and tell those that have been for long."""
+        """Counts the namespaces that are held back, and tell those that have been for long."""
         now = self._clock.monotonic()
         self._noted = {about: noted for about, noted in self._noted.items() if now - noted.last < RECENT_SECONDS}
         counts = Counter(bound for _, bound in self._noted)

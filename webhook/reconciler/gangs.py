@@ -80,21 +80,21 @@ class ClusterGangs(Protocol):
     """Access to the cluster's gangs."""
 
     def gang(self, key: GangKey) -> PodGang | None:
-        """One gang, None if it does not exist. Raises `FactsUnavailable`, and `Malformed`."""
+        """Returns one gang, None if it does not exist. Raises `FactsUnavailable`, and `Malformed`."""
 
     def workload_uid(self, key: GangKey) -> str | None:
-        """The uid of the opted-in workload that a gang is or was of; None if it is missing or its existing gang objects
-        are to be left alone.
+        """Returns the uid of the opted-in workload that a gang is or was of; None if it is missing or its existing gang
+        objects are to be left alone.
         """
 
     def is_needed(self, key: GangKey, objects: Sequence[Manifest]) -> bool:
-        """Whether objects of a PodGang that is missing are still needed. Raises `FactsUnavailable`."""
+        """Returns whether objects of a PodGang that is missing are still needed. Raises `FactsUnavailable`."""
 
     def is_empty(self, podgang: PodGang) -> bool:
-        """Whether this is a PodGang that needs no objects yet; its key is queued as soon as it does."""
+        """Returns whether this is a PodGang that needs no objects yet; its key is queued as soon as it does."""
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
-        """The pods of a gang, None if they are not read yet."""
+        """Returns the pods of a gang, None if they are not read yet."""
 
 
 class GangReconciler:
@@ -131,7 +131,7 @@ class GangReconciler:
         self._clock = clock
 
     async def reconcile(self, key: GangKey) -> float | None:
-        """Reconcile a gang. Returns the seconds after which to check again; None means not before a change.
+        """Reconciles a gang. Returns the seconds after which to check again; None means not before a change.
 
         Raises `RequestFailed`, `FactsUnavailable` and `NotLeading`; the gang must then be tried again.
         """
@@ -184,7 +184,7 @@ class GangReconciler:
         return await self._make(key, podgang, planned)
 
     async def _gone(self, key: GangKey) -> tuple[str, float | None]:
-        """Delete the objects of a gang that its existing workload no longer has; other objects are deleted with their
+        """Deletes the objects of a gang that its existing workload no longer has; other objects are deleted with their
         owner.
         """
         uid, pruned = self._known.workload_uid(key), 0
@@ -196,7 +196,7 @@ class GangReconciler:
         return ("written" if pruned else "gone"), None
 
     async def _missing(self, key: GangKey) -> tuple[str, float | None]:
-        """Delete the objects of a PodGang that is missing and has no successor: it was scaled in."""
+        """Deletes the objects of a PodGang that is missing and has no successor: it was scaled in."""
         kinds = self._kinds(())
         objects = [live for store in kinds for live in store.concerning(key) if _is_moved(live)]
         if not objects:
@@ -214,7 +214,7 @@ class GangReconciler:
     async def _open(
         self, key: GangKey, podgang: PodGang, objects: Sequence[_Wanted] = (), *, shows: bool = False
     ) -> None:
-        """Remove the gate from the pods of a gang if nothing else holds them, and if its scheduler has seen a raised
+        """Removes the gate from the pods of a gang if nothing else holds them, and if its scheduler has seen a raised
         minimum of its `objects`, as far as that is known. `shows` as for `unseen_seconds`.
 
         All gates are removed together, so that a scheduler sees a part of the gang ungated only briefly.
@@ -290,7 +290,7 @@ class GangReconciler:
     async def _reshape(
         self, podgang: PodGang, frozen: Frozen, wanted: Sequence[_Wanted]
     ) -> tuple[str, float | None] | None:
-        """Report that the gang is too far along for this change, or delete what blocks it; None if it may be written
+        """Reports that the gang is too far along for this change, or deletes what blocks it; None if it may be written
         now. Nothing is deleted if the API server would refuse a change of the objects that stay.
         """
         if frozen.until < Stage.BOUND and await self._stage(podgang) > frozen.until:
@@ -311,7 +311,7 @@ class GangReconciler:
         return "waiting", LOOK_AGAIN_SECONDS
 
     async def _rehearse(self, wanted: Sequence[_Wanted], going: Container[str] = ()) -> None:
-        """Validate all changes of existing objects with the API server (dry run) before anything is written, or before
+        """Validates all changes of existing objects with the API server (dry run) before anything is written, or before
         the objects with the uids `going` are deleted.
 
         If it refused a later object, a running gang would be left with half of its change. A new gang is not affected:
@@ -323,8 +323,8 @@ class GangReconciler:
                 await self._writer.rehearse(one.store.resource, one.manifest)
 
     async def _write(self, wanted: Sequence[_Wanted]) -> bool:
-        """Write the objects that differ, and return whether there were any. Before an existing one changes, those that
-        are created after it are validated: all that they refer to but it exists by then.
+        """Writes the objects that differ, and returns whether there were any. Before an existing one changes, those
+        that are created after it are validated: all that they refer to but it exists by then.
         """
         written = False
         new = [one for one in wanted if one.live is None]
@@ -339,7 +339,7 @@ class GangReconciler:
         return written
 
     async def _step(self, desired: _Wanted) -> bool:
-        """Write an object if it differs."""
+        """Writes an object if it differs."""
         store, manifest, live = desired
         if live is not None and in_step(manifest, live):
             return False
@@ -353,7 +353,7 @@ class GangReconciler:
         return True
 
     async def _prune(self, podgang: PodGang, wanted: Iterable[_Wanted], kinds: Sequence[Store]) -> int:
-        """Delete the objects that the gang no longer needs, in reverse order of creation: objects that others refer to
+        """Deletes the objects that the gang no longer needs, in reverse order of creation: objects that others refer to
         go last.
         """
         kept: dict[Store, set[ObjectKey]] = {}
@@ -368,12 +368,14 @@ class GangReconciler:
         return pruned
 
     def _kinds(self, own: Sequence[Api]) -> list[Store]:
-        """The stores of all kinds of gang objects, `own` first: a gang may have moved from one scheduler to another."""
+        """Returns the stores of all kinds of gang objects, `own` first: a gang may have moved from one scheduler to
+        another.
+        """
         others = [api for api in self._stores.by_kind if api not in own and api != POD_GANGS.resource.api]
         return [self._stores.by_kind[api] for api in (*own, *others) if api in self._stores.by_kind]
 
 
 def _is_moved(live: Manifest) -> bool:
-    """Whether Rollcall made the object and a PodCliqueSet owns it."""
+    """Returns whether Rollcall made the object and a PodCliqueSet owns it."""
     found = living_gang(live)
     return found is not None and found.moved

@@ -104,7 +104,7 @@ class StrangerWatch:
         self._looked = False
 
     def judged(self, key: GangKey, health: GangHealth | None) -> None:
-        """Note how a gang was judged; None for a gang that does not exist."""
+        """Notes how a gang was judged; None for a gang that does not exist."""
         before = self._states.get(key)
         now = health.state if health is not None and health.may_have_strangers else None
         if before is now:
@@ -132,7 +132,7 @@ class StrangerWatch:
         return (namespace for namespaces in self._namespaces.values() for namespace in namespaces.values())
 
     async def run(self) -> None:
-        """Read pages while this process leads, until cancelled."""
+        """Reads pages while this process leads, until cancelled."""
         try:
             while True:
                 await asyncio.sleep(SEARCH_LOOK_SECONDS)
@@ -146,7 +146,7 @@ class StrangerWatch:
             await self._close()
 
     async def look(self) -> None:
-        """Read the next pages, each of the namespace whose turn it is. Another leader ends that."""
+        """Reads the next pages, each of the namespace whose turn it is. Another leader ends that."""
         self._looked = True
         for state, pace in PACES.items():
             namespaces, read = self._namespaces[state], 0
@@ -159,7 +159,7 @@ class StrangerWatch:
         await self._close()
 
     def _next(self, namespaces: OrderedDict[str, _Namespace]) -> str | None:
-        """The namespace whose turn it is, which is then the last; None if none is due."""
+        """Returns the namespace whose turn it is, which is then the last; None if none is due."""
         now = self._clock.monotonic()
         for name, namespace in namespaces.items():
             if namespace.list is not None or now >= namespace.due:
@@ -168,7 +168,7 @@ class StrangerWatch:
         return None
 
     async def _read(self, name: str, namespace: _Namespace, pace: SearchPace) -> bool:
-        """Read the next page of a namespace. Return whether there was one; if not, the namespace is not due."""
+        """Reads the next page of a namespace. Return whether there was one; if not, the namespace is not due."""
         try:
             listed = namespace.list
             if listed is None:
@@ -201,7 +201,7 @@ class StrangerWatch:
                 self._view.put_strangers(key, strangers)
 
     def _fail(self, name: str, namespace: _Namespace, why: str, wait: float = 0.0) -> None:
-        """Keep what the last list has found, and try again later."""
+        """Keeps what the last list has found, and try again later."""
         self._leave(namespace)
         namespace.failures += 1
         pause = max(doubled(SEARCH_RETRY_SECONDS, namespace.failures), wait)
@@ -211,7 +211,7 @@ class StrangerWatch:
             log.warning("strangers not read", namespace=name, why=why, failures=namespace.failures)
 
     async def _forget(self) -> None:
-        """Forget what only a leader knows."""
+        """Forgets what only a leader knows."""
         self._looked = False
         for namespace in self._every():
             self._leave(namespace)
@@ -221,7 +221,7 @@ class StrangerWatch:
         await self._close()
 
     def _leave(self, namespace: _Namespace) -> None:
-        """End the list of a namespace, if one is being read."""
+        """Ends the list of a namespace, if one is being read."""
         if namespace.list is not None:
             self._left.append(namespace.list)
             namespace.list = None
@@ -257,29 +257,29 @@ class Looking(Protocol):
     """Judges a limited number of gangs at each look."""
 
     def look(self) -> bool:
-        """Begin a look. Return whether gangs without room must be judged again."""
+        """Begins a look. Return whether gangs without room must be judged again."""
 
     @property
     def has_left(self) -> bool:
         """Whether this look may judge more."""
 
     def take_behind(self) -> bool:
-        """Whether a gang was not judged since the last call, because this look had judged enough."""
+        """Returns whether a gang was not judged since the last call, because this look had judged enough."""
 
 
 class Losses(Protocol):
     """Knows which gangs lost pods since they had started."""
 
     async def look(self) -> Iterable[GangKey]:
-        """Begin a look. Return the gangs that must be judged again."""
+        """Begins a look. Return the gangs that must be judged again."""
 
     def judged(self, key: GangKey, health: GangHealth | None) -> GangHealth | None:
-        """The health of a gang with what it lost; None for a gang that does not exist. Raises `Malformed`,
+        """Returns the health of a gang with what it lost; None for a gang that does not exist. Raises `Malformed`,
         `FactsUnavailable`.
         """
 
     async def keep(self) -> None:
-        """End a look: count and store what was lost."""
+        """Ends a look: count and store what was lost."""
 
 
 class HealthWatch:
@@ -335,28 +335,28 @@ class HealthWatch:
         self._faults: Counter[str] = Counter()
 
     def mark(self, key: GangKey) -> None:
-        """Judge this gang again."""
+        """Judges this gang again."""
         self._marked.put(key)
 
     def mark_held(self, namespace: str | None = None) -> None:
-        """Judge every gang of a namespace, or of all, again that has not started: what it was held for may exist now,
+        """Judges every gang of a namespace, or of all, again that has not started: what it was held for may exist now,
         or have another reason.
         """
         self._held_in.add(namespace)
 
     def known(self, key: GangKey) -> HealthJudgement | None:
-        """The last judgement of a gang."""
+        """Returns the last judgement of a gang."""
         return self._known.get(key)
 
     async def run(self, ready: Callable[[], bool]) -> None:
-        """Judge the marked gangs once a second while `ready` returns true; until cancelled."""
+        """Judges the marked gangs once a second while `ready` returns true; until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if ready():
                 await self.look()
 
     async def look(self) -> None:
-        """Judge the marked gangs, and report what is due."""
+        """Judges the marked gangs, and report what is due."""
         self._judging.forget()
         turn = LoopTurn(self._clock)
         await self._mark_again(turn, room=self._fits is not None and self._fits.look())
@@ -377,7 +377,7 @@ class HealthWatch:
                 await self._unbroken("remedies", self._remedies.see())
 
     async def _mark_again(self, turn: LoopTurn, *, room: bool) -> None:
-        """Mark the gangs that may have another reason now; with `room`, those among them that wait for room."""
+        """Marks the gangs that may have another reason now; with `room`, those among them that wait for room."""
         held, self._held_in = self._held_in, set()
         namespaces = self._waiting.groups() if None in held else (name for name in held if name is not None)
         for keys in (*map(self._waiting.members, namespaces), self._for_room if room else ()):
@@ -386,8 +386,8 @@ class HealthWatch:
                 await turn.pause()
 
     def _due(self) -> Iterator[GangKey]:
-        """The gangs to judge at one look. A few of those that may have another reason come first: gangs of one tenant
-        that change all the time must not use up the shapes that a look judges.
+        """Yields the gangs to judge at one look. A few of those that may have another reason come first: gangs of one
+        tenant that change all the time must not use up the shapes that a look judges.
         """
         judged, had = set[GangKey](), Counter[str]()
         later: list[GangKey] = []
@@ -415,7 +415,7 @@ class HealthWatch:
             self._marked.put(key)
 
     def _note_held_back(self, had: Counter[str]) -> None:
-        """Note the namespaces that had most of a look and want more. Others only changed since it began."""
+        """Notes the namespaces that had most of a look and want more. Others only changed since it began."""
         for namespace in self._marked.namespaces:
             if had[namespace] * len(had) >= had.total():
                 self._held_back(namespace)
@@ -428,7 +428,7 @@ class HealthWatch:
     def _taken(
         self, turns: Turns[GangKey], most: int, later: list[GangKey], may: Callable[[], bool]
     ) -> Iterator[GangKey]:
-        """Take so many gangs at most, while they `may` be judged. Those whose objects are about to be written come
+        """Takes so many gangs at most, while they `may` be judged. Those whose objects are about to be written come
         `later`.
         """
         for _ in range(min(len(turns), most)):
@@ -441,7 +441,7 @@ class HealthWatch:
                 yield key
 
     async def _unbroken(self, part: str, work: Coroutine[Any, Any, T]) -> T | None:
-        """Return the result of one part of a look, None if it failed: a fault of ours, as with an object that a tenant
+        """Returns the result of one part of a look, None if it failed: a fault of ours, as with an object that a tenant
         wrote, must not end the process, which also writes the objects of all gangs.
         """
         try:
@@ -539,7 +539,7 @@ def _names_unowned(judgement: HealthJudgement) -> bool:
 
 
 def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | None:
-    """Why the scheduler of a gang holds it, or last held it; None once the gang has started."""
+    """Returns why the scheduler of a gang holds it, or last held it; None once the gang has started."""
     if health.state is GangState.STARTED:
         return None
     own = (one for one in health.obstacles if not one.is_kueues)
@@ -547,7 +547,7 @@ def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | No
 
 
 def _with_both_halves(health: GangHealth, held: HoldReason | None) -> GangHealth:
-    """The health of a gang that Kueue took back, with the reason why its scheduler held it before."""
+    """Returns the health of a gang that Kueue took back, with the reason why its scheduler held it before."""
     if held is None or health.state is not GangState.QUEUED:
         return health
     said = f"; it was last held by {held.reason}: {held.why}"
@@ -582,7 +582,9 @@ _OF_MANY = {
 
 
 def _note_of_many(series: Series, examples: Sequence[tuple[str, HealthJudgement]]) -> str:
-    """The note of a series, which stays while its number changes, with the names and judgements of its examples."""
+    """Returns the note of a series, which stays while its number changes, with the names and judgements of its
+    examples.
+    """
     name, first = examples[0]
     names = sentence_list([name for name, _ in examples])
     unowned = (

@@ -34,7 +34,7 @@ HeldBackNote = Callable[[str], None]
 
 
 def not_noted(_: str) -> None:
-    """Leave it unsaid that a namespace wants more than its share."""
+    """Leaves it unsaid that a namespace wants more than its share."""
 
 
 class Turns(Generic[K]):
@@ -61,13 +61,13 @@ class Turns(Generic[K]):
         return self._waiting.keys()
 
     def put(self, key: K) -> None:
-        """Let `key` wait as the last of its namespace; a key that waits keeps its place."""
+        """Lets `key` wait as the last of its namespace; a key that waits keeps its place."""
         if key not in self._keys:
             self._keys.add(key)
             self._waiting.setdefault(key[0], deque()).append(key)
 
     def take(self, may: Callable[[str], bool] = _any) -> K | None:
-        """The next key of a namespace that `may` have a turn; None if no key of such a namespace waits."""
+        """Returns the next key of a namespace that `may` have a turn; None if no key of such a namespace waits."""
         namespace = next(filter(may, self._waiting), None)
         if namespace is None:
             return None
@@ -129,12 +129,12 @@ class OwnEvents:
         self._times: OrderedDict[HeldCause, deque[float]] = OrderedDict()
 
     def is_left(self, cause: HeldCause, now: float, repeat: float) -> bool:
-        """Whether one more gang of this cause may get an event of its own."""
+        """Returns whether one more gang of this cause may get an event of its own."""
         times = self._times.get(cause)
         return times is None or len(times) < OWN_EVENTS or now - times[0] >= repeat
 
     def take(self, cause: HeldCause, now: float, repeat: float) -> bool:
-        """Count an event of a gang of this cause, and return whether it may be written."""
+        """Counts an event of a gang of this cause, and returns whether it may be written."""
         if not self.is_left(cause, now, repeat):
             self.held_back(cause.namespace)
             return False
@@ -184,7 +184,7 @@ class HeldGangs:
         self._last = ""
 
     def put(self, key: GangKey, reason: GangReason, now: float, *, told: bool) -> None:
-        """Note that a gang is held. With `told` another part of the process writes the gang's own event."""
+        """Notes that a gang is held. With `told` another part of the process writes the gang's own event."""
         cause = HeldCause(key.namespace, reason)
         if self._of.get(key) == cause:
             return
@@ -199,8 +199,8 @@ class HeldGangs:
             held.untold[key] = None
 
     def tell_again(self, key: GangKey) -> None:
-        """Let a gang get one more event of its own, as more is known of it. One whose event another part of the process
-        writes gets none.
+        """Lets a gang get one more event of its own, as more is known of it. One whose event another part of the
+        process writes gets none.
         """
         cause = self._of.get(key)
         if cause is not None and self._causes[cause].told.pop(key, None) is not None:
@@ -209,7 +209,7 @@ class HeldGangs:
             untold.move_to_end(key, last=False)
 
     def drop(self, key: GangKey, now: float) -> None:
-        """Forget a gang that is not held any more."""
+        """Forgets a gang that is not held any more."""
         cause = self._of.pop(key, None)
         if cause is None:
             return
@@ -220,7 +220,9 @@ class HeldGangs:
         held.changed, held.counted = now, False
 
     def due(self, now: float, pace: EventPace, most: int) -> list[GangKey | Series]:
-        """What to tell of now, at most so much; a gang is then told of. Each namespace has one turn after the other."""
+        """Returns what to tell of now, at most so much; a gang is then told of. Each namespace has one turn after the
+        other.
+        """
         causes: dict[str, list[HeldCause]] = {}
         for cause, held in list(self._causes.items()):
             if held.since:
@@ -239,7 +241,7 @@ class HeldGangs:
         return found
 
     def written(self, series: Series, event: str | None, now: float) -> None:
-        """Note that a series was written as the event of this name; None if it could not be."""
+        """Notes that a series was written as the event of this name; None if it could not be."""
         if (held := self._causes.get(series.cause)) is not None:
             begun = now if series.event is None or held.series is None else held.series.begun
             held.series = _Written(event, begun, now, series.number)
@@ -252,7 +254,7 @@ class HeldGangs:
                 yield series
 
     def _gangs(self, cause: HeldCause, held: _Held, now: float, pace: EventPace) -> Iterator[GangKey]:
-        """The gangs that get an event of their own, first those that had one before."""
+        """Yields the gangs that get an event of their own, first those that had one before."""
         while (key := _next(held, now, pace)) is not None and self._own.take(cause, now, pace.repeat):
             held.untold.pop(key, None)
             held.told[key] = now
@@ -283,7 +285,7 @@ class HeldGangs:
 
 
 def _next(held: _Held, now: float, pace: EventPace) -> GangKey | None:
-    """The next gang that an event of its own is due for, None if there is none."""
+    """Returns the next gang that an event of its own is due for, None if there is none."""
     told = next(iter(held.told), None)
     if told is not None and now - held.told[told] >= pace.repeat:
         return told
@@ -319,7 +321,7 @@ class HealthJudgement:
 
 
 def judgement_of(health: GangHealth, held: HoldReason | None) -> HealthJudgement:
-    """What is kept of a health."""
+    """Returns what is kept of a health."""
     escapes = Counter(one.escape.value for one in health.escaped)
     if health.further:
         escapes[Escape.UNOWNED.value] += health.further

@@ -75,7 +75,7 @@ class Lease:
         self._lapsed = False
 
     def leads(self) -> bool:
-        """Whether this process holds the Lease, and long enough for a write to end."""
+        """Returns whether this process holds the Lease, and long enough for a write to end."""
         if self._renewed is None:
             return False
         now = self._moment()
@@ -115,7 +115,7 @@ class Lease:
             self._lead(None)
 
     async def _acquire(self) -> bool:
-        """Try once; return whether this process holds the Lease now. Raises `RequestFailed`."""
+        """Tries once; return whether this process holds the Lease now. Raises `RequestFailed`."""
         try:
             live = (await self._client.get(requests.read(LEASES, self._name, self._namespace))).content
         except NotFound:

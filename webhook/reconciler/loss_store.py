@@ -77,7 +77,7 @@ class LossStore:
         self._cut = {}
 
     async def read(self) -> dict[GangKey, Loss]:
-        """The stored records; empty if it is not time yet, or if they cannot be read."""
+        """Returns the stored records; empty if it is not time yet, or if they cannot be read."""
         if self._clock.monotonic() < self._due:
             return {}
         try:
@@ -90,7 +90,7 @@ class LossStore:
         return losses
 
     async def write(self, losses: Mapping[GangKey, Loss], changed: Iterable[GangKey]) -> None:
-        """Make the stored records these, of which so many changed since the last call."""
+        """Makes the stored records these, of which so many changed since the last call."""
         for namespace in frozenset().union(*self._cut.values()):
             self._held_back(namespace)
         if self._changed is not None:
@@ -109,7 +109,7 @@ class LossStore:
             self._failed("losses not written", error)
 
     async def _read_lines(self, losses: Mapping[GangKey, Loss]) -> None:
-        """Write the records that changed as text."""
+        """Writes the records that changed as text."""
         changed = self._changed
         if changed is None:
             changed = self._where.keys() | losses.keys()
@@ -191,7 +191,7 @@ class LossConditions:
         self._any = True
 
     async def keep(self, losses: Mapping[GangKey, Loss], changed: Iterable[GangKey]) -> None:
-        """Write the conditions that differ, some at a time. So many of `losses` changed since the last call."""
+        """Writes the conditions that differ, some at a time. So many of `losses` changed since the last call."""
         now = self._clock.monotonic()
         for gang in (*changed, *((*losses, *self._said) if self._any else ())):
             if gang.kind == POD_GANG:
@@ -208,7 +208,7 @@ class LossConditions:
             self._held_back(namespace)
 
     async def _keep(self, key: GangKey, loss: Loss | None, now: float) -> bool:
-        """Write the condition of one PodGang, and return whether others may be written."""
+        """Writes the condition of one PodGang, and returns whether others may be written."""
         try:
             done = await self._write(key, loss)
         except Malformed:
@@ -231,7 +231,9 @@ class LossConditions:
         return True
 
     def _next(self, losses: Mapping[GangKey, Loss]) -> GangKey | None:
-        """The next PodGang that does not say what it should; None without one in a namespace that may be written to."""
+        """Returns the next PodGang that does not say what it should; None without one in a namespace that may be
+        written to.
+        """
         while (key := self._turns.take(lambda namespace: namespace not in self._paused)) is not None:
             differs = self._said.get(key) != losses[key] if key in losses else key in self._said
             if differs:
@@ -239,7 +241,7 @@ class LossConditions:
         return None
 
     async def _write(self, key: GangKey, loss: Loss | None) -> bool:
-        """Write the condition of one PodGang, or remove it. Return whether nothing is left to do."""
+        """Writes the condition of one PodGang, or removes it. Return whether nothing is left to do."""
         try:
             live = (await self._client.get(requests.read(POD_GANGS.resource, key.name, key.namespace))).content
         except NotFound:
@@ -268,7 +270,7 @@ class LossConditions:
 
 
 def condition(loss: Loss) -> Manifest:
-    """The condition of a PodGang that lost pods."""
+    """Returns the condition of a PodGang that lost pods."""
     pods = ", ".join(f"{pod.name} ({pod.cause.value})" for pod in loss.pods)
     more = f"{loss.more} more" if loss.more else ""
     cause = loss.causes[0].value
@@ -282,5 +284,5 @@ def condition(loss: Loss) -> Manifest:
 
 
 def _is_settled(conditions: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether Grove's operator writes no more conditions."""
+    """Returns whether Grove's operator writes no more conditions."""
     return any(one.get("type") == "Initialized" and one.get("status") == "True" for one in conditions)

@@ -48,13 +48,13 @@ class LossView(Protocol):
     """What is asked of the cluster."""
 
     def left(self, podgang: PodGang) -> BoundMembers | None:
-        """The pods of a gang that are on existing nodes; None if the pods are not read yet."""
+        """Returns the pods of a gang that are on existing nodes; None if the pods are not read yet."""
 
     def node_exists(self, name: str) -> bool:
-        """Whether there is a node of that name, as far as known."""
+        """Returns whether there is a node of that name, as far as known."""
 
     def on_nodes(self, names: Collection[str]) -> set[str]:
-        """Have the gangs with pods on these nodes judged again. Return the names of nodes that have such pods."""
+        """Has the gangs with pods on these nodes judged again. Return the names of nodes that have such pods."""
 
 
 class _End:
@@ -124,7 +124,7 @@ class LossWatch:
             self._changed_nodes.add(name)
 
     def look(self) -> None:
-        """Have the gangs judged again that a node that came or went has pods of."""
+        """Has the gangs judged again that a node that came or went has pods of."""
         now = self._clock.monotonic()
         if self._gone_nodes and now - self._gone_looked >= GONE_SECONDS:
             # Nothing tells that the last pod of a node is gone that is gone itself.
@@ -138,7 +138,7 @@ class LossWatch:
             }
 
     def drop_unclaimed(self) -> None:
-        """Drop the ends of pods that no gang has claimed in time."""
+        """Drops the ends of pods that no gang has claimed in time."""
         before = self._clock.monotonic() - FORGET_SECONDS
         while self._order and self._order[0][1].noticed <= before:
             key, one = self._order.popleft()
@@ -155,7 +155,7 @@ class LossWatch:
     # Gang by gang.
 
     def judged(self, key: GangKey, podgang: PodGang, health: GangHealth) -> GangHealth:
-        """The health of a gang with what it lost. Raises `Malformed`."""
+        """Returns the health of a gang with what it lost. Raises `Malformed`."""
         ends = self._taken(key, podgang)
         if health.state not in _NEEDS_PODS:
             self.forget(key)
@@ -194,7 +194,7 @@ class LossWatch:
             self._changed.add(key)
 
     def _note(self, key: GangKey, podgang: PodGang, left: BoundMembers, ends: Iterable[_End]) -> None:
-        """Add to the record of a gang what it lost."""
+        """Adds to the record of a gang what it lost."""
         kept, now = self._kept.get(key), stamp(self._clock.now())
         pods = [self._lost(one) for one in ends]
         pods += [LostPod(pod.name, LossCause.NODE_LOSS, now, pod.node or "") for pod in left.orphans]
@@ -229,7 +229,7 @@ class LossWatch:
         return LostPod(pod.name, cause, one.at, node)
 
     def _taken(self, key: GangKey, podgang: PodGang) -> list[_End]:
-        """Take the ends of a gang's own pods."""
+        """Takes the ends of a gang's own pods."""
         found: list[_End] = []
         if not self._ends:
             return found
@@ -247,7 +247,7 @@ class LossWatch:
     # All gangs.
 
     def settled(self) -> Mapping[GangKey, Loss]:
-        """The records that are to be stored, as they are until the next gang is judged."""
+        """Returns the records that are to be stored, as they are until the next gang is judged."""
         before = self._clock.monotonic() - SETTLE_SECONDS
         while self._settling and self._settling[0][1].opened <= before:
             key, kept = self._settling.popleft()
@@ -256,7 +256,7 @@ class LossWatch:
         return self._settled
 
     def take_changed(self) -> Collection[GangKey]:
-        """The gangs whose record that is to be stored came, went or changed since the last call."""
+        """Returns the gangs whose record that is to be stored came, went or changed since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
@@ -266,7 +266,7 @@ class LossWatch:
             self._changed.add(key)
 
     def stored(self, losses: Mapping[GangKey, Loss]) -> Iterator[GangKey]:
-        """Take over the stored records, and yield their gangs, which must be judged again."""
+        """Takes over the stored records, and yields their gangs, which must be judged again."""
         for key, loss in losses.items():
             before = self._kept.get(key)
             if before is not None and before.loss.uid == loss.uid:
@@ -279,14 +279,16 @@ class LossWatch:
 
 
 def _named(key: GangKey, podgang: PodGang) -> tuple[GangKey, ...]:
-    """The keys that pods of a gang may name: a pod alone does not show whether its JobSet starts its parts in order."""
+    """Returns the keys that pods of a gang may name: a pod alone does not show whether its JobSet starts its parts in
+    order.
+    """
     whole = key._replace(name=label_value(key.workload))
     return (key,) if not isinstance(podgang, OptedInGang) or whole == key else (key, whole)
 
 
 def _unwatched(left: BoundMembers, known: int, now: str) -> list[LostPod]:
-    """The pods that a gang lost while this process did not watch, besides so many that are known: those that ended,
-    the latest first, and those that are gone.
+    """Returns the pods that a gang lost while this process did not watch, besides so many that are known: those that
+    ended, the latest first, and those that are gone.
     """
     ended = latest(left.ended, left.lacking - known)
     found = [_ended(pod, now) for pod in ended]
@@ -297,7 +299,7 @@ def _unwatched(left: BoundMembers, known: int, now: str) -> list[LostPod]:
 
 
 def _ended(pod: GangPod, now: str) -> LostPod:
-    """A pod that ended before this process watched it."""
+    """Returns a pod that ended before this process watched it."""
     cause = pod.taken_by or (LossCause.DELETION if pod.leaving else LossCause.FAILURE)
     return LostPod(pod.name, cause, now, pod.node or "")
 
@@ -331,7 +333,7 @@ class GangLosses:
     def follow(
         self, view: ClusterView, store: LossStore | None = None, conditions: LossConditions | None = None
     ) -> None:
-        """Judge by this view, store there, and write these conditions."""
+        """Judges by this view, store there, and writes these conditions."""
         self._view, self._store, self._conditions = view, store, conditions
 
     # What happens in the cluster.
@@ -348,21 +350,21 @@ class GangLosses:
     # What the watch of losses asks.
 
     def left(self, podgang: PodGang) -> BoundMembers | None:
-        """The pods of a gang that are on existing nodes; None if the pods are not read yet."""
+        """Returns the pods of a gang that are on existing nodes; None if the pods are not read yet."""
         return None if self._view is None else members_left(self._view, podgang)
 
     def node_exists(self, name: str) -> bool:
-        """Whether there is a node of that name, as far as known."""
+        """Returns whether there is a node of that name, as far as known."""
         return self._view is None or node_exists(self._view.live, name)
 
     def on_nodes(self, names: Collection[str]) -> set[str]:
-        """Have the gangs with pods on these nodes judged again. Return the names of nodes that have such pods."""
+        """Has the gangs with pods on these nodes judged again. Return the names of nodes that have such pods."""
         return set() if self._view is None else self._view.on_nodes(names)
 
     # What the watch of health asks.
 
     async def look(self) -> Iterable[GangKey]:
-        """Begin a look. Return the gangs that must be judged again."""
+        """Begins a look. Return the gangs that must be judged again."""
         self._watch.look()
         if self._store is None or self._store.is_read or not self._leads():
             return ()
@@ -372,7 +374,7 @@ class GangLosses:
         return list(self._watch.stored(found))
 
     def judged(self, key: GangKey, health: GangHealth | None) -> GangHealth | None:
-        """The health of a gang with what it lost. Raises `Malformed`, `FactsUnavailable`."""
+        """Returns the health of a gang with what it lost. Raises `Malformed`, `FactsUnavailable`."""
         podgang = None if health is None or self._view is None else self._view.gang(key)
         if health is None or podgang is None:
             self._watch.forget(key)
@@ -383,7 +385,7 @@ class GangLosses:
         return found
 
     async def keep(self) -> None:
-        """End a look: count and store what was lost."""
+        """Ends a look: count and store what was lost."""
         self._watch.drop_unclaimed()
         self._count()
         losses, changed = self._watch.settled(), self._watch.take_changed()
@@ -431,7 +433,7 @@ class LossSums:
         self._shares: dict[GangKey, _Share] = {}
 
     def put(self, key: GangKey, scheduler: str, lost: LostMembers | None) -> None:
-        """Count a gang, or count it no more if it lost nothing."""
+        """Counts a gang, or count it no more if it lost nothing."""
         if (before := self._shares.pop(key, None)) is not None:
             self._add(before, -1)
         if lost is not None:
@@ -440,8 +442,8 @@ class LossSums:
             self._add(now, 1)
 
     def gpu_hours(self, scheduler: str, now: datetime) -> float:
-        """The hours that the GPUs of all gangs of a scheduler have been idle, added up; 0 if the date was set back to
-        before that.
+        """Returns the hours that the GPUs of all gangs of a scheduler have been idle, added up; 0 if the date was set
+        back to before that.
         """
         return max(self.gpus[scheduler] * now.timestamp() - self._begun[scheduler], 0.0) / _HOUR_SECONDS
 

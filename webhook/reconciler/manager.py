@@ -295,14 +295,14 @@ class Reconciler:
         )
 
     def _watches(self) -> Iterator[Watch]:
-        """All watches."""
+        """Yields all watches."""
         yield from self.following.watches()
         yield from self._topologies.watches()
         if self.certificates is not None:
             yield from self.certificates.watches()
 
     def _interrupted(self) -> int:
-        """The number of kinds whose watch is interrupted now."""
+        """Returns the number of kinds whose watch is interrupted now."""
         return sum(watch.trouble is not None for watch in self._watches())
 
     def _lead_changed(self) -> None:
@@ -311,7 +311,7 @@ class Reconciler:
             self.certificates.wake()
 
     def leads(self) -> bool:
-        """Whether this process may write; without a lease it always may."""
+        """Returns whether this process may write; without a lease it always may."""
         return self.lease is None or self.lease.leads()
 
     def unready(self) -> Iterator[str]:
@@ -333,7 +333,7 @@ class Reconciler:
         return not (len(self.queue) or self.workers.busy)
 
     async def run(self) -> None:
-        """Follow and write until cancelled; then finish running writes and release the lease."""
+        """Follows and writes until cancelled; then finish running writes and release the lease."""
         following = [asyncio.create_task(self.following.run())]
         if self.lease is not None:
             following.append(asyncio.create_task(self.lease.run()))
@@ -381,8 +381,8 @@ class Reconciler:
             self.health.mark(key)
 
     def _is_new(self, key: GangKey | ObjectKey) -> bool:
-        """Whether a gang has no objects yet: its pods wait for them, so it comes before what stands. An empty PodGang
-        has no pods.
+        """Returns whether a gang has no objects yet: its pods wait for them, so it comes before what stands. An empty
+        PodGang has no pods.
         """
         return (
             isinstance(key, GangKey)
@@ -445,7 +445,7 @@ class Reconciler:
 
 
 def _said(key: GangKey | ObjectKey) -> dict[str, str]:
-    """The fields that name the key in the log."""
+    """Returns the fields that name the key in the log."""
     kind = key.kind if isinstance(key, GangKey) else TOPOLOGY_BINDINGS.resource.api.kind
     return {"kind": kind, "namespace": key[0], "name": key[1]}
 
@@ -455,7 +455,7 @@ SAID_AT_MOST = 3
 
 
 async def reconcile_once(reconciler: Reconciler) -> None:
-    """Run the reconciler until nothing is left to do. Raises `FactsUnavailable` if something cannot be done."""
+    """Runs the reconciler until nothing is left to do. Raises `FactsUnavailable` if something cannot be done."""
     # Kueue asks at any time, so there is no end to wait for. Gangs do not depend on audits.
     reconciler.admission_checks = reconciler.audits = None
     running, begun = asyncio.create_task(reconciler.run()), reconciler.clock.monotonic()
@@ -480,7 +480,7 @@ async def reconcile_once(reconciler: Reconciler) -> None:
 
 
 def _unreadable(reconciler: Reconciler) -> str:
-    """Return what keeps the gangs from being read; empty if nothing does. A slow list does not count."""
+    """Returns what keeps the gangs from being read; empty if nothing does. A slow list does not count."""
     if reconciler.following.in_trouble:
         return "; ".join(islice(reconciler.unready(), SAID_AT_MOST))
     if reconciler.following.serves_gangs or any(reconciler.unready()):
@@ -489,7 +489,7 @@ def _unreadable(reconciler: Reconciler) -> str:
 
 
 def _hopeless(reconciler: Reconciler, seconds: float) -> bool:
-    """Return whether all queued keys are stuck, and not because something is still being read."""
+    """Returns whether all queued keys are stuck, and not because something is still being read."""
     queue = reconciler.queue
     if not queue.stuck or queue.stuck != len(queue) or reconciler.workers.busy:
         return False

@@ -110,7 +110,7 @@ class AuditMetrics:
         self.clear()
 
     def clear(self) -> None:
-        """Show what a replica shows that does not lead."""
+        """Shows what a replica shows that does not lead."""
         for gauge in (self.finished, self.seconds, self.failing, self.unwritten):
             gauge.set(0)
         for action in ACTIONS:
@@ -340,7 +340,7 @@ class ReconcilerMetrics(Exposition):
         self.registry.register(CacheCollector(cluster, kinds, watches))
 
     def retry(self, error: Exception) -> None:
-        """Count that a gang must be retried because of `error`."""
+        """Counts that a gang must be retried because of `error`."""
         if isinstance(error, RequestFailed):
             why = _RETRIES.get(error.code) or ("refused" if error.code < _SERVER_ERROR else "failed")
         else:
@@ -348,7 +348,7 @@ class ReconcilerMetrics(Exposition):
         self.retries.labels(why).inc()
 
     def scheduler(self, name: str | None) -> str:
-        """The label for a gang's scheduler; it has few values regardless of what records contain."""
+        """Returns the label for a gang's scheduler; it has few values regardless of what records contain."""
         return name if name is not None and name in self._schedulers else OTHER
 
 

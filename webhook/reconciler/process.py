@@ -30,7 +30,7 @@ from webhook.reconciler.work_queue import ended
 def create_app(
     unready: Callable[[], Iterator[str]], metrics: ReconcilerMetrics, *, clock: Clock = MACHINE_CLOCK
 ) -> Starlette:
-    """The application; `unready` returns messages about why the process is not ready."""
+    """Returns the application; `unready` returns messages about why the process is not ready."""
 
     async def healthz(_: Request) -> Response:
         # Certificates are dated by this process's clock. `rollcall doctor` compares the date with other clocks.
@@ -55,14 +55,14 @@ class ServedPort(Protocol):
     """The port that serves health and metrics."""
 
     def open(self) -> None:
-        """Start to answer."""
+        """Starts to answer."""
 
     async def close(self, seconds: int) -> None:
-        """Finish running answers, in at most this many seconds."""
+        """Finishes running answers, in at most this many seconds."""
 
 
 def run(reconciler: Reconciler, port: ServedPort, beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run with health and metrics at `port` until SIGTERM or SIGINT, and with a task `beside`, which has no end."""
+    """Runs with health and metrics at `port` until SIGTERM or SIGINT, and with a task `beside`, which has no end."""
     configure()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(reconciler, port, beside))

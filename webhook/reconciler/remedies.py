@@ -56,7 +56,7 @@ _WOKEN = f"/metadata/annotations/{WOKEN_ANNOTATION.replace('/', '~1')}"
 
 
 async def carry_out(remedy: Remedy, writer: Writer, now: str) -> bool:
-    """Carry out a remedy; return whether anything was done: not if its objects have changed. `now` is the time as
+    """Carries out a remedy; return whether anything was done: not if its objects have changed. `now` is the time as
     text. Raises `RequestFailed`, `NotLeading`.
     """
     if remedy.act is Act.REPLACE:
@@ -83,7 +83,7 @@ async def carry_out(remedy: Remedy, writer: Writer, now: str) -> bool:
 
 
 async def _trigger(writer: Writer, resource: Resource, target: Manifest, now: str) -> bool:
-    """Have Grove reconcile a PodCliqueSet. With its uid, none is created, and none of the same name is changed."""
+    """Has Grove reconcile a PodCliqueSet. With its uid, none is created, and none of the same name is changed."""
     annotated = {**target, "metadata": {**target["metadata"], "annotations": {grove.RECONCILE_TRIGGER: now}}}
     request = requests.apply(resource, annotated, TRIGGER_MANAGER, dry_run=writer.dry_run)
     try:
@@ -144,7 +144,7 @@ async def _patch(writer: Writer, action: str, resource: Resource, live: Manifest
 async def _sent(
     writer: Writer, action: str, resource: Resource, namespace: str, name: str, operations: list[Manifest]
 ) -> bool:
-    """Send a patch; return whether it applied."""
+    """Sends a patch; return whether it applied."""
     request = requests.json_patch(resource, namespace, name, operations, dry_run=writer.dry_run)
     try:
         await writer.send(action, resource, (namespace, name), request)
@@ -231,7 +231,7 @@ class Remedies:
         self._from = 0.0
 
     def judged(self, key: GangKey, health: GangHealth | None) -> None:
-        """Take note of a gang's health; None if the gang is gone or cannot be judged."""
+        """Takes note of a gang's health; None if the gang is gone or cannot be judged."""
         if health is None:
             self._held.pop(key, None)
             self._cases.pop(key, None)
@@ -250,7 +250,7 @@ class Remedies:
             self._put_off(key, case)
 
     def _put_off(self, key: GangKey, case: _Case) -> None:
-        """Look at a gang when it may get a remedy; at one that needs none, when it has been well for long enough."""
+        """Looks at a gang when it may get a remedy; at one that needs none, when it has been well for long enough."""
         due = case.until + MAX_PAUSE_SECONDS
         if case.since is not None:
             due = max(case.until, case.since + self._settings.settle_seconds)
@@ -263,8 +263,8 @@ class Remedies:
             heapify(self._later)
 
     async def see(self) -> None:
-        """Tell what came of earlier remedies, and begin those that are due. After a break, another process may have led
-        and begun some: then each cause must last anew.
+        """Tells what came of earlier remedies, and begin those that are due. After a break, another process may have
+        led and begun some: then each cause must last anew.
         """
         now, turn = self._clock.monotonic(), LoopTurn(self._clock)
         if now - self._seen_at >= BREAK_SECONDS:
@@ -295,7 +295,7 @@ class Remedies:
         self._metrics.waiting.set(self._late)
 
     def _next(self, had: Counter[str]) -> GangKey | None:
-        """The next gang that is due, of a namespace that had fewest remedies and looks."""
+        """Returns the next gang that is due, of a namespace that had fewest remedies and looks."""
         if not self._ready:
             return None
         namespace = min(self._ready, key=lambda name: (had[name], self._ready[name][0]))
@@ -306,7 +306,7 @@ class Remedies:
         return key
 
     def _take_due(self, now: float) -> None:
-        """Put the gangs that are due in turn."""
+        """Puts the gangs that are due in turn."""
         while self._later and self._later[0][0] <= now:
             due, key = heappop(self._later)
             case = self._cases.get(key)
@@ -342,7 +342,7 @@ class Remedies:
             self._held_back(key.namespace)
 
     def _remedy(self, key: GangKey, case: _Case, causes: Collection[str]) -> tuple[Remedy | None, PodGang | None]:
-        """The remedy that a gang needs now for one of these causes, and the gang."""
+        """Returns the remedy that a gang needs now for one of these causes, and the gang."""
         health = self._held.get(key)
         try:
             seen = self._observed(key)
@@ -383,7 +383,7 @@ class Remedies:
         case.until = now + doubled((self._settings.pause_seconds, MAX_PAUSE_SECONDS), case.times)
 
     async def _follow(self, key: GangKey, case: _Case, done: Remedy, now: float) -> None:
-        """Tell what came of the remedy `done`, once that is known."""
+        """Tells what came of the remedy `done`, once that is known."""
         still, podgang = self._remedy(key, case, {done.cause})
         outcome = self._outcome(case, done, still, now)
         if outcome is None:
@@ -407,7 +407,7 @@ class Remedies:
         await self._events.say(podgang, RemedyReason.HELPED, f"Rollcall {done.done}. That helped{why}")
 
     def _outcome(self, case: _Case, done: Remedy, still: Remedy | None, now: float) -> RemedyOutcome | None:
-        """What came of a remedy; None while that is not known."""
+        """Returns what came of a remedy; None while that is not known."""
         if done.cause is not RemedyCause.FORGOTTEN:
             gone = still is None or _left_for_later(done, still)
         else:
@@ -420,7 +420,7 @@ class Remedies:
 
 
 def _left_for_later(done: Remedy, still: Remedy) -> bool:
-    """Whether a gang needs another remedy only for pods that `done` left for later."""
+    """Returns whether a gang needs another remedy only for pods that `done` left for later."""
     return bool(done.later) and {pod.uid for pod in still.pods} <= {pod.uid for pod in done.later}
 
 
@@ -475,7 +475,7 @@ class EscapeDeletion:
         self._turns: Turns[GangKey] = Turns()
 
     def judged(self, key: GangKey, health: GangHealth | None) -> None:
-        """Take note of a gang's health; None if the gang is gone or cannot be judged."""
+        """Takes note of a gang's health; None if the gang is gone or cannot be judged."""
         if health is None:
             self._cases.pop(key, None)
             return
@@ -495,7 +495,7 @@ class EscapeDeletion:
         return escaped.escape.value in self._deleted and escaped.pod.node is None
 
     def _put_off(self, key: GangKey, case: _EscapeDeletionCase, until: float = 0.0) -> None:
-        """Look at a gang when the first of its pods may be deleted, and not before `until`."""
+        """Looks at a gang when the first of its pods may be deleted, and not before `until`."""
         due = max(min(case.since.values()) + SETTLE_SECONDS, case.until, until) if case.since else inf
         if due == case.due:
             return
@@ -507,7 +507,7 @@ class EscapeDeletion:
             heapify(self._later)
 
     async def see(self) -> None:
-        """Delete escaped pods that are due, some at a time."""
+        """Deletes escaped pods that are due, some at a time."""
         now = self._clock.monotonic()
         while self._later and self._later[0][0] <= now:
             due, key = heappop(self._later)
@@ -524,7 +524,7 @@ class EscapeDeletion:
             self._held_back(namespace)
 
     async def _delete(self, key: GangKey, case: _EscapeDeletionCase, most: int, now: float) -> int:
-        """Delete pods of a gang, so many at most. Return how many were tried, and at least one."""
+        """Deletes pods of a gang, so many at most. Return how many were tried, and at least one."""
         if not case.left:
             settled = (one for one in case.escaped if now - case.since[one.pod.uid] >= SETTLE_SECONDS)
             case.left.extend(one for one in settled if not self._excepted(one.pod))

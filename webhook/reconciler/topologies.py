@@ -78,7 +78,7 @@ class NodeTopologies:
         nodes: NodeLabels,
         bindings: Collection[str],
     ) -> Done:
-        """Write the objects if the configuration says so, and report how the topology differs. `bindings` are the uids
+        """Writes the objects if the configuration says so, and report how the topology differs. `bindings` are the uids
         of all bindings. Raises as `Topologies.reconcile`.
         """
         live = {name: found for (_, name), found in store.objects.items()}
@@ -144,7 +144,7 @@ def _plan(
 
 
 def _dropped(live: Collection[Manifest], plan: _Plan, nodes: NodeLabels) -> TopologyProblem | None:
-    """Return why nothing may be written: most nodes of these objects would be in none, though they exist. So it is
+    """Returns why nothing may be written: most nodes of these objects would be in none, though they exist. So it is
     while nodes get the label of a further level, and gangs that require a domain would find hardly any node.
     """
     before = {name for found in live for name in members_of(found, "Node")}.intersection(nodes)
@@ -156,7 +156,7 @@ def _dropped(live: Collection[Manifest], plan: _Plan, nodes: NodeLabels) -> Topo
 
 
 def _outlived(live: Manifest, bindings: Collection[str]) -> bool:
-    """Whether the object is Rollcall's and its binding is gone: the garbage collector will delete it."""
+    """Returns whether the object is Rollcall's and its binding is gone: the garbage collector will delete it."""
     controller = controller_in(live["metadata"])
     return (
         controller is not None
@@ -205,7 +205,7 @@ class _References(Indexed[str, frozenset[str]]):
 
     @staticmethod
     def terms(_: str, value: frozenset[str]) -> Iterable[Hashable]:
-        """The names of the objects."""
+        """Returns the names of the objects."""
         return value
 
 
@@ -258,7 +258,7 @@ class Topologies:
                 self._metrics.topologies.labels(scheduler, reason.value).set(0)
 
     def follow(self, served: Set[Api]) -> None:
-        """Start watching the bindings and the served topology kinds of the enabled schedulers."""
+        """Starts watching the bindings and the served topology kinds of the enabled schedulers."""
         bindings = TOPOLOGY_BINDINGS.resource
         kinds = [kind for kind in self._kinds.values() if kind.api in served]
         self._stores.follow([bindings, *kinds] if kinds and bindings.api in served else [])
@@ -268,22 +268,22 @@ class Topologies:
         yield from self._stores.unready()
 
     async def close(self) -> None:
-        """Stop all watches."""
+        """Stops all watches."""
         if self._woken is not None:
             self._woken.cancel()
         await self._stores.close()
 
     def kinds(self) -> Iterator[Api]:
-        """The kinds that are followed if served."""
+        """Yields the kinds that are followed if served."""
         yield TOPOLOGY_BINDINGS.resource.api
         yield from (kind.api for kind in self._kinds.values())
 
     def watches(self) -> Iterator[Watch]:
-        """All watches."""
+        """Returns all watches."""
         return self._stores.watches()
 
     def look_at_all(self) -> None:
-        """Queue every binding. Drop the problems of deleted bindings, and all problems if another process leads."""
+        """Queues every binding. Drop the problems of deleted bindings, and all problems if another process leads."""
         bindings = self._bindings
         for name in list(self._problems):
             if not self._leads() or _key(name) not in bindings:
@@ -293,7 +293,7 @@ class Topologies:
             self._add((CLUSTER, name))
 
     def node_changed(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Queue the bindings that the labels of nodes matter for, if the labels of their levels changed on this node.
+        """Queues the bindings that the labels of nodes matter for, if the labels of their levels changed on this node.
         `labels` are those that it has now; None if it is gone. A node without any is one that lacks them.
         """
         if self._woken is not None or self._seen is None:
@@ -302,7 +302,9 @@ class Topologies:
             self._woken = asyncio.get_running_loop().call_later(NODES_SECONDS, self._wake)
 
     def _look_at_nodes(self) -> NodeLabels | None:
-        """The labels of all nodes; those of the levels are remembered, so that other changes of nodes wake nothing."""
+        """Returns the labels of all nodes; those of the levels are remembered, so that other changes of nodes wake
+        nothing.
+        """
         nodes = self._nodes()
         if nodes is not None:
             keys = [level.key or "" for binding in self._fed_bindings() for level in binding.levels]
@@ -320,7 +322,7 @@ class Topologies:
             self._add((CLUSTER, name))
 
     async def reconcile(self, name: str) -> float | None:
-        """Reconcile the topology objects of one binding.
+        """Reconciles the topology objects of one binding.
 
         Returns the seconds after which to check again; None means not before a change. Raises `RequestFailed`,
         `FactsUnavailable` and `NotLeading`, as for a PodGang.
@@ -409,7 +411,7 @@ class Topologies:
         return done._replace(problems=(*done.problems, *label_problem(binding, self._look_at_nodes())))
 
     async def _objects(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
-        """Compare or write the objects of the binding that they are made from."""
+        """Compares or writes the objects of the binding that they are made from."""
         if backend.topology_from_nodes:
             nodes = self._look_at_nodes()
             if nodes is None:
@@ -427,7 +429,7 @@ class Topologies:
         return await self._keep(_Topology(backend, binding, store, objects[0], live))
 
     def _compared(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
-        """Compare the object that the binding references."""
+        """Compares the object that the binding references."""
         return Done(
             drift_problem(backend.topology_drift(binding, store.objects.get(_key(binding.references[backend.name]))))
         )
@@ -448,15 +450,15 @@ class Topologies:
         return Done()
 
     def _owners(self, one: _Topology) -> set[str]:
-        """The uids of the bindings whose object may be written: of all, if the configuration says which one feeds it,
-        because the object stays when the configuration changes.
+        """Returns the uids of the bindings whose object may be written: of all, if the configuration says which one
+        feeds it, because the object stays when the configuration changes.
         """
         if one.backend.topology_binding is None:
             return {one.binding.uid or ""}
         return {raw["metadata"].get("uid") or "" for raw in self._bindings.values()}
 
     async def _clear(self, one: _Topology, live: Manifest) -> Done:
-        """Delete an object whose immutable fields must change, then create it. After a crash in between, the next
+        """Deletes an object whose immutable fields must change, then create it. After a crash in between, the next
         leader finds it missing and creates it.
         """
         if not is_ours(live, {one.binding.uid or ""}):
@@ -479,7 +481,7 @@ class Topologies:
                 self._events.well(binding, [reason])
 
     def _count(self, name: str) -> None:
-        """Count the problems of a binding anew."""
+        """Counts the problems of a binding anew."""
         by_scheduler = self._problems.get(name, {})
         now = frozenset((scheduler, one.reason) for scheduler, problems in by_scheduler.items() for one in problems)
         before = self._counted.pop(name, frozenset())
@@ -492,7 +494,7 @@ class Topologies:
 
 
 async def _gone(store: Store, live: Manifest) -> bool:
-    """Whether the watch reports the object as gone within `GONE_SECONDS`."""
+    """Returns whether the watch reports the object as gone within `GONE_SECONDS`."""
 
     def there() -> bool:
         found = store.objects.get(key_of(live))
@@ -506,7 +508,7 @@ async def _gone(store: Store, live: Manifest) -> bool:
 
 
 def _values_of(labels: Mapping[str, str], keys: Sequence[str]) -> tuple[str, ...]:
-    """The values of these labels; empty if there are none."""
+    """Returns the values of these labels; empty if there are none."""
     values = tuple([labels.get(key, "") for key in keys])
     return values if any(values) else ()
 
@@ -518,7 +520,7 @@ def _fed(backends: Iterable[Backend[Any]]) -> Iterator[tuple[Resource, str]]:
 
 
 def _owner(live: Manifest, binding: ClusterTopologyBinding, owners: Container[str]) -> str | None:
-    """The owner of the object if Rollcall may not write it; None if the object is ours or was."""
+    """Returns the owner of the object if Rollcall may not write it; None if the object is ours or was."""
     if is_ours(live, owners):
         return None
     controller = controller_in(live["metadata"])
@@ -529,7 +531,7 @@ def _owner(live: Manifest, binding: ClusterTopologyBinding, owners: Container[st
 
 
 def _topologies_outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:
-    """Whether the object belongs to an earlier binding of that name: the garbage collector will delete it."""
+    """Returns whether the object belongs to an earlier binding of that name: the garbage collector will delete it."""
     controller = controller_in(live["metadata"])
     if controller is None or controller.uid == binding.uid:
         return False
@@ -541,7 +543,7 @@ def _topologies_leaving(raw: Manifest) -> bool:
 
 
 def _read(raw: Manifest) -> ClusterTopologyBinding:
-    """The binding; only its metadata if it was stored before the present schema."""
+    """Returns the binding; only its metadata if it was stored before the present schema."""
     try:
         return ClusterTopologyBinding(raw)
     except Malformed:

@@ -76,7 +76,7 @@ class UnknownKindTally:
         self._besides = 0
 
     def add(self, owner: UnknownOwner, scheduler: str, namespace: str) -> None:
-        """Count one pod."""
+        """Counts one pod."""
         self.schedulers[scheduler] += 1
         controller = owner.controller
         kind = f"{controller.kind[:NAME_CHARACTERS]}.{controller.group[:NAME_CHARACTERS]}".rstrip(".")
@@ -129,7 +129,7 @@ class UnknownKinds:
         self._counted = True
 
     async def run(self) -> None:
-        """Count from time to time while this process leads, until cancelled."""
+        """Counts from time to time while this process leads, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._leads():
@@ -145,7 +145,7 @@ class UnknownKinds:
             await self.look()
 
     async def look(self) -> None:
-        """Count once. If a list fails, the last count stays. Another leader ends the count."""
+        """Counts once. If a list fails, the last count stays. Another leader ends the count."""
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 tally = await self._count()
@@ -204,7 +204,7 @@ class UnknownKinds:
         return tally
 
     def _opted_in(self) -> Iterator[str]:
-        """The namespaces of which every pod is listed."""
+        """Yields the namespaces of which every pod is listed."""
         for name, namespace in (self._facts().namespaces or {}).items():
             if namespace.labels.get(SCHEDULER_LABEL, OPTED_OUT) != OPTED_OUT and self._judges_in(name):
                 yield name
@@ -213,7 +213,9 @@ class UnknownKinds:
         return namespace not in self._outside and self._only in {None, namespace}
 
     def _lists(self, whole: frozenset[str]) -> Iterator[PodList]:
-        """The namespaces `whole`; elsewhere the pods that name a gang scheduler, and the others that have the label."""
+        """Yields the namespaces `whole`; elsewhere the pods that name a gang scheduler, and the others that have the
+        label.
+        """
         for namespace in sorted(whole):
             yield PodList(namespace)
         for name in self._named:
@@ -222,7 +224,9 @@ class UnknownKinds:
         yield PodList(self._only, ",".join(fields), f"{SCHEDULER_LABEL},{_WITHOUT_GANG}")
 
     def _judge(self, pods: Iterable[Manifest], elsewhere: frozenset[str], tally: UnknownKindTally) -> None:
-        """Count those of `pods` that should be in a gang, except in the namespaces `elsewhere`: they have own lists."""
+        """Counts those of `pods` that should be in a gang, except in the namespaces `elsewhere`: they have own
+        lists.
+        """
         facts = self._facts()
         for raw in pods:
             try:

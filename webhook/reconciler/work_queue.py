@@ -82,15 +82,17 @@ class KeyQueue(Generic[K]):
         return failed + sum(times > 1 for times in self._put_off.values())
 
     def has_turn(self, key: K) -> bool:
-        """Whether a worker has `key`, or takes it as soon as it can."""
+        """Returns whether a worker has `key`, or takes it as soon as it can."""
         return self._is_waiting(key) or key in self._running
 
     def waited(self) -> float:
-        """The seconds for which keys have waited and none was done with, whatever was tried; 0 if none waits."""
+        """Returns the seconds for which keys have waited and none was done with, whatever was tried; 0 if none
+        waits.
+        """
         return max(self._clock.monotonic() - self._moved, 0.0) if self._first or self._then else 0.0
 
     def add(self, key: K) -> None:
-        """Queue `key` now."""
+        """Queues `key` now."""
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
         if key in self._running:
@@ -103,7 +105,7 @@ class KeyQueue(Generic[K]):
             self._ready.set()
 
     def add_later(self, key: K, seconds: float) -> None:
-        """Queue `key` after this many seconds, unless a change queues it earlier."""
+        """Queues `key` after this many seconds, unless a change queues it earlier."""
         if self._is_waiting(key) or key in self._again:
             return
         if (timer := self._timers.pop(key, None)) is not None:
@@ -111,7 +113,7 @@ class KeyQueue(Generic[K]):
         self._timers[key] = asyncio.get_running_loop().call_later(seconds, self.add, key)
 
     async def take(self) -> K:
-        """Wait for the next key and return it."""
+        """Waits for the next key and returns it."""
         while True:
             while (seconds := self._held - self._clock.monotonic()) > 0:
                 await asyncio.sleep(seconds)
@@ -125,7 +127,7 @@ class KeyQueue(Generic[K]):
         return key in self._first or key in self._then
 
     def _next(self) -> K | None:
-        """The key whose turn it is; None if there is none, or if each is of a namespace that has its share."""
+        """Returns the key whose turn it is; None if there is none, or if each is of a namespace that has its share."""
         workers = Counter(key[0] for key in self._running)
 
         def may(namespace: str) -> bool:
@@ -147,7 +149,7 @@ class KeyQueue(Generic[K]):
         self._moved = max(self._moved, self._held)
 
     def done(self, key: K) -> None:
-        """Mark `key` as worked on; if it changed meanwhile, queue it again."""
+        """Marks `key` as worked on; if it changed meanwhile, queue it again."""
         self._running.discard(key)
         self._ready.set()
         if key in self._again:
@@ -155,7 +157,7 @@ class KeyQueue(Generic[K]):
             self.add(key)
 
     def failed(self, key: K, at_least: float = 0.0) -> float:
-        """Queue `key` again after a failure; return the seconds of the pause."""
+        """Queues `key` again after a failure; return the seconds of the pause."""
         self._put_off.pop(key, None)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         longest = doubled(BACKOFF_SECONDS, failures)
@@ -164,21 +166,23 @@ class KeyQueue(Generic[K]):
         return seconds
 
     def retry_failed(self) -> None:
-        """Queue every failed key now, as if it had not failed: what it lacked may be known since."""
+        """Queues every failed key now, as if it had not failed: what it lacked may be known since."""
         failed = list(self._failures)
         self._failures.clear()
         for key in failed:
             self.add(key)
 
     def put_off(self, key: K, seconds: float) -> None:
-        """Queue `key` again after this many seconds, because it waits for another party; a change queues it earlier."""
+        """Queues `key` again after this many seconds, because it waits for another party; a change queues it
+        earlier.
+        """
         self._failures.pop(key, None)
         self._moved = self._clock.monotonic()
         self._put_off[key] = self._put_off.get(key, 0) + 1
         self.add_later(key, seconds)
 
     def succeeded(self, key: K) -> None:
-        """Reset the failures of `key`."""
+        """Resets the failures of `key`."""
         self._moved = self._clock.monotonic()
         self._failures.pop(key, None)
         self._put_off.pop(key, None)
@@ -255,7 +259,7 @@ class Workers(Generic[K]):
 
 
 async def _unbroken(work: Awaitable[Any]) -> Any:
-    """The result of `work`, which runs to its end even if the caller is cancelled."""
+    """Returns the result of `work`, which runs to its end even if the caller is cancelled."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -267,7 +271,7 @@ async def _unbroken(work: Awaitable[Any]) -> Any:
 
 
 async def ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and wait until they have ended."""
+    """Cancels tasks, and wait until they have ended."""
     every = list(tasks)
     for task in every:
         task.cancel()

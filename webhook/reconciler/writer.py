@@ -45,7 +45,7 @@ SIGN_SECONDS = 30.0
 
 
 def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKey, int]]:
-    """The pods whose gate may be removed now, each with the index of the gate.
+    """Returns the pods whose gate may be removed now, each with the index of the gate.
 
     These are all members with the gate, if there are as many members as the gang needs and no other gate is left;
     otherwise none.
@@ -74,8 +74,8 @@ def unseen_seconds(live: Manifest | None, now: datetime, *, shows: bool, shown: 
 
 
 def without_gate(namespace: str, name: str, index: int) -> requests.Write:
-    """The request that removes our gate if it still is at `index`: other controllers remove their gates at the same
-    time.
+    """Returns the request that removes our gate if it still is at `index`: other controllers remove their gates at the
+    same time.
     """
     path = f"/spec/schedulingGates/{index}"
     test: Manifest = {"op": "test", "path": f"{path}/name", "value": GATE}
@@ -83,7 +83,7 @@ def without_gate(namespace: str, name: str, index: int) -> requests.Write:
 
 
 async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey, index: int) -> bool:
-    """Remove the gate from one pod; return whether that was done. Raises what `write` raises.
+    """Removes the gate from one pod; return whether that was done. Raises what `write` raises.
 
     It is not done if the gate has moved or the pod is gone; the watch reports that.
     """
@@ -97,14 +97,16 @@ async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey
 
 
 def _names(pod: GangPod) -> set[str]:
-    """What a pod's gang may be called: its name, that of its workload, and that of a gang of a declared kind."""
+    """Returns what a pod's gang may be called: its name, that of its workload, and that of a gang of a declared
+    kind.
+    """
     return {pod.podgang, pod.workload, str(pod.labels.get(GANG_LABEL) or "")}
 
 
 async def gated(
     client: Client, namespace: str | None, gangs: Container[str] | None
 ) -> AsyncIterator[tuple[GangPod, int]]:
-    """The pods that have our gate, with its index; of one namespace or all, of the given gangs or all. Raises
+    """Yields the pods that have our gate, with its index; of one namespace or all, of the given gangs or all. Raises
     `RequestFailed`.
     """
     for selector, read in ((OF_GANGS, read_gang_pod), (OF_OPTED_IN_GANGS, read_opted_in_pod)):
@@ -132,7 +134,7 @@ class Writer:
         self.dry_run = dry_run
 
     async def apply(self, resource: Resource, wanted: Manifest) -> Manifest:
-        """Apply `wanted`; fields that it does not contain stay. Raises `RequestFailed`, `NotLeading`."""
+        """Applies `wanted`; fields that it does not contain stay. Raises `RequestFailed`, `NotLeading`."""
         written = await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self.dry_run))
         self._say("apply", resource, *key_of(wanted))
         return dict(written)
@@ -142,8 +144,8 @@ class Writer:
         await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=True))
 
     async def delete(self, resource: Resource, live: Manifest) -> None:
-        """Delete the object if it still has the same uid. Raises `NotLeading`, and `RequestFailed`, also where the kind
-        is not served: that does not show that the object is gone.
+        """Deletes the object if it still has the same uid. Raises `NotLeading`, and `RequestFailed`, also where the
+        kind is not served: that does not show that the object is gone.
         """
         metadata = live["metadata"]
         request = requests.delete(
@@ -158,7 +160,7 @@ class Writer:
         self._say("delete", resource, *key_of(live))
 
     async def delete_unchanged(self, resource: Resource, live: Manifest) -> bool:
-        """Delete the object if it still has the uid and the owners of `live`, and nothing about it changes until it is
+        """Deletes the object if it still has the uid and the owners of `live`, and nothing about it changes until it is
         gone; return whether that was done. Raises `RequestFailed`, `NotLeading`.
         """
         namespace, name = key_of(live)
@@ -181,13 +183,15 @@ class Writer:
         return True
 
     async def ungate(self, pod: ObjectKey, index: int) -> None:
-        """Remove the gate from a pod. Raises `RequestFailed`, `NotLeading`."""
+        """Removes the gate from a pod. Raises `RequestFailed`, `NotLeading`."""
         if self.dry_run or not await lift(partial(self._write, PODS), pod, index):
             return
         self._say("ungate", PODS, *pod)
 
     async def delete_unbound(self, pod: GangPod) -> bool:
-        """Delete a pod that was never on a node; return whether that was done. Raises `RequestFailed`, `NotLeading`."""
+        """Deletes a pod that was never on a node; return whether that was done. Raises `RequestFailed`,
+        `NotLeading`.
+        """
         try:
             live = (await self._client.get(requests.read(PODS, pod.name, pod.namespace))).content
         except NotFound:
@@ -211,7 +215,7 @@ class Writer:
         return True
 
     async def send(self, action: str, resource: Resource, key: ObjectKey, request: requests.Write) -> None:
-        """Send any other write; it is counted and logged as `action`. Raises `RequestFailed`, `NotLeading`."""
+        """Sends any other write; it is counted and logged as `action`. Raises `RequestFailed`, `NotLeading`."""
         await self._write(resource, request)
         self._say(action, resource, *key)
 

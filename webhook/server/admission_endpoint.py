@@ -64,7 +64,7 @@ class AdmissionEndpoint:
         self._shadows = state.shadows if name == ENDPOINT else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one call."""
+        """Answers one call."""
         if scope["method"] != "POST":
             await plain(send, 405, "only POST is answered here", (b"allow", b"POST"))
             return
@@ -86,7 +86,7 @@ class AdmissionEndpoint:
             await plain(send, status, body.decode())
 
     async def _traced(self, scope: Scope, receive: Receive) -> Answer:
-        """Answer within a span, which continues the trace of the API server if there is one."""
+        """Answers within a span, which continues the trace of the API server if there is one."""
         about = {"rollcall.endpoint": self._name}
         with spans.span(f"admission {self._name}", spans.Side.SERVER, about, scope["headers"]):
             status, body, outcome = await self._answer(scope, receive)
@@ -96,7 +96,7 @@ class AdmissionEndpoint:
         return status, body, outcome
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        """Return status, body and the outcome for the metrics."""
+        """Returns status, body and the outcome for the metrics."""
         try:
             seconds = budget(scope["query_string"])
             deadline = self._clock.monotonic() + seconds
@@ -128,7 +128,7 @@ class AdmissionEndpoint:
     async def _on_account(
         self, body: bytes | None, deadline: float, scope: Scope, receive: Receive, seconds: float
     ) -> Answer:
-        """Answer a review that arrives in parts or is large: its bytes are charged to the intake. Its body is read
+        """Answers a review that arrives in parts or is large: its bytes are charged to the intake. Its body is read
         here, unless it is given.
         """
         with self._state.intake.upload(carrier_of(scope)) as upload:
@@ -141,7 +141,7 @@ class AdmissionEndpoint:
         return await self._verdict(body, deadline, carrier_of(scope))
 
     async def _in_lane(self, body: bytes, deadline: float, scope: Scope, receive: Receive, upload: Upload) -> Answer:
-        """Answer a large review, judged in the thread for large reviews."""
+        """Answers a large review, judged in the thread for large reviews."""
 
         async def work(turn: Turn) -> Answer:
             await upload.decode(self._state.share_of_intake(memory_of(len(body))), deadline - self._clock.monotonic())
@@ -152,7 +152,7 @@ class AdmissionEndpoint:
         )
 
     async def _verdict(self, body: bytes, deadline: float, carrier: Carrier) -> Answer:
-        """Judge a small review. It is judged at once, so its body is charged to the intake only if it must wait for
+        """Judges a small review. It is judged at once, so its body is charged to the intake only if it must wait for
         live reads.
         """
         begun = self._clock.monotonic()
@@ -172,7 +172,7 @@ class AdmissionEndpoint:
         return self._answered(found, begun)
 
     async def _large_verdict(self, body: bytes, deadline: float, turn: Turn) -> Answer:
-        """Judge a large review step by step in the thread. Live reads are done here, on the event loop."""
+        """Judges a large review step by step in the thread. Live reads are done here, on the event loop."""
         begun = self._clock.monotonic()
         found = self._deliberation(self._state.facts.snapshot(), begun, deadline, turn)
         review = LargeReview(found, turn)
@@ -201,7 +201,7 @@ class AdmissionEndpoint:
         return Deliberation(self._name, self._decide, settings, facts, doubted, now=self._clock.now(), shadows=shadows)
 
     async def _read(self, question: Question, deadline: float) -> ClusterFacts | FactsUnavailable:
-        """Return the facts with the answer to `question`, or the error. The decision says what the error means."""
+        """Returns the facts with the answer to `question`, or the error. The decision says what the error means."""
         state, cluster = self._state, self._state.cluster
         if cluster is None:
             return FactsUnavailable("there is no cluster to read from")
@@ -217,7 +217,7 @@ class AdmissionEndpoint:
             state.reading -= 1
 
     def _answered(self, found: Deliberation, begun: float) -> Answer:
-        """Count, log and trace the verdict, and return the answer."""
+        """Counts, log and trace the verdict, and returns the answer."""
         verdict, patch, metrics = found.verdict, found.patch, self._state.metrics
         decision = verdict.decision
         metrics.decided(self._name, decision, verdict.scheduler)
@@ -236,7 +236,7 @@ class AdmissionEndpoint:
 
 
 def _opts_out(endpoint: str, request: Request, verdict: Verdict) -> bool:
-    """Return whether it is the final verdict on a new workload that is no gang."""
+    """Returns whether it is the final verdict on a new workload that is no gang."""
     created = endpoint == "validate" and request.operation == "CREATE"
     return created and verdict.allowed and verdict.scheduler == OPTED_OUT
 
@@ -251,7 +251,7 @@ def _trace_request(found: Deliberation) -> None:
 
 
 def _asked(request: Request) -> dict[str, spans.Attribute]:
-    """Return the attributes of a request for a trace: nothing of its object."""
+    """Returns the attributes of a request for a trace: nothing of its object."""
     return {
         "rollcall.uid": request.uid,
         "rollcall.operation": request.operation,
@@ -261,7 +261,7 @@ def _asked(request: Request) -> dict[str, spans.Attribute]:
 
 
 def _noted(verdict: Verdict) -> dict[str, spans.Attribute]:
-    """Return the attributes of a verdict for a trace: the ids of the rules, not their findings."""
+    """Returns the attributes of a verdict for a trace: the ids of the rules, not their findings."""
     return {
         "rollcall.decision": verdict.decision,
         "rollcall.backend": cut(verdict.scheduler or "", MAX_WARNING_BYTES),

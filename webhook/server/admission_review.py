@@ -52,7 +52,7 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, 
 
 @lru_cache(maxsize=64)
 def budget(query: bytes) -> float:
-    """Return the seconds within which an answer must be given. Raises `ReviewError` for a `timeout` that is not a
+    """Returns the seconds within which an answer must be given. Raises `ReviewError` for a `timeout` that is not a
     duration, and for a query or a `timeout` that is too long.
 
     The API server always sends the same few values, so they are cached.
@@ -100,7 +100,7 @@ Decode = Callable[[bytes], object]
 
 
 def read_review(body: bytes, decode: Decode = orjson.loads, now: datetime | None = None) -> tuple[str, Request]:
-    """Return the review's apiVersion and its request, received at `now`. Raises `ReviewError`."""
+    """Returns the review's apiVersion and its request, received at `now`. Raises `ReviewError`."""
     try:
         review = decode(body)
     except orjson.JSONDecodeError as error:
@@ -109,19 +109,19 @@ def read_review(body: bytes, decode: Decode = orjson.loads, now: datetime | None
 
 
 def request_version(review: object) -> str:
-    """Return the apiVersion for the answer: the one of the request."""
+    """Returns the apiVersion for the answer: the one of the request."""
     return str(review.get("apiVersion")) if isinstance(review, dict) else ""
 
 
 def written_patch(verdict: Verdict) -> bytes:
-    """Return the patch as JSON, or nothing if there is none."""
+    """Returns the patch as JSON, or nothing if there is none."""
     return orjson.dumps(verdict.patch) if verdict.patch else b""
 
 
 def write_review(
     api_version: str, request: Request, verdict: Verdict, patch: bytes = b"", notes: Mapping[str, str] = EMPTY
 ) -> bytes:
-    """Return the answer to `request`, with `patch` as returned by `written_patch`. `notes` are further audit
+    """Returns the answer to `request`, with `patch` as returned by `written_patch`. `notes` are further audit
     annotations of an answer that has some.
     """
     response: dict[str, Any] = {"uid": request.uid, "allowed": verdict.allowed}
@@ -155,7 +155,7 @@ def _status(request: Request, verdict: Verdict) -> dict[str, Any]:
 
 
 def _causes(denials: Sequence[Finding]) -> list[dict[str, str]]:
-    """Return the causes in the order of the message. Those beyond the limit are counted, at the place of
+    """Returns the causes in the order of the message. Those beyond the limit are counted, at the place of
     the first one.
     """
     told, rest = denials[:MAX_CAUSES], denials[MAX_CAUSES:]
@@ -176,7 +176,9 @@ def _cause(finding: Finding, message: str) -> dict[str, str]:
 
 
 def message_of(verdict: Verdict) -> str:
-    """Return as many findings as fit, one a line, then how many are left out and which other scheduler could run it."""
+    """Returns as many findings as fit, one a line, then how many are left out and which other scheduler could run
+    it.
+    """
     lines: list[str] = []
     left = MAX_MESSAGE_BYTES
     denials, last = verdict.denials, []
@@ -228,7 +230,7 @@ def _audit(verdict: Verdict) -> dict[str, str]:
 
 
 def _exceptions_used(verdict: Verdict) -> list[str]:
-    """Return each exception that covers a finding: its name, the rules that it covers, and its terms."""
+    """Returns each exception that covers a finding: its name, the rules that it covers, and its terms."""
     rules: dict[RuleException, set[str]] = {}
     for finding in verdict.findings:
         if finding.excepted is not None:
@@ -296,7 +298,7 @@ class Deliberation:
         self._steps: Generator[Question, ClusterFacts, None] | None = None
 
     def begin(self, body: bytes, decode: Decode) -> Question | None:
-        """Read the review and decide. Raises `ReviewError`, `TooManyValues`, and the errors of `advance`."""
+        """Reads the review and decide. Raises `ReviewError`, `TooManyValues`, and the errors of `advance`."""
         api_version, self.request = read_review(body, decode, self._now)
         if self._doubted is None:
             # Nothing can be read live.
@@ -321,7 +323,7 @@ class Deliberation:
             return None
 
     def forget(self) -> None:
-        """Free the review, even if it was not decided."""
+        """Frees the review, even if it was not decided."""
         self.request = self._steps = None
 
     def _deliberate(
@@ -346,8 +348,8 @@ class Deliberation:
     def _without_doubt(
         self, verdict: Verdict, request: Request, facts: ClusterFacts
     ) -> Generator[Question, ClusterFacts, tuple[Verdict, ClusterFacts]]:
-        """Return the verdict after its facts were read live, and the facts. The facts that were read may show that more
-        are needed.
+        """Returns the verdict after its facts were read live, and the facts. The facts that were read may show that
+        more are needed.
         """
         read: set[Needed] = set()
         while len(read) < MAX_READ and (doubts := set(in_doubt(verdict)) - read):

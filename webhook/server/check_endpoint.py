@@ -85,7 +85,7 @@ class WebPage:
         }
 
     def answer(self, request: Request) -> Response:
-        """Return the page, or 304 if the browser has it."""
+        """Returns the page, or 304 if the browser has it."""
         if request.headers.get("if-none-match") == self._headers["ETag"]:
             return Response(status_code=304, headers=self._headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
@@ -96,7 +96,7 @@ class WebPage:
 
 @cache
 def check_page() -> WebPage:
-    """Return the page at /."""
+    """Returns the page at /."""
     style = _read("page.css")
     # A module has names of its own, and is strict.
     script = "\n".join(map(_read, _SCRIPTS))
@@ -154,7 +154,7 @@ class ManifestEndpoint:
         self._copied: tuple[ClusterFacts, ClusterFacts] | None = None
 
     async def check(self, request: Request) -> Response:
-        """Answer 200 if nothing is refused, 422 if something is, 400 if the body cannot be read."""
+        """Answers 200 if nothing is refused, 422 if something is, 400 if the body cannot be read."""
         strict, fixes = _flag(request, "strict"), _flag(request, "fixes")
         options = ReportOptions(ONLY_ERRORS | {FailOn.UNJUDGED} if strict else ONLY_ERRORS)
 
@@ -171,7 +171,7 @@ class ManifestEndpoint:
         return await self._answer(request, judged)
 
     async def explain(self, request: Request) -> Response:
-        """Answer 200 with an explanation of each workload, or 400 if the body cannot be read."""
+        """Answers 200 with an explanation of each workload, or 400 if the body cannot be read."""
         drawn = _flag(request, "pictures")
 
         def explained(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
@@ -180,14 +180,14 @@ class ManifestEndpoint:
         return await self._answer(request, explained)
 
     def capabilities(self, request: Request) -> Response:
-        """Answer 200 with what each enabled scheduler supports."""
+        """Answers 200 with what each enabled scheduler supports."""
         try:
             return JSONResponse(capability_tables(self._settings(request)))
         except InputError as error:
             return _error(400, str(error))
 
     def page(self, request: Request) -> Response:
-        """Answer with the page that asks these endpoints, unless they are off."""
+        """Answers with the page that asks these endpoints, unless they are off."""
         return check_page().answer(request) if self._answers else _disabled("GET /")
 
     @property
@@ -213,7 +213,7 @@ class ManifestEndpoint:
         return Response(content, status, media_type="application/json")
 
     async def _in_turn(self, request: Request, work: Work) -> tuple[int, bytes]:
-        """Return status and body of the answer, unless too many calls wait already. Uploads are not counted: stalled
+        """Returns status and body of the answer, unless too many calls wait already. Uploads are not counted: stalled
         uploads would block all other calls.
         """
         with self._state.intake.upload(carrier_of(request.scope)) as receiving:
@@ -229,7 +229,7 @@ class ManifestEndpoint:
             self._held -= 1
 
     async def _in_lane(self, request: Request, work: Work, body: bytes, upload: Upload) -> tuple[int, bytes]:
-        """Return status and body of the answer, found in the thread for manifests."""
+        """Returns status and body of the answer, found in the thread for manifests."""
         scheduler, settings = request.query_params.get("scheduler"), self._settings(request)
         deadline = self._clock.monotonic() + WORK_SECONDS
 
@@ -248,7 +248,7 @@ class ManifestEndpoint:
         )
 
     def _settings(self, request: Request) -> Settings:
-        """Return the settings that a request asks for. Raises `InputError`."""
+        """Returns the settings that a request asks for. Raises `InputError`."""
         asked = request.query_params.get("configuration", _SERVER)
         if asked == _SERVER:
             return self._state.settings
@@ -257,8 +257,8 @@ class ManifestEndpoint:
         raise InputError("configuration", f"must be {_SERVER} or {_BUILT_IN}")
 
     def _own_facts(self) -> ClusterFacts:
-        """Return a copy of the facts for the thread of these calls. Without a cluster the facts never change, but nodes
-        keep what the event loop has worked out of them, and two threads must not change that at once.
+        """Returns a copy of the facts for the thread of these calls. Without a cluster the facts never change, but
+        nodes keep what the event loop has worked out of them, and two threads must not change that at once.
         """
         facts = self._state.facts
         if self._copied is None or self._copied[0] is not facts:
@@ -301,7 +301,7 @@ def _explained(
 
 
 def _fits(found: Explanation, *, drawn: bool) -> dict[str, Any]:
-    """Return whether the gangs fit under the chosen scheduler, with a picture of each, where nodes are known."""
+    """Returns whether the gangs fit under the chosen scheduler, with a picture of each, where nodes are known."""
     chosen = next((view for view in found.views if view.scheduler == found.choice.scheduler), None)
     if chosen is None or not chosen.fits:
         return {}
@@ -313,7 +313,7 @@ def _fits(found: Explanation, *, drawn: bool) -> dict[str, Any]:
 
 
 def _trees(documents: list[Document], *, drawn: bool) -> dict[str, Any]:
-    """Return the first trees of groups written by hand. One object that cannot be read leaves all trees unknown."""
+    """Returns the first trees of groups written by hand. One object that cannot be read leaves all trees unknown."""
     try:
         found = trees_in(documents)[:MAX_EXPLAINED]
     except InputError as error:

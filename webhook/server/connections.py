@@ -49,7 +49,7 @@ class AnswerWriter:
         self._held = b""
 
     def write(self, data: bytes) -> None:
-        """Write `data` together with held data; hold it if there is none."""
+        """Writes `data` together with held data; hold it if there is none."""
         if self._held:
             data, self._held = self._held + data, b""
             self._transport.write(data)
@@ -58,11 +58,11 @@ class AnswerWriter:
             self._loop.call_soon(self._flush)
 
     def is_closing(self) -> bool:
-        """Return whether the connection is closing."""
+        """Returns whether the connection is closing."""
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Write held data and close the connection."""
+        """Writes held data and close the connection."""
         self._flush()
         self._transport.close()
 
@@ -115,13 +115,13 @@ class ConnectionPort(Protocol):
     clock: Clock
 
     def carried_review(self, connection: Connection) -> None:
-        """Note that `connection` has carried a valid AdmissionReview."""
+        """Notes that `connection` has carried a valid AdmissionReview."""
 
     def closed(self, connection: Connection) -> None:
-        """Note that `connection` has ended."""
+        """Notes that `connection` has ended."""
 
     def count(self, reason: Ended) -> None:
-        """Count a connection that the server ended."""
+        """Counts a connection that the server ended."""
 
 
 class Connection(HttpToolsProtocol):
@@ -153,7 +153,7 @@ class Connection(HttpToolsProtocol):
         self._loose_bytes = 0
 
     def accepted(self, task: asyncio.Task[None]) -> None:
-        """Keep `task`, which runs until `connection_made`. `cut` cancels it if it is still running."""
+        """Keeps `task`, which runs until `connection_made`. `cut` cancels it if it is still running."""
         self._accepting = task
 
     @property
@@ -191,24 +191,24 @@ class Connection(HttpToolsProtocol):
         return bool(unsent[0])
 
     def carried_review(self) -> None:
-        """Note that a valid AdmissionReview was answered."""
+        """Notes that a valid AdmissionReview was answered."""
         self.reviewed = True
         self._port.carried_review(self)
 
     def holds_body(self, scope: Scope) -> bool:
-        """Return whether the whole body of the request with that scope has arrived."""
+        """Returns whether the whole body of the request with that scope has arrived."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and cycle.scope is scope and not cycle.more_body
 
     def cut(self) -> None:
-        """Close at once, even during a request."""
+        """Closes at once, even during a request."""
         if self.made:
             self.transport.abort()
         elif self._accepting is not None:
             self._accepting.cancel()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timers, keep the fingerprint of the served certificate, and check the client's certificate."""
+        """Starts the timers, keep the fingerprint of the served certificate, and check the client's certificate."""
         super().connection_made(transport)
         self.made = True
         self._writer = AnswerWriter(transport, self.loop)
@@ -232,7 +232,7 @@ class Connection(HttpToolsProtocol):
                 self.app = cast("Any", _Refusal(names))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timers and free what the connection holds."""
+        """Cancels the timers and frees what the connection holds."""
         self._port.closed(self)
         for timer in (self._ageing, self._head_wait, self.timeout_keep_alive_task):
             if timer is not None:
@@ -244,7 +244,7 @@ class Connection(HttpToolsProtocol):
         self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Parse `data`, which usually is a whole request."""
+        """Parses `data`, which usually is a whole request."""
         before = self._parts
         super().data_received(data)
         if self.transport.is_closing():
@@ -260,14 +260,14 @@ class Connection(HttpToolsProtocol):
             self._keep_alive()
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Begins a request."""
         super().on_message_begin()
         self._parts += 1
         self._used = self._in_head = True
         self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        """Add a part of the URL."""
+        """Adds a part of the URL."""
         super().on_url(url)
         self._head_bytes += len(url)
         self._check_head()
@@ -275,7 +275,7 @@ class Connection(HttpToolsProtocol):
             self._too_large(f"the URL is longer than {MAX_URL_BYTES} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header. Trailers after a chunked body are ignored."""
+        """Adds a header. Trailers after a chunked body are ignored."""
         if self._in_head:
             super().on_header(name, value)
             self._head_bytes += len(name) + len(value)
@@ -283,7 +283,7 @@ class Connection(HttpToolsProtocol):
                 self._check_head()
 
     def on_headers_complete(self) -> None:
-        """Begin the call when the head is complete."""
+        """Begins the call when the head is complete."""
         self._parts += 1
         self._in_head = False
         if self._head_wait is not None:
@@ -301,19 +301,19 @@ class Connection(HttpToolsProtocol):
         self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """Add a part of the body."""
+        """Adds a part of the body."""
         self._parts += 1
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Complete the request."""
+        """Completes the request."""
         self._parts += 1
         if not self.cycle.response_started and self.server_state is not _LAST:
             self.cycle.keep_alive = self._keeps
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer 400 with the reason and close the connection. Do nothing if it is already closing."""
+        """Answers 400 with the reason and close the connection. Do nothing if it is already closing."""
         if self.transport.is_closing():
             return
         if self._fault is not None:
@@ -321,13 +321,13 @@ class Connection(HttpToolsProtocol):
         super().send_400_response(self._fault or msg)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close the connection after too much idle time."""
+        """Closes the connection after too much idle time."""
         if not self.transport.is_closing():
             self._port.count(Ended.IDLE)
         super().timeout_keep_alive_handler()
 
     def end(self) -> None:
-        """Close the connection after the next answer, even if the request for it has already arrived."""
+        """Closes the connection after the next answer, even if the request for it has already arrived."""
         self.server_state = _LAST
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_started:
@@ -364,14 +364,14 @@ class _Refusal:
         self._names = names
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Answer 403 with the reason, for every request."""
+        """Answers 403 with the reason, for every request."""
         await plain(
             send, 403, f"a client certificate for {', '.join(sorted(self._names)) or 'no name'} is not accepted"
         )
 
 
 def _names(certificate: dict[str, Any]) -> frozenset[str]:
-    """Return the common names and alternative names of a certificate, as Python's ssl gives it. A directory name is a
+    """Returns the common names and alternative names of a certificate, as Python's ssl gives it. A directory name is a
     tuple of parts, not a string, and is left out.
     """
     common = {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
@@ -419,7 +419,7 @@ class Connections:
         metrics: LifeMetrics | None = None,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """Allow at most `most` connections. A connection ends at about `seconds` of age, 0 for never. With
+        """Allows at most `most` connections. A connection ends at about `seconds` of age, 0 for never. With
         `client_names`, the certificate of a client must have one of them.
         """
         self.most = most
@@ -442,32 +442,32 @@ class Connections:
         return len(self._strangers) + len(self._known)
 
     def protocol(self, config: uvicorn.Config, server_state: UvicornState, **more: Any) -> Connection:
-        """Return a new connection, for uvicorn."""
+        """Returns a new connection, for uvicorn."""
         return Connection(self, config, server_state, **more)
 
     def opened(self, connection: Connection) -> None:
-        """Add `connection`."""
+        """Adds `connection`."""
         self._strangers[connection] = None
 
     def closed(self, connection: Connection) -> None:
-        """Remove `connection`."""
+        """Removes `connection`."""
         self._strangers.pop(connection, None)
         self._known.pop(connection, None)
         self._unread.pop(connection, None)
 
     def carried_review(self, connection: Connection) -> None:
-        """Note that `connection` carried a review: it is now needed more than the others."""
+        """Notes that `connection` carried a review: it is now needed more than the others."""
         if self._strangers.pop(connection, self) is None:
             self._known[connection] = None
         elif connection in self._known:
             self._known.move_to_end(connection)
 
     def count(self, reason: Ended) -> None:
-        """Count a connection that the server ended."""
+        """Counts a connection that the server ended."""
         self._counted.closed[reason].inc()
 
     def room(self) -> ConnectionRoom | None:
-        """Return room for one more connection: a free place, or an old connection to replace. Return None if there is
+        """Returns room for one more connection: a free place, or an old connection to replace. Return None if there is
         neither.
         """
         if len(self) < self.most:
@@ -477,16 +477,16 @@ class Connections:
         return ConnectionRoom(least) if had_its_time else None
 
     def take(self, room: ConnectionRoom) -> None:
-        """Close the connection that `room` replaces, if there is one."""
+        """Closes the connection that `room` replaces, if there is one."""
         if room.held_by is not None:
             self._cut(room.held_by, Ended.REPLACED)
 
     def replace(self) -> None:
-        """Close the least needed connection, if there is one."""
+        """Closes the least needed connection, if there is one."""
         self.take(ConnectionRoom(self._least()))
 
     def _least(self) -> Connection | None:
-        """Return the least needed connection. If most connections have carried a review, this is an idle one of those.
+        """Returns the least needed connection. If most connections have carried a review, this is an idle one of those.
         Unknown connections keep half of the places; otherwise each new one would replace the one before.
         """
         few_strangers = len(self._strangers) < len(self._known)
@@ -503,12 +503,12 @@ class Connections:
         )
 
     def watch(self) -> None:
-        """Start the sweep, once a second."""
+        """Starts the sweep, once a second."""
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.watch)
         self.sweep()
 
     def sweep(self) -> None:
-        """Close the connections that hold places or memory that others may need."""
+        """Closes the connections that hold places or memory that others may need."""
         now = self.clock.monotonic()
         if len(self) * 2 > self.most:
             for connection in list(self._strangers):
@@ -526,25 +526,25 @@ class Connections:
         return self.clock.monotonic() - connection.opened_at
 
     def _unread_since(self, connection: Connection, now: float) -> _Unread:
-        """Return since when the current answer is unread. A busy client acknowledges an answer with its next request,
+        """Returns since when the current answer is unread. A busy client acknowledges an answer with its next request,
         so there is nearly always an unread answer, but never the same one for long.
         """
         before = self._unread.get(connection)
         return before if before is not None and before.call is connection.call else _Unread(now, connection.call)
 
     def end(self) -> None:
-        """Close every connection after its next answer, and also those that are opened later."""
+        """Closes every connection after its next answer, and also those that are opened later."""
         self.ending = True
         for connection in chain(self._strangers, self._known):
             connection.end()
 
     def cut(self) -> None:
-        """Close all connections at once, even during a request."""
+        """Closes all connections at once, even during a request."""
         for connection in [*self._strangers, *self._known]:
             connection.cut()
 
     def leave(self) -> None:
-        """Stop the sweep."""
+        """Stops the sweep."""
         if self._sweeping is not None:
             self._sweeping.cancel()
 

@@ -47,10 +47,10 @@ class Carrier(Protocol):
         """Return whether it has carried a valid AdmissionReview."""
 
     def carried_review(self) -> None:
-        """Note that it has just carried one."""
+        """Notes that it has just carried one."""
 
     def holds_body(self, scope: Scope) -> bool:
-        """Return whether the whole body of the request with that scope has arrived."""
+        """Returns whether the whole body of the request with that scope has arrived."""
 
 
 class _Stranger:
@@ -59,10 +59,10 @@ class _Stranger:
     reviewed = False
 
     def carried_review(self) -> None:
-        """Do nothing."""
+        """Does nothing."""
 
     def holds_body(self, _: Scope) -> bool:
-        """Return False: it is unknown."""
+        """Returns False: it is unknown."""
         return False
 
 
@@ -70,7 +70,7 @@ _STRANGER = _Stranger()
 
 
 def carrier_of(scope: Scope) -> Carrier:
-    """Return the carrier of a call."""
+    """Returns the carrier of a call."""
     found: Carrier = scope.get("state", {}).get(CARRIER, _STRANGER)
     return found
 
@@ -108,12 +108,12 @@ class Intake:
         self._freed = asyncio.Event()
 
     def upload(self, carrier: Carrier) -> Upload:
-        """The account of one call, to be used as a context manager."""
+        """Returns the account of one call, to be used as a context manager."""
         return Upload(self, carrier)
 
     def make_room(self, size: int, upload: Upload, *, small: bool) -> bool:
-        """Return whether `size` more bytes fit. End just enough of the slowest other uploads to make them fit; end none
-        if that is not enough.
+        """Returns whether `size` more bytes fit. End just enough of the slowest other uploads to make them fit; end
+        none if that is not enough.
         """
         if self._fits(size, small=small):
             return True
@@ -141,30 +141,30 @@ class Intake:
         return self.used + size <= self.limit - self.kept
 
     def arriving(self, upload: Upload) -> None:
-        """Allow ending `upload` to make room, from now on."""
+        """Allows ending `upload` to make room, from now on."""
         self._arriving.add(upload)
 
     def arrived(self, upload: Upload) -> None:
-        """Stop ending `upload` to make room: it is complete or has failed."""
+        """Stops ending `upload` to make room: it is complete or has failed."""
         self._arriving.discard(upload)
 
     def charge(self, size: int) -> None:
-        """Add `size` bytes to the charged bytes."""
+        """Adds `size` bytes to the charged bytes."""
         self.used += size
 
     def pay_back(self, size: int) -> None:
-        """Subtract `size` bytes from the charged bytes, and wake the uploads that wait for room."""
+        """Subtracts `size` bytes from the charged bytes, and wake the uploads that wait for room."""
         self.used -= size
         self._freed.set()
 
     async def begin_decoding(self, size: int, upload: Upload, seconds: float) -> None:
-        """Wait for room for `size` bytes. Raises `Overloaded` if there is none within `seconds`."""
+        """Waits for room for `size` bytes. Raises `Overloaded` if there is none within `seconds`."""
         if self._queue or not self._may_decode(size, upload):
             await self._turn(size, upload, seconds)
         self._decoding += 1
 
     def end_decoding(self, number: int) -> None:
-        """Subtract `number` from the decodings that are in progress."""
+        """Subtracts `number` from the decodings that are in progress."""
         self._decoding -= number
 
     def _may_decode(self, size: int, upload: Upload) -> bool:
@@ -235,22 +235,22 @@ class Upload:
         self.size = self._decoded = self._decoding = 0
 
     def arriving(self, timeout: asyncio.Timeout) -> None:
-        """Begin to wait for the body, within `timeout`. Ending the upload makes `timeout` expire."""
+        """Begins to wait for the body, within `timeout`. Ending the upload makes `timeout` expire."""
         self._timeout = timeout
         self.begun = self._weighed = self._intake.clock.monotonic()
         self._intake.arriving(self)
 
     def arrived(self) -> None:
-        """Stop waiting for more of the body."""
+        """Stops waiting for more of the body."""
         self._timeout = None
         self._intake.arrived(self)
 
     def lately(self, now: float) -> float:
-        """Return the weighted number of recent bytes: older bytes count less."""
+        """Returns the weighted number of recent bytes: older bytes count less."""
         return self._lately * math.exp2((self._weighed - now) / HALF_SECONDS)
 
     def receive(self, size: int) -> None:
-        """Charge received bytes. Raises `Overloaded` if there is no room for them."""
+        """Charges received bytes. Raises `Overloaded` if there is no room for them."""
         intake = self._intake
         if self.ended:
             raise Overloaded(SLOWER)
@@ -266,7 +266,7 @@ class Upload:
             self._lately, self._weighed = self.lately(now) + size, now
 
     async def decode(self, size: int, seconds: float) -> None:
-        """Charge `size` bytes, the caller's estimate for decoding, and wait at most `seconds` for room.
+        """Charges `size` bytes, the caller's estimate for decoding, and wait at most `seconds` for room.
 
         Raises `Overloaded` if there is none. One decoding of any size is always allowed, so that waiting uploads do not
         block each other. The caller must therefore limit its estimate.
@@ -277,14 +277,14 @@ class Upload:
         self._intake.charge(size)
 
     def moved(self) -> Upload:
-        """Move all charges to a new account, for a thread that ends after the call."""
+        """Moves all charges to a new account, for a thread that ends after the call."""
         account = Upload(self._intake, self.carrier)
         account.size, account._decoded, account._decoding = self.size, self._decoded, self._decoding
         self.size = self._decoded = self._decoding = 0
         return account
 
     def end(self) -> None:
-        """Make room for others: pay back the received bytes and stop waiting for the rest."""
+        """Makes room for others: pay back the received bytes and stop waiting for the rest."""
         self.ended = True
         self._intake.arrived(self)
         self._give_up_body()
@@ -319,7 +319,7 @@ class ClientGone(Exception):
 
 
 async def small_body(scope: Scope, receive: Receive, carrier: Carrier, most: int) -> bytes | None:
-    """Return the body if all of it has arrived and it has at most `most` bytes. Otherwise return None, and nothing is
+    """Returns the body if all of it has arrived and it has at most `most` bytes. Otherwise return None, and nothing is
     read. Raises `ReviewError` and `ClientGone`.
     """
     if not carrier.holds_body(scope):
@@ -337,7 +337,7 @@ async def small_body(scope: Scope, receive: Receive, carrier: Carrier, most: int
 async def read_body(
     scope: Scope, receive: Receive, upload: Upload, seconds: float, most: int = MAX_BODY_BYTES
 ) -> bytes:
-    """Return the whole body, at most `most` bytes, charged to `upload` as it arrives.
+    """Returns the whole body, at most `most` bytes, charged to `upload` as it arrives.
 
     Raises `TooLarge` as soon as the limit is exceeded, `ReviewError`, `DeadlineExceeded` after `seconds`, `Overloaded`
     if there is no memory for it, and `ClientGone`.
@@ -377,7 +377,7 @@ async def _received(receive: Receive, upload: Upload, most: int) -> bytes:
 
 
 def _content_length(scope: Scope) -> int | None:
-    """Return the content-length, or None if there is none. It may have thousands of zeros in front. The parser refuses
+    """Returns the content-length, or None if there is none. It may have thousands of zeros in front. The parser refuses
     a second one. Raises `ReviewError`.
     """
     for name, value in scope["headers"]:
@@ -395,13 +395,13 @@ def _check_size(size: int, most: int) -> None:
 
 
 def caller_of(scope: Scope) -> str:
-    """Return the address of the caller; behind a proxy this is the address of the proxy."""
+    """Returns the address of the caller; behind a proxy this is the address of the proxy."""
     client = scope.get("client")
     return "" if client is None else str(client[0])
 
 
 async def answer(send: Send, status: int, body: bytes, content_type: bytes, *headers: Header) -> None:
-    """Send an answer in one piece."""
+    """Sends an answer in one piece."""
     length = str(len(body)).encode()
     own = [(b"content-type", content_type), (b"content-length", length), *headers]
     await send({"type": "http.response.start", "status": status, "headers": own})
@@ -409,7 +409,7 @@ async def answer(send: Send, status: int, body: bytes, content_type: bytes, *hea
 
 
 async def plain(send: Send, status: int, text: str, *headers: Header) -> None:
-    """Send one line of text."""
+    """Sends one line of text."""
     extra = list(headers)
     if status in {HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT}:
         # The rest of the body is not read, so the connection cannot be used again.

@@ -50,14 +50,14 @@ class Turn:
         self._entered: float | None = None
 
     def proceed(self) -> None:
-        """Return while a caller waits for the answer. Raises `Stopped` otherwise."""
+        """Returns while a caller waits for the answer. Raises `Stopped` otherwise."""
         if self.stopped:
             raise Stopped("no caller waits for the answer any more")
 
     async def run(
         self, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> Result:
-        """Run `work` in the thread and return its result."""
+        """Runs `work` in the thread and returns its result."""
         self.proceed()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, lambda: self._enter(work, *args, **kwargs))
@@ -76,7 +76,7 @@ class Lane:
     """The thread and the queue for it. Must be used on the event loop."""
 
     def __init__(self, name: str, metrics: LaneMetrics, waiting_bytes: int, *, clock: Clock = MACHINE_CLOCK) -> None:
-        """Allow at most `waiting_bytes` of waiting bodies, or one of any size."""
+        """Allows at most `waiting_bytes` of waiting bodies, or one of any size."""
         self._thread = ThreadPoolExecutor(1, f"rollcall-{name}")
         self._metrics = metrics
         self._waiting_bytes = waiting_bytes
@@ -99,7 +99,7 @@ class Lane:
         receive: Receive,
         done: Callable[[], None],
     ) -> Result:
-        """Run `work` with its turn and return its result; `work` awaits `Turn.run`. `size` is the size of the body.
+        """Runs `work` with its turn and returns its result; `work` awaits `Turn.run`. `size` is the size of the body.
         `deadline` is in seconds of `Clock.monotonic`. `receive` reports that the client has gone. `done` is called when
         the thread has ended, which may be after this returns.
 
@@ -138,7 +138,7 @@ class Lane:
         result: asyncio.Future[Result],
         done: Callable[[], None],
     ) -> None:
-        """Wait for the turn, run the work, and pass the turn on."""
+        """Waits for the turn, run the work, and pass the turn on."""
         entered = self._clock.monotonic()
         try:
             if await turn.begun:
@@ -191,12 +191,12 @@ class Lane:
             heappush(self._waiting.setdefault(turn.caller, []), (turn.due, next(self._number), turn))
 
     def _full(self, turn: Turn) -> bool:
-        """Return whether a request must be refused before `turn` may wait."""
+        """Returns whether a request must be refused before `turn` may wait."""
         waiting = [entry[2].size for turns in self._waiting.values() for entry in turns]
         return len(waiting) >= MAX_WAITING or (bool(waiting) and sum(waiting) + turn.size > self._waiting_bytes)
 
     def _make_room(self, turn: Turn) -> None:
-        """Refuse the last request of the caller with most waiting; that may be the new request itself."""
+        """Refuses the last request of the caller with most waiting; that may be the new request itself."""
         longest = max(self._waiting, key=lambda caller: len(self._waiting[caller]))
         own = self._waiting.get(turn.caller, [])
         last = max(self._waiting[longest])[2]
@@ -218,7 +218,7 @@ class Lane:
         turn.begun.set_result(True)
 
     def _leave(self, turn: Turn) -> None:
-        """Remove `turn` from the queue."""
+        """Removes `turn` from the queue."""
         turns = self._waiting.get(turn.caller, [])
         left = [entry for entry in turns if entry[2] is not turn]
         if len(left) == len(turns):
@@ -236,7 +236,7 @@ class Lane:
 
 
 def _fail(result: asyncio.Future[Result], error: Exception) -> None:
-    """Give an error to the caller, if it still waits."""
+    """Gives an error to the caller, if it still waits."""
     if not result.done():
         result.set_exception(error)
         # Read here, so that asyncio does not log the exception as never retrieved.

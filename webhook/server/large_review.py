@@ -44,7 +44,7 @@ _CLOSING = {ord("{"): b"}", ord("["): b"]"}
 
 
 def memory_of(size: int) -> int:
-    """Return the most bytes that decoding a body of `size` bytes takes."""
+    """Returns the most bytes that decoding a body of `size` bytes takes."""
     return min(size, MAX_TOKENS) * TOKEN_BYTES
 
 
@@ -58,7 +58,7 @@ class Decoded:
     _pieces: list[Any] = field(default_factory=list)
 
     def release(self) -> None:
-        """Free the values piece by piece."""
+        """Frees the values piece by piece."""
         self.value = None
         for container in self._outer:
             container.clear()
@@ -67,7 +67,7 @@ class Decoded:
 
 
 def decode(body: bytes, proceed: Callable[[], None]) -> Decoded:
-    """Return what `orjson.loads` returns for `body`. Calls `proceed` between two pieces, which may raise.
+    """Returns what `orjson.loads` returns for `body`. Calls `proceed` between two pieces, which may raise.
 
     Raises `ReviewError` for invalid JSON, and `TooManyValues`.
     """
@@ -112,7 +112,7 @@ class _Pieces:
         self._end = 0
 
     def decoded(self) -> Decoded:
-        """Decode the whole body."""
+        """Decodes the whole body."""
         body, opened = self._body, self._open
         string, mark, number = (0, 0), 0, 0
         tokens = _TOKEN.finditer(body)
@@ -150,12 +150,12 @@ class _Pieces:
         return self._finished()
 
     def release(self) -> None:
-        """Free what was decoded so far."""
+        """Frees what was decoded so far."""
         self._containers.clear()
         self._done.release()
 
     def _end_of_string(self, at: int) -> int:
-        """Return the end of a long string that was read up to `at`."""
+        """Returns the end of a long string that was read up to `at`."""
         while (rest := _REST_OF_STRING.match(self._body, at)) is not None:
             at = rest.end()
             if rest.end(1) >= 0:
@@ -171,13 +171,13 @@ class _Pieces:
         return self._done
 
     def _take(self, end: int) -> None:
-        """Decode the members of the innermost open bracket up to `end`, and the earlier members of the outer ones."""
+        """Decodes the members of the innermost open bracket up to `end`, and the earlier members of the outer ones."""
         for start, key in self._open[len(self._containers) :]:
             self._enter(start, key)
         self._add(self._containers[-1], self._text(self._containers[-1], end))
 
     def _enter(self, start: int, key: tuple[int, int]) -> None:
-        """Begin to build the container that opens at `start`, in the outer container under `key`."""
+        """Begins to build the container that opens at `start`, in the outer container under `key`."""
         container = _Container(self._body[start], {} if self._body[start] == ord("{") else [], start + 1)
         self._done._outer.append(container.value)
         if not self._containers:
@@ -212,7 +212,7 @@ class _Pieces:
         return text
 
     def _add(self, container: _Container, text: bytes, *, begins: bool = False) -> Any:
-        """Decode some members of a container and add them. Members after the first start with a comma."""
+        """Decodes some members of a container and adds them. Members after the first start with a comma."""
         if container.begun and text:
             if not text.startswith(b",") or not text[1:].strip(_BLANK):
                 raise _wrong("a comma is missing, or one too many")
@@ -241,7 +241,7 @@ class LargeReview:
         turn.clear = self._clear
 
     def begin(self, body: bytes) -> Question | None:
-        """Decode the body, and decide."""
+        """Decodes the body, and decide."""
         # The collector would visit a million new values again and again while all threads wait. A review has no cycles.
         gc.disable()
         return self._deliberation.begin(body, self._decode)

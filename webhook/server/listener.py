@@ -59,12 +59,12 @@ class Acceptor:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
 
     def open(self) -> None:
-        """Begin to take connections."""
+        """Begins to take connections."""
         self._resting = None
         self._loop.add_reader(self._listening, self._take)
 
     def close(self) -> None:
-        """Take no more connections, and cancel the handshakes in progress."""
+        """Takes no more connections, and cancels the handshakes in progress."""
         if self._resting is not None:
             self._resting.cancel()
         self._loop.remove_reader(self._listening)
@@ -72,7 +72,7 @@ class Acceptor:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Wait until the last handshake has ended."""
+        """Waits until the last handshake has ended."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _take(self) -> None:
@@ -180,7 +180,7 @@ class Listener(uvicorn.Server):
         return f"http{'s' if self.config.is_ssl else ''}://{shown}:{port}"
 
     def open(self) -> None:
-        """Begin to take connections."""
+        """Begins to take connections."""
         self.config.load()
         self.lifespan = self.config.lifespan_class(self.config)
         acceptor = Acceptor(self._socket, self.connections, self._connection, self.config.ssl)
@@ -190,14 +190,14 @@ class Listener(uvicorn.Server):
         self.connections.watch()
 
     async def close(self, seconds: int = FINISH_SECONDS) -> None:
-        """Take no more connections and finish calls for at most `seconds`. Returns when all connections have ended."""
+        """Takes no more connections and finish calls for at most `seconds`. Returns when all connections have ended."""
         self.config.timeout_graceful_shutdown = seconds
         self._hang_up()
         await self.shutdown([self._socket])
         self.connections.leave()
 
     def hurry(self) -> None:
-        """Cut all connections and stop waiting."""
+        """Cuts all connections and stop waiting."""
         self.force_exit = True
         self.connections.cut()
 
@@ -205,7 +205,7 @@ class Listener(uvicorn.Server):
         return self.connections.protocol(self.config, self.server_state, app_state={})
 
     def _hang_up(self) -> None:
-        """Cut the connections that have been closing since the last call. All their data has been sent."""
+        """Cuts the connections that have been closing since the last call. All their data has been sent."""
         closing = {
             found
             for found in self.server_state.connections

@@ -22,7 +22,7 @@ LEAST = 16
 
 
 def raise_limit(wanted: int) -> int:
-    """Raise the limit of open files as far as `wanted` needs and the hard limit allows. Return the new limit."""
+    """Raises the limit of open files as far as `wanted` needs and the hard limit allows. Return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + HEALTH_CONNECTIONS + NEXT_CONNECTIONS + KEPT_BACK
     if soft < needed:
@@ -32,7 +32,7 @@ def raise_limit(wanted: int) -> int:
 
 
 def serving_connections(wanted: int, limit: int) -> int:
-    """Return how many connections the serving port may have: `wanted`, or what `limit` open files leave."""
+    """Returns how many connections the serving port may have: `wanted`, or what `limit` open files leave."""
     return max(LEAST, min(wanted, limit - HEALTH_CONNECTIONS - NEXT_CONNECTIONS - KEPT_BACK))
 
 
@@ -54,8 +54,8 @@ _GC_THRESHOLD = 50_000
 
 
 def memory_limit(cgroup: Path = _CGROUP) -> int:
-    """Return the limit of the control group in bytes, as the kubelet sets it for a container. Return `ASSUMED_LIMIT` if
-    there is none or it cannot be read.
+    """Returns the limit of the control group in bytes, as the kubelet sets it for a container. Return `ASSUMED_LIMIT`
+    if there is none or it cannot be read.
     """
     for name in _FILES:
         try:
@@ -68,7 +68,7 @@ def memory_limit(cgroup: Path = _CGROUP) -> int:
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of the process; 0 if it cannot be read."""
+    """Returns the resident memory of the process; 0 if it cannot be read."""
     try:
         pages = Path("/proc/self/statm").read_text().split()[1]
     except OSError:
@@ -77,7 +77,7 @@ def resident_bytes() -> int:
 
 
 def return_large_blocks() -> None:
-    """Make the C library return every large block when it is freed. By default glibc keeps freed blocks of the size of
+    """Makes the C library return every large block when it is freed. By default glibc keeps freed blocks of the size of
     a body, in pieces that fit no other body: 250 uploads under a budget of 128 MiB took 540 MiB.
 
     Source: mallopt(3), which stops moving the threshold once it is set. Other C libraries do not have it.
@@ -88,7 +88,7 @@ def return_large_blocks() -> None:
 
 
 def make_collections_rare() -> None:
-    """Make garbage collection rare. Loaded objects stay for the life of the process, and requests leave no cycles. But
+    """Makes garbage collection rare. Loaded objects stay for the life of the process, and requests leave no cycles. But
     each request makes some hundred containers, so with Python's default threshold nearly every request would trigger a
     collection.
     """
@@ -98,7 +98,7 @@ def make_collections_rare() -> None:
 
 
 async def give_back_memory() -> None:
-    """Return memory that the C library keeps after a burst to the system, until cancelled. A thousand connections that
+    """Returns memory that the C library keeps after a burst to the system, until cancelled. A thousand connections that
     carried 250 KB each left 300 MiB in use, although 200 MiB of it were free.
     """
     trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)

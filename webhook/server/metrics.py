@@ -45,7 +45,7 @@ class LaneMetrics:
 
 
 def lane_metrics(registry: CollectorRegistry) -> dict[str, LaneMetrics]:
-    """Return the metrics of every lane by name, in the registry of the server's other metrics."""
+    """Returns the metrics of every lane by name, in the registry of the server's other metrics."""
     waiting = Gauge(
         "rollcall_lane_waiting", "Requests that wait for the single thread of their lane.", ("lane",), registry=registry
     )
@@ -188,7 +188,7 @@ class ShadowMetrics:
         self._seconds = {one.name: seconds.labels(one.name) for one in shadows}
 
     def count(self, shadow: str, found: ShadowAnswer, *, allowed: bool, seconds: float) -> None:
-        """Count what a shadow said of a review that was `allowed` or not, and the processor time that it took."""
+        """Counts what a shadow said of a review that was `allowed` or not, and the processor time that it took."""
         self._reviews[shadow, "allowed" if allowed else "denied", found.would].inc()
         self._seconds[shadow].inc(seconds)
         for rule in found.rules if allowed and found.would is Would.DENIED else ():
@@ -292,21 +292,21 @@ class ServerMetrics(Exposition):
         self._unjudged = {rule: unjudged.labels(rule) for rule in every_rule}
 
     def watch(self, cluster: LiveFacts) -> None:
-        """Add the metrics of the caches of a cluster."""
+        """Adds the metrics of the caches of a cluster."""
         self.registry.register(CacheCollector(cluster))
 
     def decided(self, endpoint: str, decision: str, scheduler: str | None) -> None:
-        """Count a verdict by its scheduler."""
+        """Counts a verdict by its scheduler."""
         found = self._decisions.get((endpoint, decision, scheduler or NONE))
         # A record may have any name, so unknown schedulers share one label.
         (found or self._decisions[endpoint, decision, OTHER]).inc()
 
     def opted_out(self, kind: str) -> None:
-        """Count a new workload that is no gang."""
+        """Counts a new workload that is no gang."""
         self._opted_out[kind].inc()
 
     def count(self, verdict: Verdict) -> None:
-        """Count the findings and the unjudged rules of a verdict."""
+        """Counts the findings and the unjudged rules of a verdict."""
         for finding in verdict.findings:
             self._findings[finding.rule, finding.action].inc()
         for missing in verdict.unjudged:

@@ -196,7 +196,7 @@ section { border-top: 1px solid light-dark(#c9d1d9, #3a444f); }
 
 
 def api_page(document: dict[str, Any]) -> WebPage:
-    """Return the page of an OpenAPI document."""
+    """Returns the page of an OpenAPI document."""
     title, version = escape(document["info"]["title"]), escape(document["info"]["version"])
     html = (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}: API</title>'
@@ -242,26 +242,26 @@ def _body(content: dict[str, Any]) -> Iterator[str]:
 
 
 def alive(state: ServerState) -> Response:
-    """Answer that the process is alive, with the time: certificates begin and end by this clock, so an operator may
+    """Answers that the process is alive, with the time: certificates begin and end by this clock, so an operator may
     need to compare it with others. No other answer has the time, because the API server does not need it.
     """
     return PlainTextResponse("ok\n", headers={"date": format_datetime(state.clock.now(), usegmt=True)})
 
 
 def readiness(state: ServerState) -> Response:
-    """Return whether it should get traffic: 503 with the reasons, or 200; and other problems that need attention."""
+    """Returns whether it should get traffic: 503 with the reasons, or 200; and other problems that need attention."""
     reasons = list(state.unready())
     lines = [*(reasons or ["ready"]), *state.details()]
     return PlainTextResponse("\n".join(lines) + "\n", 503 if reasons else 200)
 
 
 def exposed(state: ServerState) -> Response:
-    """Return the metrics."""
+    """Returns the metrics."""
     return Response(state.metrics.expose(), media_type=CONTENT_TYPE)
 
 
 def create_health_app(state: ServerState) -> Starlette:
-    """Return the application of the health port."""
+    """Returns the application of the health port."""
 
     async def healthz(_: Request) -> Response:
         return alive(state)
@@ -283,7 +283,7 @@ MAX_BODY_BYTES = 64 * 1024
 
 
 def create_next_app(intake: Intake) -> ASGIApp:
-    """Return the application of the next port."""
+    """Returns the application of the next port."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] != f"/{NEXT_PATH}":
@@ -316,7 +316,7 @@ def _answered(body: bytes, shown: str) -> bytes:
 
 
 def create_app(state: ServerState) -> ASGIApp:
-    """Return the ASGI application of one server."""
+    """Returns the ASGI application of one server."""
     validate = AdmissionEndpoint("validate", admission.validate, state)
     mutate = AdmissionEndpoint("mutate", admission.mutate, state)
     admission_paths = {"/validate": validate, "/mutate": mutate}

@@ -60,8 +60,8 @@ class Signals:
 async def drain(
     state: ServerState, signals: Signals, serving: Sequence[Listener], health: Listener | None, seconds: float
 ) -> None:
-    """Answer for `seconds` more, and close each connection after its next answer. Then close the ports, the health port
-    last.
+    """Answers for `seconds` more, and close each connection after its next answer. Then close the ports, the health
+    port last.
     """
     log.info("stopping", drainSeconds=seconds)
     state.stopping = True
@@ -124,13 +124,13 @@ class SelfProbe:
         self._context.minimum_version = ssl.TLSVersion.TLSv1_3
 
     async def run(self) -> None:
-        """Probe the port again and again."""
+        """Probes the port again and again."""
         while True:
             await asyncio.sleep(EVERY_SECONDS if self._state.unseen is None else UNSEEN_SECONDS)
             await self.look()
 
     async def look(self) -> None:
-        """Try once, if a certificate is loaded and, where clients need certificates, a client CA."""
+        """Tries once, if a certificate is loaded and, where clients need certificates, a client CA."""
         if self._state.certificate is None or self._state.unguarded:
             self._state.unseen = NOT_YET
             return
@@ -148,7 +148,7 @@ class SelfProbe:
             self._state.unseen = f"own port: {why}"
 
     async def _try(self) -> str | None:
-        """Return what is wrong with the port, or None."""
+        """Returns what is wrong with the port, or None."""
         before = self._state.certificate
         try:
             async with asyncio.timeout(TRY_SECONDS):
@@ -165,7 +165,7 @@ class SelfProbe:
         return None
 
     async def _ask(self) -> tuple[bytes | None, bytes]:
-        """Return the served certificate and the first line of the answer."""
+        """Returns the served certificate and the first line of the answer."""
         reader, writer = await asyncio.open_connection(
             self._host, self._port, ssl=self._context, server_hostname="localhost"
         )
@@ -208,8 +208,8 @@ class ServingPlan:
 
 
 def run(state: ServerState, plan: ServingPlan) -> None:
-    """Serve until SIGTERM or SIGINT, then finish calls in flight. Updates the facts from the state's cluster, if it has
-    one.
+    """Serves until SIGTERM or SIGINT, then finish calls in flight. Updates the facts from the state's cluster, if it
+    has one.
 
     Raises `InputError` if an address cannot be listened on.
     """
@@ -263,7 +263,7 @@ class _Server:
         self._tell()
 
     async def serve(self) -> None:
-        """Serve from the first connection to the last."""
+        """Serves from the first connection to the last."""
         signals, state = Signals(), self._state
         probe = SelfProbe(state, self._serving.address, client_ca=self._plan.client_ca is not None)
         ports = [self._serving] if self._next is None else [self._serving, self._next]
@@ -290,7 +290,7 @@ class _Server:
             task.result()
 
     def _say(self) -> None:
-        """Write the first log line, when all ports listen."""
+        """Writes the first log line, when all ports listen."""
         plan = self._plan
         more = {"next": self._next, "health": self._health}
         log.info(
@@ -302,7 +302,7 @@ class _Server:
         )
 
     async def _watch(self) -> None:
-        """Reload the certificate files when they change."""
+        """Reloads the certificate files when they change."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             # A disk that does not respond must not block the event loop.
@@ -314,12 +314,12 @@ class _Server:
             self._tell()
 
     def _look(self) -> None:
-        """Read the files once."""
+        """Reads the files once."""
         for tls in self._every:
             tls.look()
 
     def _tell(self) -> None:
-        """Copy the result of the last read to the state."""
+        """Copies the result of the last read to the state."""
         state, every = self._state, self._every
         state.certificate = self._tls.pair.value
         state.refused = {kept.name: kept.refused for tls in every for kept in tls.kept if kept.refused is not None}

@@ -41,7 +41,7 @@ class Allowance:
         self._at = clock.monotonic()
 
     def left(self) -> float:
-        """Return the seconds that may be used now; negative after more was used than there was."""
+        """Returns the seconds that may be used now; negative after more was used than there was."""
         now = self._clock.monotonic()
         with self._lock:
             self._left = min(MOST_SAVED, self._left + SHARE * max(0.0, now - self._at))
@@ -49,7 +49,7 @@ class Allowance:
             return self._left
 
     def use(self, seconds: float) -> None:
-        """Take what was used."""
+        """Takes what was used."""
         with self._lock:
             self._left -= seconds
 
@@ -99,7 +99,7 @@ class _Limit(local):
         self.moment = Moment(0.0, 0.0, ())
 
     def proceed(self) -> None:
-        """Return while the shadow may continue. Raises `DeadlineExceeded`, and `Stopped` if no caller waits."""
+        """Returns while the shadow may continue. Raises `DeadlineExceeded`, and `Stopped` if no caller waits."""
         moment, clock = self.moment, self._clock
         if moment.proceed is not None:
             moment.proceed()
@@ -120,7 +120,7 @@ class Shadows:
         self._shadows = [replace(one, settings=replace(one.settings, **alike)) for one in settings.shadows]
 
     def annotations(self, request: Request, verdict: Verdict, facts: ClusterFacts, moment: Moment) -> dict[str, str]:
-        """Return what the shadows say of a workload, as audit annotations; nothing for an object of another kind.
+        """Returns what the shadows say of a workload, as audit annotations; nothing for an object of another kind.
         Raises `Stopped`.
         """
         if not is_shadowed(request, verdict, self._settings):

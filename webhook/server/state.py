@@ -83,14 +83,14 @@ class ServerState:
             self.metrics.life.expiry[SERVING].set(self.certificate.not_after.timestamp())
 
     def share_of_intake(self, size: int) -> int:
-        """Return the charge of a lane for `size` bytes of decoded values, at most its share. There are two lanes and
+        """Returns the charge of a lane for `size` bytes of decoded values, at most its share. There are two lanes and
         each decodes one body at a time. So the memory above the shares is limited and fits beside the intake, which
         must have room for ordinary calls.
         """
         return min(size, self.intake.limit // LANE_SHARE)
 
     def unready(self) -> Iterator[str]:
-        """Yield the reasons why the server is not ready."""
+        """Yields the reasons why the server is not ready."""
         if self.stopping:
             yield "stopping"
         if self.certificate is None:
@@ -106,7 +106,7 @@ class ServerState:
             yield from self.cluster.unready()
 
     def details(self) -> Iterator[str]:
-        """Yield problems that need attention but do not make the server unready."""
+        """Yields problems that need attention but do not make the server unready."""
         for name, why in self.refused.items():
             # A missing certificate or client CA is already a reason not to be ready.
             lacking = {SERVING: self.certificate is None, CLIENT_AUTHORITIES: self.unguarded}
@@ -114,12 +114,12 @@ class ServerState:
                 yield f"{name}: not loaded: {why}"
 
     def degraded(self) -> Iterator[str]:
-        """Yield what the enabled backends cannot do in the cluster as it is known."""
+        """Yields what the enabled backends cannot do in the cluster as it is known."""
         for profile in self.settings.profiles.values():
             yield from profile.backend.init(self.facts)
 
     def follow(self, access: Access) -> LiveFacts:
-        """Use the cluster that `access` connects to. The caller must run `LiveFacts.run` as a task."""
+        """Uses the cluster that `access` connects to. The caller must run `LiveFacts.run` as a task."""
         self.cluster = live_facts(self.settings, Client(access, clock=self.clock), self._changed, clock=self.clock)
         self.metrics.watch(self.cluster)
         return self.cluster

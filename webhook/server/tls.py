@@ -45,7 +45,7 @@ class FileContent(Generic[Value]):
         self._first = True
 
     def look(self) -> bool:
-        """Read the files and keep a new valid value. Return whether the value changed."""
+        """Reads the files and keeps a new valid value. Return whether the value changed."""
         try:
             contents = [read_regular(path) for path in self._paths]
             if contents == self._contents:
@@ -64,14 +64,14 @@ class FileContent(Generic[Value]):
         return True
 
     def forget(self) -> bool:
-        """Drop the value and return whether there was one. Missing files are then not an error."""
+        """Drops the value and returns whether there was one. Missing files are then not an error."""
         had = self.value is not None
         self._contents = self.value = None
         self._accepted()
         return had
 
     def gone(self) -> bool:
-        """Return whether none of the files exists."""
+        """Returns whether none of the files exists."""
         return all(_is_gone(path) for path in self._paths)
 
     def _accepted(self) -> None:
@@ -90,7 +90,7 @@ class FileContent(Generic[Value]):
 
 
 def _is_gone(path: Path) -> bool:
-    """Return whether the file does not exist. If that is unknown, return False: reading it reports why."""
+    """Returns whether the file does not exist. If that is unknown, return False: reading it reports why."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -144,7 +144,7 @@ class Tls:
         return (self.pair,) if self.authorities is None else (self.pair, self.authorities)
 
     def look(self) -> None:
-        """Read the files. From the next handshake on, serve the content if it is valid."""
+        """Reads the files. From the next handshake on, serve the content if it is valid."""
         if self._optional and self.pair.gone():
             changed = self.pair.forget()
         else:
@@ -178,10 +178,10 @@ class Tls:
 def serving_tls(
     files: PairFiles, metrics: LifeMetrics, client_ca: Path | None = None, *, clock: Clock = MACHINE_CLOCK
 ) -> Tls:
-    """The TLS of the serving port."""
+    """Returns the TLS of the serving port."""
     return Tls(SERVING, files, metrics, client_ca, clock=clock)
 
 
 def next_tls(files: PairFiles, metrics: LifeMetrics, *, clock: Clock = MACHINE_CLOCK) -> Tls:
-    """The TLS of the next port: the next pair, if there is one."""
+    """Returns the TLS of the next port: the next pair, if there is one."""
     return Tls(NEXT, files, metrics, optional=True, clock=clock)

@@ -120,8 +120,8 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
 
 
 def are_unremarkable(marks: Iterable[Marks]) -> bool:
-    """Whether the rules of this module surely find nothing in the labels and annotations of an object. Quick, because
-    it is asked of every object, and nearly all have the same few keys. False if these are of many domains.
+    """Returns whether the rules of this module surely find nothing in the labels and annotations of an object. Quick,
+    because it is asked of every object, and nearly all have the same few keys. False if these are of many domains.
     """
     domains = set[str]()
     for name, own, keys in marks:
@@ -138,8 +138,8 @@ def are_unremarkable(marks: Iterable[Marks]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _unremarkable_domain(key: str, mark: str, own: bool) -> str | None:
-    """The domain of a key, empty if it has none. None if a rule of this module finds anything in the key, among the
-    `labels` or `annotations` of an object itself, or of a template.
+    """Returns the domain of a key, empty if it has none. None if a rule of this module finds anything in the key, among
+    the `labels` or `annotations` of an object itself, or of a template.
     """
     domain = key.partition("/")[0] if "/" in key else ""
     holder = KNOWN_KEYS.get(key)
@@ -266,7 +266,7 @@ def unknown_kind(manifest: AnyObject, _: Context[Any]) -> Results:
 
 
 def _meant(manifest: AnyObject) -> tuple[str, str] | None:
-    """Return the group and kind that an unknown kind most likely means, or None."""
+    """Returns the group and kind that an unknown kind most likely means, or None."""
     group, _, kind = manifest.kind
     if (group, kind) in manifest.judged or (group, kind) in manifest.known or (group, kind) in RETIRED_KINDS:
         return None
@@ -378,8 +378,8 @@ def no_gangs(manifest: AnyObject, context: Context[Any]) -> Results:
 
 
 def _in_namespace(manifest: AnyObject, context: Context[Any]) -> Results:
-    """One finding about a workload of an unknown kind that a namespace opts in, unless it is no gang in most clusters,
-    such as a DaemonSet.
+    """Yields one finding about a workload of an unknown kind that a namespace opts in, unless it is no gang in most
+    clusters, such as a DaemonSet.
     """
     kind = manifest.kind[::2]
     if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(manifest.raw) or _meant(manifest) is not None:
@@ -395,7 +395,7 @@ def _in_namespace(manifest: AnyObject, context: Context[Any]) -> Results:
 
 
 def _has_pods(raw: Manifest) -> bool:
-    """Return whether the object has a pod template at the usual place. A label that a tool adds to every object is not
+    """Returns whether the object has a pod template at the usual place. A label that a tool adds to every object is not
     reported on other objects.
     """
     value: Any = raw

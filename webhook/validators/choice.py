@@ -26,7 +26,7 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def no_profile(choice: Choice) -> Finding:
-    """Return the finding about a scheduler that no profile has."""
+    """Returns the finding about a scheduler that no profile has."""
     near = meant(choice.scheduler, choice.available)
     return Finding(
         at=choice.path,
@@ -189,7 +189,7 @@ def writer_change(change: PodCliqueSetChange, context: Context[Any]) -> Results:
 
 
 def _for_grove_s_backend(workload: PodCliqueSet) -> NamedScheduler | None:
-    """The schedulerName of the templates for which Grove's own backend writes the gang objects, or None."""
+    """Returns the schedulerName of the templates for which Grove's own backend writes the gang objects, or None."""
     return next((named for named in template_names(workload) if named.scheduler in WRITERS), None)
 
 

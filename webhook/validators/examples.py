@@ -26,7 +26,7 @@ def pod_clique_set(
     groups: Sequence[Manifest] = (),
     **template: Any,
 ) -> Manifest:
-    """A PodCliqueSet `demo` with these cliques and scaling groups; other keywords go into `spec.template`."""
+    """Returns a PodCliqueSet `demo` with these cliques and scaling groups; other keywords go into `spec.template`."""
     metadata: Manifest = {"name": "demo", "namespace": "default"}
     if labels:
         metadata["labels"] = dict(labels)
@@ -48,7 +48,7 @@ def clique(
     pod: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Manifest:
-    """A clique of one container; `pod` goes into its pod spec, other keywords go beside `spec`."""
+    """Returns a clique of one container; `pod` goes into its pod spec, other keywords go beside `spec`."""
     container: Manifest = {"name": "main", "image": "example.com/main"}
     if requests:
         container["resources"] = {"requests": dict(requests)}
@@ -63,17 +63,17 @@ def clique(
 
 
 def scaling_group(name: str, *clique_names: str, **fields: Any) -> Manifest:
-    """A scaling group over these cliques."""
+    """Returns a scaling group over these cliques."""
     return {"name": name, "cliqueNames": list(clique_names), **fields}
 
 
 def required(domain: str) -> Manifest:
-    """A topologyConstraint that requires `domain` of the binding `dc`."""
+    """Returns a topologyConstraint that requires `domain` of the binding `dc`."""
     return {"topologyName": "dc", "pack": {"required": domain}}
 
 
 def preferred(domain: str) -> Manifest:
-    """A topologyConstraint that prefers `domain` of the binding `dc`."""
+    """Returns a topologyConstraint that prefers `domain` of the binding `dc`."""
     return {"topologyName": "dc", "pack": {"preferred": domain}}
 
 
@@ -93,7 +93,7 @@ def _metadata(
 
 
 def pod_template(pod: Mapping[str, Any] | None = None, **metadata: Any) -> Manifest:
-    """A pod template of one container; `pod` goes into its spec."""
+    """Returns a pod template of one container; `pod` goes into its spec."""
     container = {"name": "node", "image": "example.com/node"}
     found: Manifest = {"spec": {"containers": [container], **(pod or {})}}
     return {"metadata": metadata, **found} if metadata else found
@@ -107,7 +107,7 @@ def job(
     template: Manifest | None = None,
     **spec: Any,
 ) -> Manifest:
-    """A Job `demo` of two pods."""
+    """Returns a Job `demo` of two pods."""
     body = {"parallelism": 2, "completions": 2, "template": template or pod_template(), **spec}
     # A Job whose pods always restart is refused.
     body["template"] = {**body["template"], "spec": {"restartPolicy": "Never", **body["template"].get("spec", {})}}
@@ -124,8 +124,8 @@ def replicated(
     metadata: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Manifest:
-    """A replicated Job of so many pods. `job` goes into the Job's spec and `metadata` beside that spec; other keywords
-    go beside its template.
+    """Returns a replicated Job of so many pods. `job` goes into the Job's spec and `metadata` beside that spec; other
+    keywords go beside its template.
     """
     spec = {"parallelism": pods, "completions": pods, "template": template or pod_template(), **(job or {})}
     own = {} if metadata is None else {"metadata": dict(metadata)}
@@ -139,7 +139,7 @@ def job_set(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Manifest:
-    """A JobSet `demo` of these replicated Jobs."""
+    """Returns a JobSet `demo` of these replicated Jobs."""
     body = {"replicatedJobs": list(jobs) or [replicated("node")], **spec}
     metadata = _metadata(labels, annotations, scheduler)
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": body}
@@ -155,7 +155,7 @@ def leader_worker_set(
     worker: Manifest | None = None,
     **spec: Any,
 ) -> Manifest:
-    """A LeaderWorkerSet `demo` of two groups."""
+    """Returns a LeaderWorkerSet `demo` of two groups."""
     templates: Manifest = {"size": size, "workerTemplate": worker or pod_template()}
     if leader is not None:
         templates["leaderTemplate"] = leader
@@ -166,7 +166,7 @@ def leader_worker_set(
 
 
 def stateful_set(*, scheduler: str | None = "koord-scheduler", **spec: Any) -> Manifest:
-    """A StatefulSet `demo` of three pods, whose kind is declared by a built-in WorkloadShape."""
+    """Returns a StatefulSet `demo` of three pods, whose kind is declared by a built-in WorkloadShape."""
     body = {"replicas": 3, "selector": {"matchLabels": {"app": "demo"}}, "template": pod_template(), **spec}
     metadata = _metadata(None, None, scheduler)
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": body}
@@ -179,7 +179,7 @@ def ray_cluster(
     minReplicas: int = 2,  # noqa: N803 - a field of its spec, as the keywords of all builders
     **spec: Any,
 ) -> Manifest:
-    """A RayCluster `demo` of a head and two workers, whose kind is declared by a built-in WorkloadShape."""
+    """Returns a RayCluster `demo` of a head and two workers, whose kind is declared by a built-in WorkloadShape."""
     workers = {"groupName": "gpu", "replicas": 2, "minReplicas": minReplicas, "maxReplicas": 2}
     body = {
         "headGroupSpec": {"template": pod_template()},
@@ -191,12 +191,12 @@ def ray_cluster(
 
 
 def volcano_task(name: str, replicas: int, **fields: Any) -> Manifest:
-    """A task of a Volcano Job."""
+    """Returns a task of a Volcano Job."""
     return {"name": name, "replicas": replicas, "template": pod_template(), **fields}
 
 
 def volcano_job(*tasks: Manifest, scheduler: str | None = "volcano", **spec: Any) -> Manifest:
-    """A Volcano Job `demo` with these tasks, or with one of two pods."""
+    """Returns a Volcano Job `demo` with these tasks, or with one of two pods."""
     body = {"schedulerName": "volcano", "tasks": list(tasks) or [volcano_task("worker", 2)], **spec}
     metadata = _metadata(None, None, scheduler)
     return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": body}
@@ -208,7 +208,7 @@ def disaggregated_set(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """A DisaggregatedSet `demo` of two groups to prefill and two to decode, each of two pods."""
+    """Returns a DisaggregatedSet `demo` of two groups to prefill and two to decode, each of two pods."""
     groups = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": pod_template()}}
     roles = [{"name": name, "spec": groups} for name in ("prefill", "decode")]
     metadata = _metadata(labels, annotations, scheduler)
@@ -224,7 +224,7 @@ def train_job(
     runtime: str = "torch",
     **spec: Any,
 ) -> Manifest:
-    """A TrainJob `demo` of the ClusterTrainingRuntime `torch`."""
+    """Returns a TrainJob `demo` of the ClusterTrainingRuntime `torch`."""
     body = {"runtimeRef": {"name": runtime}, **spec}
     metadata = _metadata(labels, annotations, scheduler)
     return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata, "spec": body}
@@ -253,7 +253,7 @@ _RACK, _HOST = "example.com/rack", "kubernetes.io/hostname"
 
 
 def node(name: str, gpus: int = 0, labels: Mapping[str, str] | None = None) -> Manifest:
-    """A node with so many GPUs."""
+    """Returns a node with so many GPUs."""
     amounts: dict[str, Any] = {"cpu": "64", "memory": "512Gi", "pods": "110"}
     if gpus:
         amounts[GPU] = str(gpus)

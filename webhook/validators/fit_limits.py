@@ -23,7 +23,7 @@ _OR = ", or "
 
 
 def never_fits(family: FitFamily, workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
-    """Yield one finding for each proof of that family. Gangs that share a proof have one finding."""
+    """Yields one finding for each proof of that family. Gangs that share a proof have one finding."""
     told: list[Witness] = []
     for found in context.fits(workload):
         witness = found.verdict.witness
@@ -34,13 +34,13 @@ def never_fits(family: FitFamily, workload: PodCliqueSet | OptedInWorkload, cont
 
 
 def _says(witness: Witness, known: Witness) -> bool:
-    """Return whether a proof says nothing that another did not: the same of fewer members."""
+    """Returns whether a proof says nothing that another did not: the same of fewer members."""
     same = (witness.condition, witness.domain, witness.shortfalls) == (known.condition, known.domain, known.shortfalls)
     return same and set(witness.members) <= set(known.members)
 
 
 def _short(witness: Witness) -> Finding:
-    """Return the finding of a proof, without the last remedies if it would be too long for a warning."""
+    """Returns the finding of a proof, without the last remedies if it would be too long for a warning."""
     remedy = witness.remedy
     while True:
         found = Finding(at=witness.at, found=witness.found, why=witness.why, remedy=remedy)

@@ -67,13 +67,13 @@ class Chosen(NamedTuple):
 
 
 def label_choice(labels: object) -> NamedScheduler | None:
-    """The choice in a workload's labels."""
+    """Returns the choice in a workload's labels."""
     name = text(labels.get(SCHEDULER_LABEL)) if isinstance(labels, dict) else None
     return None if name is None else NamedScheduler(name, LABELS / SCHEDULER_LABEL)
 
 
 def template_names(workload: PodCliqueSet) -> Iterable[NamedScheduler]:
-    """The schedulerNames of the pod templates, without those that do not count as a choice."""
+    """Yields the schedulerNames of the pod templates, without those that do not count as a choice."""
     for clique in workload.cliques:
         name = clique.scheduler_name if "schedulerName" in clique.pod_spec else None
         if name is not None and name != DEFAULT_SCHEDULER:
@@ -87,7 +87,7 @@ def choose(
     default: str,
     available: tuple[str, ...],
 ) -> Choice:
-    """The choice for a workload: its label, else its templates' name, else the namespace's (`namespace`), else
+    """Returns the choice for a workload: its label, else its templates' name, else the namespace's (`namespace`), else
     `default`.
 
     The rules of `webhook.validators.choice` check that the name is a profile's and that the templates agree.
@@ -101,7 +101,7 @@ def choose(
 
 
 def namespace_choice(facts: ClusterFacts, namespace: str) -> Chosen | None:
-    """The choice in the namespace's label, if the namespace is known."""
+    """Returns the choice in the namespace's label, if the namespace is known."""
     name = text(facts.namespace_label(namespace, SCHEDULER_LABEL))
     return None if name is None else Chosen(name, f"the label {SCHEDULER_LABEL} of Namespace {namespace}")
 
@@ -112,7 +112,9 @@ _FLUSH_SECONDS = 300
 
 
 def permit_retry_seconds(schedule_timeout: int) -> int:
-    """How long a gang may wait for its next attempt if a plugin keeps its placed pods in Permit for that time."""
+    """Returns how long a gang may wait for its next attempt if a plugin keeps its placed pods in Permit for that
+    time.
+    """
     return min(schedule_timeout, _MOST_PERMIT_SECONDS) + _FLUSH_SECONDS
 
 
@@ -143,23 +145,27 @@ class GangScheduler:
         return False
 
     def makes_gangs_of(self, kind: GroupKind) -> bool:
-        """Whether Rollcall makes the gangs of opted-in workloads of that group and kind. A scheduler that groups some
-        kinds itself may leave others to Rollcall.
+        """Returns whether Rollcall makes the gangs of opted-in workloads of that group and kind. A scheduler that
+        groups some kinds itself may leave others to Rollcall.
         """
         return self.makes_opted_in_gangs
 
     def groups(self, kind: GroupKind) -> bool:
-        """Whether it groups the pods of workloads of that group and kind itself, so that they start together."""
+        """Returns whether it groups the pods of workloads of that group and kind itself, so that they start
+        together.
+        """
         return self.groups_opted_in and (kind in VIEWS or kind in self.grouped_kinds)
 
     def own_minimums(self, workload: OptedInWorkload) -> Mapping[FieldPath, int]:
-        """The minimum of each part of a workload in the group that it makes itself, by the path of the part's pod
-        template. Empty if Rollcall makes the group, or if the scheduler needs all pods.
+        """Returns the minimum of each part of a workload in the group that it makes itself, by the path of the part's
+        pod template. Empty if Rollcall makes the group, or if the scheduler needs all pods.
         """
         return {}
 
     def scheduler_groups(self, workload: OptedInWorkload) -> SchedulerGroups | None:
-        """The groups that it makes itself of a workload. None if Rollcall, or the workload's operator, makes them."""
+        """Returns the groups that it makes itself of a workload. None if Rollcall, or the workload's operator, makes
+        them.
+        """
         return None
 
     @property
@@ -170,7 +176,7 @@ class GangScheduler:
         return 0
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
-        """The queues or quotas that limit an opted-in workload, as far as they are known."""
+        """Returns the queues or quotas that limit an opted-in workload, as far as they are known."""
         return iter(())
 
     def pod_reading(self, settings: FitSettings) -> PodReading:
@@ -178,15 +184,15 @@ class GangScheduler:
         return PodReading(affinity=False, taints=False, ports=False, apart=False, spread=False)
 
     def roles(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Roles:
-        """The roles of a gang as it reads their pods. Raises `Malformed`."""
+        """Returns the roles of a gang as it reads their pods. Raises `Malformed`."""
         return roles_of(shape, self.pod_reading(settings), facts if self.allocates_devices else None)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
-        """What it must place at one moment before it starts any pod of a gang, without ceilings."""
+        """Returns what it must place at one moment before it starts any pod of a gang, without ceilings."""
         return Packing((), unknown=("it is not known how this scheduler places a gang",))
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts) -> Ceilings:
-        """The limits of its own queues and quotas on a gang with these roles."""
+        """Returns the limits of its own queues and quotas on a gang with these roles."""
         return Ceilings()
 
 

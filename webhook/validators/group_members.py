@@ -88,7 +88,7 @@ def _pod_group(name: str) -> Manifest:
 
 
 def _pod(scheduler: str = "kai-scheduler", **metadata: dict[str, str]) -> Manifest:
-    """A pod with these labels and annotations."""
+    """Returns a pod with these labels and annotations."""
     spec = {"schedulerName": scheduler, "containers": [{"name": "main", "image": "example.com/main"}]}
     return {
         "apiVersion": "v1",
@@ -99,12 +99,14 @@ def _pod(scheduler: str = "kai-scheduler", **metadata: dict[str, str]) -> Manife
 
 
 def _in_files(facts: ClusterFacts, system: str, namespace: str) -> Mapping[str, bool]:
-    """The PodGroups that the files define, and whether pods beside them name none."""
+    """Returns the PodGroups that the files define, and whether pods beside them name none."""
     return (facts.file_groups or {}).get((system, namespace), _NOTHING)
 
 
 def _judged_templates(manifest: AnyObject) -> Iterable[PodTemplate]:
-    """The pod templates whose membership Rollcall does not write, each once: leaders and workers may share one."""
+    """Returns the pod templates whose membership Rollcall does not write, each once: leaders and workers may share
+    one.
+    """
     is_grouped = SCHEDULER_LABEL in manifest.labels or manifest.kind[::2] == (grove.GROUP, "PodCliqueSet")
     return () if is_grouped else {template.spec_path: template for template in manifest.templates}.values()
 
@@ -174,7 +176,7 @@ def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
 
 
 def _beside_pods(manifest: AnyObject) -> Iterator[Finding]:
-    """The keys that name a group on an object that makes pods, and not on its pods."""
+    """Yields the keys that name a group on an object that makes pods, and not on its pods."""
     templates = tuple(_judged_templates(manifest))
     if not templates or manifest.kind[::2] == POD:
         return
@@ -194,7 +196,7 @@ def _beside_pods(manifest: AnyObject) -> Iterator[Finding]:
 def _unknown_keys(
     template: PodTemplate, namespace: str, system: str, groups: tuple[GroupName, ...], facts: ClusterFacts
 ) -> Iterator[Finding]:
-    """A key that nobody reads, with the name of a PodGroup that no pod names."""
+    """Yields a key that nobody reads, with the name of a PodGroup that no pod names."""
     read = {group.claim.key for group in groups}
     for path, keys, misplaced in (
         (template.labels_path, template.labels, KeyPlace.ANNOTATION),
@@ -216,7 +218,7 @@ def _unknown_keys(
 
 
 def _scheduler_remedy(of_group: str, of_pods: str) -> str:
-    """The remedy where the group is written for another scheduler than the one that the pods name."""
+    """Returns the remedy where the group is written for another scheduler than the one that the pods name."""
     group, pods = SYSTEMS[of_group], SYSTEMS[of_pods]
     return (
         f"the PodGroup is of {of_group}: set schedulerName to {group.scheduler}, or write the PodGroup as one of "
@@ -271,7 +273,7 @@ def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
 
 
 def _system_of_namesake(group: GroupName, namespace: str, facts: ClusterFacts) -> str | None:
-    """The other system that has a PodGroup of that name in the files."""
+    """Returns the other system that has a PodGroup of that name in the files."""
     others = (system for system in SYSTEMS if group.name in _in_files(facts, system, namespace))
     return next((system for system in others if system != group.system), None)
 
@@ -283,7 +285,9 @@ def _needs_group(group: GroupName, template: PodTemplate, manifest: AnyObject) -
 
 
 def _is_described(group: GroupName, template: PodTemplate, namespace: str, facts: ClusterFacts) -> bool:
-    """Whether koord-scheduler needs no PodGroup: pods describe the gang, or it reads another key of this pod."""
+    """Returns whether koord-scheduler needs no PodGroup: pods describe the gang, or it reads another key of this
+    pod.
+    """
     if group.system != "Koordinator" or group.claim.key == _KEY_OF_POD_GROUPS:
         return False
     gang = pods_gang(template)
@@ -291,7 +295,7 @@ def _is_described(group: GroupName, template: PodTemplate, namespace: str, facts
 
 
 def _missing(group: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
-    """What is wrong with one name of a group. A file's group that no pod names is the likely one."""
+    """Yields what is wrong with one name of a group. A file's group that no pod names is the likely one."""
     here, sizes = _in_files(facts, group.system, namespace), facts.group_sizes or {}
     part = SYSTEMS[group.system].groups
     if group.name in here or (part is not None and not facts.lacks(Needed(part, (namespace, group.name)))):
@@ -398,8 +402,8 @@ def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
 
 
 def _likely_scheduler(name: str, names: Iterable[str]) -> str | None:
-    """The scheduler that a misspelt name means. With a suffix, such as volcano-2, it may be that of a second one, but
-    not with its last letter again.
+    """Returns the scheduler that a misspelt name means. With a suffix, such as volcano-2, it may be that of a second
+    one, but not with its last letter again.
     """
     if name in names or len(name) > _LONGEST_SCHEDULER:
         return None

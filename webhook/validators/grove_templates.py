@@ -113,7 +113,7 @@ def environment(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
 
 def _are_named_once(variables: Sequence[Any]) -> bool:
-    """Whether each variable has a valid name of its own. Nearly all do."""
+    """Returns whether each variable has a valid name of its own. Nearly all do."""
     try:
         names = {*map(_NAME, variables)}
         # A name in ASCII that Python accepts is one that Kubernetes accepts, and quicker to recognize.
@@ -210,7 +210,7 @@ def _sharing(
     templates: Container[str | None],
     children: Mapping[str, Container[str]],
 ) -> Iterator[Finding]:
-    """What Grove refuses in one list. `children` are the names that each field of a filter may select."""
+    """Yields what Grove refuses in one list. `children` are the names that each field of a filter may select."""
     seen: set[str] = set()
     for shared, at in _entries(holder, "resourceSharing", path):
         yield from _named_once(shared, at, seen, "shared claim")

@@ -53,7 +53,7 @@ class _Place(NamedTuple):
 
 
 def _places(workload: PodCliqueSet) -> Iterator[_Place]:
-    """The constraints of a set, from the set to its cliques, with what each inherits."""
+    """Yields the constraints of a set, from the set to its cliques, with what each inherits."""
     whole = workload.topology
     of_set = None if whole is None else whole.name
     around = () if whole is None else (whole,)
@@ -112,8 +112,8 @@ def topology_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
 
 
 def _is_of_old_release(topology: Topology) -> bool:
-    """Whether it is written as up to v0.1.0-alpha.8, which had no names. Later releases refuse a new one for its
-    packDomain, and let a stored one be.
+    """Returns whether it is written as up to v0.1.0-alpha.8, which had no names. Later releases refuse a new one for
+    its packDomain, and let a stored one be.
     """
     return topology.required_path.parts[-1] == "packDomain" and topology.preferred is None
 
@@ -229,7 +229,7 @@ def _wider(parents: Iterable[_Domain], child: _Domain, levels: Mapping[str, int]
 
 
 def _constraints(workload: PodCliqueSet) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
-    """The constraints of a set as they are written. Raises `Malformed`."""
+    """Yields the constraints of a set as they are written. Raises `Malformed`."""
     holders = [(workload.template, _TEMPLATE)]
     holders += [(group.raw, group.path) for group in workload.scaling_groups]
     holders += [(member.raw, member.path) for member in workload.cliques]

@@ -41,7 +41,9 @@ class HeldClique(NamedTuple):
 
 
 def may_be_held(labels: Mapping[str, Any], namespace: str, context: Context[Any]) -> bool:
-    """Whether an object with these labels can be in a queue of Kueue. Cheap, because most objects are in none."""
+    """Returns whether an object with these labels can be in a queue of Kueue. Cheap, because most objects are in
+    none.
+    """
     return (
         kueue.QUEUE_NAME in labels
         or context.kueue.manage_without_queue_name
@@ -50,7 +52,7 @@ def may_be_held(labels: Mapping[str, Any], namespace: str, context: Context[Any]
 
 
 def held_cliques(workload: PodCliqueSet, context: Context[Any]) -> Iterator[HeldClique]:
-    """The cliques that have pods and whose pods Kueue holds."""
+    """Yields the cliques that have pods and whose pods Kueue holds."""
     cliques = [
         clique
         for clique in workload.cliques
@@ -65,13 +67,13 @@ def held_cliques(workload: PodCliqueSet, context: Context[Any]) -> Iterator[Held
 
 
 def pods_of(clique: Clique, workload: PodCliqueSet) -> int:
-    """The number of pods that a set has of a clique, in all its gangs."""
+    """Returns the number of pods that a set has of a clique, in all its gangs."""
     # A set without replicas gets them later.
     return max(workload.replicas, 1) * clique.replicas * (1 if clique.group is None else clique.group.replicas)
 
 
 def set_starts_alone(workload: PodCliqueSet) -> bool:
-    """Whether each gang of a set has a single pod."""
+    """Returns whether each gang of a set has a single pod."""
     base = sum(
         clique.replicas * (1 if clique.group is None else clique.group.min_available) for clique in workload.cliques
     )
@@ -82,7 +84,7 @@ def set_starts_alone(workload: PodCliqueSet) -> bool:
 
 
 def growth(workload: PodCliqueSet) -> str | None:
-    """Why a set is not a single gang with a fixed number of pods, in words; None if it is."""
+    """Returns why a set is not a single gang with a fixed number of pods, in words; None if it is."""
     if workload.replicas > 1:
         return f"the gangs of all {workload.replicas} replicas share this pod group, whose number of pods is fixed"
     for group in workload.scaling_groups:
@@ -109,8 +111,8 @@ class HeldGang(NamedTuple):
 
 
 def held_gang(workload: OptedInWorkload, context: Context[Any]) -> HeldGang | None:
-    """A workload that Kueue holds and that is a gang here. None for a single pod, for a scheduler without gangs, for a
-    TrainJob without a known runtime, and for the JobSet of a TrainJob, which is judged with the TrainJob.
+    """Returns a workload that Kueue holds and that is a gang here. None for a single pod, for a scheduler without
+    gangs, for a TrainJob without a known runtime, and for the JobSet of a TrainJob, which is judged with the TrainJob.
     """
     scheduler = context.gang_scheduler
     if not (scheduler.makes_opted_in_gangs or scheduler.groups_opted_in):
@@ -123,20 +125,22 @@ def held_gang(workload: OptedInWorkload, context: Context[Any]) -> HeldGang | No
 
 
 def ready_times(workload: OptedInWorkload, context: Context[Any]) -> ReadyTimes:
-    """How long Kueue waits for the pods of a workload: as its annotation says, else as Kueue's settings do."""
+    """Returns how long Kueue waits for the pods of a workload: as its annotation says, else as Kueue's settings do."""
     top = workload.train_job if isinstance(workload, MadeJobSet) else workload
     return context.kueue.ready_times(top.annotations.get(WAIT_FOR_PODS_READY))
 
 
 def start_limit(times: ReadyTimes) -> tuple[str, str]:
-    """What all pods of a workload have to be in the time that Kueue leaves them first, and where that time is set."""
+    """Returns what all pods of a workload have to be in the time that Kueue leaves them first, and where that time is
+    set.
+    """
     if times.scheduled is not None:
         return "on nodes", "Kueue's waitForPodsReady.unscheduledTimeout"
     return "ready", f"timeoutSeconds of {WAIT_FOR_PODS_READY}" if times.stated else "Kueue's waitForPodsReady.timeout"
 
 
 def gangs_in_turn(pods: OptedInWorkload) -> int:
-    """How many gangs of a workload start one after another, at most."""
+    """Returns how many gangs of a workload start one after another, at most."""
     if not isinstance(pods, JobSet) or pods.sequence_path is None:
         return 1
     steps: dict[str, int] = {}
@@ -148,7 +152,7 @@ def gangs_in_turn(pods: OptedInWorkload) -> int:
 
 
 def duration(seconds: int) -> str:
-    """A time as Kueue's configuration writes it: 30m."""
+    """Returns a time as Kueue's configuration writes it: 30m."""
     for unit, size in (("h", 3600), ("m", 60)):
         if seconds >= size and seconds % size == 0:
             return f"{seconds // size}{unit}"

@@ -32,7 +32,7 @@ _DEFAULT = ClusterFacts(local_queues={("default", kueue.DEFAULT_QUEUE): LocalQue
 
 
 def _grouped(total: str = "4", group: str = "demo", **fields: Any) -> Manifest:
-    """A clique of four pods, or of `fields`, in a pod group of Kueue."""
+    """Returns a clique of four pods, or of `fields`, in a pod group of Kueue."""
     annotations = {kueue.POD_GROUP_NAME: group, kueue.POD_GROUP_TOTAL_COUNT: total}
     return clique("worker", labels={kueue.QUEUE_NAME: "team"}, annotations=annotations, **{"replicas": 4, **fields})
 
@@ -136,7 +136,7 @@ def pod_group_size(workload: PodCliqueSet, context: Context[Any]) -> Results:
 
 
 def _in_queue(minimum: int) -> Example:
-    """A clique of four pods in a queue, whose gang kube-scheduler starts with `minimum`."""
+    """Returns a clique of four pods in a queue, whose gang kube-scheduler starts with `minimum`."""
     worker = clique("worker", replicas=4, minimum=minimum, labels={kueue.QUEUE_NAME: "team"})
     gates = {"featureGates": {"BringYourOwnPodGroup": True}}
     on = {"gangScheduling": True}
@@ -198,7 +198,7 @@ _KIND, _GROUP = "DisaggregatedSet", "disaggregatedset.x-k8s.io"
 
 
 def _role() -> Manifest:
-    """The LeaderWorkerSet of a role."""
+    """Returns the LeaderWorkerSet of a role."""
     found = leader_worker_set(labels=_QUEUED)
     owner = {"apiVersion": f"{_GROUP}/v1", "kind": _KIND, "name": "chat", "uid": "1", "controller": True}
     found["metadata"]["ownerReferences"] = [owner]

@@ -67,7 +67,7 @@ def local_queue(workload: PodCliqueSet | OptedInWorkload, context: Context[Any])
 
 
 def _named_queues(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> dict[str, FieldPath]:
-    """The LocalQueues that a workload or its cliques name, each with its first place."""
+    """Returns the LocalQueues that a workload or its cliques name, each with its first place."""
     if isinstance(workload, PodCliqueSet):
         every = [one.held for one in held_cliques(workload, context)]
     else:
@@ -85,7 +85,7 @@ def _kept(workload: PodCliqueSet | OptedInWorkload) -> str:
 
 
 def _unusable(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFacts, kept: str) -> Results:
-    """The reason why a LocalQueue admits nothing now: its own, else that of its ClusterQueue."""
+    """Yields the reason why a LocalQueue admits nothing now: its own, else that of its ClusterQueue."""
     above, needed = queue.cluster_queue or "", Needed("cluster_queues", queue.cluster_queue)
     known = facts.cluster_queues
     state = (known or {}).get(above)

@@ -123,7 +123,7 @@ def ready_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 
 def _after_completion(workload: JobSet) -> Iterator[tuple[FieldPath, str, str]]:
-    """The first step that waits until another is complete: its path, its name and that of the other."""
+    """Yields the first step that waits until another is complete: its path, its name and that of the other."""
     if workload.in_order:
         return
     for part, raw in zip(workload.parts, sequence(workload.spec.get("replicatedJobs")), strict=True):

@@ -272,7 +272,7 @@ def _too_large(pods: PodSet) -> Results:
 
 
 def _slice_sizes(annotations: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """The sizes of the largest slices that annotations state, each with its key."""
+    """Yields the sizes of the largest slices that annotations state, each with its key."""
     written = annotations.get(kueue.SLICE_SIZE)
     if isinstance(written, str) and (size := int32(written)) is not None:
         yield kueue.SLICE_SIZE, size
@@ -295,8 +295,8 @@ class _Member(NamedTuple):
 
 
 def _members(workload: OptedInWorkload, every: Iterable[PodSet]) -> Iterator[_Member]:
-    """The pod sets of a workload. A LeaderWorkerSet without workers has a pod set of none, and an MPIJob's launcher is
-    perhaps not in its gang. Leaders and launchers are one pod.
+    """Yields the pod sets of a workload. A LeaderWorkerSet without workers has a pod set of none, and an MPIJob's
+    launcher is perhaps not in its gang. Leaders and launchers are one pod.
     """
     groups, replicas = workload.spec.get("leaderWorkerTemplate"), workload.spec.get("mpiReplicaSpecs")
     if isinstance(groups, dict):
@@ -378,7 +378,9 @@ def preset_key(workload: OptedInWorkload, context: Context[Any]) -> Results:
 def _preset(
     found: Held | None, pods: PodSet, workload: OptedInWorkload, context: Context[Any]
 ) -> Iterator[tuple[FieldPath, str, Any, str]]:
-    """The keys of a template that Kueue will write with another value: path, key, value, and what Kueue writes."""
+    """Yields the keys of a template that Kueue will write with another value: path, key, value, and what Kueue
+    writes.
+    """
     template = pods.template
     queue = None if found is None else found.queue
     known = (context.facts.local_queues or {}).get((workload.namespace, queue or ""))
@@ -426,7 +428,7 @@ def topology_keys(manifest: AnyObject, _: Context[Any]) -> Results:
 
 
 def topology_faults(template: PodTemplate) -> Results:
-    """What Kueue refuses in the annotations of a template, whether it has a queue or not."""
+    """Yields what Kueue refuses in the annotations of a template, whether it has a queue or not."""
     # The API server refuses other values than strings.
     annotations = {key: value for key, value in template.annotations.items() if isinstance(value, str)}
     for key, why, remedy in _topology_faults(annotations):
@@ -435,7 +437,7 @@ def topology_faults(template: PodTemplate) -> Results:
 
 
 def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """What Kueue refuses in the annotations of one template: the key, why, and what to do."""
+    """Yields what Kueue refuses in the annotations of one template: the key, why, and what to do."""
     stated = [key for key in _ONE_OF if key in annotations]
     for key in stated[1:]:
         yield key, f"the template has {stated[0].partition('/')[2]} as well, and only one may be there", "keep one"
@@ -458,7 +460,7 @@ def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str,
 
 
 def _slice_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """What Kueue refuses in the annotations about slices."""
+    """Yields what Kueue refuses in the annotations about slices."""
     sliced, sized = kueue.SLICE_REQUIRED_TOPOLOGY in annotations, kueue.SLICE_SIZE in annotations
     if sized and not (int32(annotations[kueue.SLICE_SIZE]) or 0) > 0:
         yield kueue.SLICE_SIZE, "it is no number of pods of at least 1", "write a whole number in quotes"
@@ -477,7 +479,7 @@ def _slice_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, st
 
 
 def _are_layers(written: str) -> bool:
-    """Whether an annotation lists the layers of slices as Kueue takes them."""
+    """Returns whether an annotation lists the layers of slices as Kueue takes them."""
     try:
         layers = json.loads(written)
     except (ValueError, RecursionError):

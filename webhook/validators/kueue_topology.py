@@ -87,8 +87,8 @@ class Gangs:
     made: MadeJobSet | None = None
 
     def place(self, level: RequiredLevel) -> tuple[FieldPath, str]:
-        """Where the author finds a required level: the path in the judged object, and words to put before the reason
-        if the path names only the runtime.
+        """Returns where the author finds a required level: the path in the judged object, and words to put before the
+        reason if the path names only the runtime.
         """
         if self.made is None or level.inherited:
             return level.path, ""
@@ -96,7 +96,7 @@ class Gangs:
         return at, "" if at != self.made.train_job.runtime_path else f"{self.made.where(level.path)}: "
 
     def within(self, level: RequiredLevel) -> Iterator[Placeable]:
-        """The pods that a level is about."""
+        """Returns the pods that a level is about."""
         if level.parts is None:
             return iter(self.pods)
         return (one for name in level.parts for one in self._by_part.get(name, ()))
@@ -110,7 +110,7 @@ class Gangs:
 
 
 def request_of(template: PodTemplate) -> PlacementRequest | None:
-    """What the pods of a template ask of Kueue's topology."""
+    """Returns what the pods of a template ask of Kueue's topology."""
     for key in _REQUESTS:
         if (value := text(template.annotations.get(key))) is not None:
             return PlacementRequest(key, value, template.annotations_path / key)
@@ -118,7 +118,9 @@ def request_of(template: PodTemplate) -> PlacementRequest | None:
 
 
 def gangs_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Gangs | None:
-    """The pods of a workload that Kueue holds; None if it holds none or never places pods, or if they are unknown."""
+    """Returns the pods of a workload that Kueue holds; None if it holds none or never places pods, or if they are
+    unknown.
+    """
     if not context.kueue.topology_aware:
         return None
     return _of_cliques(workload, context) if isinstance(workload, PodCliqueSet) else _of_workload(workload, context)
@@ -148,7 +150,7 @@ def _of_workload(workload: OptedInWorkload, context: Context[Any]) -> Gangs | No
 
 
 def lacking(facts: ClusterFacts) -> str | None:
-    """The part of the facts without which it is not known what a queue places."""
+    """Returns the part of the facts without which it is not known what a queue places."""
     for part in ("local_queues", "cluster_queues", "resource_flavors"):
         if getattr(facts, part) is None:
             return part
@@ -156,14 +158,14 @@ def lacking(facts: ClusterFacts) -> str | None:
 
 
 def cluster_queue(queue: str | None, namespace: str, facts: ClusterFacts) -> ClusterQueue | None:
-    """The ClusterQueue of a LocalQueue; None if it is not known."""
+    """Returns the ClusterQueue of a LocalQueue; None if it is not known."""
     local = (facts.local_queues or {}).get((namespace, queue or ""))
     return None if local is None else (facts.cluster_queues or {}).get(local.cluster_queue or "")
 
 
 def places_all(queue: str | None, namespace: str, facts: ClusterFacts) -> bool | None:
-    """Whether Kueue places every pod set of a LocalQueue: all flavors of its ClusterQueue have a Topology. None if that
-    is not known.
+    """Returns whether Kueue places every pod set of a LocalQueue: all flavors of its ClusterQueue have a Topology. None
+    if that is not known.
     """
     cluster = cluster_queue(queue, namespace, facts)
     if cluster is None or facts.resource_flavors is None:
@@ -200,7 +202,7 @@ _KNOWN = ClusterFacts(
 
 
 def _set(*names: str, queue: str = "free", domain: str | None = "rack", **annotations: str) -> Manifest:
-    """A PodCliqueSet of one gang in a pod group of Kueue, with so many cliques of two pods."""
+    """Returns a PodCliqueSet of one gang in a pod group of Kueue, with so many cliques of two pods."""
     total = str(2 * len(names))
     said = {kueue.POD_GROUP_NAME: "demo", kueue.POD_GROUP_TOTAL_COUNT: total}
     said |= {f"{kueue.GROUP}/podset-{key.replace('_', '-')}": value for key, value in annotations.items()}
@@ -231,7 +233,7 @@ class _Placed(NamedTuple):
 
 
 def _placed(workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any]) -> Iterator[_Placed]:
-    """The required levels of gangs that Kueue places as well."""
+    """Yields the required levels of gangs that Kueue places as well."""
     whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
     for level in gangs.levels:
         pods = tuple(one for one in gangs.within(level) if whole or one.request is not None)
@@ -339,7 +341,7 @@ def topology_unsaid(workload: PodCliqueSet | OptedInWorkload, context: Context[A
 
 
 def _is_broader(level: str, than: str | None, facts: ClusterFacts) -> bool:
-    """Whether a domain of `level` is known to have several domains of the level `than`."""
+    """Returns whether a domain of `level` is known to have several domains of the level `than`."""
     for levels in (facts.kueue_topologies or {}).values():
         if than is not None and level in levels and than in levels:
             return levels.index(level) < levels.index(than)
@@ -403,8 +405,8 @@ def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context
 def _named_schedulers(
     workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any], *, whole: bool
 ) -> Iterator[tuple[FieldPath, str]]:
-    """The schedulers that Kueue finds in the pod sets that it places, each with its path. Kueue copies Grove's pods,
-    which have the scheduler that Rollcall has set. It copies the templates of other workloads.
+    """Yields the schedulers that Kueue finds in the pod sets that it places, each with its path. Kueue copies Grove's
+    pods, which have the scheduler that Rollcall has set. It copies the templates of other workloads.
     """
     placed = [one for one in gangs.pods if whole or one.request is not None]
     if isinstance(workload, PodCliqueSet):
@@ -451,7 +453,7 @@ def provisioning(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]
 
 
 def _held(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Held | None:
-    """How Kueue holds a workload. For a TrainJob it is not asked again for its JobSet."""
+    """Returns how Kueue holds a workload. For a TrainJob it is not asked again for its JobSet."""
     if isinstance(workload, PodCliqueSet):
         return next((one.held for one in held_cliques(workload, context)), None)
     return None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)

@@ -25,7 +25,7 @@ _SCALED = ClusterFacts(
 
 
 def _of_ray(minimum: int) -> Manifest:
-    """The PodGroup that KubeRay makes for scheduler-plugins."""
+    """Returns the PodGroup that KubeRay makes for scheduler-plugins."""
     owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "demo", "uid": "a1"}
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
@@ -127,7 +127,7 @@ def group_rollout(manifest: AnyObject, _: Context[Any]) -> Results:
 
 
 def _first_pods(strategy: Mapping[str, Any], replicas: int) -> int:
-    """The pods of a new revision before one of them is ready. Raises `Malformed`."""
+    """Returns the pods of a new revision before one of them is ready. Raises `Malformed`."""
     if text(strategy.get("type")) == "Recreate":
         return replicas
     rolling = mapping(strategy.get("rollingUpdate"))
@@ -137,7 +137,7 @@ def _first_pods(strategy: Mapping[str, Any], replicas: int) -> int:
 
 
 def _share(written: object, replicas: int, *, up: bool) -> int:
-    """A number of pods, or a percentage of the replicas. Raises `Malformed`."""
+    """Returns a number of pods, or a percentage of the replicas. Raises `Malformed`."""
     if not isinstance(written, str):
         return max(integer(written) or 0, 0)
     percent = _PERCENT.match(written)

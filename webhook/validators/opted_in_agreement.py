@@ -142,7 +142,7 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 
 def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
-    """One finding if the runtime cannot be read: a runtime from a file may have any content."""
+    """Yields one finding if the runtime cannot be read: a runtime from a file may have any content."""
     try:
         found = runtime_of(workload, context.facts)
         _ = None if found is None else workload.job_set(found).parts
@@ -317,7 +317,7 @@ def _variables_of_patch(
 
 
 def _unfit_policies(workload: TrainJob, found: Runtime, parts: Container[str | None]) -> Iterator[Finding]:
-    """What the policies of a runtime demand of it: a launcher beside other nodes, and the name of a queue."""
+    """Yields what the policies of a runtime demand of it: a launcher beside other nodes, and the name of a queue."""
     called = f"{workload.runtime_kind} {found.name}"
     mpi = mapping(mapping(found.spec.get("mlPolicy")).get("mpi"))
     nodes = integer(mapping(workload.spec.get("trainer")).get("numNodes"))
@@ -464,9 +464,9 @@ _KINDS = {"jobs": JOBS.api, "job_sets": JOB_SETS.api, "leader_worker_sets": LEAD
 def _known_gangs(
     workload: OptedInWorkload, context: Context[Any], mine: frozenset[str]
 ) -> Iterator[tuple[str, Needed, frozenset[str] | None]]:
-    """The gangs in the namespace that have the same scheduler and may have one of the names in `mine`, except the
-    workload's own gangs. A gang's name starts with its workload's name, so only a few workloads are checked, no matter
-    how many exist. Each gang comes with its names, or None if there are too many to keep.
+    """Yields the gangs in the namespace that have the same scheduler and may have one of the names in `mine`, except
+    the workload's own gangs. A gang's name starts with its workload's name, so only a few workloads are checked, no
+    matter how many exist. Each gang comes with its names, or None if there are too many to keep.
     """
     facts, namespace, choice = context.facts, workload.namespace, context.choice
     others = sorted({other for name in mine for other in _may_be_of(name)})
@@ -499,7 +499,7 @@ _GROUP = re.compile(r"-[0-9]+-[^-]+\Z")
 
 
 def _may_be_of(name: str) -> Iterator[str]:
-    """The possible names of a workload if one of its gangs or members has this name."""
+    """Yields the possible names of a workload if one of its gangs or members has this name."""
     yield name
     for end, character in enumerate(name):
         if character == "-":

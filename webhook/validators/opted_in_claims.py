@@ -89,7 +89,9 @@ def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:
 
 
 def _of_another_version(facts: ClusterFacts) -> bool:
-    """Whether the cluster serves JobSets, but not in the version that Rollcall reads. No JobSet would be found then."""
+    """Returns whether the cluster serves JobSets, but not in the version that Rollcall reads. No JobSet would be found
+    then.
+    """
     wanted = JOB_SETS.api
     served = {api for api in facts.apis or () if (api.group, api.kind) == (wanted.group, wanted.kind)}
     return bool(served) and wanted not in served
@@ -261,7 +263,7 @@ def claim_unsure(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 
 def _unread(workload: OptedInWorkload, context: Context[Any]) -> Iterator[Claim]:
-    """The memberships that the chosen scheduler does not read, each at the first place that has it."""
+    """Yields the memberships that the chosen scheduler does not read, each at the first place that has it."""
     found: dict[tuple[str, str], Claim] = {}
     for template in workload.templates:
         for claim in claims_on(template):
@@ -345,7 +347,7 @@ def scheduling_refused(workload: OptedInWorkload, _: Context[Any]) -> Results:
 
 
 def _other_writers(workload: JobSet) -> Results:
-    """What else names or makes a group of the Workload API for the pods of a JobSet."""
+    """Yields what else names or makes a group of the Workload API for the pods of a JobSet."""
     for index, part in enumerate(workload.parts):
         group = part.template.spec.get("schedulingGroup")
         if group is not None:
@@ -358,7 +360,7 @@ def _other_writers(workload: JobSet) -> Results:
 
 
 def _two_models(whole: SchedulingBlock) -> Results:
-    """What is stated for the whole JobSet although its replicated Jobs have groups of their own."""
+    """Yields what is stated for the whole JobSet although its replicated Jobs have groups of their own."""
     for field in _GROUP_FIELDS:
         if (value := whole.spec.get(field)) is not None:
             why = "no group is above those of replicatedJobs, so JobSet refuses this field beside them"
@@ -441,5 +443,5 @@ def gang_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 
 def _is_warned_of(workload: OptedInWorkload, at: FieldPath) -> bool:
-    """Whether `owner/operator` reports the field, with a remedy that helps under every scheduler."""
+    """Returns whether `owner/operator` reports the field, with a remedy that helps under every scheduler."""
     return isinstance(workload, ShapedWorkload) and any(warned.at == at for warned in workload.warnings())

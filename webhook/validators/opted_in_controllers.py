@@ -137,7 +137,7 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 
 def _is_read_by_scheduler(workload: OptedInWorkload, context: Context[Any]) -> bool:
-    """Whether the scheduler itself reads the minimums of the workload, so that its own rules judge them."""
+    """Returns whether the scheduler itself reads the minimums of the workload, so that its own rules judge them."""
     scheduler = context.gang_scheduler
     return scheduler.groups(workload.resource.api.group_kind) and bool(scheduler.own_minimums(workload))
 

@@ -37,7 +37,7 @@ class HasLabel(NamedTuple):
         return f"({present} && !(object.metadata.labels[{_quoted(self.key)}] in {_quoted(self.other_than)}))"
 
     def of(self, pod: PodTemplate) -> bool:
-        """Return whether `pod` has the trait."""
+        """Returns whether `pod` has the trait."""
         return self.key in pod.labels and pod.labels[self.key] not in self.other_than
 
 
@@ -52,7 +52,7 @@ class HasAnnotation(NamedTuple):
         return Mark("annotations", self.key).cel
 
     def of(self, pod: PodTemplate) -> bool:
-        """Return whether `pod` has the trait."""
+        """Returns whether `pod` has the trait."""
         return self.key in pod.annotations
 
 
@@ -74,7 +74,7 @@ class Requests(NamedTuple):
         return f"(size({containers}) > {MOST_CONTAINERS} || size({init}) > {MOST_CONTAINERS} || {each})"
 
     def of(self, pod: PodTemplate) -> bool:
-        """Return whether `pod` has the trait."""
+        """Returns whether `pod` has the trait."""
         lists = [sequence(pod.spec.get(field)) for field in ("containers", "initContainers")]
         if any(len(found) > MOST_CONTAINERS for found in lists):
             return True
@@ -104,7 +104,7 @@ class PodGuard(NamedTuple):
 
 
 def sees(*traits: Trait, suffices: Callable[[Any], bool] = _always) -> PodGuard:
-    """Return the guard of a rule that finds something only in pods with one of `traits`."""
+    """Returns the guard of a rule that finds something only in pods with one of `traits`."""
     return PodGuard(traits, suffices)
 
 
@@ -113,12 +113,12 @@ NEEDS_WORKLOAD = PodGuard()
 
 
 def asks_facts(*parts: str) -> PodGuard:
-    """Return the guard of a rule that `/mutate` runs, about these parts of the facts."""
+    """Returns the guard of a rule that `/mutate` runs, about these parts of the facts."""
     return PodGuard(by_facts=parts)
 
 
 def any_of(guards: Iterable[PodGuard]) -> str:
-    """Return an expression that is true for the pods with a trait of any of `guards`; empty if they have no traits."""
+    """Returns an expression that is true for the pods with a trait of any of `guards`; empty if they have no traits."""
     traits = dict.fromkeys(trait for guard in guards for trait in guard.traits)
     asked = [trait.resources for trait in traits if isinstance(trait, Requests)]
     # The containers are looked through once, and last.

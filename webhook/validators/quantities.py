@@ -209,7 +209,7 @@ def _written(manifest: AnyObject, resource: str) -> Any:
 
 
 def _below_parent(quota: Quota, quotas: Mapping[str, Quota]) -> Results:
-    """How a quota differs from what the one above it allows."""
+    """Yields how a quota differs from what the one above it allows."""
     name, parent = quota.parent or "", quotas.get(quota.parent or "")
     if parent is None or not parent.is_parent:
         absent = Needed("elastic_quotas", name) if parent is None else None
@@ -228,7 +228,7 @@ def _below_parent(quota: Quota, quotas: Mapping[str, Quota]) -> Results:
 
 
 def _request_fault(stated: _Amount, amount: Fraction) -> tuple[str, str] | None:
-    """What is wrong with what a container or a pod requests, and what to do."""
+    """Returns what is wrong with what a container or a pod requests, and what to do."""
     resource = stated.resource
     huge, extended = resource.startswith(_HUGE_PAGES), "/" in resource and _NATIVE not in resource
     if stated.holder == "pod" and not (huge or resource in _OF_PODS):
@@ -248,7 +248,7 @@ def _request_fault(stated: _Amount, amount: Fraction) -> tuple[str, str] | None:
 
 
 def _amounts(manifest: AnyObject) -> Iterator[_Amount]:
-    """Every amount that an object states: of containers, pods and volumes, and of queues and quotas."""
+    """Yields every amount that an object states: of containers, pods and volumes, and of queues and quotas."""
     waiting: list[tuple[Any, Trail]] = [(manifest.raw, ())]
     of_kueue = manifest.kind.group == _OF_KUEUE
     while waiting:
@@ -279,7 +279,7 @@ def _amounts(manifest: AnyObject) -> Iterator[_Amount]:
 
 
 def _of_ranges(spec: Any) -> Iterator[_Amount]:
-    """The amounts of a LimitRange."""
+    """Yields the amounts of a LimitRange."""
     ranges = spec.get("limits") if isinstance(spec, dict) else None
     for index, limits in enumerate(ranges if isinstance(ranges, list) else ()):
         for name in ("max", "min", "default", "defaultRequest"):
@@ -288,7 +288,7 @@ def _of_ranges(spec: Any) -> Iterator[_Amount]:
 
 
 def _holder(trail: Trail) -> str:
-    """What the resources at a place are of: an item of a list of containers, or something else."""
+    """Returns what the resources at a place are of: an item of a list of containers, or something else."""
     is_item = len(trail) > len(("above", "part"))
     return "container" if is_item and trail[0] and trail[0][1] in _CONTAINERS else ""
 
@@ -309,18 +309,18 @@ def _of_map(value: Any, trail: Trail, holder: str = "", bounds: Mapping[str, Any
 
 
 def _stated(trail: Trail, resource: str, value: Any) -> Iterator[_Amount]:
-    """The amount, unless it is null, which counts as missing, or a template that is not rendered yet."""
+    """Yields the amount, unless it is null, which counts as missing, or a template that is not rendered yet."""
     if value is not None and not is_unrendered(value):
         yield _Amount(trail, resource, value)
 
 
 def _is_resource(name: str) -> bool:
-    """Whether it is surely a resource of Kubernetes. Other kinds have words of their own beside these."""
+    """Returns whether it is surely a resource of Kubernetes. Other kinds have words of their own beside these."""
     return name in _STANDARD or name == "storage" or "/" in name or name.startswith(_HUGE_PAGES)
 
 
 def _likely(resource: str, value: object) -> str | None:
-    """The quantity that a wrong one most likely means: 10GB is 10G, and 500mi of cpu is 500m."""
+    """Returns the quantity that a wrong one most likely means: 10GB is 10G, and 500mi of cpu is 500m."""
     word = value.strip() if isinstance(value, str) and len(value) <= len("1234567890.123456789 GiB") else ""
     digits = word.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     suffix = word[len(digits) :].casefold()

@@ -43,7 +43,7 @@ _CONDITIONS = ("jobStatus", "jobDeploymentStatus")
 
 
 def refused_by_kuberay(workload: OptedInWorkload) -> Results:
-    """Its groups and its cluster, also those of the cluster of a RayJob and a RayService."""
+    """Yields its groups and its cluster, also those of the cluster of a RayJob and a RayService."""
     kind = workload.resource.api.kind
     if kind == "RayJob":
         yield from _ray_job(workload.spec)
@@ -138,7 +138,7 @@ def _worker_group(cluster: _Cluster, group: Mapping[str, Any], at: FieldPath) ->
 
 
 def _group(group: Mapping[str, Any], path: FieldPath) -> Results:
-    """The resources and labels of the head, or of a group of workers."""
+    """Yields the resources and labels of the head, or of a group of workers."""
     start = plain_object(group.get("rayStartParams"))
     stated = [key for key in ("num-cpus", "num-gpus", "memory", "resources") if start.get(key)]
     if stated and group.get("resources"):
@@ -161,7 +161,9 @@ def _group(group: Mapping[str, Any], path: FieldPath) -> Results:
 
 
 def _fault_tolerance(cluster: _Cluster) -> Results:
-    """The store of the head's state, which is stated once: in the options, or in the forms that were before them."""
+    """Yields the store of the head's state, which is stated once: in the options, or in the forms that were before
+    them.
+    """
     start, at = plain_object(cluster.head.get("rayStartParams")), cluster.path / "headGroupSpec" / "rayStartParams"
     annotations, environment = cluster.annotations, cluster.environment
     is_stated = isinstance(cluster.spec.get(_FAULT_TOLERANCE), dict)
@@ -281,7 +283,7 @@ def _ray_job(spec: Mapping[str, Any]) -> Results:
 
 
 def _is_no_mapping(written: Any) -> bool:
-    """Whether a text of YAML is surely another value than a mapping or null."""
+    """Returns whether a text of YAML is surely another value than a mapping or null."""
     if not isinstance(written, str) or _MAY_BE_MAPPING.search(written):
         return False
     lines = [line.strip() for line in written.splitlines()]
@@ -289,7 +291,7 @@ def _is_no_mapping(written: Any) -> bool:
 
 
 def _in_head(spec: Mapping[str, Any]) -> Results:
-    """What a RayJob cannot have whose submitter runs in the head."""
+    """Yields what a RayJob cannot have whose submitter runs in the head."""
     for field in ("clusterSelector", "submitterPodTemplate", "submitterConfig"):
         if isinstance(value := spec.get(field), dict) and (value or field != "clusterSelector"):
             why = "KubeRay runs no RayJob of the SidecarMode with it: the submitter is in the head"
@@ -334,7 +336,7 @@ def _deletion_strategy(spec: Mapping[str, Any]) -> Results:
 
 
 def _deletion_rules(items: list[Mapping[str, Any]], path: FieldPath) -> Results:
-    """The conditions, of which each policy has its own, and the order of what is deleted after one condition."""
+    """Yields the conditions, of which each policy has its own, and the order of what is deleted after one condition."""
     times: dict[tuple[str, str], dict[str, int]] = {}
     for index, item in enumerate(items):
         condition, at = plain_object(item.get("condition")), path / Item(index) / "condition"

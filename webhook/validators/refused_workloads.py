@@ -75,8 +75,8 @@ def _no_containers(workload: OptedInWorkload) -> Results:
 
 
 def _longest_name(workload: OptedInWorkload) -> tuple[FieldPath, str]:
-    """The field that states the workload's name, and the name that it has, or a name of the same length; an empty one
-    if it is not rendered yet.
+    """Returns the field that states the workload's name, and the name that it has, or a name of the same length; an
+    empty one if it is not rendered yet.
     """
     field = "name" if text(workload.metadata.get("name")) else "generateName"
     if not workload.name or is_unrendered(workload.name):
@@ -92,8 +92,8 @@ def _unfit_name(
     limit: int = LABEL_VALUE_LIMIT,
     at_most: Action = Action.DENY,
 ) -> Results:
-    """One finding if the workload's name, with `suffix` behind it, is no name of a Service, or has more than `limit`
-    characters.
+    """Yields one finding if the workload's name, with `suffix` behind it, is no name of a Service, or has more than
+    `limit` characters.
     """
     at, name = _longest_name(workload)
     if not name:
@@ -110,8 +110,8 @@ def _unfit_name(
 
 
 def _revision_label(workload: OptedInWorkload, suffix: str = "") -> Results:
-    """One finding if a StatefulSet of the workload's name, with `suffix` behind it, has too long a name for its pods:
-    each has a label of that name, a dash, and a hash of up to ten digits.
+    """Yields one finding if a StatefulSet of the workload's name, with `suffix` behind it, has too long a name for its
+    pods: each has a label of that name, a dash, and a hash of up to ten digits.
     """
     at, name = _longest_name(workload)
     over = len(name) + len(suffix) - _MOST_OF_REVISION
@@ -134,7 +134,7 @@ _MOST_INDEXED = 100_000
 
 
 def _job_spec(spec: Mapping[str, Any], path: FieldPath, *, restarts: str = "", mode: str = "NonIndexed") -> Results:
-    """What the API server refuses in the spec of a Job. `restarts` and `mode` hold where it states none."""
+    """Yields what the API server refuses in the spec of a Job. `restarts` and `mode` hold where it states none."""
     yield from _restart_policy(spec, path / "template" / "spec" / "restartPolicy", restarts)
     mode = _or(spec.get("completionMode"), mode)
     parallelism, completions = spec.get("parallelism"), spec.get("completions")
@@ -263,7 +263,7 @@ def _of_job_set(job_set: OptedInWorkload) -> Results:
 
 
 def _names_of_jobs(job_set: JobSet) -> Results:
-    """The longest names of Jobs and pods, of which one fault is reported."""
+    """Yields the longest names of Jobs and pods, of which one fault is reported."""
     if any(is_unrendered(part.name) for part in job_set.parts):
         return
     suffixes = []
@@ -338,7 +338,7 @@ def _coordinator(job_set: JobSet) -> Results:
 
 
 def _claims(job_set: JobSet) -> Results:
-    """The volumes that JobSet makes: each has a name of its own, and a container mounts it."""
+    """Yields the volumes that JobSet makes: each has a name of its own, and a container mounts it."""
     policies = job_set.spec.get("volumeClaimPolicies")
     names: set[str] = set()
     for index, policy in enumerate(policies if isinstance(policies, list) else ()):
@@ -415,7 +415,9 @@ _IN_PLACE = "InPlaceRestart"
 
 
 def _gated_restarts(job_set: JobSet) -> Results:
-    """What JobSet refuses of restarts in place, and of those of one Job, whether or not their feature gates are on."""
+    """Yields what JobSet refuses of restarts in place, and of those of one Job, whether or not their feature gates are
+    on.
+    """
     policy = plain_object(job_set.spec.get("failurePolicy"))
     rules = policy.get("rules")
     actions = {plain_object(raw).get("action") for raw in (rules if isinstance(rules, list) else ())}
@@ -608,7 +610,7 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
 
 
 def _mpi_of_training_operator(replicas: Mapping[str, Any], path: FieldPath) -> Results:
-    """What the training operator's controller refuses (v1.7 to v1.9); it has no webhook for MPIJobs."""
+    """Yields what the training operator's controller refuses (v1.7 to v1.9); it has no webhook for MPIJobs."""
     if "Launcher" not in replicas:
         yield Finding(path / "Launcher", None, "the training operator makes no pod without a launcher", "add it")
     for role, raw in replicas.items():

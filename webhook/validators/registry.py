@@ -244,7 +244,7 @@ class Rule:
         return ", ".join(judged.kind for judged in self.kinds) or self.subject.value
 
     def may_be_about(self, used: AbstractSet[Capability], mentioned: AbstractSet[str]) -> bool:
-        """Whether the rule may find anything about an object that uses and mentions these."""
+        """Returns whether the rule may find anything about an object that uses and mentions these."""
         return not (self.capabilities and self.capabilities.isdisjoint(used)) and not (
             self.looks_at and self.looks_at.isdisjoint(mentioned)
         )
@@ -319,7 +319,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
 
 
 def collect(*modules: ModuleType) -> tuple[Rule, ...]:
-    """Every rule that the modules declare, in the order of declaration."""
+    """Returns every rule that the modules declare, in the order of declaration."""
     return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Rule))
 
 
@@ -540,7 +540,7 @@ class ProfileSeal(NamedTuple):
 
 
 def seal_of(rules: Iterable[Rule], settings: Any) -> ProfileSeal | None:
-    """Return the seal of a profile with these rules and settings; None if a rule must see every pod."""
+    """Returns the seal of a profile with these rules and settings; None if a rule must see every pod."""
     about = [declared for declared in rules if declared.subject is Subject.POD]
     guards: list[PodGuard] = []
     for declared in about:

@@ -34,14 +34,14 @@ from webhook.workloads.trainjob import MadeJobSet
 
 
 def unsupported(capability: Capability, table: CapabilityTable, context: Context[Any]) -> Results:
-    """One finding for each place that asks for a capability that `table` refuses, with the table's text."""
+    """Yields one finding for each place that asks for a capability that `table` refuses, with the table's text."""
     support = table[capability]
     for use in context.uses.get(capability, ()):
         yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
 
 
 def missing_apis(context: Context[Any]) -> Results:
-    """One finding for each kind or field that the chosen scheduler needs and the cluster is known to lack."""
+    """Yields one finding for each kind or field that the chosen scheduler needs and the cluster is known to lack."""
     facts, served = context.facts, context.facts.apis
     for wanted in context.required_fields:
         if facts.lacks_field(wanted):
@@ -66,7 +66,7 @@ def missing_apis(context: Context[Any]) -> Results:
 
 
 def claimed(pod: PodTemplate, context: Context[Any]) -> Results:
-    """One finding for each label or field in a template of a set that makes its pods members of another gang."""
+    """Yields one finding for each label or field in a template of a set that makes its pods members of another gang."""
     if context.workload is None:
         return
     for claim in claims_on(pod):
@@ -79,15 +79,15 @@ def claimed(pod: PodTemplate, context: Context[Any]) -> Results:
 
 
 def has_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> bool | None:
-    """Whether a PodGang of the set exists; None if that is unknown."""
+    """Returns whether a PodGang of the set exists; None if that is unknown."""
     if facts.pod_gangs is None:
         return None
     return any(True for _ in gangs_of_set(workload, facts.pod_gangs))
 
 
 def moved(change: PodCliqueSetChange, context: Context[Any], use: Use, where: str, what: str) -> Results:
-    """A forbidden change of where all pods of a set are (a queue, a quota), unless the set has no gang. `use` is the
-    new value and its place, `where` says in words where the gangs are.
+    """Yields a forbidden change of where all pods of a set are (a queue, a quota), unless the set has no gang. `use` is
+    the new value and its place, `where` says in words where the gangs are.
     """
     living = has_gangs(change.new, context.facts)
     if living is not False:
@@ -101,13 +101,13 @@ def moved(change: PodCliqueSetChange, context: Context[Any], use: Use, where: st
 
 
 def gangs_of_set(workload: PodCliqueSet, known: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:
-    """The known PodGangs of a set."""
+    """Returns the known PodGangs of a set."""
     indexed = known if isinstance(known, PodGangIndex) else PodGangs(known)
     return indexed.of_set((workload.namespace, workload.name))
 
 
 def spare_pods(workload: PodCliqueSet, why: str, remedy: str) -> Results:
-    """One finding for each clique that has, or may get, more pods than its minimum."""
+    """Yields one finding for each clique that has, or may get, more pods than its minimum."""
     for member in workload.cliques:
         if has_spare_pods(member):
             place = member.path / "spec" / "minAvailable"
@@ -115,7 +115,7 @@ def spare_pods(workload: PodCliqueSet, why: str, remedy: str) -> Results:
 
 
 def unread_queues(context: Context[Any], scheduler: str, key: str) -> Results:
-    """One finding for each queue that a set names by another scheduler's key. This scheduler reads `key`."""
+    """Yields one finding for each queue that a set names by another scheduler's key. This scheduler reads `key`."""
     for use in context.uses.get(Capability.QUEUE, ()):
         if use.path.parts[-1] != key:
             yield Finding(
@@ -131,7 +131,7 @@ STRICT = "strict"
 
 
 def least_action(context: Context[Any]) -> Action:
-    """The weakest action for an object that does not exist yet."""
+    """Returns the weakest action for an object that does not exist yet."""
     said = context.facts.namespace_label(context.namespace, CREATION_ORDER_LABEL)
     return Action.DENY if said == STRICT else Action.OFF
 
@@ -141,7 +141,7 @@ MOST_TOLD = 16
 
 
 def told(wrong: Iterable[str], before: Iterable[str] = ()) -> Iterator[str]:
-    """The wrong items to report, each once. `before` are the wrong items of the object before the update."""
+    """Yields the wrong items to report, each once. `before` are the wrong items of the object before the update."""
     old = dict.fromkeys(before)
     now = dict.fromkeys(wrong)
     yield from [item for item in now if item not in old][:MOST_TOLD]
@@ -153,7 +153,7 @@ Key = tuple[str, str]
 
 
 def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> list[Use]:
-    """The places that have a name, each with its name: first the workload's own, by one of `keys`, or where its
+    """Returns the places that have a name, each with its name: first the workload's own, by one of `keys`, or where its
     operator takes the name from, then those of its templates, by one of `of_pods`, sorted by template name. Reordering
     the templates moves no finding. If something else makes the gang, what the operator reads counts first.
     """
@@ -168,7 +168,9 @@ def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]
 
 
 def first_named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> str | None:
-    """The name that counts: the workload's own; for a TrainJob's JobSet else the TrainJob's; else a template's."""
+    """Returns the name that counts: the workload's own; for a TrainJob's JobSet else the TrainJob's; else a
+    template's.
+    """
     above = named(workload.train_job, keys, ()) if isinstance(workload, MadeJobSet) else []
     return next((use.value for use in (*named(workload, keys, ()), *above, *named(workload, (), of_pods))), None)
 
@@ -186,8 +188,8 @@ def _first(
 def disagreeing(
     workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key], what: str, remedy: str
 ) -> Iterator[Finding]:
-    """One finding for each place whose name (a queue or a quota) differs from that of the first place. For a TrainJob's
-    JobSet, also if its name differs from the TrainJob's.
+    """Yields one finding for each place whose name (a queue or a quota) differs from that of the first place. For a
+    TrainJob's JobSet, also if its name differs from the TrainJob's.
     """
     uses = named(workload, keys, of_pods)
     above = named(workload.train_job, keys, ()) if isinstance(workload, MadeJobSet) else []

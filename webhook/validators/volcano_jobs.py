@@ -194,7 +194,9 @@ def _volumes(spec: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _mpi_master(spec: Mapping[str, Any], names: list[str]) -> Iterator[Finding]:
-    """One finding if the task is missing that starts MPI: `master`, unless an argument of the plugin names another."""
+    """Yields one finding if the task is missing that starts MPI: `master`, unless an argument of the plugin names
+    another.
+    """
     plugins = mapping(spec.get("plugins"))
     arguments = plugins.get("mpi")
     if "mpi" not in plugins or not names:
@@ -208,8 +210,8 @@ def _mpi_master(spec: Mapping[str, Any], names: list[str]) -> Iterator[Finding]:
 
 
 def _pod_names(workload: OptedInWorkload, tasks: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Finding]:
-    """One finding if the Job's name, or that of a pod as Volcano's webhook makes it, is too long. The webhook counts
-    the index of the task, not that of the pod.
+    """Yields one finding if the Job's name, or that of a pod as Volcano's webhook makes it, is too long. The webhook
+    counts the index of the task, not that of the pod.
     """
     if not (job := text(workload.metadata.get("name"))):
         return
@@ -241,8 +243,8 @@ def _partitions(path: FieldPath, task: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _policies(path: FieldPath, holder: Mapping[str, Any]) -> Iterator[Finding]:
-    """What is wrong with the policies of a Job or of a task: each is for events or for an exit code, and no two are for
-    the same.
+    """Yields what is wrong with the policies of a Job or of a task: each is for events or for an exit code, and no two
+    are for the same.
     """
     taken: set[str | int] = set()
     for index, raw in enumerate(sequence(holder.get("policies"))):
@@ -275,7 +277,7 @@ def _policies(path: FieldPath, holder: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def order_faults(workload: OptedInWorkload) -> Iterator[Finding]:
-    """The tasks that wait for a task that does not exist, twice for one, or for one another."""
+    """Yields the tasks that wait for a task that does not exist, twice for one, or for one another."""
     tasks = [mapping(task) for task in sequence(workload.spec.get("tasks"))]
     # Volcano gives a task without a name one of its index.
     names = [text(task.get("name")) or f"default{index}" for index, task in enumerate(tasks)]

@@ -117,7 +117,7 @@ class UnreadableObject(NamedTuple):
 
 
 def said_of(manifest: Manifest, shape: Any) -> Iterator[Finding]:
-    """One finding for each field of the wrong type. If the faulty field is not in `shape`, there is one general
+    """Yields one finding for each field of the wrong type. If the faulty field is not in `shape`, there is one general
     finding.
     """
     found = wrong_in(manifest, shape)
@@ -127,7 +127,7 @@ def said_of(manifest: Manifest, shape: Any) -> Iterator[Finding]:
 
 
 def wrong_in(manifest: Manifest, shape: Any) -> Iterator[Finding]:
-    """One finding for each field of the wrong type that is in `shape`."""
+    """Returns one finding for each field of the wrong type that is in `shape`."""
     return _walk(manifest, shape, ROOT)
 
 
@@ -205,7 +205,7 @@ class _Typed(NamedTuple):
 
 @lru_cache(maxsize=256)
 def declared_types(shape: WorkloadShape) -> dict[str, Any]:
-    """Return the types of the fields that a shape reads, in the form of `wrong_types`. The result is shared."""
+    """Returns the types of the fields that a shape reads, in the form of `wrong_types`. The result is shared."""
     root: dict[Any, Any] = {"metadata": dict(METADATA), "spec": {}}
     for path, entries, wanted in _typed(shape):
         if path.of_entry:
@@ -264,7 +264,7 @@ def _of_conditions(conditions: tuple[ShapeCondition, ...], entries: tuple[ShapeP
 
 
 def _put(root: dict[Any, Any], steps: tuple[str | Each, ...], wanted: Any) -> None:
-    """Put a type at its place. A number is more exact than the scalar of a condition."""
+    """Puts a type at its place. A number is more exact than the scalar of a condition."""
     if not steps:
         return
     below = root
@@ -361,7 +361,7 @@ _SHAPES: dict[tuple[str, str], Any] = {
 
 
 def _pod_group(labels: Any) -> Manifest:
-    """A PodGroup of Koordinator."""
+    """Returns a PodGroup of Koordinator."""
     head = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup"}
     metadata = {"name": "demo", "namespace": "default", "labels": labels}
     return {**head, "metadata": metadata, "spec": {"minMember": 2}}

@@ -28,7 +28,7 @@ class Job(OptedInWorkload):
         yield Part("", SPEC, path, template_at(mapping(self.spec.get("template")), path), pods, pods)
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
-        """Its `parallelism` and `completions`."""
+        """Returns its `parallelism` and `completions`."""
         return job_counts(self.spec, SPEC)
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
@@ -47,25 +47,25 @@ class Job(OptedInWorkload):
 
 
 def job_counts(spec: Mapping[str, Any], path: FieldPath) -> Iterator[tuple[FieldPath, int | None]]:
-    """The numbers of pods that a Job's spec at `path` states."""
+    """Returns the numbers of pods that a Job's spec at `path` states."""
     return ((path / field, integer(spec.get(field))) for field in ("parallelism", "completions"))
 
 
 def parallelism(spec: Mapping[str, Any]) -> int:
-    """The number of pods that a Job's spec allows in parallel."""
+    """Returns the number of pods that a Job's spec allows in parallel."""
     found = integer(spec.get("parallelism"))
     return 1 if found is None else found
 
 
 def pods_at_once(spec: Mapping[str, Any]) -> int:
-    """The number of pods that a Job's spec creates at once."""
+    """Returns the number of pods that a Job's spec creates at once."""
     completions = integer(spec.get("completions"))
     return parallelism(spec) if completions is None else min(parallelism(spec), completions)
 
 
 def tail(spec: Mapping[str, Any], path: FieldPath, gang: int) -> Iterator[Hindrance]:
-    """The hindrance of a Job that replaces finished pods until its completions are reached. `gang` is the gang's number
-    of pods.
+    """Yields the hindrance of a Job that replaces finished pods until its completions are reached. `gang` is the gang's
+    number of pods.
 
     Source: kubernetes, pkg/controller/job; KAI-Scheduler issue 1347.
     """

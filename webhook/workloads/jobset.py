@@ -75,8 +75,8 @@ class JobSet(OptedInWorkload):
         return super().native_path
 
     def scheduling_blocks(self) -> Iterator[SchedulingBlock]:
-        """What the JobSet asks for as a whole, for some of its replicated Jobs, for each Job of one, and what the Jobs
-        ask for themselves.
+        """Yields what the JobSet asks for as a whole, for some of its replicated Jobs, for each Job of one, and what
+        the Jobs ask for themselves.
         """
         for whole in super().scheduling_blocks():
             yield whole
@@ -95,8 +95,8 @@ class JobSet(OptedInWorkload):
                 yield SchedulingBlock(part.path / "template" / "spec" / "scheduling", scheduling, (part.name,), True)
 
     def follows(self, part: Part) -> Iterator[str]:
-        """The names that a part waits for, directly and indirectly. A name may occur twice: each is one step of the
-        walk.
+        """Yields the names that a part waits for, directly and indirectly. A name may occur twice: each is one step of
+        the walk.
         """
         found: set[str] = set()
         waiting = list(part.after)
@@ -108,7 +108,9 @@ class JobSet(OptedInWorkload):
                 waiting += self._by_name[name].after
 
     def done_before(self, part: Part, followed: Iterable[str]) -> frozenset[str]:
-        """The names of the parts whose pods are finished when a part starts. `followed` are those that it follows."""
+        """Returns the names of the parts whose pods are finished when a part starts. `followed` are those that it
+        follows.
+        """
         return frozenset(name for waiting in (part.name, *followed) for name in self._completed.get(waiting, ()))
 
     @cached_property
@@ -125,18 +127,18 @@ class JobSet(OptedInWorkload):
         return {part.name: part for part in self.parts}
 
     def job_metadata(self, index: int) -> Mapping[str, Any]:
-        """The metadata of a part's Jobs."""
+        """Returns the metadata of a part's Jobs."""
         return mapping(self._template(index).get("metadata"))
 
     def _template(self, index: int) -> Mapping[str, Any]:
         return mapping(mapping(sequence(self.spec.get("replicatedJobs"))[index]).get("template"))
 
     def job_spec(self, index: int) -> Mapping[str, Any]:
-        """The spec of a part's Jobs."""
+        """Returns the spec of a part's Jobs."""
         return mapping(self._template(index).get("spec"))
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
-        """The `replicas` of its replicated Jobs, and the numbers of their Jobs."""
+        """Yields the `replicas` of its replicated Jobs, and the numbers of their Jobs."""
         for part, raw in zip(self.parts, sequence(self.spec.get("replicatedJobs")), strict=True):
             yield part.path / "replicas", integer(mapping(raw).get("replicas"))
             job = mapping(mapping(mapping(raw).get("template")).get("spec"))
@@ -159,7 +161,7 @@ class JobSet(OptedInWorkload):
             yield from tail(self.job_spec(index), part.path / "template" / "spec", every if at_once else part.pods)
 
     def _exclusive(self, index: int, part: Part) -> Use | None:
-        """The annotation that asks for a part's exclusive topology, if JobSet's webhook enforces it. The other
+        """Returns the annotation that asks for a part's exclusive topology, if JobSet's webhook enforces it. The other
         annotation is read only next to the first. The pods get the annotations of the JobSet and of the Job together.
         """
         own = mapping(self.job_metadata(index).get("annotations"))

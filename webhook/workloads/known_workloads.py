@@ -64,7 +64,7 @@ class KnownWorkload(NamedTuple):
 
 
 def known_workload(workload: OptedInWorkload) -> KnownWorkload:
-    """The facts that are kept of a workload. Raises `Malformed`."""
+    """Returns the facts that are kept of a workload. Raises `Malformed`."""
     barred = no_gang(workload)
     made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
     sequenced = workload.gang_per_part
@@ -189,14 +189,14 @@ KUEUE_TO_RECONCILER = tuple(one._replace(awaited=False) for one in (*FOLLOWED, W
 
 
 def general_to_server(*, kueue: bool) -> tuple[Projection, ...]:
-    """The facts that admission knows; `kueue` adds Kueue's queues."""
+    """Returns the facts that admission knows; `kueue` adds Kueue's queues."""
     return (*GENERAL, *FOLLOWED) if kueue else GENERAL
 
 
 def general_to_reconciler(*, opted_in: bool, kueue: bool) -> tuple[Projection, ...]:
-    """The facts that a reconciler knows. With `opted_in` it also makes the gangs of opted-in workloads. It watches
-    these and PodGangs as whole objects; of a TrainJob it watches only the record, which the record of its JobSet
-    completes. With `kueue` it says of gangs that Kueue holds them.
+    """Returns the facts that a reconciler knows. With `opted_in` it also makes the gangs of opted-in workloads. It
+    watches these and PodGangs as whole objects; of a TrainJob it watches only the record, which the record of its
+    JobSet completes. With `kueue` it says of gangs that Kueue holds them.
     """
     return (
         *(one for one in _OF_GANGS if one is not POD_GANGS),

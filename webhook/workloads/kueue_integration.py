@@ -66,8 +66,8 @@ class CheckMode(StrEnum):
 
 
 def waiting_checks(workload: KueueWorkload, ours: Container[str]) -> tuple[str, ...]:
-    """The checks among `ours` that hold a workload which has quota. An answer at any other time is not reset by Kueue,
-    or stops a workload that runs.
+    """Returns the checks among `ours` that hold a workload which has quota. An answer at any other time is not reset by
+    Kueue, or stops a workload that runs.
     """
     if not workload.active or not workload.is_true(kueue.QUOTA_RESERVED) or any(map(workload.is_true, _OVER)):
         return ()
@@ -81,7 +81,9 @@ def reserved_at(workload: KueueWorkload) -> str:
 
 
 def owners_of(raw: Manifest) -> Iterator[OwnerReference]:
-    """The objects that a Workload is made for: its controller, or every pod of a pod group. Raises `Malformed`."""
+    """Yields the objects that a Workload is made for: its controller, or every pod of a pod group. Raises
+    `Malformed`.
+    """
     metadata = mapping(raw.get("metadata"))
     if (controller := controller_in(metadata)) is not None:
         # Kueue makes a job the controller of its Workload. Any user may add other owners.
@@ -93,8 +95,8 @@ def owners_of(raw: Manifest) -> Iterator[OwnerReference]:
 
 
 def answered(raw: Manifest, names: Container[str], state: str, message: str, now: str) -> list[Manifest]:
-    """The JSON Patch of a Workload's status that answers the checks `names`, and changes no other entry. It is refused
-    if the Workload has changed since it was read: Kueue writes the whole list. Raises `Malformed`.
+    """Returns the JSON Patch of a Workload's status that answers the checks `names`, and changes no other entry. It is
+    refused if the Workload has changed since it was read: Kueue writes the whole list. Raises `Malformed`.
     """
     version = mapping(raw.get("metadata")).get("resourceVersion")
     patch: list[Manifest] = [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}]
@@ -106,7 +108,9 @@ def answered(raw: Manifest, names: Container[str], state: str, message: str, now
 
 
 def activation(name: str, now: str) -> Manifest:
-    """The status of an AdmissionCheck that is served. Kueue admits nothing by a ClusterQueue with an inactive check."""
+    """Returns the status of an AdmissionCheck that is served. Kueue admits nothing by a ClusterQueue with an inactive
+    check.
+    """
     return {
         "apiVersion": f"{kueue.GROUP}/{kueue.VERSION}",
         "kind": "AdmissionCheck",
@@ -126,14 +130,14 @@ def activation(name: str, now: str) -> Manifest:
 
 
 def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
-    """The runtime of a TrainJob, or None if it is unknown."""
+    """Returns the runtime of a TrainJob, or None if it is unknown."""
     found = _stored(workload, facts)
     return None if found is None else Runtime(unpacked(found))
 
 
 def with_pods(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
-    """The workload that an applied workload's pods are made from: itself, or the JobSet of a TrainJob whose runtime is
-    known. None for a JobSet that a TrainJob makes: it is judged with the TrainJob.
+    """Returns the workload that an applied workload's pods are made from: itself, or the JobSet of a TrainJob whose
+    runtime is known. None for a JobSet that a TrainJob makes: it is judged with the TrainJob.
     """
     if isinstance(workload, TrainJob):
         found = _stored(workload, facts)
@@ -195,8 +199,9 @@ class Held(NamedTuple):
 
 
 def held(workload: OptedInWorkload, facts: ClusterFacts, settings: KueueSettings) -> Held | None:
-    """How Kueue holds a workload; None if it does not, as far as is known. The JobSet that is made from a TrainJob is
-    held as the TrainJob, with its own pods. Other parts of a workload (a Job of a JobSet) are held through their owner.
+    """Returns how Kueue holds a workload; None if it does not, as far as is known. The JobSet that is made from a
+    TrainJob is held as the TrainJob, with its own pods. Other parts of a workload (a Job of a JobSet) are held through
+    their owner.
     """
     top = workload.train_job if isinstance(workload, MadeJobSet) else workload
     if not settings.integrates(top.kind) or _through_owner(top):
@@ -212,19 +217,19 @@ def held(workload: OptedInWorkload, facts: ClusterFacts, settings: KueueSettings
 
 
 def pod_sets(workload: OptedInWorkload) -> tuple[PodSet, ...]:
-    """The pod sets of a Workload that Kueue makes for a workload, or for a group of a LeaderWorkerSet."""
+    """Returns the pod sets of a Workload that Kueue makes for a workload, or for a group of a LeaderWorkerSet."""
     return tuple(_of_group(workload) if isinstance(workload, LeaderWorkerSet) else _of_workload(workload))
 
 
 def framework_of(workload: OptedInWorkload) -> str | None:
-    """What Kueue calls a kind of an operator that it can hold."""
+    """Returns what Kueue calls a kind of an operator that it can hold."""
     api = workload.resource.api
     return kueue.OPERATOR_FRAMEWORKS.get((api.group, api.kind))
 
 
 def held_by_label(workload: OptedInWorkload, facts: ClusterFacts, settings: KueueSettings) -> Held | None:
-    """How Kueue holds a workload of an operator that names a queue, if Kueue is set up to hold its kind; None if it
-    names none, or if Kueue can hold no such kind.
+    """Returns how Kueue holds a workload of an operator that names a queue, if Kueue is set up to hold its kind; None
+    if it names none, or if Kueue can hold no such kind.
     """
     if framework_of(workload) is None or kueue.QUEUE_NAME not in workload.labels or _through_owner(workload):
         return None
@@ -235,7 +240,7 @@ def held_by_label(workload: OptedInWorkload, facts: ClusterFacts, settings: Kueu
 
 
 def held_clique(clique: Clique, workload: PodCliqueSet, facts: ClusterFacts, settings: KueueSettings) -> Held | None:
-    """How Kueue holds the pods of a clique; None if it does not. To Kueue, Grove's pods are plain pods."""
+    """Returns how Kueue holds the pods of a clique; None if it does not. To Kueue, Grove's pods are plain pods."""
     if _queue(mapping(clique.raw.get("labels")), workload.namespace, facts, settings) is None:
         # Most cliques: no view of their pods is made.
         return None
@@ -245,7 +250,7 @@ def held_clique(clique: Clique, workload: PodCliqueSet, facts: ClusterFacts, set
 def held_template(
     template: PodTemplate, namespace: str, count: int, facts: ClusterFacts, settings: KueueSettings
 ) -> Held | None:
-    """How Kueue holds `count` plain pods made of a template; None if it does not."""
+    """Returns how Kueue holds `count` plain pods made of a template; None if it does not."""
     if not settings.integrates(Pod.kind):
         return None
     queue = _queue(template.labels, namespace, facts, settings)
@@ -259,22 +264,22 @@ def held_template(
 
 
 def pod_group(template: PodTemplate) -> str | None:
-    """The name of the pod group that pods belong to. The annotation counts before the label."""
+    """Returns the name of the pod group that pods belong to. The annotation counts before the label."""
     return text(template.annotations.get(kueue.POD_GROUP_NAME)) or text(template.labels.get(kueue.POD_GROUP_NAME))
 
 
 def is_elastic(job: Job) -> bool:
-    """Whether Kueue may give a Job its pods in parts."""
+    """Returns whether Kueue may give a Job its pods in parts."""
     return text(job.annotations.get(kueue.ELASTIC_JOB)) == "true"
 
 
 def runs_elsewhere(workload: OptedInWorkload) -> bool:
-    """Whether MultiKueue runs the workload's pods in another cluster."""
+    """Returns whether MultiKueue runs the workload's pods in another cluster."""
     return text(workload.spec.get("managedBy")) == kueue.MULTIKUEUE
 
 
 def least_parallelism(job: Job) -> int | None:
-    """The least parallelism with which Kueue may start a Job; None if it starts all or nothing."""
+    """Returns the least parallelism with which Kueue may start a Job; None if it starts all or nothing."""
     stated = text(job.annotations.get(kueue.MIN_PARALLELISM)) or ""
     if not (stated.isascii() and stated.isdigit() and len(stated) < _MOST_DIGITS):
         return None
@@ -286,7 +291,7 @@ _MOST_DIGITS = 11
 
 
 def is_installed(facts: ClusterFacts) -> bool | None:
-    """Whether the cluster serves Kueue's API; None if that is not known, as for files."""
+    """Returns whether the cluster serves Kueue's API; None if that is not known, as for files."""
     if facts.local_queues is not None:
         return True
     return None if facts.apis is None else any(api.group == kueue.GROUP for api in facts.apis)
@@ -318,8 +323,8 @@ class _Queue(NamedTuple):
 
 
 def _queue(labels: Mapping[str, Any], namespace: str, facts: ClusterFacts, settings: KueueSettings) -> _Queue | None:
-    """The LocalQueue of an object; None if Kueue does not manage it. Most objects are not managed: this is quick for
-    them.
+    """Returns the LocalQueue of an object; None if Kueue does not manage it. Most objects are not managed: this is
+    quick for them.
     """
     found = _Queue(text(labels.get(kueue.QUEUE_NAME)), named=True)
     if found.name is None:
@@ -337,7 +342,7 @@ def _queue(labels: Mapping[str, Any], namespace: str, facts: ClusterFacts, setti
 
 
 def _through_owner(workload: OptedInWorkload) -> bool:
-    """Whether another workload that Kueue can hold made this one."""
+    """Returns whether another workload that Kueue can hold made this one."""
     owner = workload.controller
     return owner is not None and (owner.group, owner.kind) in kueue.HOLDING_OWNERS
 
@@ -353,7 +358,7 @@ def _of_workload(workload: OptedInWorkload) -> Iterator[PodSet]:
 
 
 def _of_group(workload: LeaderWorkerSet) -> Iterator[PodSet]:
-    """The pod sets of one group: one for all its pods, or one for a leader with its own template."""
+    """Yields the pod sets of one group: one for all its pods, or one for a leader with its own template."""
     parts = {part.name: part for part in workload.parts}
     leader, worker = parts["leader"], parts.get("worker")
     templates = mapping(workload.spec.get("leaderWorkerTemplate"))
@@ -388,7 +393,7 @@ class RequiredLevel(NamedTuple):
 
 
 def levels_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[RequiredLevel]:
-    """The levels that a PodCliqueSet requires, if their ClusterTopologyBinding is known."""
+    """Yields the levels that a PodCliqueSet requires, if their ClusterTopologyBinding is known."""
     binding = (facts.topology_bindings or {}).get(workload.topology_name() or "")
     if binding is None:
         return
@@ -399,7 +404,7 @@ def levels_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Requi
 
 
 def levels_for(system: str, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[RequiredLevel]:
-    """The levels that the scheduler `system` (as named in `webhook.model.claims`) reads in the annotations of a
+    """Yields the levels that the scheduler `system` (as named in `webhook.model.claims`) reads in the annotations of a
     workload.
     """
     if system == "KAI":
@@ -420,7 +425,7 @@ def levels_for(system: str, workload: OptedInWorkload, facts: ClusterFacts) -> I
 
 
 def levels_of_own_gang(workload: OptedInWorkload) -> Iterator[RequiredLevel]:
-    """The levels that the workload's own controller writes into its groups of the Workload API."""
+    """Yields the levels that the workload's own controller writes into its groups of the Workload API."""
     for block in workload.scheduling_blocks():
         topology: Any = block.spec.get("schedulingConstraints")
         topology = topology.get("topology") if isinstance(topology, Mapping) else None
@@ -432,7 +437,7 @@ def levels_of_own_gang(workload: OptedInWorkload) -> Iterator[RequiredLevel]:
 
 
 def _for_kai(place: Annotations, facts: ClusterFacts) -> Iterator[RequiredLevel]:
-    """The level at one place. Without the name of a Topology KAI ignores it."""
+    """Yields the level at one place. Without the name of a Topology KAI ignores it."""
     level, topology = text(place.found.get(KAI_REQUIRED)), text(place.found.get(KAI_TOPOLOGY))
     if level is not None and topology is not None:
         known = (facts.kai_topologies or {}).get(topology)
@@ -441,6 +446,6 @@ def _for_kai(place: Annotations, facts: ClusterFacts) -> Iterator[RequiredLevel]
 
 
 def _label_key(layer: str, facts: ClusterFacts) -> str | None:
-    """The node label key of a layer of Koordinator's topology."""
+    """Returns the node label key of a layer of Koordinator's topology."""
     layers = (facts.network_topologies or {}).get(_NETWORK_TOPOLOGY, ())
     return next((one.label_keys[0] for one in layers if one.name == layer and one.label_keys), None)

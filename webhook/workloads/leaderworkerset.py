@@ -48,7 +48,7 @@ class LeaderWorkerSet(OptedInWorkload):
             yield Part("worker", _TEMPLATE, place, template_at(worker, place), self.replicas * workers, workers)
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
-        """Its `replicas`; its `size` is at least 1."""
+        """Yields its `replicas`; its `size` is at least 1."""
         yield SPEC / "replicas", integer(self.spec.get("replicas"))
 
     def _read_hindrances(self) -> Iterator[Hindrance]:

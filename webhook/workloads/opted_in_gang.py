@@ -72,12 +72,12 @@ class Annotations(NamedTuple):
 
 
 def of_workload(workload: OptedInWorkload) -> Annotations:
-    """The annotations of the workload itself."""
+    """Returns the annotations of the workload itself."""
     return Annotations(AnnotationPlace.WORKLOAD, ANNOTATIONS, workload.annotations)
 
 
 def of_jobs(workload: OptedInWorkload) -> Iterator[Annotations]:
-    """The annotations of the Jobs of each part of a JobSet."""
+    """Yields the annotations of the Jobs of each part of a JobSet."""
     if isinstance(workload, JobSet):
         for index, part in enumerate(workload.parts):
             found = mapping(workload.job_metadata(index).get("annotations"))
@@ -85,20 +85,20 @@ def of_jobs(workload: OptedInWorkload) -> Iterator[Annotations]:
 
 
 def of_pods(part: Part) -> Annotations:
-    """The annotations of a part's pods."""
+    """Returns the annotations of a part's pods."""
     return Annotations(AnnotationPlace.PODS, part.template.annotations_path, part.template.annotations)
 
 
 def every_place(workload: OptedInWorkload) -> Iterator[Annotations]:
-    """The annotations of the workload, of its Jobs, and of its distinct pod templates."""
+    """Yields the annotations of the workload, of its Jobs, and of its distinct pod templates."""
     yield of_workload(workload)
     yield from of_jobs(workload)
     yield from map(of_pods, workload.distinct_parts)
 
 
 def requests(workload: OptedInWorkload, made: OptedInWorkload | None) -> list[tuple[str, Use]]:
-    """The reader of every annotation that asks for topology, and its place: on the workload, and for a TrainJob also on
-    the JobSet that is `made`.
+    """Returns the reader of every annotation that asks for topology, and its place: on the workload, and for a TrainJob
+    also on the JobSet that is `made`.
     """
     found = [(_reader(use), use) for place in every_place(workload) for use in place.asks(*READERS)]
     if isinstance(made, MadeJobSet):
@@ -112,8 +112,8 @@ def _reader(use: Use) -> str:
 
 
 def domains(place: Annotations) -> tuple[str | None, str | None]:
-    """The domains that one place requires and prefers, as a person reads them: KAI's levels, Koordinator's layers, or
-    Volcano's tier.
+    """Returns the domains that one place requires and prefers, as a person reads them: KAI's levels, Koordinator's
+    layers, or Volcano's tier.
     """
     found = {use.path.parts[-1]: str(use.value) for use in place.asks(*READERS)}
     required, preferred = found.get(KAI_REQUIRED), found.get(KAI_PREFERRED)
@@ -125,7 +125,7 @@ def domains(place: Annotations) -> tuple[str | None, str | None]:
 
 
 def _layers(written: str | None) -> dict[str, str]:
-    """The last layer of each strategy in a network-topology-spec; none if it is not one."""
+    """Returns the last layer of each strategy in a network-topology-spec; none if it is not one."""
     try:
         entries = sequence(mapping(json.loads(written or "null")).get("gatherStrategy"))
         return {text(mapping(one).get("strategy")) or "": text(mapping(one).get("layer")) or "" for one in entries}
@@ -204,7 +204,7 @@ class NoGang(NamedTuple):
 
 
 def no_gang(workload: OptedInWorkload) -> NoGang | None:
-    """Why Rollcall makes no gang for a workload: someone else does, or the gang could never be complete."""
+    """Returns why Rollcall makes no gang for a workload: someone else does, or the gang could never be complete."""
     if (other := workload.managed_elsewhere) is not None:
         at = workload.managed_path
         return NoGang(at, f"{at} says that {shown(other)} runs it, so no pods are made here")
@@ -219,19 +219,21 @@ def no_gang(workload: OptedInWorkload) -> NoGang | None:
 
 
 def template_record(workload: OptedInWorkload) -> str | None:
-    """The scheduler that was recorded in all pod templates of a workload; None if they have none, or several."""
+    """Returns the scheduler that was recorded in all pod templates of a workload; None if they have none, or
+    several.
+    """
     labels = [value_at(workload.raw, path / SCHEDULER_LABEL)[1] for path in workload.marked_paths]
     return labels[0] if labels and isinstance(labels[0], str) and all(label == labels[0] for label in labels) else None
 
 
 def is_claimed(workload: OptedInWorkload) -> bool:
-    """Whether a pod template says that another system has claimed its pods."""
+    """Returns whether a pod template says that another system has claimed its pods."""
     return any(any(claims_on(template)) for template in workload.templates)
 
 
 def asks_for_gang(workload: OptedInWorkload) -> bool:
-    """Whether a workload says itself that its pods belong together: by Rollcall's label, a field of its controller, a
-    group that its pods name, or another scheduler than Kubernetes' own.
+    """Returns whether a workload says itself that its pods belong together: by Rollcall's label, a field of its
+    controller, a group that its pods name, or another scheduler than Kubernetes' own.
     """
     if workload.scheduler is not None or workload.native_path is not None or is_claimed(workload):
         return True
@@ -239,8 +241,8 @@ def asks_for_gang(workload: OptedInWorkload) -> bool:
 
 
 def scheduler_of_pods(workload: OptedInWorkload) -> Use | None:
-    """The first scheduler other than Kubernetes' own that the pods of a workload name, and its path. Volcano writes its
-    own name into the pods of its Jobs.
+    """Returns the first scheduler other than Kubernetes' own that the pods of a workload name, and its path. Volcano
+    writes its own name into the pods of its Jobs.
     """
     for part in workload.distinct_parts:
         if (named := text(part.template.spec.get("schedulerName"))) not in {None, "", DEFAULT_SCHEDULER}:
@@ -252,12 +254,12 @@ def scheduler_of_pods(workload: OptedInWorkload) -> Use | None:
 
 
 def made_elsewhere(workload: OptedInWorkload) -> bool:
-    """Whether something else makes its gang, and Rollcall makes that of no object below it either."""
+    """Returns whether something else makes its gang, and Rollcall makes that of no object below it either."""
     return any(not left.is_made for left in workload.leaves())
 
 
 def starts_alone(workload: OptedInWorkload) -> bool:
-    """Whether no gang of a workload would have more than one pod."""
+    """Returns whether no gang of a workload would have more than one pod."""
     if isinstance(workload, LeaderWorkerSet):
         return workload.size <= 1
     if not (workload.has_gangs or workload.left_to):
@@ -268,10 +270,10 @@ def starts_alone(workload: OptedInWorkload) -> bool:
 
 
 def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
-    """All gangs of a workload; parts without pods are left out, and of a declared kind those that no gang needs. For a
-    LeaderWorkerSet, its groups when no rollout is running, without a revision; `group_gang` makes the gangs of existing
-    pods. For a workload with roles, the gang of their first groups and one further group of each role, because all
-    further groups are alike; `gang_of_first_groups` makes the gang of those that exist.
+    """Yields all gangs of a workload; parts without pods are left out, and of a declared kind those that no gang needs.
+    For a LeaderWorkerSet, its groups when no rollout is running, without a revision; `group_gang` makes the gangs of
+    existing pods. For a workload with roles, the gang of their first groups and one further group of each role, because
+    all further groups are alike; `gang_of_first_groups` makes the gang of those that exist.
     """
     if isinstance(workload, Job):
         members = [(workload.name, part.pods) for part in workload.parts if part.pods > 0]
@@ -287,8 +289,8 @@ def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
 
 
 def names_of(workload: OptedInWorkload) -> frozenset[str]:
-    """The names of the gangs and members of a workload, which no other workload may use. Empty for a LeaderWorkerSet,
-    and for a workload with roles: its names contain a revision that is unknown before its pods exist.
+    """Returns the names of the gangs and members of a workload, which no other workload may use. Empty for a
+    LeaderWorkerSet, and for a workload with roles: its names contain a revision that is unknown before its pods exist.
     """
     if isinstance(workload, LeaderWorkerSet) or workload.together is not None or not workload.has_gangs:
         return frozenset()
@@ -313,7 +315,7 @@ def _of_parts(workload: OptedInWorkload) -> Iterator[OptedInGang]:
 
 
 def gangs_of_roles(workload: OptedInWorkload, name: str) -> Iterator[OptedInGang]:
-    """The gang `name` of the first groups of a workload's roles, then that of one further group of each role."""
+    """Yields the gang `name` of the first groups of a workload's roles, then that of one further group of each role."""
     yield from gang_of_first_groups(workload, name, workload.roles)
     for role in workload.roles:
         count = groups_together(role.part.name, workload.together or {})
@@ -325,8 +327,8 @@ def gangs_of_roles(workload: OptedInWorkload, name: str) -> Iterator[OptedInGang
 def gang_of_first_groups(
     workload: OptedInWorkload, name: str, roles: Iterable[LeaderWorkerSetRole]
 ) -> Iterator[OptedInGang]:
-    """The gang `name` of the first groups of these roles, unless none has any. A role without groups is not waited
-    for.
+    """Yields the gang `name` of the first groups of these roles, unless none has any. A role without groups is not
+    waited for.
     """
     together = workload.together or {}
     members: dict[str, LeaderWorkerSetRole] = {}
@@ -340,8 +342,8 @@ def gang_of_first_groups(
 
 
 def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OptedInGang:
-    """The gang of one group, named by its index and the revision of its template. `size` is the group size of that
-    revision, if known.
+    """Returns the gang of one group, named by its index and the revision of its template. `size` is the group size of
+    that revision, if known.
     """
     found = membership(Place(Needed("leader_worker_sets", workload.key), "", group), sequenced=False)
     members = [(found.member, workload.size if size is None else size)]

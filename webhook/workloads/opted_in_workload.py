@@ -171,11 +171,11 @@ class OptedInWorkload(ABC):
         return OwnerReference(version or f"{api.group}/{api.version}", api.kind, self.name, self.uid)
 
     def carried(self, _key: str) -> Use | None:
-        """The value that its controller writes under a key on what it makes, and the place that it is from."""
+        """Returns the value that its controller writes under a key on what it makes, and the place that it is from."""
         return None
 
     def carried_path(self, _key: str) -> FieldPath | None:
-        """The place that its controller takes the value for a key from, whether it has one or not."""
+        """Returns the place that its controller takes the value for a key from, whether it has one or not."""
         return None
 
     @property
@@ -192,7 +192,7 @@ class OptedInWorkload(ABC):
 
     @abstractmethod
     def _read_parts(self) -> Iterator[Part]:
-        """Its parts."""
+        """Returns its parts."""
 
     @property
     def distinct_parts(self) -> tuple[Part, ...]:
@@ -245,12 +245,12 @@ class OptedInWorkload(ABC):
         return SPEC / "scheduling" if self.spec.get("scheduling") is not None else None
 
     def scheduling_blocks(self) -> Iterator[SchedulingBlock]:
-        """What `spec.scheduling` asks its own controller for. No rule has checked the types of these fields."""
+        """Yields what `spec.scheduling` asks its own controller for. No rule has checked the types of these fields."""
         if isinstance(scheduling := self.spec.get("scheduling"), Mapping):
             yield SchedulingBlock(SPEC / "scheduling", scheduling)
 
     def parts_of(self, block: SchedulingBlock) -> Sequence[Part]:
-        """The parts whose pods are in the groups of a block, each once."""
+        """Returns the parts whose pods are in the groups of a block, each once."""
         if block.parts is None:
             return self.parts
         return [self._first_of[name] for name in dict.fromkeys(block.parts) if name in self._first_of]
@@ -280,7 +280,7 @@ class OptedInWorkload(ABC):
         return SPEC / "managedBy"
 
     def leaves(self) -> Iterator[Left]:
-        """Why something else makes its gang."""
+        """Yields why something else makes its gang."""
         if (at := self.native_path) is not None:
             yield Left(at, f"its own controller makes its gang, because {at} is set")
 
@@ -290,7 +290,7 @@ class OptedInWorkload(ABC):
         return ()
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
-        """The fields that state numbers of its pods, with their values. Raises `Malformed`."""
+        """Returns the fields that state numbers of its pods, with their values. Raises `Malformed`."""
         return iter(())
 
     @property
@@ -304,7 +304,7 @@ class OptedInWorkload(ABC):
         return tuple(self._read_hindrances())
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """Its hindrances."""
+        """Returns its hindrances."""
         return iter(())
 
     @cached_property
@@ -331,7 +331,7 @@ class OptedInWorkload(ABC):
 
 
 def template_at(raw: Mapping[str, Any], path: FieldPath) -> PodTemplate:
-    """The pod template `raw` at `path`."""
+    """Returns the pod template `raw` at `path`."""
     return PodTemplate(mapping(raw.get("metadata")), mapping(raw.get("spec")), TemplatePlace(path))
 
 
@@ -370,8 +370,8 @@ def group_of(
     needed: int | None = None,
     domains: tuple[str | None, str | None] = (None, None),
 ) -> SchedulerGroup:
-    """The group that needs `needed` of the groups below it, those with the fewest pods, or all of them. `domains` are
-    those that it requires and prefers.
+    """Returns the group that needs `needed` of the groups below it, those with the fewest pods, or all of them.
+    `domains` are those that it requires and prefers.
     """
     pods = sum(group.pods * (1 + group.more) for group in below)
     if needed is None or needed >= len(below):

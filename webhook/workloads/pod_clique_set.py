@@ -139,7 +139,7 @@ class Clique:
         return text(self.pod_spec.get("schedulerName"))
 
     def wants_gpu(self) -> bool:
-        """Whether Grove treats it as a GPU clique."""
+        """Returns whether Grove treats it as a GPU clique."""
         return find_request(self.pod_spec, _GPU) is not None
 
 
@@ -232,12 +232,12 @@ class PodCliqueSet:
         return self._mentions
 
     def pod_templates(self) -> Iterator[PodTemplate]:
-        """The pod templates of the set: one per clique."""
+        """Yields the pod templates of the set: one per clique."""
         for clique in self.cliques:
             yield clique.template
 
     def groups_with_cliques(self) -> list[GroupCliques]:
-        """Its scaling groups with their cliques. A group without cliques has no pods and so no gang, even with
+        """Returns its scaling groups with their cliques. A group without cliques has no pods and so no gang, even with
         replicas, and is left out.
         """
         by_name = {clique.name: clique for clique in self.cliques}
@@ -248,7 +248,8 @@ class PodCliqueSet:
         return [one for one in found if one.cliques]
 
     def mnnvl_group(self, clique: Clique) -> MnnvlGroup | None:
-        """The group that Grove resolves for a clique: its own annotation, else its scaling group's, else the set's.
+        """Returns the group that Grove resolves for a clique: its own annotation, else its scaling group's, else the
+        set's.
 
         The first layer that has the key decides. `none` there ends the search, and an empty value names no group.
         """
@@ -263,8 +264,8 @@ class PodCliqueSet:
         return None
 
     def effective_topology(self, clique: Clique) -> tuple[str | None, str | None]:
-        """The required and the preferred domain for a clique's pods. For each, the clique's constraint wins over the
-        set's.
+        """Returns the required and the preferred domain for a clique's pods. For each, the clique's constraint wins
+        over the set's.
         """
         own, whole = clique.topology, self.topology
         required = (own and own.required) or (whole and whole.required) or None
@@ -272,7 +273,7 @@ class PodCliqueSet:
         return required, preferred
 
     def constraints(self) -> Iterator[Constrained]:
-        """Its constraints, from the whole set to single cliques."""
+        """Yields its constraints, from the whole set to single cliques."""
         if self.topology is not None:
             yield Constrained(self.topology, [clique.name for clique in self.cliques])
         for group in self.scaling_groups:
@@ -283,7 +284,7 @@ class PodCliqueSet:
                 yield Constrained(clique.topology, [clique.name])
 
     def topology_name(self) -> str | None:
-        """The ClusterTopologyBinding that the constraints refer to. Grove lets a set name only one."""
+        """Returns the ClusterTopologyBinding that the constraints refer to. Grove lets a set name only one."""
         return next((asked.topology.name for asked in self.constraints() if asked.topology.name), None)
 
 

@@ -166,7 +166,7 @@ class ShapedWorkload(OptedInWorkload):
         return self.finished or self._holds(self.shape.operator.finished)
 
     def first_parts(self, *, outside: bool) -> tuple[Part, ...]:
-        """Its parts whose pods are created without waiting for others, those in gangs or those `outside`."""
+        """Returns its parts whose pods are created without waiting for others, those in gangs or those `outside`."""
         return tuple(
             self._part(part, scope)
             for part in self.shape.first_parts
@@ -216,7 +216,7 @@ class ShapedWorkload(OptedInWorkload):
         return tuple(dict.fromkeys(places))
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
-        """The fields that its shape computes numbers of pods from, each once."""
+        """Yields the fields that its shape computes numbers of pods from, each once."""
         stated = dict[FieldPath, int | None]()
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
@@ -225,7 +225,9 @@ class ShapedWorkload(OptedInWorkload):
         yield from stated.items()
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """What the shape says of a workload whose gang is never complete, and parts that cannot be told apart."""
+        """Yields what the shape says of a workload whose gang is never complete, and parts that cannot be told
+        apart.
+        """
         yield from self._said(self.shape.refuses, INCOMPLETE)
         names = set[str]()
         for part in self.parts if self.has_gangs or self.left_to else ():
@@ -235,12 +237,12 @@ class ShapedWorkload(OptedInWorkload):
             names.add(part.name)
 
     def warnings(self) -> Iterator[Hindrance]:
-        """What the shape warns of."""
+        """Yields what the shape warns of."""
         yield from self._said(self.shape.warns, OPERATOR)
 
     def unreachable(self, *, made: bool) -> Iterator[Hindrance]:
-        """The minimums that no number of its pods reaches, also that which it asks its operator for. `made`: whether
-        Rollcall makes the gang.
+        """Yields the minimums that no number of its pods reaches, also that which it asks its operator for. `made`:
+        whether Rollcall makes the gang.
         """
         places = set[FieldPath]()
         for part in self.shape.parts:
@@ -255,21 +257,21 @@ class ShapedWorkload(OptedInWorkload):
             yield Hindrance(OPERATOR, at, stated, why, "lower it, or raise the number of pods")
 
     def shrinks(self) -> Iterator[Hindrance]:
-        """The parts that may get fewer pods than the gang needs."""
+        """Yields the parts that may get fewer pods than the gang needs."""
         for part in self.shape.parts:
             for scope in () if part.outside else part.scopes(self._scope):
                 yield from _shrinkable(part, scope)
 
     def carried(self, key: str) -> Use | None:
-        """The value that its operator writes under a key on what it makes, and the place that it is from."""
+        """Returns the value that its operator writes under a key on what it makes, and the place that it is from."""
         for one in self.shape.carried:
             if one.key == key and (value := one.value(self._scope)) is not None:
                 return Use(one.path.at(self._scope), value)
         return None
 
     def carried_path(self, key: str) -> FieldPath | None:
-        """The place that its operator takes the value for a key from, whether it has one or not; None if it writes
-        nothing under the key.
+        """Returns the place that its operator takes the value for a key from, whether it has one or not; None if it
+        writes nothing under the key.
         """
         carried = (one for one in self.shape.carried if one.key == key and all_hold(one.when, self._scope))
         return next((one.path.at(self._scope) for one in carried), None)
@@ -294,7 +296,7 @@ class ShapedWorkload(OptedInWorkload):
                 yield Hindrance(rule, at, found, said.why, said.remedy)
 
     def leaves(self) -> Iterator[Left]:
-        """Why something else makes its gang."""
+        """Yields why something else makes its gang."""
         for said in self.shape.leaves:
             for scope in said.scopes(self._scope):
                 at, _ = _place_of(said, scope)
@@ -305,8 +307,8 @@ class ShapedWorkload(OptedInWorkload):
 
 @lru_cache(maxsize=256)
 def view_of(forms: tuple[WorkloadShape, ...], title: str = "") -> type[ShapedWorkload]:
-    """The view of the workloads of a kind with these forms. What does not depend on the version is the same in all of
-    them. `title` replaces the kind where that alone is ambiguous.
+    """Returns the view of the workloads of a kind with these forms. What does not depend on the version is the same in
+    all of them. `title` replaces the kind where that alone is ambiguous.
     """
     shape = forms[0]
     named = title or shape.resource.api.kind
@@ -327,7 +329,7 @@ def view_of(forms: tuple[WorkloadShape, ...], title: str = "") -> type[ShapedWor
 
 
 def _template_of(part: PartShape, scope: ShapeScope) -> tuple[FieldPath, Mapping[str, Any]]:
-    """The path of a part's template and the template, of the first place that has one."""
+    """Returns the path of a part's template and the template, of the first place that has one."""
     for path in part.templates:
         if (raw := path.value(scope)) is not None:
             return path.at(scope), mapping(raw)
@@ -355,7 +357,7 @@ def _unreachable(part: PartShape, scope: ShapeScope, *, has_gangs: bool) -> Iter
 
 
 def _shrinkable(part: PartShape, scope: ShapeScope) -> Iterator[Hindrance]:
-    """What is wrong with a part that may run with fewer pods than its gang needs."""
+    """Yields what is wrong with a part that may run with fewer pods than its gang needs."""
     lowest = part.lower_bound(scope)
     if lowest is None:
         return
@@ -370,7 +372,7 @@ def _shrinkable(part: PartShape, scope: ShapeScope) -> Iterator[Hindrance]:
 
 
 def _remedy(part: PartShape, scope: ShapeScope, lowest: PodCount) -> tuple[FieldPath, Any, str]:
-    """The field by which the minimum of a part and its lowest number can be made equal, its value, and how."""
+    """Returns the field by which the minimum of a part and its lowest number can be made equal, its value, and how."""
     minimum = part.minimum(scope)
     if minimum is not None and minimum.path is not None:
         other = "" if lowest.path is None else f", or raise {lowest.path.at(scope)},"
@@ -382,7 +384,7 @@ def _remedy(part: PartShape, scope: ShapeScope, lowest: PodCount) -> tuple[Field
 
 
 def _needed(part: PartShape, scope: ShapeScope, pods: int) -> int:
-    """How many of its pods the gang needs."""
+    """Returns how many of its pods the gang needs."""
     needed = part.minimum(scope)
     return pods if needed is None else min(needed.value(scope), pods)
 
@@ -394,7 +396,7 @@ def _place_of(said: Statement, scope: ShapeScope) -> tuple[FieldPath, Any]:
 
 
 def _holders(path: ShapePath, scope: ShapeScope) -> Iterator[FieldPath]:
-    """The objects that have, or may get, the metadata at `path`."""
+    """Yields the objects that have, or may get, the metadata at `path`."""
     above = ShapePath(path.text, path.steps[:-1], path.of_entry)
     yield from (found.path for found in above.values(scope))
 
@@ -429,7 +431,7 @@ class GangSize(NamedTuple):
 
 
 def gang_size(workload: ShapedWorkload) -> GangSize | None:
-    """The gang size of a workload; None if it has no pods now. Raises `Malformed`."""
+    """Returns the gang size of a workload; None if it has no pods now. Raises `Malformed`."""
     if workload.suspended or workload.managed_elsewhere is not None or workload.operator_is_done:
         return None
     first, beside = workload.first_parts(outside=False), workload.first_parts(outside=True)
@@ -450,7 +452,7 @@ def gang_size(workload: ShapedWorkload) -> GangSize | None:
 
 
 def _gang_size_needed(workload: ShapedWorkload) -> int | None:
-    """How many pods the gang needs, or the smallest of its gangs; None if the shape does not say."""
+    """Returns how many pods the gang needs, or the smallest of its gangs; None if the shape does not say."""
     shape = workload.shape
     on_request = not shape.by_namespace and SCHEDULER_LABEL not in workload.labels
     # A workload with roles has several gangs, each of another size.
@@ -461,8 +463,8 @@ def _gang_size_needed(workload: ShapedWorkload) -> int | None:
 
 
 def gang_sizes(workloads: Iterable[ShapedWorkload], groups: Mapping[WorkloadKey, int]) -> dict[WorkloadKey, GangSize]:
-    """The sizes of workloads that own a PodGroup; `groups` is the number of PodGroups of each. A workload that leaves
-    its gang to one object that it makes has the size of that object. Raises `Malformed`.
+    """Returns the sizes of workloads that own a PodGroup; `groups` is the number of PodGroups of each. A workload that
+    leaves its gang to one object that it makes has the size of that object. Raises `Malformed`.
     """
     every = {key_of_workload(one): one for one in workloads}
     made: dict[WorkloadKey, list[ShapedWorkload]] = {}
@@ -483,7 +485,7 @@ def gang_sizes(workloads: Iterable[ShapedWorkload], groups: Mapping[WorkloadKey,
 
 
 def key_of_workload(workload: ShapedWorkload) -> WorkloadKey:
-    """Its group, kind, namespace and name."""
+    """Returns its group, kind, namespace and name."""
     return (*workload.shape.group_kind, *workload.key)
 
 
@@ -520,7 +522,7 @@ class OperatorGroup:
         self.minimum = integer(spec.get("minMember")) or 0 if "minMember" in self.path.parts else _min_count(spec)
 
     def size(self, sizes: Mapping[WorkloadKey, GangSize]) -> GangSize | None:
-        """The size of the first of its owners that has one, and that is not a later object of the same name."""
+        """Returns the size of the first of its owners that has one, and that is not a later object of the same name."""
         for key, uid in self.owners:
             size = sizes.get(key)
             if size is not None and not (uid and size.uid and uid != size.uid):
@@ -528,7 +530,7 @@ class OperatorGroup:
         return None
 
     def mismatch(self, sizes: Mapping[WorkloadKey, GangSize]) -> Finding | None:
-        """What is wrong with its minimum, compared with the size of its owner."""
+        """Returns what is wrong with its minimum, compared with the size of its owner."""
         size = self.size(sizes)
         if size is None or self.minimum is None or not self.is_foreign:
             return None

@@ -44,7 +44,7 @@ class Plugin(NamedTuple):
     path: FieldPath
 
     def mark(self, train_job: str) -> TrainerMark:
-        """The mark that makes the pods members of that PodGroup, which has the TrainJob's name."""
+        """Returns the mark that makes the pods members of that PodGroup, which has the TrainJob's name."""
         if self.name == "coscheduling":
             return TrainerMark("labels", COSCHEDULING_LABEL, train_job, self.path)
         return TrainerMark("annotations", VOLCANO_ANNOTATION, train_job, self.path)
@@ -134,17 +134,18 @@ class TrainJob(OptedInWorkload):
         return integer(mapping(self.spec.get("trainer")).get("numNodes"))
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
-        """Its number of nodes."""
+        """Yields its number of nodes."""
         yield SPEC / "trainer" / "numNodes", self.nodes
 
     def job_set_of(self, stored: Manifest | Packed) -> MadeJobSet:
-        """The JobSet that Trainer makes with a stored runtime. Many rules ask for it, and it is made once."""
+        """Returns the JobSet that Trainer makes with a stored runtime. Many rules ask for it, and it is made once."""
         if self._made is None or self._made[0] is not stored:
             self._made = stored, self.job_set(Runtime(unpacked(stored)))
         return self._made[1]
 
     def job_set(self, runtime: Runtime) -> MadeJobSet:
-        """The JobSet that Trainer makes from it, with its name, its counts and the marks of the plugins that are on.
+        """Returns the JobSet that Trainer makes from it, with its name, its counts and the marks of the plugins that
+        are on.
 
         The containers are the runtime's, with the resources that the TrainJob states. Its other changes to them do not
         affect its gang.
@@ -252,16 +253,16 @@ class MadeJobSet(JobSet):
         return iter(())
 
     def in_train_job(self, path: FieldPath) -> FieldPath:
-        """Where the TrainJob sets the value at `path`: in a patch, or by naming its runtime."""
+        """Returns where the TrainJob sets the value at `path`: in a patch, or by naming its runtime."""
         found = self._brought.get(path)
         return found if found is not None and "runtimePatches" in found.parts else self.train_job.runtime_path
 
     def in_runtime(self, path: FieldPath) -> FieldPath:
-        """Where the runtime sets the value."""
+        """Returns where the runtime sets the value."""
         return self._brought.get(path) or FieldPath(("spec", "template", *path.parts))
 
     def where(self, path: FieldPath) -> str:
-        """Where the author finds the value at `path`, in words."""
+        """Returns where the author finds the value at `path`, in words."""
         at = self.in_train_job(path)
         if at != self.train_job.runtime_path:
             return str(at)
@@ -318,7 +319,7 @@ def _pod_metadata(index: int, raw: Mapping[str, Any]) -> FieldPath:
 
 
 def _below(holder: Manifest, *fields: str) -> Manifest:
-    """The object at that path, created if it is missing. The manifest is a copy and may be changed."""
+    """Returns the object at that path, created if it is missing. The manifest is a copy and may be changed."""
     found = holder
     for field in fields:
         if found.get(field) is None:
@@ -329,7 +330,7 @@ def _below(holder: Manifest, *fields: str) -> Manifest:
 
 
 def train_job_of(job_set: JobSet) -> ObjectKey | None:
-    """The TrainJob that made a JobSet."""
+    """Returns the TrainJob that made a JobSet."""
     controller = job_set.controller
     if controller is None or not is_a(controller, TRAIN_JOBS):
         return None

@@ -32,12 +32,12 @@ class Task(NamedTuple):
 
 
 def is_volcano_job(workload: OptedInWorkload) -> bool:
-    """Whether a workload is a Job of Volcano."""
+    """Returns whether a workload is a Job of Volcano."""
     return workload.resource.api.group_kind == VOLCANO_JOB
 
 
 def tasks_of(workload: OptedInWorkload) -> list[Task]:
-    """The tasks of a Volcano Job. Raises `Malformed`."""
+    """Returns the tasks of a Volcano Job. Raises `Malformed`."""
     found = []
     for index, raw in enumerate(sequence(workload.spec.get("tasks"))):
         task = mapping(raw)
@@ -49,8 +49,8 @@ def tasks_of(workload: OptedInWorkload) -> list[Task]:
 
 
 def _filled_in(task: Mapping[str, Any], replicas: int) -> int | None:
-    """The minimum that Volcano's webhook writes for a task. None if there are partitions and no minPartitions: it was 0
-    before v1.14.4 and in v1.15.0, and is that of all replicas.
+    """Returns the minimum that Volcano's webhook writes for a task. None if there are partitions and no minPartitions:
+    it was 0 before v1.14.4 and in v1.15.0, and is that of all replicas.
     """
     if task.get("partitionPolicy") is None:
         return replicas
@@ -60,21 +60,21 @@ def _filled_in(task: Mapping[str, Any], replicas: int) -> int | None:
 
 
 def minimum_of(workload: OptedInWorkload) -> int | None:
-    """The minAvailable that a Volcano Job states; 0 states none: Volcano's webhook writes the sum of its tasks for it.
-    Raises `Malformed`.
+    """Returns the minAvailable that a Volcano Job states; 0 states none: Volcano's webhook writes the sum of its tasks
+    for it. Raises `Malformed`.
     """
     return integer(workload.spec.get("minAvailable")) or None
 
 
 def tasks_count(tasks: list[Task], minimum: int) -> bool:
-    """Whether the minimum of each task counts besides that of the Job."""
+    """Returns whether the minimum of each task counts besides that of the Job."""
     needed = [task.needed for task in tasks]
     return None not in needed and sum(count or 0 for count in needed) <= minimum
 
 
 def least_pods(workload: OptedInWorkload) -> dict[FieldPath, int] | None:
-    """The pods that the gang surely needs of each task, by its path; None if that is not known, or if the gang never
-    has its minimum. Raises `Malformed`.
+    """Returns the pods that the gang surely needs of each task, by its path; None if that is not known, or if the gang
+    never has its minimum. Raises `Malformed`.
     """
     tasks, stated = tasks_of(workload), minimum_of(workload)
     if any(task.needed is None for task in tasks):
@@ -94,7 +94,7 @@ def least_pods(workload: OptedInWorkload) -> dict[FieldPath, int] | None:
 
 
 def pod_groups_of(workload: OptedInWorkload) -> SchedulerGroups:
-    """The PodGroup that Volcano's controller makes of a Volcano Job. Raises `Malformed`."""
+    """Returns the PodGroup that Volcano's controller makes of a Volcano Job. Raises `Malformed`."""
     tasks, minimum = tasks_of(workload), minimum_of(workload)
     if any(task.needed is None for task in tasks):
         return SchedulerGroups((), "a task with partitions states no minimum, and releases of Volcano differ in it")

@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
 
 
 def place_by_shape(pod: Pod, controller: OwnerReference, candidates: Iterable[Candidate]) -> Place | None:
-    """The place of a pod with this controller; None if the pod belongs to none of the parts."""
+    """Returns the place of a pod with this controller; None if the pod belongs to none of the parts."""
     for shape, part in candidates:
         links = part.pod.chain
         name = links[0].workload_of(controller.name, pod.template.labels) if links else controller.name
@@ -48,9 +48,9 @@ def place_by_shape(pod: Pod, controller: OwnerReference, candidates: Iterable[Ca
 
 
 def place_in_role(pod: Pod, known: Place, shapes: Iterable[WorkloadShape]) -> Place | None:
-    """The place of a pod, whose place in its LeaderWorkerSet is `known`, in the workload that made this for a role;
-    None if none of the shapes says so. The labels must agree with the name of the LeaderWorkerSet: it begins with the
-    workload's and ends with the role.
+    """Returns the place of a pod, whose place in its LeaderWorkerSet is `known`, in the workload that made this for a
+    role; None if none of the shapes says so. The labels must agree with the name of the LeaderWorkerSet: it begins with
+    the workload's and ends with the role.
     """
     made, labels = known.workload.name, pod.template.labels
     for shape in shapes:
@@ -61,7 +61,7 @@ def place_in_role(pod: Pod, known: Place, shapes: Iterable[WorkloadShape]) -> Pl
 
 
 def _part_of(pod: Pod, part: PartShape) -> str | None:
-    """The name of the part, None if the labels of the pod are not those of the part."""
+    """Returns the name of the part, None if the labels of the pod are not those of the part."""
     labels = pod.template.labels
     if any(labels.get(key) != value for key, value in part.pod.labels):
         return None
@@ -145,9 +145,9 @@ class WorkloadKinds:
         return kind in self.views
 
     def templates_in(self, group: str, kind: str, raw: Manifest) -> Iterator[tuple[PodTemplate, int]]:
-        """The pod templates of an object, and how many pods each has: a pod, a controller of pods, or a workload. The
-        cliques of a PodCliqueSet count once. None of a TrainJob, whose templates are in its runtime. Raises
-        `Malformed`.
+        """Yields the pod templates of an object, and how many pods each has: a pod, a controller of pods, or a
+        workload. The cliques of a PodCliqueSet count once. None of a TrainJob, whose templates are in its runtime.
+        Raises `Malformed`.
         """
         spec = mapping(raw.get("spec"))
         if (group, kind) == PODS.api.group_kind:
@@ -167,12 +167,12 @@ class WorkloadKinds:
         return tuple(view.resource for view in self.views.values())
 
     def projection(self, group: str, kind: str) -> Projection | None:
-        """What is known of the workloads of a declared kind."""
+        """Returns what is known of the workloads of a declared kind."""
         found = (one for one in self.projections if one.part == SHAPED_WORKLOADS)
         return next((one for one in found if (one.resource.api.group, one.resource.api.kind) == (group, kind)), None)
 
     def place_of(self, pod: Pod) -> Place | None:
-        """The place of a pod in an opted-in workload; None if no controller of such a workload made the pod."""
+        """Returns the place of a pod in an opted-in workload; None if no controller of such a workload made the pod."""
         controller = controller_in(mapping(pod.raw.get("metadata")))
         if controller is None:
             return None
@@ -182,8 +182,9 @@ class WorkloadKinds:
         return place_by_shape(pod, controller, candidates) or place_of(pod)
 
     def grouped_as(self, workload: OptedInWorkload) -> GroupKind:
-        """The group and kind by which a scheduler that groups some kinds itself knows the pods of a workload: its own,
-        or that of the workload that made this LeaderWorkerSet for a role. Such a scheduler asks the topmost controller.
+        """Returns the group and kind by which a scheduler that groups some kinds itself knows the pods of a workload:
+        its own, or that of the workload that made this LeaderWorkerSet for a role. Such a scheduler asks the topmost
+        controller.
         """
         controller, own = workload.controller, workload.resource.api.group_kind
         if controller is None or own != LEADER_WORKER_SETS.api.group_kind:
@@ -192,24 +193,24 @@ class WorkloadKinds:
         return maker if any(maker == shape.group_kind for shape in self.with_roles) else own
 
     def grouped_as_at(self, place: Place) -> GroupKind:
-        """The same for a pod at `place`."""
+        """Returns the same for a pod at `place`."""
         if place.workload.part == SHAPED_WORKLOADS and place.workload.key is not None:
             return self._of_crd[place.workload.key[0]].group_kind
         return _RESOURCES[place.workload.part].api.group_kind
 
     def title(self, group: str, kind: str) -> str | None:
-        """The kind of the keys of the gangs of such workloads; None if they have none here."""
+        """Returns the kind of the keys of the gangs of such workloads; None if they have none here."""
         found = self._titles.get((group, kind))
         return found if found in self.gang_workloads else None
 
     def title_of(self, needed: Needed) -> str:
-        """The title of the kind of a workload that is a fact."""
+        """Returns the title of the kind of a workload that is a fact."""
         if needed.part == SHAPED_WORKLOADS and needed.key is not None:
             return self._titles[self._of_crd[needed.key[0]].group_kind]
         return _RESOURCES[needed.part].api.kind
 
     def written(self, kind: tuple[str, str]) -> tuple[Resource, ...]:
-        """The resource of a kind, in one version for each of its forms."""
+        """Returns the resource of a kind, in one version for each of its forms."""
         return tuple(form.resource for form in self._of_kind.get(kind, ())) or (self.views[kind].resource,)
 
     @property
@@ -218,22 +219,22 @@ class WorkloadKinds:
         return self._of_kind.values()
 
     def title_with_roles(self, group: str, kind: str) -> str | None:
-        """The title of a kind that makes a LeaderWorkerSet for each role; None for another kind."""
+        """Returns the title of a kind that makes a LeaderWorkerSet for each role; None for another kind."""
         return self.title(group, kind) if any(one.group_kind == (group, kind) for one in self.with_roles) else None
 
     def declaration_of(self, kind: tuple[str, ...], raw: Manifest) -> WorkloadShape | None:
-        """The shape of an object of a kind by group and kind; None if the kind is not declared."""
+        """Returns the shape of an object of a kind by group and kind; None if the kind is not declared."""
         forms = self._of_kind.get(kind)
         return None if forms is None else form_of(forms, raw)
 
     def resource_of(self, needed: Needed) -> Resource | None:
-        """The resource of a workload that is a fact; None if it is no opted-in workload."""
+        """Returns the resource of a workload that is a fact; None if it is no opted-in workload."""
         if needed.part == SHAPED_WORKLOADS and needed.key is not None:
             return self._of_crd[needed.key[0]].resource
         return _RESOURCES.get(needed.part)
 
     def is_made_part(self, workload: OptedInWorkload) -> bool:
-        """Whether another workload made this one on the way to its pods, and has the gang."""
+        """Returns whether another workload made this one on the way to its pods, and has the gang."""
         controller = workload.controller
         if controller is None:
             return False
@@ -261,20 +262,20 @@ _OF_GROVE = frozenset((one.api.group, one.api.kind) for one in OF_GROVE)
 
 
 def fact_of(workload: OptedInWorkload) -> Needed:
-    """What is known of a workload, as a fact."""
+    """Returns what is known of a workload, as a fact."""
     if workload.crd:
         return Needed(SHAPED_WORKLOADS, (workload.crd, *workload.key))
     return Needed(_PARTS[workload.kind], workload.key)
 
 
 def replicas_of(spec: Mapping[str, Any]) -> int:
-    """The number of pods that a controller's spec asks for. Raises `Malformed`."""
+    """Returns the number of pods that a controller's spec asks for. Raises `Malformed`."""
     found = integer(spec.get("replicas"))
     return 1 if found is None else found
 
 
 def _either(known: str | None, selector: str) -> str:
-    """A labelSelector for both, which is none unless they are equal."""
+    """Returns a labelSelector for both, which is none unless they are equal."""
     return selector if known is None or known == selector else ""
 
 
@@ -302,7 +303,7 @@ _COMMON = ("metadata.labels", "metadata.annotations", "metadata.uid", "metadata.
 
 
 def _fields_of(shape: WorkloadShape) -> Iterable[str]:
-    """The fields that are read, as `rollcall facts` names them."""
+    """Yields the fields that are read, as `rollcall facts` names them."""
     templates = {path for part in shape.parts for path in (*part.templates, part.spec)}
     for part in shape.parts:
         for path in part.templates:

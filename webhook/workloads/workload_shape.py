@@ -69,12 +69,12 @@ class ShapePath(NamedTuple):
         return Each.EACH not in self.steps
 
     def at(self, scope: ShapeScope) -> FieldPath:
-        """The path in the workload. Only for a path of a single value."""
+        """Returns the path in the workload. Only for a path of a single value."""
         start = self._start(scope).path.parts
         return FieldPath((*start, *(step for step in self.steps if isinstance(step, str))))
 
     def value(self, scope: ShapeScope) -> Any:
-        """The value, None if there is none. Only for a path of a single value. Raises `Malformed`."""
+        """Returns the value, None if there is none. Only for a path of a single value. Raises `Malformed`."""
         found = self._start(scope).value
         for step in self.steps:
             if found is None:
@@ -83,7 +83,7 @@ class ShapePath(NamedTuple):
         return found
 
     def values(self, scope: ShapeScope) -> Iterator[PathValue]:
-        """The values in the order of the workload; null counts as none. Raises `Malformed`."""
+        """Returns the values in the order of the workload; null counts as none. Raises `Malformed`."""
         start = self._start(scope)
         return _walk(start.value, start.path.parts, start.key, self.steps)
 
@@ -92,7 +92,7 @@ class ShapePath(NamedTuple):
 
 
 def shape_path(written: str) -> ShapePath:
-    """The path that a text stands for. Raises `PathError`."""
+    """Returns the path that a text stands for. Raises `PathError`."""
     if len(written) > MOST_CHARACTERS:
         raise PathError(f"is longer than {MOST_CHARACTERS} characters")
     of_entry = written.startswith("@")
@@ -108,7 +108,7 @@ def shape_path(written: str) -> ShapePath:
 
 
 def parsed_steps(path: str) -> tuple[str | Each, ...]:
-    """The steps of any JSONPath. Raises `PathError`."""
+    """Returns the steps of any JSONPath. Raises `PathError`."""
     from jsonpath import JSONPath, JSONPathEnvironment  # noqa: PLC0415 - most processes read plain paths alone
     from jsonpath.exceptions import JSONPathError  # noqa: PLC0415
 
@@ -154,7 +154,7 @@ def _names(steps: tuple[str | Each, ...]) -> tuple[str, ...]:
 
 
 def _entries_of(value: Any) -> Iterator[tuple[Part, str, Any]]:
-    """The entries of a list or an object, each with its part of a path and its index or key."""
+    """Yields the entries of a list or an object, each with its part of a path and its index or key."""
     if not isinstance(value, list):
         yield from ((key, key, entry) for key, entry in mapping(value).items())
         return
@@ -166,7 +166,7 @@ def _entries_of(value: Any) -> Iterator[tuple[Part, str, Any]]:
 
 
 def _name(value: object) -> str | None:
-    """The name of a list's entry, by which two versions of a workload are compared."""
+    """Returns the name of a list's entry, by which two versions of a workload are compared."""
     if not isinstance(value, dict):
         return None
     return next((found for key in ("name", "groupName") if isinstance(found := value.get(key), str) and found), None)
@@ -187,7 +187,7 @@ class ShapeCondition(NamedTuple):
     default: Scalar | None = None
 
     def holds(self, scope: ShapeScope) -> bool:
-        """Whether it holds. Raises `Malformed` if what is compared is an object or a list."""
+        """Returns whether it holds. Raises `Malformed` if what is compared is an object or a list."""
         found = self.path.value(scope)
         if self.exists is not None:
             return (found not in {None, ""} if _is_scalar(found) else bool(found)) is self.exists
@@ -207,7 +207,7 @@ class ShapeCondition(NamedTuple):
 
 
 def all_hold(conditions: Iterable[ShapeCondition], scope: ShapeScope) -> bool:
-    """Whether all conditions hold; without any they do. Raises `Malformed`."""
+    """Returns whether all conditions hold; without any they do. Raises `Malformed`."""
     return all(condition.holds(scope) for condition in conditions)
 
 
@@ -243,7 +243,7 @@ class PodCount:
     zero_if: tuple[ShapeCondition, ...] = ()
 
     def value(self, scope: ShapeScope) -> int:
-        """The number. Raises `Malformed`."""
+        """Returns the number. Raises `Malformed`."""
         if self.zero_if and any(condition.holds(scope) for condition in self.zero_if):
             return 0
         found = self._base(scope)
@@ -266,7 +266,7 @@ class PodCount:
         return found or 0
 
     def stated(self, scope: ShapeScope) -> Iterator[tuple[FieldPath, int | None]]:
-        """The fields that it is computed from, with their values. Raises `Malformed`."""
+        """Yields the fields that it is computed from, with their values. Raises `Malformed`."""
         if self.path is not None:
             yield self.path.at(scope), integer(self.path.value(scope))
         for inner in self:
@@ -287,7 +287,7 @@ class Minimum:
     elastic: bool = False
 
     def holds(self, scope: ShapeScope) -> bool:
-        """Whether it is the minimum of this workload. Raises `Malformed`."""
+        """Returns whether it is the minimum of this workload. Raises `Malformed`."""
         return all_hold(self.when, scope)
 
 
@@ -328,7 +328,7 @@ class PartName(NamedTuple):
     lower: bool = True
 
     def of(self, scope: ShapeScope) -> str:
-        """The name in one workload. Raises `Malformed`."""
+        """Returns the name in one workload. Raises `Malformed`."""
         if self.of_key and scope.entry is not None:
             return scope.entry.key.lower() if self.lower else scope.entry.key
         return self.literal if self.path is None else text(self.path.value(scope)) or ""
@@ -344,7 +344,7 @@ class ChainLink(NamedTuple):
     selector: str = ""
 
     def workload_of(self, name: str, labels: object) -> str | None:
-        """The name of the workload if the object has this name; None if no workload can have made it."""
+        """Returns the name of the workload if the object has this name; None if no workload can have made it."""
         held = labels if isinstance(labels, dict) else {}
         written = LABEL_IN_NAME.sub(lambda found: str(held.get(found[1]) or "/"), self.name)
         before, _, after = written.partition(WORKLOAD)
@@ -386,21 +386,21 @@ class PartShape(NamedTuple):
     spec: ShapePath | None = None
 
     def scopes(self, scope: ShapeScope) -> Iterator[ShapeScope]:
-        """Where it occurs in a workload. Raises `Malformed`."""
+        """Returns where it occurs in a workload. Raises `Malformed`."""
         return _scopes(self.each, self.when, scope)
 
     def minimum(self, scope: ShapeScope) -> PodCount | None:
-        """How many of its pods the gang needs; None if it needs all. Raises `Malformed`."""
+        """Returns how many of its pods the gang needs; None if it needs all. Raises `Malformed`."""
         found = _first(self.minimums, scope)
         return None if found is None else found.count
 
     def is_elastic(self, scope: ShapeScope) -> bool:
-        """Whether more pods than it has now may join the gang later. Raises `Malformed`."""
+        """Returns whether more pods than it has now may join the gang later. Raises `Malformed`."""
         found = _first(self.minimums, scope)
         return found is not None and found.elastic
 
     def lower_bound(self, scope: ShapeScope) -> PodCount | None:
-        """How few of its pods the workload may run with; None if that is not declared. Raises `Malformed`."""
+        """Returns how few of its pods the workload may run with; None if that is not declared. Raises `Malformed`."""
         found = _first(self.lowest, scope)
         return None if found is None else found.count
 
@@ -418,7 +418,7 @@ class Statement(NamedTuple):
     system: str = ""
 
     def scopes(self, scope: ShapeScope) -> Iterator[ShapeScope]:
-        """Where it is true. Where a value has a type that it cannot compare, it is not. Raises `Malformed`."""
+        """Returns where it is true. Where a value has a type that it cannot compare, it is not. Raises `Malformed`."""
         return _scopes(self.each, self.when, scope)
 
 
@@ -444,7 +444,7 @@ class Carried(NamedTuple):
     when: tuple[ShapeCondition, ...] = ()
 
     def value(self, scope: ShapeScope) -> str | None:
-        """The value; None if the operator writes none. Raises `Malformed`."""
+        """Returns the value; None if the operator writes none. Raises `Malformed`."""
         return (text(self.path.value(scope)) or self.default or None) if all_hold(self.when, scope) else None
 
 
@@ -538,19 +538,21 @@ class WorkloadShape(NamedTuple):
 
 
 def _first(counts: tuple[Minimum, ...], scope: ShapeScope) -> Minimum | None:
-    """The first that holds. Raises `Malformed`."""
+    """Returns the first that holds. Raises `Malformed`."""
     return next((one for one in counts if one.holds(scope)), None)
 
 
 def form_of(forms: Sequence[WorkloadShape], raw: Manifest) -> WorkloadShape:
-    """The form in which an object is written, by its apiVersion; the first one for a version that none declares."""
+    """Returns the form in which an object is written, by its apiVersion; the first one for a version that none
+    declares.
+    """
     written = raw.get("apiVersion")
     version = written.rpartition("/")[2] if isinstance(written, str) else ""
     return next((form for form in forms if version in form.versions), forms[0])
 
 
 def _scopes(each: ShapePath | None, when: tuple[ShapeCondition, ...], scope: ShapeScope) -> Iterator[ShapeScope]:
-    """The entries at `each` in which `when` holds, or the workload itself. Raises `Malformed`."""
+    """Returns the entries at `each` in which `when` holds, or the workload itself. Raises `Malformed`."""
     entries = (scope,) if each is None else (ShapeScope(scope.workload, entry) for entry in each.values(scope))
     return (one for one in entries if all_hold(when, one))
 

@@ -126,7 +126,7 @@ _IN_TURN = "KAI's group needs {} of the replicated Jobs at once, and {} have pod
 
 
 def packing_of(shape: GangShape, roles: Roles, version: Version | None, facts: ClusterFacts) -> Packing:
-    """Return what KAI places together of a gang."""
+    """Returns what KAI places together of a gang."""
     domains = _Domains(facts)
     if shape.opted_in is not None:
         found = _grouped(shape, roles, version, domains)
@@ -144,7 +144,7 @@ class _Domains:
         self.unknown = False
 
     def of_binding(self, binding: str | None, key: str, at: FieldPath | None) -> Partition | None:
-        """Return the domains of a level of the Topology for a ClusterTopologyBinding."""
+        """Returns the domains of a level of the Topology for a ClusterTopologyBinding."""
         try:
             levels = () if binding is None else levels_of(binding, self._facts)
         except (NoTopology, UnknownTopology):
@@ -154,7 +154,7 @@ class _Domains:
         return self._of(levels, key, at, names)
 
     def of_annotations(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
-        """Return the domains that annotations require; None if they require none. Without the name of a Topology KAI
+        """Returns the domains that annotations require; None if they require none. Without the name of a Topology KAI
         ignores a level.
         """
         level, topology = text(annotations.get(KAI_REQUIRED)), text(annotations.get(KAI_TOPOLOGY))
@@ -168,7 +168,7 @@ class _Domains:
     def _of(
         self, levels: tuple[str, ...], key: str, at: FieldPath | None, names: Mapping[str, str]
     ) -> Partition | None:
-        """Return the domains of a level: nodes with the same values up to it, and with the label of every level.
+        """Returns the domains of a level: nodes with the same values up to it, and with the label of every level.
         `names` are what people call the levels.
         """
         if key not in levels:
@@ -182,7 +182,7 @@ class _Domains:
 
 
 def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
-    """Return what a group of podgrouper places together."""
+    """Returns what a group of podgrouper places together."""
     workload = None if shape.opted_in is None else shape.opted_in.workload
     within = domains.of_annotations({} if workload is None else annotations_of(workload))
     grouping = None if workload is None else grouping_of(workload, trees=version is None or version >= TREES)
@@ -209,7 +209,7 @@ def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _
 def _of_job_set(
     shape: GangShape, workload: JobSet, roles: Roles, version: Version | None, domains: _Domains
 ) -> Packing:
-    """Return what the group of a JobSet places together: of its replicated Jobs all, or as many as an annotation says;
+    """Returns what the group of a JobSet places together: of its replicated Jobs all, or as many as an annotation says;
     of each of these all Jobs, with the pods of each.
     """
     needed, first = root_minimum(workload), first_parts(workload)
@@ -251,12 +251,12 @@ def _of_job_set(
 
 
 def _members_of(shape: GangShape) -> int:
-    """Return how many members of a gang of a JobSet have pods, also those that its shape leaves out."""
+    """Returns how many members of a gang of a JobSet have pods, also those that its shape leaves out."""
     return 0 if shape.opted_in is None else sum(member.min_replicas > 0 for member in shape.opted_in.members)
 
 
 def _replicated_job(member: MemberShape, shape: GangShape) -> Part | None:
-    """Return the replicated Job that a member's pods are of. Stored pods do not have its name as their role."""
+    """Returns the replicated Job that a member's pods are of. Stored pods do not have its name as their role."""
     parts = () if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())
     return next(iter(parts), None)
 
@@ -269,7 +269,7 @@ def _together(shape: GangShape, needs: list[Need], count: int, within: Partition
 
 
 def _minimum(annotations: Mapping[str, Any], default: int | None) -> int | None:
-    """Return the minimum that annotations state; one pod if that cannot be read."""
+    """Returns the minimum that annotations state; one pod if that cannot be read."""
     stated = text(annotations.get(ANNOTATION_MINIMUM))
     if stated is None:
         return default
@@ -299,7 +299,7 @@ def ceilings_of(
     settings: KaiSettings,
     queue: str | None = None,
 ) -> Ceilings:
-    """Return the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
+    """Returns the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
     name = queue or shape.record.queue(settings.queueLabelKey) or settings.defaultQueue
     known = facts.kai_queues
     if name is None or known is None:
@@ -340,7 +340,7 @@ def _ceiling(called: str, own: str, name: str, amounts: Mapping[str, int], at: F
 
 
 def _amounts(stated: _Stated, *, whole: bool) -> Mapping[str, int] | None:
-    """Return what a queue gives; None if that is unknown. What it does not state is 0."""
+    """Returns what a queue gives; None if that is unknown. What it does not state is 0."""
     if stated is None:
         return None
     found = {resource: amount for resource in _PLAIN if (amount := stated.get(resource, 0)) is not None}
@@ -350,7 +350,7 @@ def _amounts(stated: _Stated, *, whole: bool) -> Mapping[str, int] | None:
 
 
 def _counted(*, whole: bool) -> Counted:
-    """Return what one pod counts, with GPUs as whole ones or in thousandths."""
+    """Returns what one pod counts, with GPUs as whole ones or in thousandths."""
 
     def counted(role: PackingRole) -> Mapping[str, int]:
         found = {resource: role.pods.request.get(resource, 0) for resource in _PLAIN}
@@ -361,7 +361,7 @@ def _counted(*, whole: bool) -> Counted:
 
 
 def _gpus(role: PackingRole) -> int:
-    """Return the GPUs that one pod counts, in thousandths."""
+    """Returns the GPUs that one pod counts, in thousandths."""
     found = role.pods.request.get(GPU_PARTS, 0)
     for resource, amount in role.pods.request.items():
         if profile := _MIG.match(resource):
@@ -370,7 +370,7 @@ def _gpus(role: PackingRole) -> int:
 
 
 def _is_never_preempted(shape: GangShape, facts: ClusterFacts) -> bool:
-    """Return whether a gang is surely never preempted: it says so, or says nothing and has such a PriorityClass."""
+    """Returns whether a gang is surely never preempted: it says so, or says nothing and has such a PriorityClass."""
     stated = text(shape.labels.get(LABEL_PREEMPTIBILITY))
     if stated is not None:
         return stated == "non-preemptible"
@@ -381,7 +381,7 @@ def _is_never_preempted(shape: GangShape, facts: ClusterFacts) -> bool:
 
 
 def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterFacts) -> bool:
-    """Return whether podgrouper surely finds a class with which a gang is never preempted, whichever pod it reads. It
+    """Returns whether podgrouper surely finds a class with which a gang is never preempted, whichever pod it reads. It
     takes the first name that is stated: in the label of the workload, in that of the pod, in the pod's spec. If there
     is no such class, it takes one of its configuration. Of Ray it takes the label of Ray, whatever it names.
     """
@@ -400,7 +400,7 @@ def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterF
 
 
 def _value_of(template: PodTemplate, above: Iterable[Mapping[str, Any]], facts: ClusterFacts) -> int | None:
-    """Return the value of the class that is named first; of the cluster's default class, which the API server writes
+    """Returns the value of the class that is named first; of the cluster's default class, which the API server writes
     into pods that name none. None if it is not known.
     """
     known = facts.priority_classes or {}
@@ -416,7 +416,7 @@ def _value_of(template: PodTemplate, above: Iterable[Mapping[str, Any]], facts: 
 def _cure(
     name: str, shape: GangShape, roles: Mapping[str, PackingRole], known: Mapping[str, KaiQueue], settings: KaiSettings
 ) -> str:
-    """Return the advice to name another queue of the same node pool that allows the gang, if one is known."""
+    """Returns the advice to name another queue of the same node pool that allows the gang, if one is known."""
     pool = known[name].labels.get(settings.nodePoolLabelKey)
     for other in leaves(known)[:MOST_TRIED]:
         if other != name and known[other].labels.get(settings.nodePoolLabelKey) == pool:
@@ -427,7 +427,7 @@ def _cure(
 
 
 def _every(name: str, known: Mapping[str, KaiQueue]) -> Iterator[Ceiling | None]:
-    """Yield the limits and quotas of a queue and of all above it; None for one that is unknown."""
+    """Yields the limits and quotas of a queue and of all above it; None for one that is unknown."""
     for one, queue in path_of(name, known):
         for stated in (queue.limit, queue.quota):
             amounts = _amounts(stated, whole=False)

@@ -38,16 +38,16 @@ from webhook.workloads.opted_in_workload import OptedInWorkload
 
 
 def topology_name(binding: str, facts: ClusterFacts) -> str:
-    """The Topology for a ClusterTopologyBinding: the one that the binding refers to, else the one with the binding's
-    name.
+    """Returns the Topology for a ClusterTopologyBinding: the one that the binding refers to, else the one with the
+    binding's name.
     """
     known = (facts.topology_bindings or {}).get(binding)
     return binding if known is None else known.references.get(keys.NAME, binding)
 
 
 def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
-    """The node label keys of the Topology for `binding`, broadest first: its existing levels, or those it will be made
-    with.
+    """Returns the node label keys of the Topology for `binding`, broadest first: its existing levels, or those it will
+    be made with.
 
     Raises `UnknownTopology` and `NoTopology`.
     """
@@ -69,13 +69,13 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
 
 
 def _missing(name: str, problem: str | None = None) -> NoTopology:
-    """The cluster does not have this Topology, and it will not be made from a binding, because of `problem`."""
+    """Returns the cluster does not have this Topology, and it will not be made from a binding, because of `problem`."""
     missing = f"the cluster has no KAI Topology {name[:LABEL_VALUE_LIMIT]}"
     return NoTopology(missing if problem is None else f"{missing}, and {problem}", Needed("kai_topologies", name))
 
 
 def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
-    """The Topology for `binding`; none if someone else manages it. Raises `Inexpressible`."""
+    """Returns the Topology for `binding`; none if someone else manages it. Raises `Inexpressible`."""
     if keys.NAME in binding.references:
         return []
     levels = [level.key or "" for level in binding.levels]
@@ -103,19 +103,21 @@ def adopt_topology(desired: Manifest, live: Manifest | None) -> Manifest:
 
 
 def must_be_remade(desired: Manifest, live: Manifest) -> bool:
-    """Whether the node label keys or their order differ: in KAI's CRD they are immutable."""
+    """Returns whether the node label keys or their order differ: in KAI's CRD they are immutable."""
     return _keys(live) != _keys(desired)
 
 
 def topology_drift(binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-    """How the Topology for `binding` differs from it: in its levels, in their order, or because it is missing."""
+    """Returns how the Topology for `binding` differs from it: in its levels, in their order, or because it is
+    missing.
+    """
     name = binding.references.get(keys.NAME, binding.name)
     found = None if live is None else _keys(live)
     return _drift(binding.name, name, [level.key or "" for level in binding.levels], found)
 
 
 def known_drifts(facts: ClusterFacts) -> Iterator[TopologyDrift]:
-    """Every drift that `facts` show. A Topology that is not yet made from its binding is not a drift."""
+    """Yields every drift that `facts` show. A Topology that is not yet made from its binding is not a drift."""
     if facts.kai_topologies is None:
         return
     for binding, known in sorted((facts.topology_bindings or {}).items()):
@@ -148,7 +150,7 @@ def _drift(binding: str, name: str, wanted: list[str], found: list[str] | None) 
 
 
 def _problem(levels: Sequence[str]) -> str | None:
-    """Why KAI's CRD would refuse these levels, or None."""
+    """Returns why KAI's CRD would refuse these levels, or None."""
     if not 1 <= len(levels) <= keys.MAX_LEVELS:
         return f"a KAI Topology must have 1 to {keys.MAX_LEVELS} levels"
     if not all(levels):
@@ -213,7 +215,7 @@ class Tree:
         return {leaf.name: leaf.pods or 0 for leaf in self.leaves}
 
     def demanding(self) -> set[str]:
-        """The sets that have, at any depth, a leaf that needs pods."""
+        """Returns the sets that have, at any depth, a leaf that needs pods."""
         found: set[str] = set()
         for leaf in self.leaves:
             above = leaf.parent or ""
@@ -224,7 +226,9 @@ class Tree:
         return found
 
     def lost(self) -> set[str]:
-        """The subgroups that cannot be reached from the root: their parent is missing, or they are in a cycle."""
+        """Returns the subgroups that cannot be reached from the root: their parent is missing, or they are in a
+        cycle.
+        """
         reached: set[str] = set()
         waiting = [""]
         while waiting:
@@ -248,7 +252,8 @@ def _subgroup(raw: Mapping[str, Any], name: str, parent: str | None, path: Field
 
 
 def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
-    """The changes for a pod. The queue label is for KAI's check of shared GPU claims; a group names its own queue.
+    """Returns the changes for a pod. The queue label is for KAI's check of shared GPU claims; a group names its own
+    queue.
 
     For most pods of opted-in workloads podgrouper makes the group. It reads the queue from this label if the pod's
     owners name none (pkg/podgrouper/podgrouper/plugins/defaultgrouper).
@@ -271,7 +276,7 @@ def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts: ClusterFacts) -> list[Manifest]:
-    """The PodGroup of `podgang`; none for a PodGang without members. Raises `Inexpressible`.
+    """Returns the PodGroup of `podgang`; none for a PodGang without members. Raises `Inexpressible`.
 
     A member that Grove has released (minReplicas 0) has minMember 0 here; `adopt` keeps the last positive one.
     """
@@ -307,8 +312,8 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
 
 
 def _durations(podgang: PodGang, facts: ClusterFacts) -> Manifest:
-    """The times that the workload asks for. One that KAI could not read is left out: its scheduler could then read no
-    PodGroup of the cluster.
+    """Returns the times that the workload asks for. One that KAI could not read is left out: its scheduler could then
+    read no PodGroup of the cluster.
     """
     asked = {field: text(podgang.annotations.get(key)) for key, field in keys.DURATIONS.items()}
     return {
@@ -370,9 +375,9 @@ def _restored(desired: Manifest, most: Mapping[str, int]) -> Manifest:
 
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
-    """The minimums that were raised, and the leaves that were added. If a pod is on a node, either change makes the
-    gang stale at once, and KAI evicts all of its pods 60 seconds later. A minimum that a user lowered by hand is not
-    raised again either.
+    """Returns the minimums that were raised, and the leaves that were added. If a pod is on a node, either change makes
+    the gang stale at once, and KAI evicts all of its pods 60 seconds later. A minimum that a user lowered by hand is
+    not raised again either.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
     """
@@ -389,13 +394,13 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _minimums(pod_group: Manifest) -> dict[str, int]:
-    """The minimum of each leaf, by name."""
+    """Returns the minimum of each leaf, by name."""
     groups = map(mapping, sequence(mapping(pod_group.get("spec")).get("subGroups")))
     return {text(group.get("name")) or "": integer(group.get("minMember")) or 0 for group in groups}
 
 
 def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
-    """The sets, then the leaves."""
+    """Returns the sets, then the leaves."""
     leaves = {member.name: keys.leaf(member.name) for member in podgang.members}
     parents: dict[str, str] = {}
     sets = []
@@ -421,13 +426,15 @@ def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
 
 
 def named_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
-    """The queue that an opted-in workload or one of its templates names."""
+    """Returns the queue that an opted-in workload or one of its templates names."""
     keys_of_queue = (("labels", settings.queueLabelKey),)
     return first_named(workload, keys_of_queue, keys_of_queue)
 
 
 def project_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
-    """The queue that podgrouper makes of the label `project`, and of the pods' node pool, if nothing names a queue."""
+    """Returns the queue that podgrouper makes of the label `project`, and of the pods' node pool, if nothing names a
+    queue.
+    """
     labels = [template.labels for template in workload.templates]
     holders = (*(holder.labels for holder in holders_of(workload)), *labels)
     project = next((name for holder in holders if (name := text(holder.get("project")))), None)

@@ -43,7 +43,7 @@ BACKPORTS = (Version(0, 14, 9),)
 
 
 def mixes_namespaces(release: Version) -> bool:
-    """Whether two PodGroups of one name in two namespaces may count as one in this release (#2095)."""
+    """Returns whether two PodGroups of one name in two namespaces may count as one in this release (#2095)."""
     return release < FIXED and not any(fix[:2] == release[:2] and fix <= release for fix in BACKPORTS)
 
 
@@ -113,9 +113,9 @@ _HASH_CHARACTERS = 8
 
 
 def pod_group(namespace: str, podgang: str) -> str:
-    """The name of a PodGang's PodGroup, unique in the cluster. Up to 2026-08 KAI's scheduler identifies PodGroups by
-    name without namespace, and two gangs with one name in two namespaces half start (seen with v0.16.8; fixed by
-    #2095).
+    """Returns the name of a PodGang's PodGroup, unique in the cluster. Up to 2026-08 KAI's scheduler identifies
+    PodGroups by name without namespace, and two gangs with one name in two namespaces half start (seen with v0.16.8;
+    fixed by #2095).
     """
     full = f"{namespace}/{podgang}"
     digest = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
@@ -123,7 +123,7 @@ def pod_group(namespace: str, podgang: str) -> str:
 
 
 def leaf(podclique: str) -> str:
-    """The name of a PodClique's subgroup: a DNS label. A PodClique's name need not be a DNS label."""
+    """Returns the name of a PodClique's subgroup: a DNS label. A PodClique's name need not be a DNS label."""
     return label_name(podclique, "leaf")
 
 
@@ -141,7 +141,7 @@ GROUPED_KINDS = frozenset(
 
 
 def is_queue_name(name: str) -> bool:
-    """Whether this can be the name of a Queue and the value of a label."""
+    """Returns whether this can be the name of a Queue and the value of a label."""
     return is_subdomain(name) and is_label_value(name)
 
 
@@ -200,9 +200,9 @@ def _facts_queue(raw: Manifest) -> tuple[str, KaiQueue]:
 
 
 def _stated(spec: Mapping[str, Any], kind: str) -> dict[str, int | None] | None:
-    """What a Queue states of each resource, with None for no limit: exactly -1, and for memory any negative number.
-    None as a whole if another number is negative or overflows: what KAI makes of that is not known.
-    Source: pkg/scheduler/plugins/proportion (`createQueueResourceAttrs`), v0.16.8.
+    """Returns what a Queue states of each resource, with None for no limit: exactly -1, and for memory any negative
+    number. None as a whole if another number is negative or overflows: what KAI makes of that is not known. Source:
+    pkg/scheduler/plugins/proportion (`createQueueResourceAttrs`), v0.16.8.
     """
     found: dict[str, int | None] = {}
     resources = mapping(spec.get("resources"))

@@ -106,17 +106,21 @@ _EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 
 
 def _before_trees(context: RuleContext) -> bool:
-    """Whether the profile states a version without trees. If it states none, a current version is assumed."""
+    """Returns whether the profile states a version without trees. If it states none, a current version is assumed."""
     return context.scheduler_version is not None and context.scheduler_version < TREES
 
 
 def _is_for_kai(context: RuleContext) -> bool:
-    """Whether the pods of a workload are for KAI. A profile also judges those that name a scheduler without one."""
+    """Returns whether the pods of a workload are for KAI. A profile also judges those that name a scheduler without
+    one.
+    """
     return context.opted_in or context.choice.scheduler == _KAI
 
 
 def _grouping(workload: OptedInWorkload, context: RuleContext) -> PodGrouping | None:
-    """What podgrouper makes of a workload, or of the JobSet of a TrainJob; None if its pods name another scheduler."""
+    """Returns what podgrouper makes of a workload, or of the JobSet of a TrainJob; None if its pods name another
+    scheduler.
+    """
     if not _is_for_kai(context):
         return None
     whole = with_pods(workload, context.facts)
@@ -124,7 +128,7 @@ def _grouping(workload: OptedInWorkload, context: RuleContext) -> PodGrouping | 
 
 
 def _findings(workload: OptedInWorkload, faults: Iterable[GroupingFault], context: RuleContext) -> Results:
-    """One finding for each fault, at the field that the author of the workload wrote."""
+    """Yields one finding for each fault, at the field that the author of the workload wrote."""
     made, version = with_pods(workload, context.facts), context.scheduler_version
     for fault in faults:
         if fault.until is not None and version is not None and version >= fault.until:
@@ -174,7 +178,7 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
 
 
 def _in_turn_remedy(first: int, context: RuleContext) -> str:
-    """What to set so that the first steps start, and are not evicted while the others have no pods."""
+    """Returns what to set so that the first steps start, and are not evicted while the others have no pods."""
     minimum = f'set the annotation {ANNOTATION_MINIMUM}: "{first}"'
     if _before_trees(context):
         return f"{minimum}, so that each step is its own gang"
@@ -184,12 +188,12 @@ def _in_turn_remedy(first: int, context: RuleContext) -> str:
 
 
 def _lacks_grace(context: RuleContext) -> bool:
-    """Whether the profile states a version in which a workload cannot say how long it may lack pods."""
+    """Returns whether the profile states a version in which a workload cannot say how long it may lack pods."""
     return context.scheduler_version is not None and context.scheduler_version < _GRACE
 
 
 def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
-    """Whether a JobSet says how long it may lack pods: never evicted, or longer than KAI's 60 seconds."""
+    """Returns whether a JobSet says how long it may lack pods: never evicted, or longer than KAI's 60 seconds."""
     written = text(annotations_of(job_set).get(ANNOTATION_GRACE))
     stated = None if written is None or _lacks_grace(context) else nanoseconds(written)
     return stated is not None and (stated < 0 or stated > _KAI_GRACE)
@@ -342,7 +346,7 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
 
 
 def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool:
-    """Whether podgrouper waits for all pods of a Job, or of a group."""
+    """Returns whether podgrouper waits for all pods of a Job, or of a group."""
     if isinstance(workload, LeaderWorkerSet):
         # Until the leader is on a node, podgrouper waits only for the leader.
         return text(workload.spec.get("startupPolicy")) != "LeaderReady"
@@ -484,8 +488,9 @@ def _near(topology: str = "dc", level: str = _RACK) -> dict[str, str]:
 
 
 def _read_by_podgrouper(workload: OptedInWorkload, context: RuleContext) -> OptedInWorkload | None:
-    """The workload whose PodGroup podgrouper makes. If the runtime of a TrainJob is unknown, only the TrainJob's own
-    annotations are known. None if podgrouper makes no PodGroup, or if the JobSet is judged with its TrainJob.
+    """Returns the workload whose PodGroup podgrouper makes. If the runtime of a TrainJob is unknown, only the
+    TrainJob's own annotations are known. None if podgrouper makes no PodGroup, or if the JobSet is judged with its
+    TrainJob.
     """
     if workload.annotations.get(ANNOTATION_SKIP) == "true":
         return None
@@ -498,7 +503,7 @@ def _asks(place: Annotations) -> dict[str, Use]:
 
 
 def _of_whole(made: OptedInWorkload) -> dict[str, Use]:
-    """What the whole PodGroup asks for, by field, with the places in the workload that its author wrote."""
+    """Returns what the whole PodGroup asks for, by field, with the places in the workload that its author wrote."""
     own = _asks(of_workload(made))
     if not isinstance(made, MadeJobSet):
         return own
@@ -508,7 +513,7 @@ def _of_whole(made: OptedInWorkload) -> dict[str, Use]:
 
 
 def _is_complete(asked: Mapping[str, Use]) -> bool:
-    """Whether podgrouper reads what a Job asks for."""
+    """Returns whether podgrouper reads what a Job asks for."""
     return "topology" in asked and len(asked) > 1
 
 

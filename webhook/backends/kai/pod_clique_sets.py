@@ -59,7 +59,7 @@ def pod_group(
     status: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> Manifest:
-    """A PodGroup in the queue `team-a` with these subgroups; other keywords go into its spec."""
+    """Returns a PodGroup in the queue `team-a` with these subgroups; other keywords go into its spec."""
     metadata: Manifest = {"name": name, "namespace": "default"}
     if labels:
         metadata["labels"] = dict(labels)
@@ -73,7 +73,7 @@ def pod_group(
 
 
 def subgroup(name: str, pods: int | None = None, parent: str | None = None, **fields: Any) -> Manifest:
-    """A subgroup; with a number of pods, it is a leaf."""
+    """Returns a subgroup; with a number of pods, it is a leaf."""
     found: Manifest = {"name": name, **fields}
     if parent is not None:
         found["parent"] = parent
@@ -83,7 +83,7 @@ def subgroup(name: str, pods: int | None = None, parent: str | None = None, **fi
 
 
 def queue_object(name: str = "team-a", parent: str | None = None, labels: Mapping[str, str] | None = None) -> Manifest:
-    """A Queue."""
+    """Returns a Queue."""
     metadata: Manifest = {"name": name}
     if labels:
         metadata["labels"] = dict(labels)
@@ -193,7 +193,9 @@ class _Minimum(NamedTuple):
 
 
 def _minimums(change: PodCliqueSetChange) -> Iterator[_Minimum]:
-    """The minimums of all cliques and of the scaling groups that existed before. A new clique had a minimum of 0."""
+    """Yields the minimums of all cliques and of the scaling groups that existed before. A new clique had a minimum of
+    0.
+    """
     cliques = {member.name: member.min_available for member in change.old.cliques}
     for member in change.new.cliques:
         what, before = f"the minimum of clique {member.name}", cliques.get(member.name, 0)
@@ -497,7 +499,9 @@ def node_pool(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Finding | Unjudged | None:
-    """The problem with a node pool itself: no shard serves it, or the shards are unknown. None if a shard serves it."""
+    """Returns the problem with a node pool itself: no shard serves it, or the shards are unknown. None if a shard
+    serves it.
+    """
     if pool is None:
         return None
     if facts.kai_shards is None:
@@ -514,7 +518,7 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
 
 
 def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose: str, context: RuleContext) -> Results:
-    """A finding if a queue, or a queue above it, is in another node pool than the gang of `whose`."""
+    """Yields a finding if a queue, or a queue above it, is in another node pool than the gang of `whose`."""
     key = context.settings.nodePoolLabelKey
     for found, queue in path_of(name or "", context.facts.kai_queues or {}):
         other = queue.labels.get(key)
@@ -532,13 +536,13 @@ def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose:
 
 
 def pool_called(label: str | None) -> str:
-    """A node pool in words."""
+    """Returns a node pool in words."""
     return "the default node pool" if label is None else f"the node pool {shown(label)}"
 
 
 def _named(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:
-    """The places that name a queue, each with that name: first the PodCliqueSet's own, then by clique name. Reordering
-    the cliques moves no finding.
+    """Yields the places that name a queue, each with that name: first the PodCliqueSet's own, then by clique name.
+    Reordering the cliques moves no finding.
     """
     key = settings.queueLabelKey
     if key not in workload.mentions:
@@ -561,7 +565,7 @@ def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
-    """The problems of a queue that a workload names, or of its name."""
+    """Yields the problems of a queue that a workload names, or of its name."""
     if not is_queue_name(name):
         why, remedy = f"{called} is not valid as a label value and as the name of a Queue", "name a Queue that exists"
         yield Finding(at=path, found=name, why=why, remedy=remedy)

@@ -265,7 +265,9 @@ _RUNNING = {"resourcesStatus": {"allocated": {"cpu": "4"}}}
 def _raised_rule(
     id: str, documentation: str, *, seen: bool, why: str, remedy: str, default: Action = Action.DENY
 ) -> Rule:
-    """The rule about a raised minimum of a gang with pods on nodes; `seen` says whether its status shows such pods."""
+    """Yields the rule about a raised minimum of a gang with pods on nodes; `seen` says whether its status shows such
+    pods.
+    """
     status = _RUNNING if seen else None
 
     def check(found: StoredObject, _: RuleContext) -> Results:
@@ -316,7 +318,7 @@ group_raised_unseen = _raised_rule(
 
 
 def _stays(found: StoredObject) -> bool:
-    """Whether the PodGroup says (as of v0.17) that it must never be evicted as stale."""
+    """Returns whether the PodGroup says (as of v0.17) that it must never be evicted as stale."""
     return (text(found.spec.get("stalenessGracePeriod")) or "").startswith("-")
 
 
@@ -326,7 +328,7 @@ def _has_pods(found: StoredObject) -> bool:
 
 
 def _raised(found: StoredObject, old: StoredObject) -> list[tuple[SubGroup, int, int]]:
-    """The leaves that are new or need more pods than before, each with both minimums."""
+    """Returns the leaves that are new or need more pods than before, each with both minimums."""
     tree, before = Tree(found.spec), Tree(old.spec).minimums
     return [
         (tree.by_name.get(name, tree.root), before.get(name, 0), now)
@@ -592,7 +594,7 @@ def group_topology_unnamed(found: StoredObject, _: RuleContext) -> Results:
 
 
 def _constraints(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
-    """The PodGroup's own constraint and those of its subgroups."""
+    """Yields the PodGroup's own constraint and those of its subgroups."""
     tree = Tree(found.spec)
     for group in (tree.root, *tree.by_name.values()):
         if group.topology is not None:

@@ -82,13 +82,13 @@ class PodGrouping:
 
 
 def reads_pods(workload: OptedInWorkload) -> bool:
-    """Whether podgrouper reads the topology of a part from its pod template."""
+    """Returns whether podgrouper reads the topology of a part from its pod template."""
     return workload.resource.api.group == RAY
 
 
 def grouping_of(workload: OptedInWorkload, *, trees: bool = True) -> PodGrouping | None:
-    """What podgrouper makes of a workload; None for a kind of which nothing is read here, and if podgrouper skips it.
-    `trees`: whether it makes trees of JobSets.
+    """Returns what podgrouper makes of a workload; None for a kind of which nothing is read here, and if podgrouper
+    skips it. `trees`: whether it makes trees of JobSets.
     """
     if workload.annotations.get(ANNOTATION_SKIP) == "true" or made_elsewhere(workload):
         return None
@@ -115,19 +115,19 @@ def _read(workload: OptedInWorkload, *, trees: bool) -> PodGrouping | None:
 
 
 def holders_of(workload: OptedInWorkload) -> tuple[OptedInWorkload, ...]:
-    """The workloads whose labels and annotations podgrouper reads for a gang, the nearest first: a JobSet also has
-    those of its TrainJob.
+    """Returns the workloads whose labels and annotations podgrouper reads for a gang, the nearest first: a JobSet also
+    has those of its TrainJob.
     """
     return (workload, workload.train_job) if isinstance(workload, MadeJobSet) else (workload,)
 
 
 def annotations_of(workload: OptedInWorkload) -> Mapping[str, Any]:
-    """The annotations that podgrouper reads of a workload."""
+    """Returns the annotations that podgrouper reads of a workload."""
     return {key: value for holder in reversed(holders_of(workload)) for key, value in holder.annotations.items()}
 
 
 def stated_minimum(workload: OptedInWorkload) -> str | None:
-    """The minimum that a workload states. If the JobSet of a TrainJob lacks an annotation, podgrouper adds the
+    """Returns the minimum that a workload states. If the JobSet of a TrainJob lacks an annotation, podgrouper adds the
     TrainJob's.
     """
     minimums = (text(holder.annotations.get(ANNOTATION_MINIMUM)) for holder in holders_of(workload))
@@ -135,7 +135,7 @@ def stated_minimum(workload: OptedInWorkload) -> str | None:
 
 
 def first_parts(job_set: JobSet) -> int:
-    """How many replicated Jobs have all of their pods, or need none, before another one runs or is complete."""
+    """Returns how many replicated Jobs have all of their pods, or need none, before another one runs or is complete."""
     empty = sum(part.pods <= 0 for part in job_set.parts)
     if job_set.in_order:
         return min(empty + 1, len(job_set.parts))
@@ -143,7 +143,7 @@ def first_parts(job_set: JobSet) -> int:
 
 
 def root_minimum(job_set: JobSet) -> int | None:
-    """How many replicated Jobs the tree of a JobSet needs; None if that cannot be read."""
+    """Returns how many replicated Jobs the tree of a JobSet needs; None if that cannot be read."""
     stated = stated_minimum(job_set)
     count = len(job_set.parts)
     if stated is None:
@@ -153,7 +153,7 @@ def root_minimum(job_set: JobSet) -> int | None:
 
 
 def _annotated(path: FieldPath, stated: str | None, found: PodGrouping) -> int | None:
-    """The minimum in an annotation at `path`. One that podgrouper cannot read is an error."""
+    """Returns the minimum in an annotation at `path`. One that podgrouper cannot read is an error."""
     if stated is None:
         return None
     minimum = int32(stated)
@@ -191,7 +191,7 @@ def _of_job(workload: Job) -> PodGrouping:
 
 
 def _of_job_set(workload: JobSet, *, trees: bool) -> PodGrouping:
-    """The faults of the root, and of the leaf of each of its Jobs."""
+    """Returns the faults of the root, and of the leaf of each of its Jobs."""
     found = PodGrouping()
     _annotated(ANNOTATIONS / ANNOTATION_MINIMUM, stated_minimum(workload), found)
     for index, part in enumerate(workload.parts if trees else ()):
@@ -233,13 +233,13 @@ def _segment_of(workload: LeaderWorkerSet) -> _Segment | None:
 
 
 def segment_size(workload: LeaderWorkerSet) -> int | None:
-    """How many pods a segment of a LeaderWorkerSet's groups has; None if there are no segments."""
+    """Returns how many pods a segment of a LeaderWorkerSet's groups has; None if there are no segments."""
     segment = _segment_of(workload)
     return None if segment is None else segment.size
 
 
 def _of_group(workload: LeaderWorkerSet) -> PodGrouping:
-    """The faults of the segments of a group."""
+    """Returns the faults of the segments of a group."""
     found, segment = PodGrouping(), _segment_of(workload)
     if segment is None:
         return found
@@ -298,7 +298,7 @@ def _require_topology(part: Part, found: PodGrouping) -> None:
 
 
 def _replicas(specs: Mapping[str, Any], path: FieldPath, found: PodGrouping) -> int:
-    """The pods of an operator's replica specs; one without a number is an error."""
+    """Returns the pods of an operator's replica specs; one without a number is an error."""
     total = 0
     for name, raw in specs.items():
         replicas = integer(mapping(raw).get("replicas"))
@@ -337,7 +337,7 @@ def _of_pytorch(workload: OptedInWorkload) -> PodGrouping:
 
 
 def _of_mpi(workload: OptedInWorkload) -> PodGrouping:
-    """The group of launcher and workers. A launcher that is created later is counted from then on."""
+    """Returns the group of launcher and workers. A launcher that is created later is counted from then on."""
     found, path = PodGrouping(), SPEC / "mpiReplicaSpecs"
     specs = mapping(workload.spec.get("mpiReplicaSpecs"))
     total, at = integer(value_at(workload.raw, _MIN_AVAILABLE)[1]), _MIN_AVAILABLE
@@ -368,7 +368,7 @@ _MOST_SEGMENTS = 10_000
 
 
 def pod_groups_of(workload: OptedInWorkload, version: Version | None) -> SchedulerGroups | None:
-    """The PodGroups of a workload; None for a kind of which podgrouper makes none, or nothing is read here."""
+    """Returns the PodGroups of a workload; None for a kind of which podgrouper makes none, or nothing is read here."""
     trees = version is None or version >= TREES
     grouping = grouping_of(workload, trees=trees)
     if grouping is None:
@@ -389,7 +389,7 @@ def pod_groups_of(workload: OptedInWorkload, version: Version | None) -> Schedul
 
 
 def _domains(annotations: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The levels that annotations require and prefer; none without a Topology."""
+    """Returns the levels that annotations require and prefer; none without a Topology."""
     if not text(annotations.get(KAI_TOPOLOGY)):
         return None, None
     return text(annotations.get(KAI_REQUIRED)) or None, text(annotations.get(KAI_PREFERRED)) or None
@@ -400,14 +400,16 @@ def _leaf(part: Part, minimum: int, domains: tuple[str | None, str | None] = (No
 
 
 def _folded(group: SchedulerGroup, stem: str, count: int) -> tuple[SchedulerGroup, ...]:
-    """The groups `stem`-0 to `stem`-`count - 1`, which are equal."""
+    """Returns the groups `stem`-0 to `stem`-`count - 1`, which are equal."""
     if count <= _ONE_BY_ONE:
         return tuple(replace(group, name=f"{stem}-{index}") for index in range(count))
     return (replace(group, name=f"{stem}-0", more=count - 1, last=f"{stem}-{count - 1}"),)
 
 
 def _flat(workload: OptedInWorkload, grouping: PodGrouping, domains: tuple[str | None, str | None]) -> SchedulerGroup:
-    """The PodGroup of a Job or MPIJob: its minimum counts any of the pods, so its parts have none of their own."""
+    """Returns the PodGroup of a Job or MPIJob: its minimum counts any of the pods, so its parts have none of their
+    own.
+    """
     parts = [part for part in (*workload.outside_parts, *workload.parts) if part.pods > 0]
     is_job = isinstance(workload, Job)
     below = () if is_job else tuple(_leaf(part, part.pods) for part in parts)
@@ -418,8 +420,8 @@ def _flat(workload: OptedInWorkload, grouping: PodGrouping, domains: tuple[str |
 
 
 def _leaves(workload: OptedInWorkload, part: Part, grouping: PodGrouping) -> Iterator[SchedulerGroup]:
-    """The leaf of a part of a RayCluster or PyTorchJob, or its segments. Podgrouper reads the level of a leaf from
-    Ray's templates.
+    """Yields the leaf of a part of a RayCluster or PyTorchJob, or its segments. Podgrouper reads the level of a leaf
+    from Ray's templates.
     """
     minimum = grouping.minimums.get(part.place)
     if part.pods <= 0 and not minimum:
@@ -443,7 +445,7 @@ def _leaves(workload: OptedInWorkload, part: Part, grouping: PodGrouping) -> Ite
 
 
 def _size(part: Part) -> int | None:
-    """The pods of a segment of workers, if podgrouper makes segments."""
+    """Returns the pods of a segment of workers, if podgrouper makes segments."""
     size = int32(text(part.template.annotations.get(ANNOTATION_SEGMENT)) or "")
     return size if size is not None and size > 0 and part.pods <= size * _MOST_SEGMENTS and part.pods > 0 else None
 
@@ -451,7 +453,7 @@ def _size(part: Part) -> int | None:
 def _segments(
     stem: str, indices: range, pods: int, minimum: int, part: Part, domains: tuple[str | None, str | None]
 ) -> list[SchedulerGroup]:
-    """The segments of these indices, which are equal."""
+    """Returns the segments of these indices, which are equal."""
     group = SchedulerGroup("", pods, minimum, part, None, *domains)
     first, count = indices.start, len(indices)
     if count <= _ONE_BY_ONE:
@@ -460,7 +462,7 @@ def _segments(
 
 
 def _segment_domains(workload: OptedInWorkload, annotations: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The levels of segments, from the template of the workers; the Topology may be named by the workload."""
+    """Returns the levels of segments, from the template of the workers; the Topology may be named by the workload."""
     if not (text(annotations.get(KAI_TOPOLOGY)) or text(workload.annotations.get(KAI_TOPOLOGY))):
         return None, None
     levels = (ANNOTATION_SEGMENT_REQUIRED, ANNOTATION_SEGMENT_PREFERRED)
@@ -469,7 +471,9 @@ def _segment_domains(workload: OptedInWorkload, annotations: Mapping[str, Any]) 
 
 
 def _pod_group_tree_of_job_set(workload: JobSet, grouping: PodGrouping) -> SchedulerGroups:
-    """The tree of a JobSet: of its replicated Jobs all, or as many as an annotation says; of each of these all Jobs."""
+    """Returns the tree of a JobSet: of its replicated Jobs all, or as many as an annotation says; of each of these all
+    Jobs.
+    """
     below = []
     for index, part in enumerate(workload.parts):
         if part.pods <= 0:
@@ -489,8 +493,8 @@ def _pod_group_tree_of_job_set(workload: JobSet, grouping: PodGrouping) -> Sched
 
 
 def _of_flat_job_set(workload: JobSet) -> SchedulerGroups:
-    """The PodGroup of a JobSet before there were trees, or one for each replicated Job if they start in order. Its
-    minimum is one pod, or the number in an annotation.
+    """Returns the PodGroup of a JobSet before there were trees, or one for each replicated Job if they start in order.
+    Its minimum is one pod, or the number in an annotation.
     """
     minimum = int32(stated_minimum(workload) or "") or 1
     domains = _domains(annotations_of(workload))
@@ -505,8 +509,8 @@ def _of_flat_job_set(workload: JobSet) -> SchedulerGroups:
 
 
 def _of_groups(workload: LeaderWorkerSet) -> SchedulerGroups:
-    """The PodGroup of each group of a LeaderWorkerSet. With LeaderReady, the leader alone is enough until it is on a
-    node.
+    """Returns the PodGroup of each group of a LeaderWorkerSet. With LeaderReady, the leader alone is enough until it is
+    on a node.
     """
     segment = segment_size(workload)
     leader, *others = workload.parts
@@ -522,7 +526,7 @@ def _of_groups(workload: LeaderWorkerSet) -> SchedulerGroups:
 
 
 def _of_segments(workload: LeaderWorkerSet, leader: SchedulerGroup, part: Part, size: int) -> Iterator[SchedulerGroup]:
-    """The segments of one group. The first has the leader, unless it is excluded; it may be larger then."""
+    """Yields the segments of one group. The first has the leader, unless it is excluded; it may be larger then."""
     domains = _segment_domains(workload, part.template.annotations)
     workers = workload.size - 1
     # A segment of all workers counts the leader once too often.
@@ -545,7 +549,7 @@ _MOST_DIGITS = 10
 
 
 def _minimum(workload: OptedInWorkload, context: RuleContext) -> int | None:
-    """The minimum that a Job states, if Kueue holds it and its group is a gang."""
+    """Returns the minimum that a Job states, if Kueue holds it and its group is a gang."""
     if not isinstance(workload, Job) or workload.managed_elsewhere is not None:
         return None
     stated = text(workload.annotations.get(ANNOTATION_MINIMUM)) or ""

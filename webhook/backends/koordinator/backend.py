@@ -86,7 +86,7 @@ Below = Sequence[tuple[str, ...]]
 
 
 def are_domains(key: str, below: Below, nodes: Mapping[str, Node]) -> bool:
-    """Return whether each value of a layer's label is a domain with just the nodes that have it. The answer is kept
+    """Returns whether each value of a layer's label is a domain with just the nodes that have it. The answer is kept
     until a node changes.
     """
     known = nodes if isinstance(nodes, Nodes) else Nodes(nodes)
@@ -118,7 +118,7 @@ def _are_domains(key: str, below: Below, nodes: Nodes) -> bool:
 
 
 def _is_named_like_a_node(key: str, nodes: Nodes) -> bool:
-    """Return whether a value of the lowest layer is also the name of a node without the label, which joins it."""
+    """Returns whether a value of the lowest layer is also the name of a node without the label, which joins it."""
     return any(value in nodes and not nodes[value].labels.get(key) for value in nodes.values_of(key) if value)
 
 
@@ -128,7 +128,7 @@ _UNKNOWN = "the layer of the ClusterNetworkTopology that the gang requires"
 def packing_of(
     shape: GangShape, roles: Roles, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> Packing:
-    """Return what koord-scheduler places together of a gang."""
+    """Returns what koord-scheduler places together of a gang."""
     layer, at, left_out = _layer(shape, settings, version, facts)
     if layer is not None and sum(member.minimum for member in shape.needed) > 1:
         within = _partition(layer, at, facts)
@@ -145,7 +145,7 @@ def packing_of(
 def _layer(
     shape: GangShape, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> tuple[str | None, FieldPath | None, bool]:
-    """Return the layer that all pods of the gang must share, where that is required, and whether more is required that
+    """Returns the layer that all pods of the gang must share, where that is required, and whether more is required that
     is not known, or that Koordinator cannot express.
     """
     if shape.opted_in is not None:
@@ -169,7 +169,7 @@ def _layer(
 def _carried(
     shape: GangShape, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> tuple[str | None, FieldPath | None, bool]:
-    """Return the same for the annotation of an opted-in workload."""
+    """Returns the same for the annotation of an opted-in workload."""
     if shape.opted_in is None:
         return None, None, False
     try:
@@ -184,7 +184,7 @@ def _carried(
 
 
 def _chain(facts: ClusterFacts) -> list[str]:
-    """Return the layers from that of single nodes up."""
+    """Returns the layers from that of single nodes up."""
     by_name = _layers(facts)
     found = [NODE_LAYER]
     current = by_name.get(NODE_LAYER)
@@ -199,7 +199,7 @@ def _layers(facts: ClusterFacts) -> dict[str, TopologyLayer]:
 
 
 def _partition(name: str, at: FieldPath | None, facts: ClusterFacts) -> Partition | None:
-    """Return how nodes fall into domains of a layer; None if a domain is not the value of one label."""
+    """Returns how nodes fall into domains of a layer; None if a domain is not the value of one label."""
     if name == NODE_LAYER:
         return Partition("node", (HOSTNAME,), at, own_domain=True)
     chain = _chain(facts)

@@ -74,7 +74,7 @@ class Naming(NamedTuple):
 
 
 def naming(pod: StoredObject) -> Naming | None:
-    """The first of a pod's keys that names a gang. koord-scheduler uses that one."""
+    """Returns the first of a pod's keys that names a gang. koord-scheduler uses that one."""
     for key in (LABEL_POD_GROUP, LABEL_OLD_NAME):
         if (gang := name_text(pod.labels.get(key))) is not None:
             return Naming(gang, LABELS / key, key == LABEL_POD_GROUP)
@@ -83,15 +83,15 @@ def naming(pod: StoredObject) -> Naming | None:
 
 
 def is_scheduled_here(pod: StoredObject) -> bool:
-    """Whether koord-scheduler schedules a pod. The label wins over the field, even if the label is empty."""
+    """Returns whether koord-scheduler schedules a pod. The label wins over the field, even if the label is empty."""
     if LABEL_SCHEDULER_NAME in pod.labels:
         return bool(pod.labels[LABEL_SCHEDULER_NAME] == NAME)
     return bool(pod.spec.get("schedulerName") == NAME)
 
 
 def is_set(found: StoredObject) -> bool:
-    """Whether an object has settings that koord-scheduler reads. A PodGroup without any may belong to another scheduler
-    that uses the same kind, so its spec is not judged.
+    """Returns whether an object has settings that koord-scheduler reads. A PodGroup without any may belong to another
+    scheduler that uses the same kind, so its spec is not judged.
     """
     if found.kind == POD_GROUP.kind:
         return any(key.startswith(GANG_PREFIX) or key in GANG_SETTINGS for key in found.annotations)
@@ -100,7 +100,7 @@ def is_set(found: StoredObject) -> bool:
 
 
 def own_id(found: StoredObject) -> str:
-    """The id of an object's gang; empty if the gang has no name yet."""
+    """Returns the id of an object's gang; empty if the gang has no name yet."""
     if found.kind == POD_GROUP.kind:
         return gang_id(found.key) if found.name else ""
     named = naming(found)
@@ -108,13 +108,13 @@ def own_id(found: StoredObject) -> str:
 
 
 def key_of_gang(gang: str) -> ObjectKey | None:
-    """The namespace and name in an id; None if one is missing, because such an id names no gang."""
+    """Returns the namespace and name in an id; None if one is missing, because such an id names no gang."""
     namespace, _, name = gang.partition("/")
     return (namespace, name) if namespace and name else None
 
 
 def listed(found: StoredObject) -> tuple[str, ...]:
-    """The ids in the annotation `groups` as koord-scheduler reads them; empty if it reads none."""
+    """Returns the ids in the annotation `groups` as koord-scheduler reads them; empty if it reads none."""
     written = text(found.annotations.get(ANNOTATION_GROUPS))
     try:
         return () if written is None else read_groups(written)
@@ -123,7 +123,7 @@ def listed(found: StoredObject) -> tuple[str, ...]:
 
 
 def match_policy(found: StoredObject) -> tuple[str, FieldPath] | None:
-    """The match policy that koord-scheduler reads, and its path."""
+    """Returns the match policy that koord-scheduler reads, and its path."""
     for key in (ANNOTATION_MATCH_POLICY, ANNOTATION_MATCH_POLICY_ALIAS):
         if (policy := text(found.annotations.get(key))) is not None:
             return policy, ANNOTATIONS / key
@@ -131,13 +131,13 @@ def match_policy(found: StoredObject) -> tuple[str, FieldPath] | None:
 
 
 def topology_of(found: StoredObject) -> Topology | None:
-    """The network topology that an object asks for; None if it asks for none. Raises `Unreadable`."""
+    """Returns the network topology that an object asks for; None if it asks for none. Raises `Unreadable`."""
     written = text(found.annotations.get(ANNOTATION_TOPOLOGY))
     return None if written is None else read_topology(written)
 
 
 def pod_group_facts(found: StoredObject) -> KoordinatorPodGroup:
-    """The facts that are kept of a stored PodGroup."""
+    """Returns the facts that are kept of a stored PodGroup."""
     try:
         topology = topology_of(found)
     except UnreadableSetting:
@@ -147,13 +147,13 @@ def pod_group_facts(found: StoredObject) -> KoordinatorPodGroup:
 
 
 def topology_kept(topology: Topology | None) -> Topology | None:
-    """A topology. If it is too long to keep, a value that equals no other topology."""
+    """Returns a topology. If it is too long to keep, a value that equals no other topology."""
     texts = [text for rule in topology or () for text in (rule.layer, rule.strategy, str(rule.pod_count_multiple))]
     return topology if topology is None or fits(texts) else (GatherRule(digest(texts), "", len(topology)),)
 
 
 def group_of(found: StoredObject) -> tuple[str, ...]:
-    """The ids of an object's GangGroup, sorted; only its own id if it lists none. A long list is shortened by
+    """Returns the ids of an object's GangGroup, sorted; only its own id if it lists none. A long list is shortened by
     `list_kept`.
     """
     return _group(listed(found) or (own_id(found),))
@@ -169,12 +169,14 @@ def _group(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_groups(written: str) -> tuple[str, ...]:
-    """The ids in a `groups` annotation, with "" for an item that is not a string. Raises `Unreadable`."""
+    """Returns the ids in a `groups` annotation, with "" for an item that is not a string. Raises `Unreadable`."""
     return _kept_groups(written) if len(written) <= _LONGEST_KEPT else _groups(written)
 
 
 def read_topology(written: str) -> Topology:
-    """The entries of a network-topology-spec, sorted because their order does not matter. Raises `Unreadable`."""
+    """Returns the entries of a network-topology-spec, sorted because their order does not matter. Raises
+    `Unreadable`.
+    """
     return _kept_topology(written) if len(written) <= _LONGEST_KEPT else _topology(written)
 
 
@@ -217,7 +219,7 @@ def _rule(entry: Any, place: str) -> GatherRule:
 
 
 def _word(entry: Fields, name: str, place: str) -> str:
-    """The value of a field of type string. Null is never an error and leaves the field unchanged."""
+    """Returns the value of a field of type string. Null is never an error and leaves the field unchanged."""
     word = ""
     for value in entry.named(name):
         found = word if value is None else _text(value)
@@ -228,7 +230,7 @@ def _word(entry: Fields, name: str, place: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """A JSON string; None for any other value. `Number` is a str only in Python."""
+    """Returns a JSON string; None for any other value. `Number` is a str only in Python."""
     return string(value) if isinstance(value, str) and not isinstance(value, Number) else None
 
 
@@ -255,14 +257,14 @@ class Gang(NamedTuple):
 
 
 def read_gang(raw: Manifest) -> tuple[ObjectKey, Gang]:
-    """The key and the gang of a PodGroup. Raises `Malformed`."""
+    """Returns the key and the gang of a PodGroup. Raises `Malformed`."""
     key, found = key_of(raw), StoredObject(raw, POD_GROUP.kind, POD_GROUP.version)
     return key, Gang(integer(found.spec.get("minMember")) or 0, listed(found) or (gang_id(key),))
 
 
 def gang_of_pod(pod: StoredObject) -> tuple[str, Gang | None] | None:
-    """The name of a pod's gang, and the gang itself if the pod describes it and so needs no PodGroup. None for a pod
-    without a gang. Raises `Malformed`.
+    """Returns the name of a pod's gang, and the gang itself if the pod describes it and so needs no PodGroup. None for
+    a pod without a gang. Raises `Malformed`.
     """
     named = naming(pod)
     if named is None or named.by_label:
@@ -274,8 +276,8 @@ def gang_of_pod(pod: StoredObject) -> tuple[str, Gang | None] | None:
 def pod_group(
     name: str = "leader", /, *listed: str, settings: Mapping[str, str] | None = None, **spec: Any
 ) -> Manifest:
-    """A PodGroup that lists these gangs of its namespace. `settings` are annotations, keyed by the name after the
-    prefix.
+    """Returns a PodGroup that lists these gangs of its namespace. `settings` are annotations, keyed by the name after
+    the prefix.
     """
     annotations = {ANNOTATION_MODE: "Strict", **_prefixed(settings)}
     if listed:
@@ -286,7 +288,7 @@ def pod_group(
 
 
 def pod(*, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None) -> Manifest:
-    """A pod of koord-scheduler."""
+    """Returns a pod of koord-scheduler."""
     metadata = {
         "name": "worker-0",
         "namespace": "default",
@@ -298,14 +300,14 @@ def pod(*, labels: Mapping[str, str] | None = None, annotations: Mapping[str, st
 
 
 def annotated_pod(**settings: str) -> Manifest:
-    """A pod that names its gang by the older annotation. Keywords are further settings, with `_` for `-`."""
+    """Returns a pod that names its gang by the older annotation. Keywords are further settings, with `_` for `-`."""
     named = {ANNOTATION_NAME: "worker", ANNOTATION_MINIMUM: "2"}
     written = {key.replace("_", "-"): value for key, value in settings.items()}
     return pod(annotations={**named, **_prefixed(written)})
 
 
 def gather(*rules: Mapping[str, Any]) -> dict[str, str]:
-    """The setting of a network topology."""
+    """Returns the setting of a network topology."""
     return {ANNOTATION_TOPOLOGY.removeprefix(GANG_PREFIX): json.dumps({"gatherStrategy": list(rules)})}
 
 
@@ -319,12 +321,12 @@ SPINE_LAYERS = {
 
 
 def gather_from(layer: str, strategy: str = "MustGather") -> dict[str, str]:
-    """The annotation of a network topology of one layer."""
+    """Returns the annotation of a network topology of one layer."""
     return _prefixed(gather({"layer": layer, "strategy": strategy}))
 
 
 def known(*pod_groups: Manifest, **facts: Any) -> ClusterFacts:
-    """A cluster with these PodGroups."""
+    """Returns a cluster with these PodGroups."""
     views = [StoredObject(found, POD_GROUP.kind, POD_GROUP.version) for found in pod_groups]
     stored = KoordinatorPodGroups({view.key: pod_group_facts(view) for view in views})
     return ClusterFacts(koordinator_pod_groups=stored, **facts)
@@ -550,13 +552,13 @@ def member_missing(found: StoredObject, context: RuleContext) -> Results:
 
 
 def nearest(found: StoredObject, others: Iterable[ObjectKey]) -> ObjectKey | None:
-    """The first of `others` in the object's own namespace, else the first of all."""
+    """Returns the first of `others` in the object's own namespace, else the first of all."""
     every = list(others)
     return next((key for key in every if key[0] == found.key[0]), every[0] if every else None)
 
 
 def most_action(found: StoredObject, cause: ObjectKey) -> Action:
-    """The strongest action because of `cause`: an object is never refused because of another namespace."""
+    """Returns the strongest action because of `cause`: an object is never refused because of another namespace."""
     return Action.DENY if cause[0] == found.key[0] else Action.WARN
 
 
@@ -569,7 +571,7 @@ def _listed(found: StoredObject) -> tuple[str, ...]:
 
 
 def members_of(found: StoredObject) -> Iterator[ObjectKey]:
-    """The first members of a list, without the gang itself."""
+    """Yields the first members of a list, without the gang itself."""
     itself = own_id(found)
     for member in _listed(found)[:MOST_MEMBERS]:
         key = key_of_gang(member)
@@ -578,8 +580,8 @@ def members_of(found: StoredObject) -> Iterator[ObjectKey]:
 
 
 def _partners(found: StoredObject, context: RuleContext) -> Iterator[ObjectKey]:
-    """The gangs that should have the same list: the first members, and the first PodGroups that list this gang. They
-    include a pod's own PodGroup.
+    """Yields the gangs that should have the same list: the first members, and the first PodGroups that list this gang.
+    They include a pod's own PodGroup.
     """
     yield from members_of(found)
     itself = key_of_gang(own_id(found))

@@ -94,21 +94,21 @@ def _elastic_quota(raw: Manifest) -> tuple[str, Quota]:
 
 
 def _guaranteed(written: object) -> Amounts | None:
-    """What koord-scheduler has written that the quota's pods have for sure; None if it cannot be read."""
+    """Returns what koord-scheduler has written that the quota's pods have for sure; None if it cannot be read."""
     stated = _json(written)
     return None if stated is _UNREADABLE or not isinstance(stated, dict | None) else ceiling_amounts(stated)
 
 
 def _namespaces(written: object) -> frozenset[str] | None:
-    """The namespaces that an annotation lists. Koordinator ignores a list that it cannot read."""
+    """Returns the namespaces that an annotation lists. Koordinator ignores a list that it cannot read."""
     stated = _json(written)
     listed = stated if isinstance(stated, list) and all(isinstance(one, str) for one in stated) else []
     return names_kept(frozenset(listed))
 
 
 def quotas_of_namespace(namespace: str, quotas: Mapping[str, Quota]) -> list[str]:
-    """The quotas that may take the pods of a namespace that name none: the one with its name there, else those that
-    list it, or whose list is too long to be known. Of several the scheduler takes any.
+    """Returns the quotas that may take the pods of a namespace that name none: the one with its name there, else those
+    that list it, or whose list is too long to be known. Of several the scheduler takes any.
 
     Source: pkg/scheduler/plugins/elasticquota/plugin_helper.go (`getPodAssociateQuotaName`), v1.8.0.
     """
@@ -119,7 +119,7 @@ def quotas_of_namespace(namespace: str, quotas: Mapping[str, Quota]) -> list[str
 
 
 def _json(written: object) -> Any:
-    """The value that an annotation has as JSON: None without it, `_UNREADABLE` if it is no JSON."""
+    """Returns the value that an annotation has as JSON: None without it, `_UNREADABLE` if it is no JSON."""
     stated = text(written)
     if stated is None:
         return None
@@ -191,12 +191,12 @@ THE_TOPOLOGY = Needed("network_topologies", NETWORK_TOPOLOGY)
 
 
 def is_unknown(facts: ClusterFacts) -> bool:
-    """Whether the ClusterNetworkTopology may exist and is not known."""
+    """Returns whether the ClusterNetworkTopology may exist and is not known."""
     return NETWORK_TOPOLOGY not in (facts.network_topologies or {}) and not facts.is_whole("network_topologies")
 
 
 def unavailable(settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts) -> str | None:
-    """Why this Koordinator does not support topology at all, or None. Unknown facts are not a reason."""
+    """Returns why this Koordinator does not support topology at all, or None. Unknown facts are not a reason."""
     if not settings.awareNetworkTopology:
         return "the scheduler runs without awareNetworkTopology, so a gang with topology never completes"
     if version is not None and version < FIRST_VERSION:
@@ -214,7 +214,9 @@ def unavailable(settings: KoordinatorSettings, version: Version | None, facts: C
 
 
 def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
-    """Whether koord-scheduler builds its tree: the parents of NodeTopologyLayer must include each entry once."""
+    """Returns whether koord-scheduler builds its tree: the parents of NodeTopologyLayer must include each entry
+    once.
+    """
     by_name = {layer.name: layer for layer in layers}
     seen = 0
     current = by_name.get(NODE_LAYER)
@@ -225,7 +227,7 @@ def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
 
 
 def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> str | None:
-    """The layer for a node label key, or None if there is none. Raises `UnknownTopology`."""
+    """Returns the layer for a node label key, or None if there is none. Raises `UnknownTopology`."""
     if key == HOSTNAME:
         return NODE_LAYER
     if facts.network_topologies is None or is_unknown(facts):
@@ -238,18 +240,18 @@ def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> st
 
 
 def declared_layers(facts: ClusterFacts) -> frozenset[str] | None:
-    """The names that a spec may give as layers; None if the ClusterNetworkTopology is unknown or missing."""
+    """Returns the names that a spec may give as layers; None if the ClusterNetworkTopology is unknown or missing."""
     layers = (facts.network_topologies or {}).get(NETWORK_TOPOLOGY)
     return None if layers is None else frozenset({NODE_LAYER, ROOT_LAYER, *(layer.name for layer in layers)})
 
 
 def required_layers(spec: Topology) -> list[str]:
-    """The layers that a spec requires."""
+    """Returns the layers that a spec requires."""
     return [entry.layer for entry in spec if entry.strategy == MUST_GATHER]
 
 
 def undeclared(spec: Topology, names: Container[str]) -> Iterator[str]:
-    """The layers that a spec requires and that are not among `names`."""
+    """Returns the layers that a spec requires and that are not among `names`."""
     return (layer for layer in required_layers(spec) if layer not in names)
 
 
@@ -257,13 +259,13 @@ RULE = "koordinator/owner-topology"
 
 
 def asked_by(workload: OptedInWorkload, parts: Sequence[Part]) -> list[Use | None]:
-    """The annotation of each part: that of its pods, else the workload's."""
+    """Returns the annotation of each part: that of its pods, else the workload's."""
     own = next(iter(of_workload(workload).asks(KOORDINATOR_TOPOLOGY)), None)
     return [next(iter(of_pods(part).asks(KOORDINATOR_TOPOLOGY)), own) for part in parts]
 
 
 def differing(asked: Sequence[Use | None]) -> Use | None:
-    """A place whose annotation differs from that of another part of the same gang."""
+    """Returns a place whose annotation differs from that of another part of the same gang."""
     first = asked[0] if asked else None
     for use in asked[1:]:
         if (use and use.value) != (first and first.value):
@@ -274,8 +276,8 @@ def differing(asked: Sequence[Use | None]) -> Use | None:
 def carried_topology(
     gang: OptedInGang, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> str | None:
-    """The annotation of the gang's PodGroups. One with which no attempt to place the gang would succeed is left out:
-    the gang starts without it. Raises `Inexpressible` if the layers are not known.
+    """Returns the annotation of the gang's PodGroups. One with which no attempt to place the gang would succeed is left
+    out: the gang starts without it. Raises `Inexpressible` if the layers are not known.
     """
     asked = asked_by(gang.workload, [part for parts in gang.parts.values() for part in parts])
     use = asked[0] if asked else None
@@ -303,7 +305,7 @@ class _Layer(NamedTuple):
 
 
 def network_topology(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[Manifest]:
-    """The ClusterNetworkTopology for `binding`; none if someone else manages it. Raises `Inexpressible`."""
+    """Returns the ClusterNetworkTopology for `binding`; none if someone else manages it. Raises `Inexpressible`."""
     if NAME in binding.references:
         return []
     layers = _layers(binding, settings)
@@ -333,7 +335,8 @@ def network_topology(binding: ClusterTopologyBinding, settings: KoordinatorSetti
 def topology_drift(
     binding: ClusterTopologyBinding, live: Manifest | None, settings: KoordinatorSettings
 ) -> TopologyDrift | None:
-    """How the ClusterNetworkTopology for `binding` differs: in its layers, in their order, or because it is missing.
+    """Returns how the ClusterNetworkTopology for `binding` differs: in its layers, in their order, or because it is
+    missing.
 
     The names of layers may differ, because constraints are translated with the names that exist.
     """
@@ -351,7 +354,7 @@ def topology_drift(
 def _difference(
     wanted: list[_Layer], found: list[_Layer] | None, settings: KoordinatorSettings, binding: str
 ) -> str | None:
-    """How the layers that were found differ from those of a binding, as the end of a sentence."""
+    """Returns how the layers that were found differ from those of a binding, as the end of a sentence."""
     if found is None:
         return f"is not a chain of layers down to {NODE_LAYER}"
     same = len(found) == len(wanted) and all(
@@ -367,7 +370,7 @@ def _difference(
 
 
 def _layers(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[_Layer]:
-    """The layers of the levels, broadest first; the last is that of nodes."""
+    """Returns the layers of the levels, broadest first; the last is that of nodes."""
     found: list[_Layer] = []
     for level in binding.levels:
         key = level.key or ""
@@ -378,7 +381,9 @@ def _layers(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> l
 
 
 def _chain(live: Manifest) -> list[_Layer] | None:
-    """The layers of an object, broadest first; None if they are not one chain that ends in the layer of nodes."""
+    """Returns the layers of an object, broadest first; None if they are not one chain that ends in the layer of
+    nodes.
+    """
     entries = [mapping(entry) for entry in sequence(mapping(live.get("spec")).get("networkTopologySpec"))]
     by_name: dict[str, _Layer] = {}
     for entry in entries:
@@ -403,7 +408,7 @@ def _shown(layers: list[_Layer]) -> str:
 
 
 def _problem(binding: ClusterTopologyBinding, layers: list[_Layer]) -> str | None:
-    """Why koord-scheduler would not build its tree from these layers, or None."""
+    """Returns why koord-scheduler would not build its tree from these layers, or None."""
     names = [layer.name for layer in layers]
     keys = [level.key for level in binding.levels]
     if not keys or not all((*keys, *names)):
@@ -418,7 +423,7 @@ def _problem(binding: ClusterTopologyBinding, layers: list[_Layer]) -> str | Non
 
 
 def prepare_pod(member: GangMember, settings: KoordinatorSettings) -> PodChanges:
-    """The changes for a pod of `member`'s PodClique."""
+    """Returns the changes for a pod of `member`'s PodClique."""
     group = pod_group_name(member.podgang, member.podclique)
     quota, qos_class = member.record.quota, settings.defaultQoSClass
     labels = {LABEL_POD_GROUP: group}
@@ -435,8 +440,8 @@ def prepare_pod(member: GangMember, settings: KoordinatorSettings) -> PodChanges
 def gang_objects(
     podgang: PodGang, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> list[Manifest]:
-    """The PodGroups of `podgang`. Raises `Inexpressible` for a topology that koord-scheduler cannot apply to a whole
-    gang.
+    """Returns the PodGroups of `podgang`. Raises `Inexpressible` for a topology that koord-scheduler cannot apply to a
+    whole gang.
 
     `spec.minMember` is the member's minReplicas, including 0: Grove sets it to 0 so that a rolling update can go on.
     `adopt` then keeps the recorded minimum, because for Koordinator a gang with minimum 0 is complete without any pod.
@@ -473,8 +478,9 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
 
 
 def remembers_start(live: Manifest) -> bool:
-    """Whether koord-scheduler binds the pods of a PodGroup one by one, on any nodes, once the gang was complete. That
-    is its default. The status counts the pods of today, so it does not say that all of them were replaced.
+    """Returns whether koord-scheduler binds the pods of a PodGroup one by one, on any nodes, once the gang was
+    complete. That is its default. The status counts the pods of today, so it does not say that all of them were
+    replaced.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (v1.8.0, OnceResourceSatisfied).
     """
@@ -483,9 +489,9 @@ def remembers_start(live: Manifest) -> bool:
 
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
-    """A change of the gang's members. koord-scheduler ties the state of a GangGroup (its representative gang, whether
-    it was ever satisfied) to the list that it saw first. When a PodGroup is deleted, koord-scheduler forgets its
-    waiting pods. So only a gang without pods can be recreated.
+    """Returns a change of the gang's members. koord-scheduler ties the state of a GangGroup (its representative gang,
+    whether it was ever satisfied) to the list that it saw first. When a PodGroup is deleted, koord-scheduler forgets
+    its waiting pods. So only a gang without pods can be recreated.
 
     A list that someone else edited is not such a change: the list is restored.
 
@@ -504,7 +510,7 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _listed(manifest: Manifest) -> object:
-    """The members that a PodGroup lists, sorted; None if the annotation is not a list."""
+    """Returns the members that a PodGroup lists, sorted; None if the annotation is not a list."""
     written = mapping(mapping(manifest.get("metadata")).get("annotations")).get(keys.ANNOTATION_GROUPS)
     try:
         found = json.loads(written) if isinstance(written, str) else None
@@ -534,7 +540,7 @@ def _gangs_pod_group(
 def _topology(
     podgang: PodGang, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> str | None:
-    """The network-topology-spec of the whole gang, or None if the gang asks for none."""
+    """Returns the network-topology-spec of the whole gang, or None if the gang asks for none."""
     if isinstance(podgang, OptedInGang):
         return carried_topology(podgang, settings, version, facts)
     _refuse_groups(podgang)

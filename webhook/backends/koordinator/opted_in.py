@@ -124,7 +124,7 @@ _DIFFER = "parts of one gang ask for different ones"
 
 
 def _gangs(workload: OptedInWorkload, context: RuleContext) -> Iterator[Sequence[Part]]:
-    """The parts of each gang that Rollcall makes."""
+    """Yields the parts of each gang that Rollcall makes."""
     if not context.makes_gangs or no_gang(workload) is not None:
         return
     parts = [part for part in workload.parts if part.pods > 0]
@@ -178,7 +178,7 @@ unread = opted_in_topology(
 
 
 def _asked(use: Use) -> Any:
-    """The layer that an annotation names; all of it if it names none."""
+    """Returns the layer that an annotation names; all of it if it names none."""
     required, preferred = domains(Annotations(AnnotationPlace.PODS, use.path, {ANNOTATION_TOPOLOGY: use.value}))
     return required or preferred or use.value
 

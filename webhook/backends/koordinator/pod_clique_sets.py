@@ -82,7 +82,7 @@ def only_waiting(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 def judge_match_policy(context: RuleContext, pod: str) -> Results:
-    """The problem of the profile's matchPolicy, for a workload in which single pods are replaced."""
+    """Yields the problem of the profile's matchPolicy, for a workload in which single pods are replaced."""
     if context.settings.matchPolicy == ONLY_WAITING:
         yield Finding(
             at=context.choice.path,
@@ -205,7 +205,7 @@ def gpu_share(pod: PodTemplate, _: RuleContext) -> Results:
 
 
 def share_faults(template: PodTemplate) -> Iterator[Finding]:
-    """One finding for each container with shares of GPUs that Koordinator refuses."""
+    """Yields one finding for each container with shares of GPUs that Koordinator refuses."""
     if KOORDINATOR_GPUS.isdisjoint(template.resources):
         return
     for index, container in enumerate(sequence(template.spec.get("containers"))):
@@ -226,7 +226,7 @@ def share_faults(template: PodTemplate) -> Iterator[Finding]:
 
 
 def _share_fault(amounts: Mapping[str, Fraction]) -> tuple[str, str, str] | None:
-    """What is wrong with the shares that a container requests: the resource, why, and what to do."""
+    """Returns what is wrong with the shares that a container requests: the resource, why, and what to do."""
     return next(chain(_whole_faults(amounts), _shared_faults(amounts)), None)
 
 
@@ -330,8 +330,8 @@ def frozen_members(change: PodCliqueSetChange, context: RuleContext) -> Results:
 
 
 def _moved(old: PodCliqueSet, new: PodCliqueSet) -> Iterator[str]:
-    """The members that join or leave the base gang: cliques, and for a clique of a scaling group its first such replica
-    in the order of names.
+    """Yields the members that join or leave the base gang: cliques, and for a clique of a scaling group its first such
+    replica in the order of names.
     """
     yield from _alone(old) ^ _alone(new)
     before, now = _replicas(old), _replicas(new)
@@ -552,8 +552,8 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 def _without_layer(topology: str | None, context: RuleContext, use: Use, consequence: str) -> Results:
-    """A finding if the domain at `use`, of the ClusterTopologyBinding `topology`, has no layer; Unjudged if a fact that
-    this needs is unknown.
+    """Yields a finding if the domain at `use`, of the ClusterTopologyBinding `topology`, has no layer; Unjudged if a
+    fact that this needs is unknown.
     """
     binding = (context.facts.topology_bindings or {}).get(topology or "")
     if binding is None and not context.facts.is_whole("topology_bindings"):

@@ -280,12 +280,12 @@ def timeout(found: StoredObject, _: RuleContext) -> Results:
 
 
 def _annotation(found: StoredObject, key: str) -> str | None:
-    """The value of an annotation that koord-scheduler reads; None if it is missing or empty."""
+    """Returns the value of an annotation that koord-scheduler reads; None if it is missing or empty."""
     return text(found.annotations.get(key)) if is_set(found) else None
 
 
 def _minimum(found: StoredObject) -> Iterator[tuple[FieldPath, object, int | None]]:
-    """The path of a gang's minimum, its written value, and the number that koord-scheduler reads from it."""
+    """Yields the path of a gang's minimum, its written value, and the number that koord-scheduler reads from it."""
     if not is_set(found):
         return
     if found.kind == POD_GROUP.kind:
@@ -302,7 +302,7 @@ def _minimum(found: StoredObject) -> Iterator[tuple[FieldPath, object, int | Non
 
 
 def _timeout(found: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
-    """How long a pod waits in Permit, in seconds, if a PodGroup states it or a pod states more than 0."""
+    """Yields how long a pod waits in Permit, in seconds, if a PodGroup states it or a pod states more than 0."""
     if found.kind == POD_GROUP.kind:
         seconds = integer(found.spec.get("scheduleTimeoutSeconds")) if is_set(found) else None
         if seconds is not None:
@@ -503,7 +503,7 @@ def _written(found: StoredObject) -> str | None:
 
 
 def _read(found: StoredObject) -> Topology:
-    """The entries that koord-scheduler reads."""
+    """Returns the entries that koord-scheduler reads."""
     written = _written(found)
     try:
         return () if written is None else read_topology(written)
@@ -512,7 +512,7 @@ def _read(found: StoredObject) -> Topology:
 
 
 def _is_read(found: StoredObject) -> bool:
-    """Whether there is a spec. A spec without entries also enables the topology search."""
+    """Returns whether there is a spec. A spec without entries also enables the topology search."""
     written = _written(found)
     try:
         return written is not None and read_topology(written) is not None
@@ -664,7 +664,7 @@ foreign_member = families.foreign_member(
 
 
 def _written_minimum(found: StoredObject) -> tuple[FieldPath, str | None]:
-    """The minimum that koord-scheduler reads: the deprecated label's, else the annotation's."""
+    """Returns the minimum that koord-scheduler reads: the deprecated label's, else the annotation's."""
     label = text(found.labels.get(LABEL_OLD_MINIMUM))
     if label is not None:
         return LABELS / LABEL_OLD_MINIMUM, label
@@ -672,5 +672,5 @@ def _written_minimum(found: StoredObject) -> tuple[FieldPath, str | None]:
 
 
 def _key(at: FieldPath) -> str:
-    """The label or annotation key at the end of a path."""
+    """Returns the label or annotation key at the end of a path."""
     return str(at.parts[-1])

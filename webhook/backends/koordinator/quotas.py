@@ -80,7 +80,7 @@ _PARENTS = (
 def ceilings_of(
     shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts, settings: KoordinatorSettings
 ) -> Ceilings:
-    """Return the quotas that limit a gang with these roles. Raises `Malformed`."""
+    """Returns the quotas that limit a gang with these roles. Raises `Malformed`."""
     return _Quotas(shape, roles, facts, settings).found()
 
 
@@ -104,7 +104,7 @@ class _Quotas:
         self._counts: dict[str, Mapping[str, int]] = {}
 
     def found(self) -> Ceilings:
-        """Return the ceilings of the gang."""
+        """Returns the ceilings of the gang."""
         by_quota: dict[str, list[str]] = {}
         for role in self._roles:
             if (name := self._name(role)) is not None:
@@ -113,7 +113,7 @@ class _Quotas:
         return Ceilings(tuple(ceilings), tuple(self._unknown))
 
     def _name(self, role: str) -> str | None:
-        """Return the quota that the pods of a role are charged to; None for the default one, which has no limit."""
+        """Returns the quota that the pods of a role are charged to; None for the default one, which has no limit."""
         template = self._templates.get(role)
         labelled = None if template is None else text(template.labels.get(QUOTA_LABEL))
         # The label of a stored pod is the one that counts. Of others, Rollcall writes the recorded quota.
@@ -123,7 +123,7 @@ class _Quotas:
         return None if name in (*BUILT_IN_QUOTAS, ROOT_QUOTA) else name
 
     def _of_namespace(self) -> str | None:
-        """Return the quota that takes the pods of the gang's namespace that name none."""
+        """Returns the quota that takes the pods of the gang's namespace that name none."""
         namespace, known = self._shape.namespace, self._known
         if known is None or self._settings.disableDefaultQuota is True:
             return None
@@ -167,7 +167,7 @@ class _Quotas:
         return self._known is not None and name in self._known.disputed
 
     def _of_kept_pods(self, name: str, quota: Quota, roles: frozenset[str]) -> Iterator[Ceiling]:
-        """Yield the min of a quota, which limits the pods that are never preempted."""
+        """Yields the min of a quota, which limits the pods that are never preempted."""
         kept = frozenset(role for role in roles if self._is_never_preempted(role))
         least = {resource: amount for resource, amount in (quota.min or {}).items() if resource in (quota.max or {})}
         if kept and least:
@@ -202,7 +202,7 @@ class _Quotas:
                 yield self._ceiling(called, own, amounts, roles, of=name)
 
     def _above(self, quota: Quota) -> Iterator[tuple[str, Quota]]:
-        """Yield the known quotas above one, of the same tree."""
+        """Yields the known quotas above one, of the same tree."""
         passed: set[str] = set()
         name = quota.parent
         while name is not None and name not in passed and (found := (self._known or _NO_QUOTAS).get(name)) is not None:
@@ -215,7 +215,7 @@ class _Quotas:
     def _ceiling(
         self, called: str, name: str, amounts: Amounts, roles: frozenset[str], of: str | None = None
     ) -> Ceiling:
-        """Return a ceiling. If it is too low, it says which other quota than `of` allows the gang."""
+        """Returns a ceiling. If it is too low, it says which other quota than `of` allows the gang."""
         found = Ceiling(
             called,
             name,
@@ -235,7 +235,7 @@ class _Quotas:
         return place_of(self._shape, keys, ANNOTATIONS / QUOTA_ANNOTATION)
 
     def _counted(self, role: PackingRole) -> Mapping[str, int]:
-        """Return the least that a pod is charged: its requests, without the overhead that a gate may leave out."""
+        """Returns the least that a pod is charged: its requests, without the overhead that a gate may leave out."""
         if role.name not in self._counts:
             template = self._templates.get(role.name)
             own = requested(role)
@@ -244,7 +244,7 @@ class _Quotas:
         return self._counts[role.name]
 
     def _cure(self, name: str, roles: frozenset[str]) -> str:
-        """Return the advice to name another leaf that allows the gang, if one is known."""
+        """Returns the advice to name another leaf that allows the gang, if one is known."""
         demand = demand_of(self._part(roles), self._roles, self._counted, roles)
         # A message to users of the gang's namespace names no other quotas that they have not named.
         known = self._known or _NO_QUOTAS
@@ -255,12 +255,12 @@ class _Quotas:
         return ""
 
     def _may_be_named(self, quota: Quota) -> bool:
-        """Return whether a message to users of the gang's namespace may name a quota that they have not named."""
+        """Returns whether a message to users of the gang's namespace may name a quota that they have not named."""
         namespace = self._shape.namespace
         return quota.namespace == namespace or namespace in (quota.namespaces or ())
 
     def _allow(self, quota: Quota, demand: Mapping[str, int]) -> bool:
-        """Return whether a quota and all above it allow what pods count together."""
+        """Returns whether a quota and all above it allow what pods count together."""
         limits = [one.max for one in (quota, *(parent for _, parent in self._above(quota)))]
         if any(limit is None for limit in limits):
             return False
@@ -269,12 +269,12 @@ class _Quotas:
         )
 
     def _part(self, roles: frozenset[str]) -> GangShape:
-        """Return the gang with the members of some roles only."""
+        """Returns the gang with the members of some roles only."""
         return self._shape._replace(members=tuple(one for role in roles for one in self._members.get(role, ())))
 
 
 def _limit(quota: Quota, below: tuple[Quota, ...] | list[Quota]) -> Amounts | None:
-    """Return the most that a quota gives: its max, or what it or one of those `below` has for sure, if that is more.
+    """Returns the most that a quota gives: its max, or what it or one of those `below` has for sure, if that is more.
     None if it cannot be read.
     """
     sure = [stated for one in (quota, *below) for stated in (one.min, one.guaranteed)]
@@ -441,7 +441,7 @@ def batch_resources(pod: PodTemplate, context: RuleContext) -> Results:
 
 
 def _effective(pod: PodTemplate, context: RuleContext) -> str | None:
-    """The class that the pod will have: its own, else the profile's default."""
+    """Returns the class that the pod will have: its own, else the profile's default."""
     if QOS_LABEL in pod.labels:
         return text(pod.labels[QOS_LABEL])
     return context.settings.defaultQoSClass
@@ -452,7 +452,7 @@ def _origin(pod: PodTemplate) -> str:
 
 
 def _band(pod: PodTemplate, context: RuleContext) -> str | None:
-    """The pod's priority band; None if it depends on unknown PriorityClasses."""
+    """Returns the pod's priority band; None if it depends on unknown PriorityClasses."""
     if LABEL_PRIORITY_CLASS in pod.labels:
         label = pod.labels[LABEL_PRIORITY_CLASS]
         return label if label in _BAND_NAMES else _NO_BAND
@@ -653,7 +653,7 @@ def quota_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
 
 
 def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
-    """The problems of a quota that is named at `path`."""
+    """Yields the problems of a quota that is named at `path`."""
     quotas = context.facts.elastic_quotas
     if name in BUILT_IN_QUOTAS:
         return

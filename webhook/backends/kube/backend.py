@@ -74,7 +74,7 @@ _TREES, _TOPOLOGY = "CompositePodGroup", "TopologyAwareWorkloadScheduling"
 
 
 def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: ClusterFacts) -> Packing:
-    """Return what kube-scheduler places together of a gang."""
+    """Returns what kube-scheduler places together of a gang."""
     gates = settings.schedulerGates
     if not settings.gangScheduling or (gates is not None and _GANGS.isdisjoint(gates)):
         return pods_one_by_one(shape, roles)
@@ -94,7 +94,7 @@ def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: Cl
 
 
 def _flat(shape: GangShape, roles: Roles, settings: KubeSettings, spoken: Generation) -> Packing:
-    """Return the packing without composites. Rollcall writes no groups for a gang that these cannot express."""
+    """Returns the packing without composites. Rollcall writes no groups for a gang that these cannot express."""
     members = {member.part or member.name for member in shape.members}
     if len(members) <= 1 or is_merged(settings, spoken):
         if len(members) > 1 and any(0 < member.minimum < member.pods for member in shape.members):
@@ -104,7 +104,7 @@ def _flat(shape: GangShape, roles: Roles, settings: KubeSettings, spoken: Genera
 
 
 def _in_domains(shape: GangShape, roles: Roles, settings: KubeSettings, facts: ClusterFacts) -> Packing:
-    """Return the packing with the domains that the groups require."""
+    """Returns the packing with the domains that the groups require."""
     filled = is_assumed(settings, facts) and is_of_1_38(workload_apis(settings, facts)) is True
     keys: set[str] = set()
 
@@ -118,12 +118,12 @@ def _in_domains(shape: GangShape, roles: Roles, settings: KubeSettings, facts: C
 
 
 def _has_empty(key: str, nodes: Nodes) -> bool:
-    """Return whether a node has this label with an empty value."""
+    """Returns whether a node has this label with an empty value."""
     return nodes.remembered(("empty label", key), lambda: any(node.labels.get(key) == "" for node in nodes.values()))
 
 
 def _domain(key: str, at: FieldPath | None, binding: str | None, facts: ClusterFacts, *, filled: bool) -> Partition:
-    """Return the domains of a label, and the next broader ones of the same ClusterTopologyBinding."""
+    """Returns the domains of a label, and the next broader ones of the same ClusterTopologyBinding."""
     found = None if binding is None else (facts.topology_bindings or {}).get(binding)
     partition = None
     for domain, label in () if found is None else found.keys.items():

@@ -57,8 +57,8 @@ MAX_TEMPLATES = 8
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts: ClusterFacts) -> list[Manifest]:
-    """The objects of `podgang`; none for a PodGang without members, because its shape would be frozen before it is
-    known. Raises `Inexpressible` if this generation cannot express the whole PodGang.
+    """Returns the objects of `podgang`; none for a PodGang without members, because its shape would be frozen before it
+    is known. Raises `Inexpressible` if this generation cannot express the whole PodGang.
 
     A member that Grove has released (minReplicas 0) has minCount 0 here; `adopt` keeps the last positive one. Merged
     members share one minCount. If any of them is released, it is negative, and its absolute value is used if there is
@@ -207,8 +207,8 @@ def _flat(podgang: PodGang, shared: Manifest, record: Record, found: Served, *, 
 
 
 def _sum(members: Sequence[Member]) -> int:
-    """The minimum of all members together. If a member is released, the sum is negative and counts one pod for each
-    released member. A sum of only the other members would lower the gang's minimum, which is frozen up to 1.36.
+    """Returns the minimum of all members together. If a member is released, the sum is negative and counts one pod for
+    each released member. A sum of only the other members would lower the gang's minimum, which is frozen up to 1.36.
     """
     if all(member.min_replicas > 0 for member in members):
         return sum(member.min_replicas for member in members)
@@ -236,7 +236,7 @@ def _gang(minimum: int) -> Manifest:
 def _shared(
     podgang: PodGang, record: Record, settings: KubeSettings, spoken: Generation, facts: ClusterFacts
 ) -> Manifest:
-    """What all groups and templates of a gang have."""
+    """Returns what all groups and templates of a gang have."""
     name, classes = record.priority_class, facts.priority_classes
     # In 1.36 a gang whose class the API server would refuse starts while the gate is off, so it is left out there.
     apis = workload_apis(settings, facts)
@@ -331,7 +331,7 @@ def _topology(constraint: PackConstraint) -> Manifest:
 
 
 def _groups(podgang: PodGang) -> list[GroupConfig]:
-    """The group configs, with each member in at most one of them."""
+    """Returns the group configs, with each member in at most one of them."""
     known, used = {member.name for member in podgang.members}, set()
     for config in podgang.group_configs:
         for name in config.members:
@@ -363,7 +363,7 @@ def _refuse_preferred(podgang: PodGang) -> None:
 
 
 def _may_exist(name: str | None, facts: ClusterFacts) -> bool:
-    """Whether a PriorityClass may exist and is not known."""
+    """Returns whether a PriorityClass may exist and is not known."""
     return name not in (facts.priority_classes or {}) and not facts.is_whole("priority_classes")
 
 
@@ -404,7 +404,7 @@ _FIXED = ("parentCompositePodGroupName", "workloadRef", "podGroupTemplateRef", "
 
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
-    """The objects of `live` that the API server would not let change to `desired`; None if there are none."""
+    """Returns the objects of `live` that the API server would not let change to `desired`; None if there are none."""
     becomes = {_identity(manifest): manifest for manifest in desired}
     pairs = [(old, becomes[_identity(old)]) for old in live if _identity(old) in becomes]
     # A removed class shows only in the Workload: the API server may have given a group the cluster's default class.
@@ -418,14 +418,14 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _is_of_1_38(desired: Sequence[Manifest]) -> bool:
-    """Whether the gang is a tree in the versions that only 1.38 and later serve."""
+    """Returns whether the gang is a tree in the versions that only 1.38 and later serve."""
     beta = f"{GROUP}/{COMPOSITE_BETA.version}", COMPOSITE_BETA.kind
     return any((manifest["apiVersion"], manifest["kind"]) == beta for manifest in desired)
 
 
 def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool) -> Stage:
-    """The last stage at which these objects can be recreated. Waiting pods need a group that exists afterwards, or they
-    wait for ever. There is none if no leaf template stays, as when the gang changes between merged and separate
+    """Returns the last stage at which these objects can be recreated. Waiting pods need a group that exists afterwards,
+    or they wait for ever. There is none if no leaf template stays, as when the gang changes between merged and separate
     members. Nothing waits for a Workload of a gang that `grows` in place.
     """
     kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
@@ -436,7 +436,7 @@ def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool
 
 
 def _is_protected(manifest: Manifest) -> bool:
-    """Whether a composite is deleted only after the groups below it, as from 1.38 on."""
+    """Returns whether a composite is deleted only after the groups below it, as from 1.38 on."""
     return COMPOSITE_PROTECTION in sequence(mapping(manifest.get("metadata")).get("finalizers"))
 
 
@@ -459,7 +459,7 @@ class _Template(NamedTuple):
 
 
 def _templates(workload: Manifest) -> dict[str, _Template]:
-    """The templates by name, which is unique in the whole tree."""
+    """Returns the templates by name, which is unique in the whole tree."""
     spec = mapping(workload.get("spec"))
     entries = sequence(spec.get("podGroups"))
     found = {_name(entry): _template(mapping(entry), "", composite=False, policy="policy") for entry in entries}
@@ -493,8 +493,8 @@ def _class(workload: Manifest) -> str | None:
 
 
 def _fixed(manifest: Manifest, *, grows: bool) -> object:
-    """The values that must be equal before and after. A gang that `grows` in place may wait for other numbers of
-    groups.
+    """Returns the values that must be equal before and after. A gang that `grows` in place may wait for other numbers
+    of groups.
     """
     api_version, kind, spec = manifest["apiVersion"], manifest["kind"], mapping(manifest.get("spec"))
     old = api_version in {f"{GROUP}/{Generation.V1ALPHA1}", f"{GROUP}/{Generation.V1ALPHA2}"}
@@ -512,7 +512,7 @@ def _fixed(manifest: Manifest, *, grows: bool) -> object:
 
 
 def _differences(pairs: Sequence[_Pair]) -> Iterator[str]:
-    """What changed, in words, from the Workloads."""
+    """Yields what changed, in words, from the Workloads."""
     for old, new in pairs:
         if old["kind"] == "Workload":
             before, now = _templates(old), _templates(new)
@@ -538,5 +538,5 @@ def _moved(name: str, before: _Template, now: _Template) -> Iterator[str]:
 
 
 def _said(name: str) -> str:
-    """A template's name in a message: two names stand for the whole gang."""
+    """Returns a template's name in a message: two names stand for the whole gang."""
     return "the whole gang" if name in {workload_api.ROOT, workload_api.MERGED} else name

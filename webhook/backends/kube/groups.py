@@ -78,7 +78,7 @@ class Template(NamedTuple):
 
 
 def templates_in(spec: Mapping[str, Any]) -> Iterator[Template]:
-    """Every template of a Workload's spec; a composite comes before its contents. Raises `Malformed`."""
+    """Yields every template of a Workload's spec; a composite comes before its contents. Raises `Malformed`."""
     # A work list instead of recursion: other authors decide how deep templates are nested.
     holders: list[tuple[Mapping[str, Any], FieldPath, str | None]] = [(spec, SPEC, None)]
     while holders:
@@ -94,7 +94,7 @@ def templates_in(spec: Mapping[str, Any]) -> Iterator[Template]:
 
 
 def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = None) -> TreeGroup:
-    """A group from the spec of a PodGroup or CompositePodGroup, or from a template. Raises `Malformed`."""
+    """Returns a group from the spec of a PodGroup or CompositePodGroup, or from a template. Raises `Malformed`."""
     return TreeGroup(
         composite=composite,
         minimum=minimum_in(spec, composite=composite),
@@ -111,24 +111,24 @@ def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = N
 
 
 def template_in(spec: Mapping[str, Any]) -> str | None:
-    """The name of the template that a PodGroup or CompositePodGroup names. Raises `Malformed`."""
+    """Returns the name of the template that a PodGroup or CompositePodGroup names. Raises `Malformed`."""
     reference = _reference_in(spec)
     return text(reference.get("templateName")) or text(reference.get("podGroupTemplateName"))
 
 
 def _reference_in(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The reference of a group to its Workload, which has another form in 1.36."""
+    """Returns the reference of a group to its Workload, which has another form in 1.36."""
     return mapping(spec.get("workloadRef")) or mapping(mapping(spec.get("podGroupTemplateRef")).get("workload"))
 
 
 def minimum_in(spec: Mapping[str, Any], *, composite: bool) -> int | None:
-    """The minimum of a gang; None for a group that is not a gang. Raises `Malformed`."""
+    """Returns the minimum of a gang; None for a group that is not a gang. Raises `Malformed`."""
     policy = mapping(spec.get("schedulingPolicy")) or mapping(spec.get("policy"))
     return integer(mapping(policy.get("gang")).get("minGroupCount" if composite else "minCount"))
 
 
 def topology_in(spec: Mapping[str, Any]) -> str | None:
-    """The node label key of a group's topology; a group has at most one. Raises `Malformed`."""
+    """Returns the node label key of a group's topology; a group has at most one. Raises `Malformed`."""
     constraints = sequence(mapping(spec.get("schedulingConstraints")).get("topology"))
     return text(mapping(constraints[0]).get("key")) if constraints else None
 
@@ -144,7 +144,7 @@ class GroupMembership(NamedTuple):
 
 
 def membership_of(spec: Mapping[str, Any]) -> GroupMembership | None:
-    """The group that a pod's spec names; None if it names none. Raises `Malformed`."""
+    """Returns the group that a pod's spec names; None if it names none. Raises `Malformed`."""
     group = text(mapping(spec.get("schedulingGroup")).get("podGroupName"))
     if group is not None:
         return GroupMembership(group)
@@ -156,22 +156,22 @@ def membership_of(spec: Mapping[str, Any]) -> GroupMembership | None:
 
 
 def read_workload(raw: Manifest) -> tuple[ObjectKey, WorkloadTemplates]:
-    """A Workload of any generation. Raises `Malformed`."""
+    """Returns a Workload of any generation. Raises `Malformed`."""
     return key_of(raw), WorkloadTemplates({found.name: found.group for found in templates_in(mapping(raw.get("spec")))})
 
 
 def read_pod_group(raw: Manifest) -> tuple[ObjectKey, TreeGroup]:
-    """A PodGroup of 1.36 or later. Raises `Malformed`."""
+    """Returns a PodGroup of 1.36 or later. Raises `Malformed`."""
     return key_of(raw), group_in(mapping(raw.get("spec")), composite=False)
 
 
 def read_composite_pod_group(raw: Manifest) -> tuple[ObjectKey, TreeGroup]:
-    """A CompositePodGroup. Raises `Malformed`."""
+    """Returns a CompositePodGroup. Raises `Malformed`."""
     return key_of(raw), group_in(mapping(raw.get("spec")), composite=True)
 
 
 def read_group_pod(raw: Manifest) -> tuple[ObjectKey, GroupPod] | None:
-    """The group and scheduler of a pod that waits for a node and names a group; None for any other pod. Raises
+    """Returns the group and scheduler of a pod that waits for a node and names a group; None for any other pod. Raises
     `Malformed`.
     """
     spec = mapping(raw.get("spec"))
@@ -184,7 +184,9 @@ def read_group_pod(raw: Manifest) -> tuple[ObjectKey, GroupPod] | None:
 
 
 def scheduler_of(spec: Mapping[str, Any]) -> str:
-    """The scheduler that a pod's spec names. The API server accepts a name of any length. Raises `Malformed`."""
+    """Returns the scheduler that a pod's spec names. The API server accepts a name of any length. Raises
+    `Malformed`.
+    """
     return name_text(spec.get("schedulerName")) or DEFAULT_SCHEDULER
 
 
@@ -286,7 +288,7 @@ _GROUP: dict[str, Any] = {
 
 
 def _templates(levels: int) -> dict[str, Any]:
-    """The lists of templates, as deep as a Workload may nest them. Deeper lists have no path."""
+    """Returns the lists of templates, as deep as a Workload may nest them. Deeper lists have no path."""
     template = {"name": str, **_GROUP}
     below = _templates(levels - 1) if levels else {}
     return {"podGroupTemplates": [template], "compositePodGroupTemplates": [{**template, **below}]}
@@ -311,36 +313,42 @@ REFERENCE = SPEC / "workloadRef"
 
 
 def group_of(found: StoredObject) -> TreeGroup:
-    """The PodGroup or CompositePodGroup that is judged. Raises `Malformed`."""
+    """Returns the PodGroup or CompositePodGroup that is judged. Raises `Malformed`."""
     return group_in(found.spec, composite=found.kind == COMPOSITES.kind)
 
 
 def is_of_1_37(found: StoredObject) -> bool:
-    """Whether an object is of the generation that has trees. The API server of that generation looks up no Workload."""
+    """Returns whether an object is of the generation that has trees. The API server of that generation looks up no
+    Workload.
+    """
     return found.version not in {"v1alpha1", "v1alpha2"}
 
 
 def is_refused(found: StoredObject, context: RuleContext) -> bool:
-    """Whether what only 1.38 refuses is refused: the cluster, or the version of the object, is of 1.38 or newer."""
+    """Returns whether what only 1.38 refuses is refused: the cluster, or the version of the object, is of 1.38 or
+    newer.
+    """
     return bool(is_of_1_38(workload_apis(context.settings, context.facts))) or (
         found.kind == COMPOSITES.kind and found.version == COMPOSITE_BETA.version
     )
 
 
 def most(found: StoredObject, context: RuleContext) -> Action:
-    """The strongest action for what only 1.38 refuses: before it, and in an unknown release, a warning."""
+    """Returns the strongest action for what only 1.38 refuses: before it, and in an unknown release, a warning."""
     return Action.DENY if is_refused(found, context) else Action.WARN
 
 
 def workload_key(found: StoredObject, group: TreeGroup) -> ObjectKey | None:
-    """The Workload that a group names."""
+    """Returns the Workload that a group names."""
     return None if group.workload is None else (found.key[0], group.workload)
 
 
 def template_of(
     found: StoredObject, group: TreeGroup, facts: ClusterFacts
 ) -> tuple[WorkloadTemplates, TreeGroup] | None:
-    """The Workload and the template that a group names, if both are known and the template is of the group's kind."""
+    """Returns the Workload and the template that a group names, if both are known and the template is of the group's
+    kind.
+    """
     key = workload_key(found, group)
     workload = None if key is None else (facts.workloads or {}).get(key)
     if workload is None or group.template is None:
@@ -354,7 +362,7 @@ Chain = list[tuple[ObjectKey, TreeGroup]]
 
 
 def above_of(found: StoredObject, group: TreeGroup, context: RuleContext) -> Chain:
-    """The known ancestors of the judged group; in a cycle they include the group itself."""
+    """Returns the known ancestors of the judged group; in a cycle they include the group itself."""
     return list(ancestors(found.key, group, context.facts.composite_pod_groups or {}))
 
 
@@ -369,7 +377,7 @@ class GroupNeighbour(NamedTuple):
 
 
 def parent_of(found: StoredObject, group: TreeGroup, facts: ClusterFacts) -> GroupNeighbour | None:
-    """The parent of a group; None if it is unknown or is the group itself."""
+    """Returns the parent of a group; None if it is unknown or is the group itself."""
     key = (found.key[0], group.parent or "")
     parent = None if facts.composite_pod_groups is None else facts.composite_pod_groups.get(key)
     if parent is None or (group.composite and key == found.key):
@@ -378,7 +386,7 @@ def parent_of(found: StoredObject, group: TreeGroup, facts: ClusterFacts) -> Gro
 
 
 def neighbours(found: StoredObject, group: TreeGroup, facts: ClusterFacts) -> Iterator[GroupNeighbour]:
-    """The known parent of a group, then its known children, up to a limit."""
+    """Yields the known parent of a group, then its known children, up to a limit."""
     parent = parent_of(found, group, facts)
     if parent is not None:
         yield parent
@@ -392,7 +400,7 @@ def neighbours(found: StoredObject, group: TreeGroup, facts: ClusterFacts) -> It
 
 
 def groups_of_tree(key: ObjectKey, facts: ClusterFacts) -> Iterator[ObjectKey]:
-    """The known PodGroups in the tree of a PodGroup, up to a limit."""
+    """Yields the known PodGroups in the tree of a PodGroup, up to a limit."""
     groups, composites = facts.pod_groups, facts.composite_pod_groups
     group = None if groups is None else groups.get(key)
     if groups is None or composites is None or group is None:
@@ -409,13 +417,13 @@ def groups_of_tree(key: ObjectKey, facts: ClusterFacts) -> Iterator[ObjectKey]:
 
 
 def priority_of(group: TreeGroup, facts: ClusterFacts) -> int | None:
-    """The priority that the API server gives, or gave, a group; None if it is unknown."""
+    """Returns the priority that the API server gives, or gave, a group; None if it is unknown."""
     return resolved(group.priority, group.priority_class, facts)
 
 
 def resolved(priority: int | None, name: str | None, facts: ClusterFacts) -> int | None:
-    """The priority for this class name. `priority` is the number that a stored object already has and wins; without a
-    class, the default class counts.
+    """Returns the priority for this class name. `priority` is the number that a stored object already has and wins;
+    without a class, the default class counts.
     """
     classes = facts.priority_classes
     if priority is not None or classes is None:
@@ -430,12 +438,14 @@ def resolved(priority: int | None, name: str | None, facts: ClusterFacts) -> int
 
 
 def policy_of(group: TreeGroup, facts: ClusterFacts) -> str | None:
-    """The preemption policy of a group: its own, else that of its class; None if it is unknown."""
+    """Returns the preemption policy of a group: its own, else that of its class; None if it is unknown."""
     return group.preemption or policy_named(group.priority_class, facts)
 
 
 def policy_named(name: str | None, facts: ClusterFacts) -> str | None:
-    """The preemption policy that the API server takes from this class; without a name, from the default class."""
+    """Returns the preemption policy that the API server takes from this class; without a name, from the default
+    class.
+    """
     classes = facts.priority_classes
     if classes is None:
         return None
@@ -449,7 +459,9 @@ def policy_named(name: str | None, facts: ClusterFacts) -> str | None:
 
 
 def is_wider(key: str, than: str, bindings: Mapping[str, TopologyBinding]) -> bool:
-    """Whether the domains of `key` contain those of `than` in one topology: its levels are listed broadest first."""
+    """Returns whether the domains of `key` contain those of `than` in one topology: its levels are listed broadest
+    first.
+    """
     for binding in bindings.values():
         keys = list(binding.keys.values())
         if key in keys and than in keys and keys.index(key) < keys.index(than):
@@ -458,17 +470,17 @@ def is_wider(key: str, than: str, bindings: Mapping[str, TopologyBinding]) -> bo
 
 
 def said_policy(group: TreeGroup) -> Any:
-    """The policy of a group, as shown in a message."""
+    """Returns the policy of a group, as shown in a message."""
     return "basic" if group.minimum is None else group.minimum
 
 
 def policy_path(place: FieldPath, group: TreeGroup) -> FieldPath:
-    """The path of a group's minimum."""
+    """Returns the path of a group's minimum."""
     return place / "schedulingPolicy" / "gang" / ("minGroupCount" if group.composite else "minCount")
 
 
 def topology_path(place: FieldPath) -> FieldPath:
-    """The path of the key of a group's topology."""
+    """Returns the path of the key of a group's topology."""
     return place / "schedulingConstraints" / "topology" / Item(0) / "key"
 
 
@@ -479,56 +491,56 @@ BASIC: Manifest = {"schedulingPolicy": {"basic": {}}}
 
 
 def pod_group(name: str = "worker", *, minimum: int = 2, version: str = "v1beta1", **spec: Any) -> Manifest:
-    """A PodGroup; keywords go into its spec."""
+    """Returns a PodGroup; keywords go into its spec."""
     return _object("PodGroup", version, name, {"schedulingPolicy": {"gang": {"minCount": minimum}}, **spec})
 
 
 def composite(name: str = "root", *, minimum: int = 1, template: str = "root", **spec: Any) -> Manifest:
-    """A CompositePodGroup of the Workload `demo`; keywords go into its spec."""
+    """Returns a CompositePodGroup of the Workload `demo`; keywords go into its spec."""
     policy = {"gang": {"minGroupCount": minimum}}
     return _object("CompositePodGroup", "v1alpha3", name, {**made_from(template), "schedulingPolicy": policy, **spec})
 
 
 def workload(*templates: Manifest, version: str = "v1beta1", **spec: Any) -> Manifest:
-    """A Workload `demo` with these templates of CompositePodGroups; keywords go into its spec."""
+    """Returns a Workload `demo` with these templates of CompositePodGroups; keywords go into its spec."""
     trees = {"compositePodGroupTemplates": list(templates)} if templates else {}
     return _object("Workload", version, "demo", {**trees, **spec})
 
 
 def leaf(name: str = "worker", *, minimum: int = 2, **fields: Any) -> Manifest:
-    """A template of a PodGroup."""
+    """Returns a template of a PodGroup."""
     return {"name": name, "schedulingPolicy": {"gang": {"minCount": minimum}}, **fields}
 
 
 def branch(name: str, *leaves: Manifest, minimum: int = 1, **fields: Any) -> Manifest:
-    """A template of a CompositePodGroup with these templates below it."""
+    """Returns a template of a CompositePodGroup with these templates below it."""
     policy = {"gang": {"minGroupCount": minimum}}
     return {"name": name, "schedulingPolicy": policy, "podGroupTemplates": list(leaves), **fields}
 
 
 def member(group: str = "worker", **spec: Any) -> Manifest:
-    """A pod of a PodGroup; keywords go into its spec."""
+    """Returns a pod of a PodGroup; keywords go into its spec."""
     return pod(schedulingGroup={"podGroupName": group}, **spec)
 
 
 def pod(**spec: Any) -> Manifest:
-    """A pod that is not Grove's."""
+    """Returns a pod that is not Grove's."""
     body = {"containers": [{"name": "main", "image": "example.com/main"}], **spec}
     return _object("Pod", "", "worker-0", body) | {"apiVersion": "v1"}
 
 
 def made_from(template: str, workload: str = "demo") -> Manifest:
-    """The reference of a group to its template."""
+    """Returns the reference of a group to its template."""
     return {"workloadRef": {"workloadName": workload, "templateName": template}}
 
 
 def child_of(parent: str, template: str = "worker") -> Manifest:
-    """The field of a group that names its parent."""
+    """Returns the field of a group that names its parent."""
     return {"parentCompositePodGroupName": parent, **made_from(template)}
 
 
 def near(key: str) -> Manifest:
-    """A topology constraint on that node label."""
+    """Returns a topology constraint on that node label."""
     return {"schedulingConstraints": {"topology": [{"key": key}]}}
 
 
@@ -538,18 +550,18 @@ def _object(kind: str, version: str, name: str, spec: Manifest) -> Manifest:
 
 
 def root(template: str = "root", **fields: Any) -> TreeGroup:
-    """The facts about a CompositePodGroup made from a template of `demo`."""
+    """Returns the facts about a CompositePodGroup made from a template of `demo`."""
     return TreeGroup(**{"composite": True, "minimum": 1, "workload": "demo", "template": template, **fields})
 
 
 def waiting(scheduler: str, group: str = "worker") -> GroupPod:
-    """The facts about a pod of a PodGroup that waits for that scheduler."""
+    """Returns the facts about a pod of a PodGroup that waits for that scheduler."""
     return GroupPod((NAMESPACE, GroupMembership(group)), scheduler)
 
 
 def known(**parts: Any) -> ClusterFacts:
-    """A cluster of 1.37, unless other `apis` are given, with these Workloads, groups and waiting pods by name, and no
-    others; it has a topology, and priority classes unless others are given.
+    """Returns a cluster of 1.37, unless other `apis` are given, with these Workloads, groups and waiting pods by name,
+    and no others; it has a topology, and priority classes unless others are given.
     """
     by_key = {
         part: {(NAMESPACE, name): found for name, found in parts.get(part, {}).items()}
@@ -667,12 +679,12 @@ def _too_many(holder: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
 
 
 def _levels(template: Template) -> int:
-    """The level of a template, from 1 for those of the Workload itself."""
+    """Returns the level of a template, from 1 for those of the Workload itself."""
     return sum(part in _GROUP_SHAPE_LISTS for part in template.path.parts)
 
 
 def _priorities(templates: list[Template]) -> Iterator[Finding]:
-    """One finding for the first template with another priority or priority class than the first one."""
+    """Yields one finding for the first template with another priority or priority class than the first one."""
     for field, read in (("priorityClassName", text), ("priority", integer)):
         values = [read(template.spec.get(field)) for template in templates]
         place = next((index for index, value in enumerate(values) if value != values[0]), None)
@@ -682,7 +694,7 @@ def _priorities(templates: list[Template]) -> Iterator[Finding]:
 
 
 def _group_refusals(spec: Mapping[str, Any], path: FieldPath, *, composite: bool) -> Iterator[Finding]:
-    """What is wrong with a group, or with its template."""
+    """Yields what is wrong with a group, or with its template."""
     field = "policy" if "schedulingPolicy" not in spec and "policy" in spec else "schedulingPolicy"
     policy = mapping(spec.get(field))
     names = [name for name in _POLICIES if policy.get(name) is not None]
@@ -709,7 +721,7 @@ def _group_refusals(spec: Mapping[str, Any], path: FieldPath, *, composite: bool
 
 
 def _values(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
-    """The names and the preemption policy of a group that cannot be."""
+    """Yields the names and the preemption policy of a group that cannot be."""
     names = [(path / "priorityClassName", text(spec.get("priorityClassName")), is_subdomain)]
     reference = spec.get("workloadRef")
     if reference is not None:

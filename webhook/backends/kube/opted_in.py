@@ -96,7 +96,7 @@ def inexpressible_gang(workload: OptedInWorkload, context: RuleContext) -> Resul
 def _at_authors_field(
     found: Finding, whole: OptedInWorkload, workload: OptedInWorkload, context: RuleContext
 ) -> Finding:
-    """The error of the translation, at the field that the workload's author knows."""
+    """Returns the error of the translation, at the field that the workload's author knows."""
     remedy, absent = _REMEDIES.get(found.rule, _REMEDY), None
     at, value = context.choice.path, found.found
     if found.rule == "kube/priority-class" and whole.priority_class is not None:
@@ -226,7 +226,7 @@ class _Parent:
         return [part for parts in self.parts.values() for part in parts]
 
     def present(self, absent: Iterable[str]) -> int:
-        """How many children may have pods while the parts named in `absent` have none."""
+        """Returns how many children may have pods while the parts named in `absent` have none."""
         gone = Counter(self._child_of[name] for name in absent if name in self._child_of)
         empty = sum(count == len(self.parts[child]) for child, count in gone.items())
         return self.others + len(self.parts) - empty
@@ -274,7 +274,7 @@ def _group_of(part: Part, workload: OptedInWorkload) -> ObjectKey | None:
 
 
 def _parents(named: Mapping[str, tuple[Part, ObjectKey]], facts: ClusterFacts) -> Iterator[_Parent]:
-    """The composites above the parts that need more than one of their groups."""
+    """Yields the composites above the parts that need more than one of their groups."""
     groups: Mapping[ObjectKey, TreeGroup] = facts.pod_groups or {}
     composites: Mapping[ObjectKey, TreeGroup] = facts.composite_pod_groups or {}
     found: dict[ObjectKey, _Parent] = {}
@@ -293,7 +293,7 @@ def _parents(named: Mapping[str, tuple[Part, ObjectKey]], facts: ClusterFacts) -
 
 
 def _judge(parent: _Parent, workload: JobSet) -> Results:
-    """One finding for the first part that starts while too few groups of the composite have pods."""
+    """Yields one finding for the first part that starts while too few groups of the composite have pods."""
     follows, left = dict[str, list[str]](), _MOST_FOLLOWED
     for part in parent.every:
         follows[part.name] = list(islice(workload.follows(part), left))

@@ -547,13 +547,15 @@ Compared = list[tuple[str, object, object]]
 
 
 def _has_common_group(change: PodCliqueSetChange) -> bool:
-    """Whether a clique of the set before has the same PodGroups afterwards."""
+    """Returns whether a clique of the set before has the same PodGroups afterwards."""
     old, new = ({(member.name, member.group and member.group.name) for member in each.cliques} for each in change)
     return bool(old & new)
 
 
 def _shape(change: PodCliqueSetChange, spoken: Generation, *, merged: bool, grows: bool) -> Compared:
-    """What is compared of the gangs. The groups themselves may differ if they are `merged`, or if the gang `grows`."""
+    """Returns what is compared of the gangs. The groups themselves may differ if they are `merged`, or if the gang
+    `grows`.
+    """
     old, new = change
     stay = {member.name for member in old.cliques} & {member.name for member in new.cliques}
     groups = {group.name for group in old.scaling_groups} & {group.name for group in new.scaling_groups}
@@ -585,7 +587,7 @@ def _names(workload: PodCliqueSet) -> list[str]:
 
 
 def _topologies(workload: PodCliqueSet, cliques: Container[str], groups: Container[str]) -> dict[str, str]:
-    """The required domains, by the level of the tree that states them, of these cliques and scaling groups."""
+    """Returns the required domains, by the level of the tree that states them, of these cliques and scaling groups."""
     levels = {"the set": workload.topology}
     levels |= {f"group {group.name}": group.topology for group in workload.scaling_groups if group.name in groups}
     levels |= {f"clique {member.name}": member.topology for member in workload.cliques if member.name in cliques}
@@ -615,7 +617,9 @@ def _sums(old: PodCliqueSet, new: PodCliqueSet) -> Compared:
 
 
 def _sums_of(workload: PodCliqueSet) -> dict[str, int]:
-    """The sum of the minimums in the base gang, and in one scaled gang of each scaling group that has scaled gangs."""
+    """Returns the sum of the minimums in the base gang, and in one scaled gang of each scaling group that has scaled
+    gangs.
+    """
     total, scaled = 0, dict[str, int]()
     for member in workload.cliques:
         group = member.group

@@ -200,7 +200,7 @@ def template_drift(found: StoredObject, context: RuleContext) -> Results:
 
 
 def _is_changed(found: StoredObject, group: TreeGroup) -> bool:
-    """Whether this update changes the group's minimum. Its template is changed in a separate step."""
+    """Returns whether this update changes the group's minimum. Its template is changed in a separate step."""
     return found.old is not None and group_of(found.old).minimum != group.minimum
 
 
@@ -421,8 +421,8 @@ def tree_cycle(found: StoredObject, context: RuleContext) -> Results:
 
 
 def _is_root_of(found: StoredObject, group: TreeGroup, above: Chain) -> bool:
-    """Whether a composite is its own ancestor. A new composite is not in the cache; it is found because an ancestor
-    names it.
+    """Returns whether a composite is its own ancestor. A new composite is not in the cache; it is found because an
+    ancestor names it.
     """
     return group.composite and found.name in {group.parent, *(one.parent for _, one in above)}
 
@@ -516,8 +516,8 @@ def tree_depth(found: StoredObject, context: RuleContext) -> Results:
 
 
 def _levels_below(key: ObjectKey, composites: Groups | None) -> tuple[int, ObjectKey | None]:
-    """The number of levels below a composite, including the PodGroups, and the lowest composite among them. The walk
-    stops at a limit.
+    """Returns the number of levels below a composite, including the PodGroups, and the lowest composite among them. The
+    walk stops at a limit.
     """
     levels, deepest, left = 1, None, MOST_BELOW
     found: list[tuple[ObjectKey, int]] = [(key, 1)]

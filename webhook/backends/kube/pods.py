@@ -75,7 +75,7 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def prepare_pod(member: GangMember, settings: KubeSettings) -> PodChanges:
-    """The changes for one pod. An existing membership is kept: its author also creates the objects."""
+    """Returns the changes for one pod. An existing membership is kept: its author also creates the objects."""
     if not settings.gangScheduling:
         return PodChanges(scheduler_name=DEFAULT_SCHEDULER, inputs=())
     generation = Generation(member.dialect)
@@ -99,7 +99,7 @@ def prepare_pod(member: GangMember, settings: KubeSettings) -> PodChanges:
 
 
 def is_merged(settings: KubeSettings, generation: Generation) -> bool:
-    """Whether all members of a PodGang become one PodGroup, no matter how many: no name depends on a count."""
+    """Returns whether all members of a PodGang become one PodGroup, no matter how many: no name depends on a count."""
     return settings.flat == "merge" and generation is not Generation.TREE
 
 
@@ -107,7 +107,7 @@ FIELD = "resourceClaims"
 
 
 def claims_of(podgang: PodGang, members: Sequence[str], record: Record, spoken: Generation) -> Manifest:
-    """The field of the PodGroup, and of the template, of these members."""
+    """Returns the field of the PodGroup, and of the template, of these members."""
     if spoken is Generation.V1ALPHA1 or not record.claims:
         return {}
     found = shared_by(one for member in members for one in _asked(podgang, member, record))
@@ -115,7 +115,7 @@ def claims_of(podgang: PodGang, members: Sequence[str], record: Record, spoken: 
 
 
 def _asked(podgang: PodGang, member: str, record: Record) -> Iterator[SharedClaim]:
-    """The claims that the pods of a member are to share."""
+    """Yields the claims that the pods of a member are to share."""
     if isinstance(podgang, OptedInGang):
         parts = {part.name for part in podgang.parts.get(member, ())}
         yield from (one.shared for one in record.claims if one.pods in parts)
@@ -183,7 +183,7 @@ def group_claims(workload: PodCliqueSet | OptedInWorkload, context: RuleContext)
 
 
 def _unread(context: RuleContext, spoken: Generation | None) -> tuple[str, str] | None:
-    """Why no group lists claims, and what helps."""
+    """Returns why no group lists claims, and what helps."""
     settings = context.settings
     if not settings.gangScheduling:
         return "gangScheduling is off, so there is no group", "set the profile's gangScheduling to true"
@@ -195,7 +195,7 @@ def _unread(context: RuleContext, spoken: Generation | None) -> tuple[str, str] 
 
 
 def _made_by_its_controller(workload: PodCliqueSet | OptedInWorkload) -> tuple[str, str] | None:
-    """Why the groups of a workload are not Rollcall's, and what helps."""
+    """Returns why the groups of a workload are not Rollcall's, and what helps."""
     if isinstance(workload, PodCliqueSet) or (path := workload.native_path) is None:
         return None
     return f"{path} is set, so Rollcall writes no group", "list the claims in resourceClaims there"
@@ -216,7 +216,7 @@ _ENTRY: Manifest = {"targetReplicatedJobs": ["node"], **_CLAIM}
 
 
 def _sharing(pod: Manifest) -> Manifest:
-    """A JobSet whose controller makes one group, which lists a claim."""
+    """Returns a JobSet whose controller makes one group, which lists a claim."""
     part = replicated("node", template=pod_template(pod))
     return job_set(part, scheduler=DEFAULT_SCHEDULER, scheduling={"replicatedJobs": [_ENTRY]})
 
@@ -356,7 +356,7 @@ def _group_name(found: StoredObject) -> str | None:
 
 
 def _named(found: StoredObject) -> tuple[str, str, Needed] | None:
-    """What the pod's membership names: field, kind and key."""
+    """Returns what the pod's membership names: field, kind and key."""
     name = _group_name(found)
     if name is not None:
         return "schedulingGroup.podGroupName", "PodGroup", Needed("pod_groups", (found.key[0], name))
@@ -592,7 +592,9 @@ def pod_schedulers(found: StoredObject, context: RuleContext) -> Results:
 
 
 def _groups_of_one_scheduler(namespace: str, named: GroupMembership, facts: ClusterFacts) -> Iterator[GroupMembership]:
-    """The group that a pod names, then the others of its tree. The entries of a 1.35 Workload are not in a tree."""
+    """Yields the group that a pod names, then the others of its tree. The entries of a 1.35 Workload are not in a
+    tree.
+    """
     yield named
     if named.workload is None:
         tree = groups_of_tree((namespace, named.group), facts)
@@ -600,7 +602,7 @@ def _groups_of_one_scheduler(namespace: str, named: GroupMembership, facts: Clus
 
 
 def named_group(pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
-    """The group that a pod names: a PodGroup, or the Workload that it was made from, says whose it is."""
+    """Returns the group that a pod names: a PodGroup, or the Workload that it was made from, says whose it is."""
     group, workload = name_text(_group_name(pod)), name_text(mapping(pod.spec.get("workloadRef")).get("name"))
     at = SPEC / "workloadRef" / "name" if group is None else _POD_GROUP
     if group is not None:

@@ -367,7 +367,9 @@ def group_preemption_policy(found: StoredObject, context: RuleContext) -> Result
 
 
 def _of_templates(workload: StoredObject, action: Action) -> Iterator[Finding]:
-    """One finding for the first template that states another policy than the first one, or none where that does."""
+    """Yields one finding for the first template that states another policy than the first one, or none where that
+    does.
+    """
     templates = list(templates_in(workload.spec))
     for one in templates[1:]:
         if (stated := one.group.preemption) != (first := templates[0].group.preemption):
@@ -383,7 +385,9 @@ def _of_templates(workload: StoredObject, action: Action) -> Iterator[Finding]:
 
 
 def _some_never(facts: ClusterFacts) -> bool:
-    """Whether a PriorityClass does not preempt. In a cluster without such a class all groups have one policy."""
+    """Returns whether a PriorityClass does not preempt. In a cluster without such a class all groups have one
+    policy.
+    """
     return any(one.preemption_policy == NEVER for one in (facts.priority_classes or {}).values())
 
 

@@ -147,14 +147,14 @@ HIGHEST = 1_000_000_000
 
 
 def generation(settings: KubeSettings, apis: frozenset[Api] | None) -> Generation | None:
-    """The generation to use; None if the cluster serves none, or if it is neither known nor stated."""
+    """Returns the generation to use; None if the cluster serves none, or if it is neither known nor stated."""
     found = served(settings, apis)
     return None if found is None else found.generation
 
 
 def served(settings: KubeSettings, apis: frozenset[Api] | None) -> Served | None:
-    """The generation to use, with its versions; None if the cluster serves none that Rollcall can write, or if it is
-    neither known nor stated.
+    """Returns the generation to use, with its versions; None if the cluster serves none that Rollcall can write, or if
+    it is neither known nor stated.
     """
     for version in (one for one in VERSIONS if settings.apiGeneration in {"auto", one.name}):
         if not known(apis):
@@ -169,8 +169,8 @@ def served(settings: KubeSettings, apis: frozenset[Api] | None) -> Served | None
 
 
 def unread(settings: KubeSettings, apis: frozenset[Api] | None) -> str | None:
-    """What Rollcall would have to know, in words, if the cluster serves the Workload API only in versions that Rollcall
-    has not read; None if it serves none, or one that Rollcall can write.
+    """Returns what Rollcall would have to know, in words, if the cluster serves the Workload API only in versions that
+    Rollcall has not read; None if it serves none, or one that Rollcall can write.
     """
     if not known(apis) or served(settings, apis) is not None:
         return None
@@ -180,14 +180,16 @@ def unread(settings: KubeSettings, apis: frozenset[Api] | None) -> str | None:
 
 
 def unread_kind(api: Api) -> str | None:
-    """What Rollcall would have to know to judge objects of the Workload API in that version; None if it knows it."""
+    """Returns what Rollcall would have to know to judge objects of the Workload API in that version; None if it knows
+    it.
+    """
     if api.group != GROUP or api.kind not in _VERSIONS_OF or _is_read(api):
         return None
     return _needed(f"{GROUP}/{api.version} {api.kind}")
 
 
 def _is_read(api: Api) -> bool:
-    """Whether this release has read a version of a kind of the Workload API."""
+    """Returns whether this release has read a version of a kind of the Workload API."""
     # From 1.37 on Workloads and PodGroups are served in this version as well, with the fields of v1beta1.
     return api.version in {COMPOSITE.version, *(one.name for one in _VERSIONS_OF[api.kind])}
 
@@ -206,8 +208,8 @@ RELEASES: Mapping[str, Served] = {
 
 
 def is_assumed(settings: KubeSettings, facts: ClusterFacts) -> bool:
-    """Whether what the cluster serves is that of the assumed release: nothing shows it, and the configuration states no
-    other generation.
+    """Returns whether what the cluster serves is that of the assumed release: nothing shows it, and the configuration
+    states no other generation.
     """
     if facts.kubernetes is None or known(facts.apis):
         return False
@@ -215,15 +217,15 @@ def is_assumed(settings: KubeSettings, facts: ClusterFacts) -> bool:
 
 
 def workload_apis(settings: KubeSettings, facts: ClusterFacts) -> frozenset[Api] | None:
-    """The kinds that the cluster serves, or that the assumed release does; None if neither is known."""
+    """Returns the kinds that the cluster serves, or that the assumed release does; None if neither is known."""
     if facts.kubernetes is None or not is_assumed(settings, facts):
         return facts.apis
     return frozenset((*(facts.apis or ()), *RELEASES[facts.kubernetes].kinds, Api(GROUP, "v1", "PriorityClass")))
 
 
 def known(apis: frozenset[Api] | None) -> TypeGuard[frozenset[Api]]:
-    """Whether `apis` shows which Workload API the cluster serves. Every cluster serves PriorityClass in this group. A
-    list without the group was made from CRDs in files and does not show built-in kinds.
+    """Returns whether `apis` shows which Workload API the cluster serves. Every cluster serves PriorityClass in this
+    group. A list without the group was made from CRDs in files and does not show built-in kinds.
     """
     return apis is not None and any(api.group == GROUP for api in apis)
 
@@ -235,7 +237,7 @@ def _wants_trees(settings: KubeSettings) -> bool:
 
 
 def _newer(version: KindVersion, settings: KubeSettings, apis: frozenset[Api]) -> bool:
-    """Whether trees would be used, and the cluster serves them in versions that are not read."""
+    """Returns whether trees would be used, and the cluster serves them in versions that are not read."""
     if version.generation is not Generation.V1BETA1 or not _wants_trees(settings):
         return False
     return any(api.group == GROUP and api.kind == COMPOSITE.kind and not _is_read(api) for api in apis)
@@ -248,28 +250,28 @@ def _with_trees(version: KindVersion, settings: KubeSettings, composites: str | 
 
 
 def every_kind() -> tuple[Api, ...]:
-    """The kinds of gang objects in all versions."""
+    """Returns the kinds of gang objects in all versions."""
     flat = (Served(one.generation, one.name) for one in VERSIONS)
     trees = (Served(Generation.TREE, VERSIONS[0].name, one.name) for one in COMPOSITE_VERSIONS)
     return tuple(dict.fromkeys(api for one in (*flat, *trees) for api in one.kinds))
 
 
 def missing(settings: KubeSettings) -> str:
-    """The kinds that the cluster would have to serve, in words."""
+    """Returns the kinds that the cluster would have to serve, in words."""
     version = "v1beta1" if settings.apiGeneration == "auto" else settings.apiGeneration
     pod_group = "" if version == "v1alpha1" else " and PodGroup"
     return f"{GROUP}/{version} Workload{pod_group}"
 
 
 def may_carry_class(spoken: Generation, settings: KubeSettings) -> bool:
-    """Whether groups get their priority class: in 1.36 unless the scheduler is known to ignore it."""
+    """Returns whether groups get their priority class: in 1.36 unless the scheduler is known to ignore it."""
     gates = settings.schedulerGates
     ignored = gates is not None and PREEMPTION_GATE not in gates
     return spoken in CARRIES_CLASS or (spoken is Generation.V1ALPHA2 and not ignored)
 
 
 def is_of_1_38(apis: frozenset[Api] | None) -> bool | None:
-    """Whether the cluster is of Kubernetes 1.38 or newer; None if what it serves does not show that."""
+    """Returns whether the cluster is of Kubernetes 1.38 or newer; None if what it serves does not show that."""
     if not known(apis):
         return None
     if COMPOSITE_BETA in apis:
@@ -280,8 +282,8 @@ def is_of_1_38(apis: frozenset[Api] | None) -> bool | None:
 
 
 def class_problem(found: PriorityClass | None, apis: frozenset[Api] | None) -> str | None:
-    """Why the API server would refuse a group with that class; None if it would not. If nothing shows that the cluster
-    is of 1.38, a class of the system is refused: the pods of a gang whose groups are refused wait for ever.
+    """Returns why the API server would refuse a group with that class; None if it would not. If nothing shows that the
+    cluster is of 1.38, a class of the system is refused: the pods of a gang whose groups are refused wait for ever.
     """
     if found is None:
         return "there is no such PriorityClass, so the API server would refuse the groups of the gang"
@@ -312,8 +314,8 @@ _ROOM = OBJECT_LIMIT - len(COMPOSITE_SUFFIX)
 
 
 def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: bool, divided: bool = False) -> str:
-    """The name of the PodGroup for one member of a PodGang, or for all its members if they are merged. `divided` means
-    that other PodGangs have pods of the PodClique.
+    """Returns the name of the PodGroup for one member of a PodGang, or for all its members if they are merged.
+    `divided` means that other PodGangs have pods of the PodClique.
     """
     if merged:
         name = cut_name(podgang, OBJECT_LIMIT)
@@ -325,22 +327,22 @@ def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: b
 
 
 def template(name: str, kind: str = "leaf", taken: Iterable[str] = ()) -> str:
-    """The name of a template: the member's own if that is a DNS label and not in `taken`, else a hash."""
+    """Returns the name of a template: the member's own if that is a DNS label and not in `taken`, else a hash."""
     return label_name(name, kind, taken=(ROOT, *taken))
 
 
 def workload(podgang: str) -> str:
-    """The name of the Workload."""
+    """Returns the name of the Workload."""
     return cut_name(podgang, OBJECT_LIMIT)
 
 
 def root(podgang: str) -> str:
-    """The name of the composite over the whole gang."""
+    """Returns the name of the composite over the whole gang."""
     return _composite(podgang)
 
 
 def composite(podgang: str, config: str) -> str:
-    """The name of a composite below the root. The prefix is always kept: a scaled PodGang may have the name of
+    """Returns the name of a composite below the root. The prefix is always kept: a scaled PodGang may have the name of
     `config`.
     """
     return _composite(f"{podgang}-{config}")
@@ -351,7 +353,7 @@ def _composite(name: str) -> str:
 
 
 def is_composite(name: str) -> bool:
-    """Whether Rollcall gives this name to composites, and to no PodGroup."""
+    """Returns whether Rollcall gives this name to composites, and to no PodGroup."""
     return name.endswith(COMPOSITE_SUFFIX)
 
 
@@ -387,7 +389,7 @@ GANGS: CapabilityTable = {
 
 
 def capabilities(settings: KubeSettings) -> CapabilityTable:
-    """The capability table under these settings."""
+    """Returns the capability table under these settings."""
     return GANGS if settings.gangScheduling else ONE_BY_ONE
 
 
@@ -398,7 +400,7 @@ _OF_1_36 = {Disruption.SINGLE: "Pod", Disruption.ALL: "PodGroup"}
 
 
 def mode_of(podgang: PodGang, record: Record, settings: KubeSettings) -> Disruption:
-    """The mode of a new gang: the workload's choice, else the profile's. An unknown choice counts as none."""
+    """Returns the mode of a new gang: the workload's choice, else the profile's. An unknown choice counts as none."""
     choice = record.disruption
     if choice is None or choice not in CHOICES:
         choice = settings.disruptionMode
@@ -408,14 +410,16 @@ def mode_of(podgang: PodGang, record: Record, settings: KubeSettings) -> Disrupt
 
 
 def written(mode: Disruption, spoken: Generation) -> Manifest:
-    """The field of a group or template in a generation; nothing in 1.35."""
+    """Returns the field of a group or template in a generation; nothing in 1.35."""
     if spoken is Generation.V1ALPHA1:
         return {}
     return {FIELD: _OF_1_36[mode] if spoken is Generation.V1ALPHA2 else {mode.value: {}}}
 
 
 def read(spec: Mapping[str, Any]) -> Disruption | None:
-    """The mode that a group or template states in any generation; None if it states none. Raises `Malformed`."""
+    """Returns the mode that a group or template states in any generation; None if it states none. Raises
+    `Malformed`.
+    """
     found = spec.get(FIELD)
     if found is None:
         return None
@@ -424,7 +428,7 @@ def read(spec: Mapping[str, Any]) -> Disruption | None:
 
 
 def is_written_for(value: Any, *, of_1_37: bool) -> bool:
-    """Whether an API server of that version accepts a value of the field."""
+    """Returns whether an API server of that version accepts a value of the field."""
     if not of_1_37:
         return value in _OF_1_36.values()
     return value in [{mode.value: {}} for mode in Disruption]
@@ -443,7 +447,7 @@ def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manif
 
 
 def mode_in(objects: Sequence[Manifest]) -> Disruption | None:
-    """The mode that the groups of a gang state; None if there is none. Raises `Malformed`."""
+    """Returns the mode that the groups of a gang state; None if there is none. Raises `Malformed`."""
     return next((mode for spec in _groups(objects) if (mode := read(spec)) is not None), None)
 
 
@@ -457,7 +461,7 @@ def _templates(objects: Sequence[Manifest]) -> list[Mapping[str, Any]]:
 
 
 def _with_mode(manifest: Manifest, live: Mapping[str, Any]) -> Manifest:
-    """An object of the gang with the mode of `live` in its group, or in all its templates."""
+    """Returns an object of the gang with the mode of `live` in its group, or in all its templates."""
     spec = manifest["spec"]
     changed = _below(spec, live) if manifest["kind"] == "Workload" else kept(spec, live)
     return {**manifest, "spec": changed}

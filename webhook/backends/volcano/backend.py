@@ -93,7 +93,7 @@ class _Tiers(NamedTuple):
 
 
 def packing_of(shape: GangShape, roles: Roles, settings: VolcanoSettings, facts: ClusterFacts) -> Packing:
-    """Return what Volcano places together of a gang."""
+    """Returns what Volcano places together of a gang."""
     tiers = _carried(shape, settings, facts) if shape.opted_in is not None else _tiers(shape, settings, facts)
     partitions = {
         tier: _partition(tier, shape.required_at, facts)
@@ -135,13 +135,13 @@ def _by_part(members: list[MemberShape]) -> dict[str, list[MemberShape]]:
 
 
 def _is_best_effort(roles: Roles, member: MemberShape) -> bool:
-    """Return whether a member's pods surely request nothing."""
+    """Returns whether a member's pods surely request nothing."""
     needs = roles.of(member).pods
     return is_best_effort(needs.request, needs.unjudged)
 
 
 def _tiers(shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -> _Tiers:
-    """Return the tiers of a PodGang. One that Volcano cannot express is not required: its gang is not written."""
+    """Returns the tiers of a PodGang. One that Volcano cannot express is not required: its gang is not written."""
     whole: int | None = None
     parts: dict[str, int] = {}
     unknown = False
@@ -173,7 +173,7 @@ def _tier(key: str, shape: GangShape, settings: VolcanoSettings, facts: ClusterF
 
 
 def _carried(shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -> _Tiers:
-    """Return the tiers of an opted-in workload."""
+    """Returns the tiers of an opted-in workload."""
     if shape.opted_in is None:
         return _Tiers()
     if is_volcano_job(shape.opted_in.workload):
@@ -193,7 +193,7 @@ def _hard(topology: Manifest) -> int | None:
 
 
 def _partition(tier: int, at: FieldPath | None, facts: ClusterFacts) -> Partition | None:
-    """Return the HyperNodes that a tier allows; None if they are not known, or if Volcano ignores the tier."""
+    """Returns the HyperNodes that a tier allows; None if they are not known, or if Volcano ignores the tier."""
     known, nodes = facts.hyper_nodes, facts.nodes
     if known is None or nodes is None or {"hyper_nodes", "nodes"} & (facts.partial or frozenset()):
         return None
@@ -204,7 +204,7 @@ def _partition(tier: int, at: FieldPath | None, facts: ClusterFacts) -> Partitio
 
 
 def _called(tier: int, facts: ClusterFacts) -> str:
-    """Return what people call a tier: the name that its HyperNodes give it, if it is one."""
+    """Returns what people call a tier: the name that its HyperNodes give it, if it is one."""
     hyper_nodes = indexed(facts.hyper_nodes or {})
     names = {hyper_nodes[name].tier_name for name in hyper_nodes.having(tier)} - {None}
     return f"{names.pop()}" if len(names) == 1 else f"HyperNode of tier {tier}"
@@ -227,7 +227,7 @@ def ceilings_of(
     settings: VolcanoSettings,
     queue: str | None = None,
 ) -> Ceilings:
-    """Return the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
+    """Returns the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
     name = queue or queue_named(shape.record, opted_in=shape.opted_in is not None) or settings.defaultQueue
     known = facts.volcano_queues
     if known is None:
@@ -255,7 +255,7 @@ def _ceiling(own: str, name: str, amounts: Amounts, at: FieldPath | None = None)
 
 
 def _limit(queue: VolcanoQueue) -> Amounts | None:
-    """Return the most that a queue gives of what it limits; None if it cannot be read."""
+    """Returns the most that a queue gives of what it limits; None if it cannot be read."""
     if queue.capability is None or queue.guarantee is None:
         return None
     return {
@@ -266,7 +266,7 @@ def _limit(queue: VolcanoQueue) -> Amounts | None:
 
 
 def _cure(name: str, shape: GangShape, roles: Mapping[str, PackingRole], known: Mapping[str, VolcanoQueue]) -> str:
-    """Return the advice to name another queue that allows the gang, if one is known."""
+    """Returns the advice to name another queue that allows the gang, if one is known."""
     for other in leaves(known)[:MOST_TRIED]:
         if other in {name, ROOT_QUEUE, DEFAULT_QUEUE} or known[other].state != OPEN:
             continue
@@ -276,7 +276,7 @@ def _cure(name: str, shape: GangShape, roles: Mapping[str, PackingRole], known: 
 
 
 def _every(name: str, known: Mapping[str, VolcanoQueue]) -> Iterator[Ceiling]:
-    """Yield the ceilings of a queue and of all above it, whether these bind or not."""
+    """Yields the ceilings of a queue and of all above it, whether these bind or not."""
     for one, queue in path_of(name, known):
         yield _ceiling(name, one, queue.capability or {})
 

@@ -72,8 +72,8 @@ HYPER_NODES = Needed("hyper_nodes")
 
 
 def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
-    """The tier for a node label key; a smaller tier is closer. `topology` is the ClusterTopologyBinding that names the
-    key. If it is None, every binding counts. Raises `UnknownTopology` and `NoTopology`.
+    """Returns the tier for a node label key; a smaller tier is closer. `topology` is the ClusterTopologyBinding that
+    names the key. If it is None, every binding counts. Raises `UnknownTopology` and `NoTopology`.
     """
     if facts.hyper_nodes is None:
         raise UnknownTopology("the HyperNodes", "hyper_nodes")
@@ -99,7 +99,7 @@ def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
 
 
 def never_fits(tier: int, known: Mapping[str, HyperNode]) -> str | None:
-    """Why Volcano never places a gang whose widest allowed tier is this one; None if it may."""
+    """Returns why Volcano never places a gang whose widest allowed tier is this one; None if it may."""
     if tier == 0:
         return "volcano never places a gang in a single HyperNode of tier 0"
     tiers = indexed(known).tiers
@@ -109,7 +109,9 @@ def never_fits(tier: int, known: Mapping[str, HyperNode]) -> str | None:
 
 
 def has_effect(tier: int, known: Mapping[str, HyperNode]) -> bool:
-    """Whether Volcano places gangs by a widest allowed tier: it neither ignores it nor holds the gang for ever."""
+    """Returns whether Volcano places gangs by a widest allowed tier: it neither ignores it nor holds the gang for
+    ever.
+    """
     return bool(known) and never_fits(tier, known) is None and tier <= indexed(known).tiers[-1]
 
 
@@ -146,7 +148,7 @@ class RequestedTopology(NamedTuple):
 
 
 def asked_at(place: Annotations) -> RequestedTopology | None:
-    """What the annotations of one place ask for."""
+    """Returns what the annotations of one place ask for."""
     origins = {_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*_FIELDS)}
     if not origins:
         return None
@@ -161,8 +163,8 @@ def asked_at(place: Annotations) -> RequestedTopology | None:
 def carried_topology(
     gang: OptedInGang, settings: VolcanoSettings, facts: ClusterFacts
 ) -> tuple[Manifest | None, dict[str, Manifest]]:
-    """The topology of the whole gang, and of its members. A tier that Volcano ignores, or in which it never places a
-    gang, is left out: the gang starts without it. Raises `Inexpressible` if the tiers are not known.
+    """Returns the topology of the whole gang, and of its members. A tier that Volcano ignores, or in which it never
+    places a gang, is left out: the gang starts without it. Raises `Inexpressible` if the tiers are not known.
     """
     if settings.topology == "off":
         return None, {}
@@ -193,8 +195,8 @@ _TOLD = 3
 
 
 def hyper_nodes(binding: ClusterTopologyBinding, nodes: NodeLabels, taken: Collection[str] = ()) -> list[Manifest]:
-    """The HyperNodes for `binding`, in the order of writing: members before what contains them. The names in `taken`
-    are left out, everywhere. Raises `Inexpressible`.
+    """Returns the HyperNodes for `binding`, in the order of writing: members before what contains them. The names in
+    `taken` are left out, everywhere. Raises `Inexpressible`.
     """
     if problem := _problem(binding):
         remedy = "change the levels of the ClusterTopologyBinding"
@@ -215,7 +217,8 @@ def hyper_nodes(binding: ClusterTopologyBinding, nodes: NodeLabels, taken: Colle
 
 
 def differences(binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]) -> str | None:
-    """How the tiers of existing HyperNodes, of any author, differ from the levels and labels; None if they do not.
+    """Returns how the tiers of existing HyperNodes, of any author, differ from the levels and labels; None if they do
+    not.
 
     The nodes of a tier are compared, not the names of HyperNodes. If a HyperNode selects its members by a pattern or by
     labels, the nodes of its tier are not compared. A HyperNode with two parents comes first.
@@ -270,7 +273,7 @@ class _Stored(NamedTuple):
 
 
 def _torn(known: Mapping[str, _Stored]) -> Iterator[str]:
-    """The first HyperNode with two parents, of whatever tier."""
+    """Yields the first HyperNode with two parents, of whatever tier."""
     parents: dict[str, str] = {}
     for name, one in sorted(known.items()):
         for child in one.children:
@@ -281,7 +284,7 @@ def _torn(known: Mapping[str, _Stored]) -> Iterator[str]:
 
 
 def _other_nodes(level: TopologyLevel, named: Mapping[str, _Stored], known: Mapping[str, _Stored]) -> Iterator[str]:
-    """The domains that no HyperNode of the tier has, and the HyperNodes that are no domain."""
+    """Yields the domains that no HyperNode of the tier has, and the HyperNodes that are no domain."""
     stored = {name: _nodes_below(name, known) for name in named}
     if None in stored.values():
         return
@@ -296,7 +299,7 @@ def _other_nodes(level: TopologyLevel, named: Mapping[str, _Stored], known: Mapp
 
 
 def _nodes_below(name: str, known: Mapping[str, _Stored]) -> frozenset[str] | None:
-    """The nodes below a HyperNode; None if not all of them are known by their names."""
+    """Returns the nodes below a HyperNode; None if not all of them are known by their names."""
     found, seen, left = set[str](), {name}, [name]
     while left:
         one = known.get(left.pop())
@@ -341,7 +344,7 @@ def _levels(binding: ClusterTopologyBinding) -> list[Any]:
 
 
 def _problem(binding: ClusterTopologyBinding) -> str | None:
-    """Why these levels cannot become tiers, or None."""
+    """Returns why these levels cannot become tiers, or None."""
     domains, keys = ([getattr(level, part) for level in binding.levels] for part in ("domain", "key"))
     if not binding.levels:
         return "HyperNodes need at least one level"
@@ -365,7 +368,7 @@ _MOST_REPEATS, _MOST_CHARACTERS = 3, 256
 def nodes_of_tier(
     tier: int, known: Mapping[str, HyperNode], nodes: Mapping[str, Node]
 ) -> Mapping[str, frozenset[str]] | None:
-    """Return the nodes of each HyperNode in which a gang may be that must be in one of this tier or a closer one; None
+    """Returns the nodes of each HyperNode in which a gang may be that must be in one of this tier or a closer one; None
     if they are not known. Of nested ones only the broadest is returned. The answer is kept until a node or a HyperNode
     changes.
     """
@@ -390,7 +393,7 @@ def _nodes_of_tier(
 
 
 def _parents(known: Mapping[str, HyperNode]) -> dict[str, str] | None:
-    """Return the parent of each HyperNode that has one; None if Volcano would refuse the tree."""
+    """Returns the parent of each HyperNode that has one; None if Volcano would refuse the tree."""
     parents: dict[str, str] = {}
     for name, hyper_node in known.items():
         if hyper_node.members is None:
@@ -412,7 +415,7 @@ def _parents(known: Mapping[str, HyperNode]) -> dict[str, str] | None:
 
 
 def _resolved(known: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> dict[str, frozenset[str]] | None:
-    """Return the nodes of every HyperNode. The tree has no cycle."""
+    """Returns the nodes of every HyperNode. The tree has no cycle."""
     matches = sum(len(one.members.patterns) + len(one.members.selectors) for one in known.values() if one.members)
     if matches * len(nodes) > _MOST_MATCHES:
         return None
@@ -436,7 +439,7 @@ def _resolved(known: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> dict
 
 
 def _own(hyper_node: HyperNode, nodes: Mapping[str, Node]) -> frozenset[str] | None:
-    """Return the nodes that are members of a HyperNode themselves."""
+    """Returns the nodes that are members of a HyperNode themselves."""
     members = hyper_node.members
     if members is None:
         return None
@@ -453,7 +456,7 @@ def _own(hyper_node: HyperNode, nodes: Mapping[str, Node]) -> frozenset[str] | N
 
 
 def is_plain(pattern: str) -> bool:
-    """Return whether Go and Python read a regular expression in the same way, and in little time."""
+    """Returns whether Go and Python read a regular expression in the same way, and in little time."""
     if len(pattern) > _MOST_CHARACTERS or not _PLAIN.match(pattern) or _REPEATED_GROUP.search(pattern):
         return False
     if sum(pattern.count(sign) for sign in "*+?{") > _MOST_REPEATS:
@@ -466,7 +469,7 @@ def is_plain(pattern: str) -> bool:
 
 
 def prepare_pod(member: GangMember) -> PodChanges:
-    """The changes for a pod of `member`'s gang. Volcano reads its subgroup from Grove's own label."""
+    """Returns the changes for a pod of `member`'s gang. Volcano reads its subgroup from Grove's own label."""
     return PodChanges(
         scheduler_name=NAME,
         inputs=(f"podGroup={member.podgang}",),
@@ -475,7 +478,7 @@ def prepare_pod(member: GangMember) -> PodChanges:
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, facts: ClusterFacts) -> list[Manifest]:
-    """The PodGroup of `podgang`. Raises `Inexpressible` for a topology that Volcano cannot express.
+    """Returns the PodGroup of `podgang`. Raises `Inexpressible` for a topology that Volcano cannot express.
 
     A member that Grove has released (minReplicas 0, so that a rolling update can go on) has subGroupSize 0 here.
     `adopt` keeps the last positive one, because for Volcano a gang with minMember 0 is complete.
@@ -505,12 +508,14 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
 
 
 def queue_of_gang(podgang: PodGang, record: Record) -> str | None:
-    """The queue that a gang's workload names. For an opted-in workload, Volcano's own annotation counts as well."""
+    """Returns the queue that a gang's workload names. For an opted-in workload, Volcano's own annotation counts as
+    well.
+    """
     return queue_named(record, opted_in=isinstance(podgang, OptedInGang))
 
 
 def queue_named(record: Record, *, opted_in: bool) -> str | None:
-    """The same by the record of the workload alone."""
+    """Returns the same by the record of the workload alone."""
     keys = QUEUE_ANNOTATIONS if opted_in else (VOLCANO_QUEUE,)
     return next((named for key in keys if (named := record.queue(key)) is not None), None)
 
@@ -551,7 +556,7 @@ def _subgroup(label: str, name: str, minimum: int, topology: Manifest | None) ->
 def _topologies(
     podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts
 ) -> tuple[Manifest | None, dict[str, Manifest]]:
-    """The networkTopology of the whole gang, and those of single members."""
+    """Returns the networkTopology of the whole gang, and those of single members."""
     if isinstance(podgang, OptedInGang):
         return carried_topology(podgang, settings, facts)
     whole, parts = _tiers(podgang, settings, facts)
@@ -580,7 +585,7 @@ def _asked(podgang: PodGang) -> Iterator[_Asked]:
 
 
 def _tiers(podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts) -> tuple[int | None, dict[str, int]]:
-    """The tier of the whole gang, and the tiers of single members. A member's narrowest constraint wins."""
+    """Returns the tier of the whole gang, and the tiers of single members. A member's narrowest constraint wins."""
     whole: int | None = None
     parts: dict[str, int] = {}
     known = {member.name for member in podgang.members}

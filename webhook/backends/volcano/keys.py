@@ -138,7 +138,7 @@ _WITHOUT_TOPOLOGY: CapabilityTable = {**_GENERAL, **dict.fromkeys(_TOPOLOGY, TOP
 
 
 def capabilities(settings: VolcanoSettings) -> CapabilityTable:
-    """The capability table under these settings."""
+    """Returns the capability table under these settings."""
     return _WITHOUT_TOPOLOGY if settings.topology == "off" else _WITH_TOPOLOGY
 
 
@@ -165,8 +165,8 @@ def _hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
 
 
 def _members(spec: Mapping[str, Any]) -> HyperNodeMembers | None:
-    """What a HyperNode says are its members; None if that cannot be read, or is too much to keep. As in Volcano, an
-    entry of another type has no effect, and HyperNodes are members by their exact name only.
+    """Returns what a HyperNode says are its members; None if that cannot be read, or is too much to keep. As in
+    Volcano, an entry of another type has no effect, and HyperNodes are members by their exact name only.
     """
     nodes, patterns, selectors, hyper_nodes = list[str](), list[str](), list[str](), list[str]()
     try:

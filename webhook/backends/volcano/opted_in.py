@@ -154,7 +154,7 @@ def _asking(tier: str) -> Manifest:
 
 
 def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[CarriedTopology]:
-    """What Rollcall writes into the PodGroup; for a TrainJob, what the Volcano plugin of Trainer writes."""
+    """Yields what Rollcall writes into the PodGroup; for a TrainJob, what the Volcano plugin of Trainer writes."""
     if isinstance(workload, TrainJob):
         yield from _of_plugin(workload, context)
         return
@@ -297,7 +297,7 @@ def spark_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
 
 
 def _least(spec: Mapping[str, Any]) -> dict[str, Fraction]:
-    """What driver and first executors request at least. Raises `Malformed`."""
+    """Returns what driver and first executors request at least. Raises `Malformed`."""
     driver, executor = mapping(spec.get("driver")), mapping(spec.get("executor"))
     instances = integer(executor.get("instances"))
     found = dict[str, Fraction]()
@@ -315,6 +315,6 @@ def _cpu(holder: Mapping[str, Any]) -> Fraction:
 
 
 def _memory(holder: Mapping[str, Any]) -> Fraction:
-    """The memory of a Java machine, whose suffixes are binary."""
+    """Returns the memory of a Java machine, whose suffixes are binary."""
     written = _MEMORY.match(text(holder.get("memory")) or "")
     return Fraction(0) if written is None else Fraction(int(written[1]) * _SIZES[written[2].lower()])

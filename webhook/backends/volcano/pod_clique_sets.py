@@ -43,7 +43,7 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def pod_group(*policies: Manifest, annotations: Mapping[str, str] | None = None, **spec: Any) -> Manifest:
-    """A PodGroup of four pods with these subgroup policies; keywords go into its spec."""
+    """Returns a PodGroup of four pods with these subgroup policies; keywords go into its spec."""
     metadata: Manifest = {"name": "demo", "namespace": "default"}
     if annotations:
         metadata["annotations"] = dict(annotations)
@@ -54,7 +54,9 @@ def pod_group(*policies: Manifest, annotations: Mapping[str, str] | None = None,
 
 
 def policy(role: str, size: int = 2, **fields: Any) -> Manifest:
-    """The policy of a subgroup with this many pods that have a label `role`. A keyword that is None removes a field."""
+    """Returns the policy of a subgroup with this many pods that have a label `role`. A keyword that is None removes a
+    field.
+    """
     found: Manifest = {
         "name": role,
         "labelSelector": {"matchLabels": {"example.com/role": role}},
@@ -67,7 +69,7 @@ def policy(role: str, size: int = 2, **fields: Any) -> Manifest:
 
 
 def queue_object(name: str = "team-a", parent: str | None = None) -> Manifest:
-    """A Queue."""
+    """Returns a Queue."""
     spec: Manifest = {"weight": 1} if parent is None else {"weight": 1, "parent": parent}
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
@@ -82,7 +84,7 @@ KNOWN_QUEUES = ClusterFacts(
 
 
 def asking(queue: str) -> dict[str, str]:
-    """The annotation with which a workload names its queue."""
+    """Returns the annotation with which a workload names its queue."""
     return {VOLCANO_QUEUE: queue}
 
 
@@ -159,11 +161,11 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
 def syntax_rule(
     id: str, uses: Callable[[Any, RuleContext], Iterable[Use]], *, subject: Subject, passes: Example, fails: Example
 ) -> Rule:
-    """The rule about names that no Queue can have."""
+    """Yields the rule about names that no Queue can have."""
 
     def check(workload: Any, context: RuleContext) -> Results:
-        """The API server refuses a PodGroup whose queue is not a DNS subdomain, and the gang would wait for a PodGroup
-        that cannot be written.
+        """Yields the API server refuses a PodGroup whose queue is not a DNS subdomain, and the gang would wait for a
+        PodGroup that cannot be written.
 
         Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
         """
@@ -288,7 +290,7 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 def _named(context: RuleContext) -> list[Use]:
-    """The places that name a Volcano queue, each with the name. Spaces around a name are ignored."""
+    """Returns the places that name a Volcano queue, each with the name. Spaces around a name are ignored."""
     found = []
     for use in context.uses.get(Capability.QUEUE, ()):
         if use.path.parts[-1] == VOLCANO_QUEUE and (name := (text(use.value) or "").strip()):
@@ -302,7 +304,7 @@ def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
-    """The problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
+    """Yields the problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
     if not is_subdomain(name):
         # Another rule refuses it.
         return

@@ -67,7 +67,7 @@ class Policy(NamedTuple):
 
 
 def policies(found: StoredObject) -> Iterator[Policy]:
-    """The subgroup policies of a PodGroup."""
+    """Yields the subgroup policies of a PodGroup."""
     for index, raw in enumerate(sequence(found.spec.get("subGroupPolicy"))):
         name = text(mapping(raw).get("name")) or ""
         yield Policy(name, mapping(raw), SPEC / "subGroupPolicy" / Item(index, name or None))
@@ -383,7 +383,7 @@ def group_two_tiers(found: StoredObject, _: RuleContext) -> Results:
 
 
 def _with_two(found: StoredObject) -> Iterator[tuple[FieldPath, str]]:
-    """The tier names, with their paths, that also have a tier number beside them."""
+    """Yields the tier names, with their paths, that also have a tier number beside them."""
     for topology, path in _topologies(found):
         name = text(topology.get("highestTierName"))
         if name is not None and integer(topology.get("highestTierAllowed")) is not None:
@@ -431,12 +431,12 @@ def group_topology_off(found: StoredObject, context: RuleContext) -> Results:
 
 
 def _hard(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
-    """The hard topologies of a PodGroup and of its subgroups. A soft topology never blocks a gang."""
+    """Returns the hard topologies of a PodGroup and of its subgroups. A soft topology never blocks a gang."""
     return ((one, path) for one, path in _topologies(found) if text(one.get("mode")) in {None, "hard"})
 
 
 def _topologies(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
-    """The topologies of a PodGroup and of its subgroups."""
+    """Yields the topologies of a PodGroup and of its subgroups."""
     holders = [(found.spec, SPEC), *((one.raw, one.path) for one in policies(found))]
     for holder, path in holders:
         if holder.get("networkTopology") is not None:
