@@ -13,10 +13,9 @@ from pydantic import BaseModel
 from webhook.backends.registry import installed_backends
 from webhook.config import sections
 from webhook.config.exceptions_section import ExceptionSection
-from webhook.config.file import MOST_SHADOWS, AuditSection, RemediesSection, ShadowFileSection
+from webhook.config.file import MOST_SHADOWS, AuditSection, RemediesSection, ShadowFileSection, WorkloadsSection
 from webhook.config.kueue_section import KueueSection
 from webhook.config.sections import FitSection
-from webhook.config.shape_document import WorkloadsSection
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 
 _SECTIONS: dict[str, type[BaseModel]] = {

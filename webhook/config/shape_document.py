@@ -8,13 +8,11 @@ the webhooks, the rights, the gang objects and the pods are those of the kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
-from webhook.config.defaults import built_in_kinds, built_in_shapes
 from webhook.config.sections import API_VERSION, Section, path_of, read_section
 from webhook.config.shape_section import (
     MinimumSection,
@@ -31,12 +29,10 @@ from webhook.config.shape_section import (
 )
 from webhook.errors import Problem
 from webhook.model import grove
-from webhook.model.fields import meant
 from webhook.model.keys import Api, is_subdomain
 from webhook.model.known_kinds import POD
 from webhook.model.projections import Resource
 from webhook.workloads.known_workloads import VIEWS
-from webhook.workloads.workload_kinds import WorkloadKinds
 from webhook.workloads.workload_shape import (
     WORKLOAD,
     Carried,
@@ -328,36 +324,3 @@ def _minimums(sections: list[MinimumSection]) -> tuple[Minimum, ...]:
 def _statement(section: StatementSection) -> Statement:
     at, each = path_or_none(section.at), path_or_none(section.each)
     return Statement(section.why, at, conditions_of(section.when), each, section.remedy)
-
-
-MOST_SHAPES = 64
-
-
-class WorkloadsSection(Section):
-    """The kinds of workloads. `disabled` are names of built-in shapes whose kinds are not used. `shapes` are
-    WorkloadShapes; those of the kind of a built-in shape replace all built-in shapes of that kind.
-    """
-
-    disabled: list[str] = Field(default_factory=list)
-    shapes: Annotated[list[Any], Field(max_length=MOST_SHAPES)] = Field(default_factory=list)
-
-
-def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[object] = ()) -> WorkloadKinds:
-    """Returns the kinds that a section asks for, with the shapes in `documents` beside the configuration. Mistakes go
-    to `problems`.
-    """
-    section = read_section(WorkloadsSection, raw, "workloads", problems) or WorkloadsSection()
-    known = built_in_shapes()
-    for index, name in enumerate(section.disabled):
-        if name not in known:
-            why = f"is not a built-in shape{meant(name, known)}"
-            problems.append(Problem(path_of(("disabled", index), "workloads"), name, why, tuple(known)))
-    written = [(path_of(("shapes", index), "workloads"), one) for index, one in enumerate(section.shapes)]
-    written += [(f"documents[{index}]", one) for index, one in enumerate(documents)]
-    read = [(path, shape) for path, one in written if (shape := read_shape(one, path, problems)) is not None]
-    shapes = [shape for _, shape in read]
-    problems += (replace(one, path=f"{read[index][0]}.{one.path}") for index, one in form_problems(shapes))
-    if not (shapes or section.disabled):
-        return built_in_kinds()
-    disabled = {shape.group_kind for name, shape in known.items() if name in section.disabled}
-    return WorkloadKinds(tuple(one for one in known.values() if one.group_kind not in disabled)).with_declared(shapes)

@@ -10,7 +10,8 @@ from tests.texts import require_like
 from tests.unit.config.configurations import HEAD, problems_of
 from webhook.config.file import settings_from
 from webhook.config.kueue_section import Framework, seconds_of
-from webhook.model.kueue import INSTALLED, KueueSettings
+from webhook.model.kueue import INSTALLED
+from webhook.model.kueue import KueueSettings
 
 
 def kueue(section: dict[str, Any] | None) -> KueueSettings:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.reference_pages import reference_pages, write
+from tools.reference_pages import reference_pages
+from tools.reference_pages import write
 from webhook.model.keys import Needed
 
 _REFERENCE = Path(__file__).parents[3] / "docs" / "reference"

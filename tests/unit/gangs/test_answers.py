@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from webhook.gangs.waiting_gang import MEMORY, Answers
+from webhook.gangs.waiting_gang import MEMORY
+from webhook.gangs.waiting_gang import Answers
 
 
 class Judge:

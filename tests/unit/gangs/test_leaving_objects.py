@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.texts import Text
-from webhook.gangs.object_plan import PROTECTION, leaving
+from webhook.gangs.object_plan import PROTECTION
+from webhook.gangs.object_plan import leaving
 
 CASES = {
     "Kubernetes keeps it for its pods": (

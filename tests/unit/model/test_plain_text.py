@@ -7,7 +7,9 @@ import json
 import pytest
 
 from webhook.model.fields import ROOT
-from webhook.model.findings import Finding, escaped, plain, shown
+from webhook.model.findings import Finding, shown
+from webhook.model.findings import escaped
+from webhook.model.findings import plain
 
 # A name that a terminal shows as "team-a/train" although it is another.
 SPOOFED = "team-a/\u202eniart"

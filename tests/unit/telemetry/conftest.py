@@ -10,7 +10,8 @@ import pytest
 from tests.unit.server.conftest import anyio_backend, certificates, state
 from tests.unit.telemetry.receiver import Receiver, receiving
 from tests.waiting import LIMIT_SECONDS
-from webhook.cluster import span_export, spans
+from webhook.cluster import span_export
+from webhook.cluster import spans
 
 __all__ = ["anyio_backend", "certificates", "state"]
 

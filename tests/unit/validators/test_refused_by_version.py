@@ -11,7 +11,9 @@ from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import judge
-from webhook.validators.examples import job_set, leader_worker_set, replicated
+from webhook.validators.examples import job_set
+from webhook.validators.examples import leader_worker_set
+from webhook.validators.examples import replicated
 
 _POD = {"spec": {"containers": [{"name": "main", "image": "example.com/main"}]}}
 
