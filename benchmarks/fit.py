@@ -25,9 +25,7 @@ from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.known_objects import Namespace, TopologyBinding, TopologyLayer
-from webhook.model.nodes import Node
-from webhook.model.nodes import node_of
-from webhook.model.nodes import Nodes
+from webhook.model.nodes import Node, Nodes, node_of
 
 _NODES, _SHAPES, _PER_RACK, _ROWS, _PODS = 5_000, 40, 36, 36, 1_000
 _CALLS, _CHANGED = 2_000, 100

@@ -23,18 +23,20 @@ from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import Namespace
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import Cohort
-from webhook.model.kueue_objects import KueueCondition
-from webhook.model.kueue_objects import FlavorQuota
-from webhook.model.kueue_objects import KueueWorkload
-from webhook.model.kueue_objects import KueueWorkloads
-from webhook.model.kueue_objects import LocalQueue
-from webhook.model.kueue_objects import Owner
-from webhook.model.kueue_objects import ResourceFlavor
-from webhook.model.kueue_objects import WorkloadPods
-from webhook.model.kueue_objects import KUEUE_PROJECTIONS
-from webhook.model.kueue_objects import WORKLOADS
+from webhook.model.kueue_objects import (
+    KUEUE_PROJECTIONS,
+    WORKLOADS,
+    ClusterQueue,
+    Cohort,
+    FlavorQuota,
+    KueueCondition,
+    KueueWorkload,
+    KueueWorkloads,
+    LocalQueue,
+    Owner,
+    ResourceFlavor,
+    WorkloadPods,
+)
 
 _TURNS = 5
 _QUEUE = "kueue.x-k8s.io/queue-name"

@@ -21,8 +21,7 @@ from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.server.admission_review import Deliberation
-from webhook.server.shadows import Allowance
-from webhook.server.shadows import ENDPOINT, Moment
+from webhook.server.shadows import ENDPOINT, Allowance, Moment
 from webhook.server.state import ServerState
 
 _SHADOWS: dict[str, Sequence[Any]] = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
 from webhook.backends.kai import pod_clique_sets as kai
+from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
 from webhook.backends.kai.pod_clique_sets import subgroup
 from webhook.backends.volcano import pod_clique_sets as volcano
 from webhook.backends.volcano.pod_clique_sets import policy

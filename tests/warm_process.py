@@ -11,10 +11,8 @@ import kubernetes.config
 import webhook.certificates.files
 import webhook.cli.commands
 import webhook.cluster.access
-import webhook.reconciler.process
-import webhook.reconciler.process
 import webhook.reconciler.manager
-import webhook.reconciler.manager
+import webhook.reconciler.process
 import webhook.server.serving
 from webhook.cli.commands import COMMANDS, Commands
 from webhook.config.defaults import default_settings

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
-from typing import NamedTuple
-from webhook.model.fields import ITEMS
-from webhook.model.fields import OBJECT_META
-from webhook.model.fields import Names
+from typing import Any, NamedTuple
+
+from webhook.model.fields import ITEMS, OBJECT_META, Names
 from webhook.model.keys import Api
-from webhook.offline.fact_files import LISTS
-from webhook.offline.fact_files import versions_of
+from webhook.offline.fact_files import LISTS, versions_of
 from webhook.offline.manifests import read_file
 
 

@@ -5,44 +5,32 @@ The facts that each rule asks for are observed while it judges its own examples:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from enum import Enum
-from typing import Any
-import typer
-from typer.core import TyperArgument
-from typer.core import TyperGroup
-from typer.core import TyperOption
-from webhook.cli.commands import app
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from types import CodeType
-from webhook.cli.rule_text import verdicts_on
-from webhook.model.facts import NOTHING_KNOWN
-from webhook.model.facts import ClusterFacts
-from webhook.validators.registry import Example
-from webhook.validators.registry import Rule
-from collections.abc import Iterable
-from webhook.cli.rule_text import every_rule
-from webhook.model.projections import POD_FIELDS
-from webhook.model.keys import Needed
-from webhook.model.kueue_objects import FOLLOWED
-from webhook.model.kueue_objects import WORKLOADS
-from webhook.model.nodes import GROWTH
-from webhook.offline.omissions import kubectl_of
-from webhook.offline.omissions import projections_by_part
-from webhook.offline.omissions import resources_of
-from webhook.offline.judgement import STOCK_RUNTIMES
-from webhook.offline.judgement import VERSION
-from webhook.offline.report_summary import rule_place
-from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
-from webhook.cli import operations_text
-from webhook.cli import metric_reference
-from webhook.cli import rule_text
+from types import CodeType
+from typing import Any
+
+import typer
+from typer.core import TyperArgument, TyperGroup, TyperOption
+
+from webhook.cli import metric_reference, operations_text, rule_text
+from webhook.cli.commands import app
 from webhook.cli.output import as_json_text
+from webhook.cli.rule_text import every_rule, verdicts_on
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Needed
+from webhook.model.kueue_objects import FOLLOWED, WORKLOADS
+from webhook.model.nodes import GROWTH
+from webhook.model.projections import POD_FIELDS
+from webhook.offline.judgement import STOCK_RUNTIMES, VERSION
+from webhook.offline.omissions import kubectl_of, projections_by_part, resources_of
+from webhook.offline.report_schemas import fit_schema, report_schema
+from webhook.offline.report_summary import rule_place
 from webhook.operations.checks import EVERY_CHECK
-from webhook.offline.report_schemas import fit_schema
-from webhook.offline.report_schemas import report_schema
+from webhook.validators.registry import Example, Rule
 
 _HEAD = """\
 # Command line

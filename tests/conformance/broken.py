@@ -10,12 +10,11 @@ from tests.conformance.sound import MappedBackend, RackedBackend, SoundBackend, 
 from webhook.backends.base import BackendSettings, GangMember, PodChanges
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
-from webhook.model.gang_objects import Frozen
-from webhook.model.gang_objects import Stage
+from webhook.model.gang_objects import Frozen, Stage
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.model.topology_tree import NodeTopology
-from webhook.model.grove import PodGang
 
 
 def broken(**members: Any) -> type[SoundBackend]:

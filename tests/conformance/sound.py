@@ -12,23 +12,15 @@ from webhook.errors import Inexpressible
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, unsupported
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
-from webhook.model.gang_objects import MANAGED_BY_ROLLCALL
-from webhook.model.gang_objects import gang_metadata
-from webhook.model.grove import LABEL_MANAGED_BY
-from webhook.model.keys import Api, Record
-from webhook.model.keys import cut_name
-from webhook.model.keys import pod_group_name
+from webhook.model.gang_objects import MANAGED_BY_ROLLCALL, gang_metadata
+from webhook.model.grove import LABEL_MANAGED_BY, ClusterTopologyBinding, PodGang
+from webhook.model.keys import Api, Record, cut_name, pod_group_name
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
-from webhook.model.grove import ClusterTopologyBinding
-from webhook.model.topology_tree import DriftReason
-from webhook.model.topology_tree import NodeTopology
-from webhook.model.topology_tree import TopologyDrift
-from webhook.model.topology_tree import NodeLabels
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.model.grove import PodGang
+from webhook.model.topology_tree import DriftReason, NodeLabels, NodeTopology, TopologyDrift
 from webhook.validators.examples import pod_clique_set, required
 from webhook.validators.registry import Context, Example, Results, rule
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 GROUP = "sound.example.com"
 GANG, PART, MAP = (Api(GROUP, "v1", kind) for kind in ("Gang", "Part", "Map"))

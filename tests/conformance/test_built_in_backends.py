@@ -11,8 +11,7 @@ from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.workload_api import COMPOSITE
-from webhook.backends.kube.workload_api import GROUP
+from webhook.backends.kube.workload_api import COMPOSITE, GROUP
 from webhook.backends.lpx import LpxBackend
 from webhook.backends.registry import BUILT_IN, BackendClass
 from webhook.backends.volcano import keys as volcano

@@ -36,16 +36,14 @@ from webhook.backends.base import BackendSettings
 from webhook.model.capabilities import Capability, capabilities_used, unsupported
 from webhook.model.claims import Mark
 from webhook.model.findings import Action, Finding
+from webhook.model.grove import ClusterTopologyBinding, PodGang
 from webhook.model.projections import Resource
-from webhook.model.grove import ClusterTopologyBinding
-from webhook.model.topology_tree import DriftReason
-from webhook.model.topology_tree import TopologyDrift
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.model.grove import PodGang
+from webhook.model.topology_tree import DriftReason, TopologyDrift
 from webhook.testing import BackendConformance
 from webhook.validators.examples import pod_clique_set
 from webhook.validators.pod_guard import NEEDS_WORKLOAD
 from webhook.validators.registry import Subject
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 CONFIGURATIONS: tuple[dict[str, Any], ...] = ({}, {"queue": "other"})
 CHECKS = sorted(name for name in dir(BackendConformance) if name.startswith("test_"))

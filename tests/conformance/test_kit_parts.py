@@ -13,17 +13,11 @@ import pytest
 from webhook.model.capabilities import Capability, capabilities_used
 from webhook.model.claims import claims_on
 from webhook.model.pod_template import Pod
-from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.testing import BackendConformance
-from webhook.testing.pods import Unapplicable
-from webhook.testing.pods import applied
+from webhook.testing.pods import Unapplicable, applied
+from webhook.testing.strategies import FOREIGN_CLAIMS, LONG, USES, claimed_pod, leaves, places
 from webhook.testing.suite import faults
-from webhook.testing.strategies import FOREIGN_CLAIMS
-from webhook.testing.strategies import LONG
-from webhook.testing.strategies import USES
-from webhook.testing.strategies import claimed_pod
-from webhook.testing.strategies import leaves
-from webhook.testing.strategies import places
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 SAMPLES = [(capability, workload) for capability, workloads in USES.items() for workload in workloads]
 

@@ -15,8 +15,8 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.programs import eventually
 from webhook.config.settings import Profile
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Api, Record
 from webhook.model.grove import PodGang
+from webhook.model.keys import Api, Record
 
 _STRICT = {"fieldValidation": "Strict"}
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}

@@ -15,13 +15,12 @@ from tests.unit.worlds import validate
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
-from webhook.model.grove import GroveGeneration
+from webhook.model.grove import GroveGeneration, PodGang
 from webhook.model.keys import Record
 from webhook.model.known_objects import HyperNode, TopologyBinding, TopologyLayer
 from webhook.model.workload_record import record_of
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.model.grove import PodGang
 from webhook.offline.translation import expected_gangs, shown_record
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 KEYS = {
     "zone": "topology.kubernetes.io/zone",

@@ -11,10 +11,7 @@ import httpx
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.gang_writer import posted
-from webhook.backends.koordinator.gang_groups import annotated_pod
-from webhook.backends.koordinator.gang_groups import gather
-from webhook.backends.koordinator.gang_groups import pod
-from webhook.backends.koordinator.gang_groups import pod_group
+from webhook.backends.koordinator.gang_groups import annotated_pod, gather, pod, pod_group
 
 LABEL, ANNOTATION = "pod-group.scheduling.sigs.k8s.io", "gang.scheduling.koordinator.sh/name"
 MINIMUM = "gang.scheduling.koordinator.sh/min-available"

@@ -18,8 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.certificate_story import Kubelet
 from tests.e2e.control_plane import ADMIN, ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.programs import COMMAND, Program, eventually, free_port
-from webhook.installation.deployment import CONFIGURATION_FOLDER
-from webhook.installation.deployment import TLS_FOLDER
+from webhook.installation.deployment import CONFIGURATION_FOLDER, TLS_FOLDER
 from webhook.installation.names import TLS_SECRET
 
 _PODS = f"/api/v1/namespaces/{ROLLCALL_NAMESPACE}/pods"

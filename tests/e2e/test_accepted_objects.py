@@ -28,8 +28,8 @@ from tests.e2e.judged_gangs import (
 from tests.e2e.programs import eventually
 from tests.unit.worlds import settings_of
 from webhook.config.settings import Settings
-from webhook.model.keys import Record
 from webhook.model.grove import ClusterTopologyBinding
+from webhook.model.keys import Record
 
 Config = dict[str, Any]
 

@@ -25,11 +25,9 @@ from tests.e2e.network import Network
 from tests.e2e.opted_in_workloads import job
 from tests.e2e.programs import eventually
 from tests.e2e.workloads import nvlink, two_cliques
-from webhook.operations.auditor import Auditor
-from webhook.operations.auditor import PatientClient
-from webhook.operations.auditor import read_facts
-from webhook.operations.audit import Audit
 from webhook.config.file import settings_from
+from webhook.operations.audit import Audit
+from webhook.operations.auditor import Auditor, PatientClient, read_facts
 from webhook.reconciler import audit_reports
 from webhook.reconciler.manager import Reconciler
 

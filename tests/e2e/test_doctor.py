@@ -31,13 +31,11 @@ from tests.e2e.workloads import two_cliques
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster.access import find
 from webhook.config.file import settings_from
-from webhook.operations.diagnosis import Diagnosis
-from webhook.operations.diagnosis import Severity
-from webhook.operations.diagnosis import examine
-from webhook.operations.checks import EVERY_CHECK
 from webhook.operations.api_checks import pod_field_kept
-from webhook.operations.snapshot_reader import read_world
+from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import Diagnosis, Severity, examine
 from webhook.operations.snapshot import Tried
+from webhook.operations.snapshot_reader import read_world
 
 _BOTH = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _NAMES = {_BOTH[0]: "m-rollcall", _BOTH[1]: "v-rollcall"}

@@ -15,9 +15,7 @@ from tests.e2e.gang_writer import why
 from tests.e2e.koordinator_gangs import LABEL, created, moved
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
-from webhook.backends.koordinator.gang_groups import gather
-from webhook.backends.koordinator.gang_groups import pod
-from webhook.backends.koordinator.gang_groups import pod_group
+from webhook.backends.koordinator.gang_groups import gather, pod, pod_group
 
 FED = {"topologyBinding": "fed", "topologyObjects": "write"}
 BOTH: Manifest = {

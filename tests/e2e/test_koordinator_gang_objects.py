@@ -15,8 +15,7 @@ from tests.e2e.koordinator_gangs import LABEL, WRONG, Wrong, created, moved
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from webhook.backends.koordinator.backend import KoordinatorBackend
-from webhook.backends.koordinator.gang_groups import pod
-from webhook.backends.koordinator.gang_groups import pod_group
+from webhook.backends.koordinator.gang_groups import pod, pod_group
 
 pytestmark = [pytest.mark.beside, pytest.mark.soak]
 CASES = pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)

@@ -16,9 +16,7 @@ from tests.e2e.fixture_types import Nodes, Scheduler
 from tests.e2e.gang_writer import why
 from tests.e2e.koordinator_gangs import ANNOTATION, LABEL, MINIMUM, WRONG, created, moved
 from tests.e2e.programs import eventually
-from webhook.backends.koordinator.gang_groups import gather
-from webhook.backends.koordinator.gang_groups import pod
-from webhook.backends.koordinator.gang_groups import pod_group
+from webhook.backends.koordinator.gang_groups import gather, pod, pod_group
 
 pytestmark = [pytest.mark.beside, pytest.mark.soak]
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

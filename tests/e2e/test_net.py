@@ -20,8 +20,7 @@ from tests.e2e.control_plane import ADMIN, ControlPlane, Manifest
 from tests.e2e.net_pods import SCHEDULERS, Case, Pods
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import rollcall
-from webhook.backends.kube.workload_api import Generation
-from webhook.backends.kube.workload_api import Served
+from webhook.backends.kube.workload_api import Generation, Served
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Kind, Request

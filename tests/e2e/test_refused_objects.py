@@ -27,8 +27,8 @@ from webhook.model.grove import GroveGeneration
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts, PriorityClass
 from webhook.model.workload_record import record_of
-from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.offline.translation import expected_gangs
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 CLASSES = {

@@ -29,9 +29,9 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts, PriorityClass, Quota
 from webhook.model.pod_template import Pod
-from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.validators.pod_guard import MOST_CONTAINERS
 from webhook.validators.registry import Rule, Subject
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 SCHEDULERS = ("koord-scheduler", "kai-scheduler", "volcano", "scheduler-plugins-scheduler", "default-scheduler")
 _PROFILES: list[Manifest] = [{"name": scheduler} for scheduler in SCHEDULERS]

@@ -35,8 +35,8 @@ from tests.e2e.webhook_order import Stored, differences, gates_of, stored, until
 from tests.e2e.workload_objects import path_of
 from webhook.cluster.access import find
 from webhook.config.file import settings_from
-from webhook.operations.diagnosis import examine
 from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import examine
 from webhook.operations.snapshot_reader import read_world
 
 pytestmark = pytest.mark.beside

@@ -18,9 +18,7 @@ from tests.fuzz.worlds import ROOT, every_example
 from tests.unit.cli.opted_in_samples import readable_files
 from tests.unit.worlds import gang_pod
 from webhook.offline.judgement import kind_of
-from webhook.offline.manifests import files_in
-from webhook.offline.manifests import files_of
-from webhook.offline.manifests import read_file
+from webhook.offline.manifests import files_in, files_of, read_file
 
 Manifest = dict[str, Any]
 

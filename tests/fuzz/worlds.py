@@ -17,16 +17,14 @@ from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.workloads.known_workloads import EVERY_GENERAL
 from webhook.model.keys import Api, Needed
+from webhook.offline.fact_files import facts_from, load_facts
+from webhook.offline.manifests import Document, read_text
 from webhook.server.routes import create_app
 from webhook.server.state import ServerState
-from webhook.offline.fact_files import facts_from
-from webhook.offline.fact_files import load_facts
-from webhook.offline.manifests import Document
-from webhook.offline.manifests import read_text
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Example, Rule
+from webhook.workloads.known_workloads import EVERY_GENERAL
 
 ROOT = Path(__file__).parents[2]
 NAMESPACES = b"""

@@ -9,24 +9,20 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from webhook.fit.pod_needs import Eligibility
-from webhook.fit.packing import Ceiling
-from webhook.fit.packing import GroupNeed
-from webhook.fit.packing import Need
-from webhook.fit.packing import Packing
-from webhook.fit.packing import Partition
-from webhook.fit.packing import PodsNeed
-from webhook.fit.packing import PackingRole
-from webhook.fit.pod_needs import Apart
-from webhook.fit.pod_needs import DeviceNeed
-from webhook.fit.pod_needs import PodNeeds
-from webhook.fit.pod_needs import HostPort
-from webhook.fit.pod_needs import Spread
-from webhook.fit.packing import OWN_VALUE
-from webhook.fit.packing import NodeClass
-from webhook.fit.packing import Room
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
+from webhook.fit.packing import (
+    OWN_VALUE,
+    Ceiling,
+    GroupNeed,
+    Need,
+    NodeClass,
+    Packing,
+    PackingRole,
+    Partition,
+    PodsNeed,
+    Room,
+)
+from webhook.fit.pod_needs import Apart, DeviceNeed, Eligibility, HostPort, PodNeeds, Spread
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.fields import FieldPath
 
 AT = FieldPath(("spec",))

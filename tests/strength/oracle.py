@@ -9,13 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from webhook.fit.packing import Need
-from webhook.fit.packing import Packing
-from webhook.fit.packing import Partition
-from webhook.fit.packing import PodsNeed
-from webhook.fit.packing import PackingRole
-from webhook.fit.packing import OWN_VALUE
-from webhook.fit.packing import Room
+from webhook.fit.packing import OWN_VALUE, Need, Packing, PackingRole, Partition, PodsNeed, Room
 
 # Pods of a role that may be on some nodes, with their number.
 _Group = tuple[tuple[str, frozenset[int]], int]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.played import PlayedClock
-from webhook.cluster.clock import TURN_SECONDS
-from webhook.cluster.clock import LoopTurn
+from webhook.cluster.clock import TURN_SECONDS, LoopTurn
 
 
 async def test_a_long_task_lets_others_run_after_each_turn() -> None:

@@ -26,8 +26,8 @@ from webhook.backends.base import GangMember
 from webhook.config.settings import Profile
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Record
 from webhook.model.grove import PodGang
+from webhook.model.keys import Record
 
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 _numbers = count(1)

@@ -15,23 +15,15 @@ from tests.e2e.fit.case import Case
 from tests.e2e.fit.clusters import with_facts
 from webhook.admission.workload_fit import fit_of
 from webhook.backends.base import Backend
-from webhook.fit.verdict import STEPS
 from webhook.fit.feasibility import judge
+from webhook.fit.gang_shapes import GangShape, shape_of_templates
 from webhook.fit.node_classes import room_of
-from webhook.fit.packing import GroupNeed, Packing, Partition, PodsNeed
-from webhook.fit.packing import Roles
-from webhook.fit.packing import roles_of
-from webhook.fit.packing import FitSettings
-from webhook.fit.packing import Growth
-from webhook.fit.gang_shapes import GangShape
-from webhook.fit.gang_shapes import shape_of_templates
-from webhook.fit.verdict import FitAnswer
-from webhook.fit.verdict import FitVerdict
+from webhook.fit.packing import FitSettings, GroupNeed, Growth, Packing, Partition, PodsNeed, Roles, roles_of
+from webhook.fit.verdict import STEPS, FitAnswer, FitVerdict
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
-from webhook.model.pod_template import Pod
 from webhook.model.grove import PodGang
-from webhook.model.pod_template import PodTemplate
+from webhook.model.pod_template import Pod, PodTemplate
 
 SETTINGS = FitSettings(nodes=Growth.FIXED)
 _LISTS = (

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.e2e.fit.batch import Batches, Stored
 from tests.e2e.fit.case import Case
-from webhook.fit.verdict import FitAnswer
-from webhook.fit.verdict import FitVerdict
+from webhook.fit.verdict import FitAnswer, FitVerdict
 
 # So many cases share a control plane at one time.
 BATCH = 100

@@ -10,28 +10,25 @@ import pytest
 from tests.texts import is_like
 from tests.unit.admission.decisions import GPU, KOORD, NVLINK, in_namespace
 from tests.unit.worlds import gang_pod, koordinator, settings_of
-from webhook.admission.admission_check import CheckAnswer
-from webhook.admission.admission_check import CheckOutcome
-from webhook.admission.admission_check import answer
-from webhook.admission.admission_check import workload_of
+from webhook.admission.admission_check import CheckAnswer, CheckOutcome, answer, workload_of
 from webhook.config.settings import Enforcement, Profile, Settings
-from webhook.model.resources import Alternative
-from webhook.model.resources import DeviceRequest
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Needed
-from webhook.workloads.kueue_integration import CheckMode
-from webhook.model.resources import NamespaceQuota
-from webhook.workloads.workload_kinds import PYTHON_KINDS
-from webhook.validators.examples import pod_clique_set
+from webhook.model.resources import Alternative, DeviceRequest, NamespaceQuota
 from webhook.validators.examples import GPU as GPU_NAME
-from webhook.validators.examples import nodes
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import train_job
+from webhook.validators.examples import (
+    job,
+    job_set,
+    leader_worker_set,
+    nodes,
+    pod_clique_set,
+    pod_template,
+    replicated,
+    train_job,
+)
+from webhook.workloads.kueue_integration import CheckMode
+from webhook.workloads.workload_kinds import PYTHON_KINDS
 
 ON = replace(koordinator(standalone=False), admission_check=CheckMode.ON)
 AUDIT = replace(ON, admission_check=CheckMode.AUDIT)

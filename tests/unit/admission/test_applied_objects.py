@@ -28,8 +28,8 @@ from tests.unit.worlds import request, rules, settings_of, validate
 from webhook import admission
 from webhook.admission.decision import in_doubt
 from webhook.backends.kai import pod_clique_sets as kai
-from webhook.backends.kai.pod_clique_sets import subgroup
 from webhook.backends.kai.gangs import Tree
+from webhook.backends.kai.pod_clique_sets import subgroup
 from webhook.backends.volcano import pod_clique_sets as volcano
 from webhook.backends.volcano.pod_clique_sets import policy
 from webhook.config.settings import Settings
@@ -39,12 +39,11 @@ from webhook.model.findings import Action
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.known_objects import KaiQueue, QueuedGroups, QueueTree
 from webhook.model.reading import Manifest
-from webhook.offline.judgement import judge
-from webhook.server.admission_review import MAX_WARNING_BYTES
 from webhook.offline.fact_files import facts_from
-from webhook.offline.manifests import Document
-from webhook.offline.manifests import read_text
+from webhook.offline.judgement import judge
+from webhook.offline.manifests import Document, read_text
 from webhook.offline.worlds import one_world
+from webhook.server.admission_review import MAX_WARNING_BYTES
 
 
 def documents(*manifests: Manifest) -> list[Document]:

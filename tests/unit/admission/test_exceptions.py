@@ -15,10 +15,8 @@ from tests.texts import is_like
 from tests.unit.admission.decisions import GPU, KOORD, NVLINK
 from tests.unit.worlds import gang_pod, request
 from webhook import admission
-from webhook.admission.admission_check import CheckOutcome
-from webhook.admission.admission_check import answer
-from webhook.admission.workload_admission import described
-from webhook.admission.workload_admission import with_exceptions
+from webhook.admission.admission_check import CheckOutcome, answer
+from webhook.admission.workload_admission import described, with_exceptions
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
@@ -27,15 +25,10 @@ from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding
 from webhook.model.keys import Record
 from webhook.model.known_objects import Namespace
-from webhook.workloads.kueue_integration import CheckMode
 from webhook.model.reading import Manifest
-from webhook.server.admission_review import MAX_EXCEPTIONS_BYTES
-from webhook.server.admission_review import MAX_WARNING_BYTES
-from webhook.server.admission_review import write_review
-from webhook.validators.examples import pod_clique_set
-from webhook.validators.examples import job_set
-from webhook.validators.examples import replicated
-from webhook.validators.examples import train_job
+from webhook.server.admission_review import MAX_EXCEPTIONS_BYTES, MAX_WARNING_BYTES, write_review
+from webhook.validators.examples import job_set, pod_clique_set, replicated, train_job
+from webhook.workloads.kueue_integration import CheckMode
 
 MNNVL = "koordinator/mnnvl"
 UNTIL = datetime(2027, 2, 1, 18, 0, tzinfo=UTC)

@@ -12,37 +12,34 @@ from tests.configurations import configuration_of
 from tests.texts import is_like, require_like
 from tests.unit.worlds import koordinator, rules, settings_of, validate
 from webhook.admission import workload_fit
-from webhook.admission.workload_fit import fits_of
-from webhook.admission.workload_fit import gang_fit_of
+from webhook.admission.workload_fit import fits_of, gang_fit_of
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
-from webhook.fit.packing import GangFit
-from webhook.fit.packing import FitSettings
-from webhook.fit.packing import Growth
-from webhook.fit.verdict import FitAnswer
-from webhook.fit.verdict import FitScope
+from webhook.fit.packing import FitSettings, GangFit, Growth
+from webhook.fit.verdict import FitAnswer, FitScope
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import PodGangFacts, Quota, TopologyBinding
-from webhook.model.kueue_objects import AdmissionCheck
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import LocalQueue
-from webhook.model.nodes import node_of
-from webhook.model.nodes import Nodes
+from webhook.model.kueue_objects import AdmissionCheck, ClusterQueue, LocalQueue
+from webhook.model.nodes import Nodes, node_of
 from webhook.model.reading import Manifest
+from webhook.server.admission_review import MAX_MESSAGE_BYTES, MAX_WARNING_BYTES
+from webhook.validators.examples import (
+    GPU,
+    clique,
+    job,
+    node,
+    nodes,
+    pod_clique_set,
+    racks,
+    replicated,
+    required,
+    runtimes,
+    scaling_group,
+    train_job,
+)
 from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.trainjob import TrainJob
-from webhook.server.admission_review import MAX_MESSAGE_BYTES
-from webhook.server.admission_review import MAX_WARNING_BYTES
-from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
-from webhook.validators.examples import GPU
-from webhook.validators.examples import node
-from webhook.validators.examples import nodes
-from webhook.validators.examples import racks
-from webhook.validators.examples import job
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
 
 FOUR = nodes(4, gpus=8)
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}

@@ -28,16 +28,11 @@ from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
-from webhook.model.pod_groups import TreeGroup
-from webhook.model.pod_groups import Groups
+from webhook.model.gang_objects import GangObjects, LivingGang
 from webhook.model.keys import Api, Needed
-from webhook.model.gang_objects import GangObjects
-from webhook.model.gang_objects import LivingGang
+from webhook.model.pod_groups import Groups, TreeGroup
 from webhook.model.reading import Manifest
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import replicated
+from webhook.validators.examples import job, job_set, leader_worker_set, replicated
 
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 STATEFUL_SET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"

@@ -11,15 +11,14 @@ import pytest
 from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
 from tests.unit.worlds import gang_pod, request, rules, settings_of, validate
 from webhook import admission
-from webhook.backends.koordinator.gang_groups import known
-from webhook.backends.koordinator.gang_groups import pod_group
+from webhook.backends.koordinator.gang_groups import known, pod_group
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.gang_objects import JUDGED_PODS
 from webhook.model.keys import Record
 from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
-from webhook.model.gang_objects import JUDGED_PODS
 from webhook.validators.registry import Rule
 
 OPERATOR = "system:serviceaccount:grove-system:grove-operator"

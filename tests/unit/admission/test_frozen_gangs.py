@@ -15,9 +15,9 @@ from tests.unit.worlds import settings_of
 from webhook.backends.base import Backend
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.gang_objects import Stage
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.reading import EMPTY, Manifest
-from webhook.model.grove import PodGang
 
 V1ALPHA1 = ClusterFacts(apis=frozenset({Api("scheduling.k8s.io", "v1alpha1", "Workload")}))
 V1ALPHA2 = ClusterFacts(apis=frozenset(Api("scheduling.k8s.io", "v1alpha2", kind) for kind in ("Workload", "PodGroup")))

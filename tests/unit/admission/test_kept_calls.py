@@ -24,17 +24,19 @@ from webhook.model.admission_request import Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import FlavorQuota
-from webhook.model.kueue_objects import LocalQueue
+from webhook.model.kueue_objects import ClusterQueue, FlavorQuota, LocalQueue
 from webhook.model.reading import Manifest
-from webhook.validators.examples import clique, pod_clique_set, scaling_group
-from webhook.validators.examples import nodes
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import train_job
+from webhook.validators.examples import (
+    clique,
+    job,
+    job_set,
+    nodes,
+    pod_clique_set,
+    pod_template,
+    replicated,
+    scaling_group,
+    train_job,
+)
 
 FIGURES: Mapping[str, Mapping[str, Any]] = json.loads((Path(__file__).parents[2] / "kept/decisions.json").read_text())
 # A figure this much above the count is too high: it would hide the next loss.

@@ -12,8 +12,8 @@ from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
 from tests.unit.worlds import settings_of, validate
 from webhook.model.admission_request import Verdict
 from webhook.model.findings import Action
-from webhook.model.reading import Manifest
 from webhook.model.gang_objects import JUDGED_PODS
+from webhook.model.reading import Manifest
 from webhook.validators.registry import Rule
 
 WHEN = "2026-11-21T00:00:00Z"

@@ -8,9 +8,7 @@ from copy import deepcopy
 import pytest
 
 from tests.unit.worlds import koordinator, rules, settings_of, validate
-from webhook.backends.koordinator.gang_groups import gather
-from webhook.backends.koordinator.gang_groups import known
-from webhook.backends.koordinator.gang_groups import pod_group
+from webhook.backends.koordinator.gang_groups import gather, known, pod_group
 from webhook.backends.volcano import pod_clique_sets as volcano
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts

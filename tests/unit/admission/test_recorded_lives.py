@@ -22,19 +22,16 @@ from webhook import admission
 from webhook.admission.decision import request_from
 from webhook.cluster.watch import Index
 from webhook.config.settings import Settings, Tenancy
-from webhook.gangs.object_plan import to_apply
-from webhook.gangs.object_plan import GangPlan
-from webhook.gangs.object_plan import plan
+from webhook.gangs.object_plan import GangPlan, plan, to_apply
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
+from webhook.model.gang_objects import GangObjects, living_gang
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api
 from webhook.model.known_objects import TopologyBinding
-from webhook.model.gang_objects import GangObjects
-from webhook.model.gang_objects import living_gang
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, key_of
 from webhook.model.reading import Manifest
-from webhook.model.grove import PodGang
 
 pytestmark = pytest.mark.skipif(not RECORDINGS.is_dir(), reason="ROLLCALL_RECORDINGS does not name the recordings")
 

@@ -13,12 +13,9 @@ from webhook.backends.kai.keys import POD_GROUP as KAI
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
+from webhook.model.gang_objects import GangObjects, LivingGang
 from webhook.model.keys import Api, Record
-from webhook.model.gang_objects import GangObjects
-from webhook.model.gang_objects import LivingGang
-from webhook.model.pod_gang_map import POD_GANG_MAPS
-from webhook.model.pod_gang_map import PodGangEntry
-from webhook.model.pod_gang_map import PodGangMap
+from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangEntry, PodGangMap
 
 OLD, NEW, OTHER = "demo-0", "demo-0-1795344276589742021", "demo-0-1795344276589742999"
 HEAD = Api("example.com", "v1", "PodGroup")

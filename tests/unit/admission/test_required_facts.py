@@ -8,8 +8,7 @@ import pytest
 
 from tests.unit.worlds import PCS, POD, gang_pod, koordinator, request, rules
 from webhook import admission
-from webhook.admission.decision import in_doubt
-from webhook.admission.decision import required_facts
+from webhook.admission.decision import in_doubt, required_facts
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed, Record

@@ -15,8 +15,7 @@ from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
 from webhook.validators.pod_guard import NEEDS_WORKLOAD, HasLabel, PodGuard, asks_facts, sees
-from webhook.validators.registry import Example, Results, Subject, rule
-from webhook.validators.registry import seal_of
+from webhook.validators.registry import Example, Results, Subject, rule, seal_of
 
 OPERATOR = "system:serviceaccount:grove-system:grove-operator"
 SEAL = "rollcall.dev/seal"

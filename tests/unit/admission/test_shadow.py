@@ -15,11 +15,7 @@ from tests.unit.validators.test_rule_examples import EVERY_RULE
 from tests.unit.worlds import PCS, request
 from webhook import admission
 from webhook.admission import decision as shadows
-from webhook.admission.decision import admission_of
-from webhook.admission.decision import ShadowAnswer
-from webhook.admission.decision import Would
-from webhook.admission.decision import is_shadowed
-from webhook.admission.decision import shadow_answer
+from webhook.admission.decision import ShadowAnswer, Would, admission_of, is_shadowed, shadow_answer
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.registry import installed_backends
 from webhook.config.defaults import force_scheduler

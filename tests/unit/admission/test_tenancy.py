@@ -15,8 +15,7 @@ from tests.unit.worlds import gang_pod, koordinator, request, rules, settings_of
 from webhook import admission
 from webhook.admission.decision import request_from
 from webhook.backends.kai import pod_clique_sets as kai
-from webhook.backends.koordinator.gang_groups import known
-from webhook.backends.koordinator.gang_groups import pod_group
+from webhook.backends.koordinator.gang_groups import known, pod_group
 from webhook.backends.volcano import pod_clique_sets as volcano
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
@@ -25,11 +24,9 @@ from webhook.installation.webhooks import installed_in
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
-from webhook.model.pod_groups import KoordinatorPodGroup
-from webhook.model.pod_groups import KoordinatorPodGroups
-from webhook.model.pod_groups import GroupPod
 from webhook.model.keys import Record
 from webhook.model.known_objects import KaiQueue, VolcanoQueue
+from webhook.model.pod_groups import GroupPod, KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.reading import Manifest
 from webhook.validators.registry import Example, Rule
 

@@ -26,8 +26,7 @@ from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.offline.manifests import read_text
 from webhook.testing.strategies import damaged, gang_pods, workloads
-from webhook.validators import api_names
-from webhook.validators import registry
+from webhook.validators import api_names, registry
 from webhook.validators.registry import Rule
 
 EVERYTHING = frozenset(name for rule in EVERY_RULE for name in rule.looks_at)

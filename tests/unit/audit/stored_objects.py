@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.worlds import koordinator
-from webhook.operations.audit import Judge
-from webhook.operations.audit import StoredKey
-from webhook.operations.audit import key_of
 from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import Namespace
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.reading import Manifest
+from webhook.operations.audit import Judge, StoredKey, key_of
 from webhook.validators.examples import clique
 
 SETS = POD_CLIQUE_SETS.resource.api

@@ -15,22 +15,15 @@ from tests.unit.cluster.scripted import Script, Step, failure, listed
 from tests.unit.reconciler.running_reconciler import NOWHERE
 from tests.unit.worlds import three_schedulers
 from tests.waiting import turns
-from webhook.operations import auditor
-from webhook.operations.auditor import TURN
-from webhook.operations.auditor import Auditor
-from webhook.operations.auditor import PatientClient
-from webhook.operations.auditor import PrefetchingClient
-from webhook.operations.auditor import AuditFacts
-from webhook.operations.audit import listings
-from webhook.operations.audit import Audit
-from webhook.operations.audit import Judge
 from webhook.config.defaults import force_scheduler
 from webhook.config.settings import Enforcement, Settings
 from webhook.model.findings import Action
 from webhook.model.keys import Api
-from webhook.model.known_kinds import PODS
+from webhook.model.known_kinds import JOBS, PODS
 from webhook.model.projections import POD_CLIQUE_SETS, Resource
-from webhook.model.known_kinds import JOBS
+from webhook.operations import auditor
+from webhook.operations.audit import Audit, Judge, listings
+from webhook.operations.auditor import TURN, AuditFacts, Auditor, PatientClient, PrefetchingClient
 
 GROUPS = Resource(Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"), "podgroups")
 SERVED = {one.api: one for one in (POD_CLIQUE_SETS.resource, JOBS, GROUPS)}

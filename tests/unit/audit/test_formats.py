@@ -13,19 +13,12 @@ from rich.console import Console
 
 from tests.texts import Text
 from tests.unit.audit.test_tally import add, finding, key, verdict
-from webhook.operations.audit_forms import audit_as_json
-from webhook.operations.audit_forms import fails
-from webhook.operations.audit import Audit
-from webhook.operations.audit_forms import audit_as_sarif
-from webhook.operations.audit import Tally
-from webhook.operations.audit import results_in
-from webhook.cli.operations_text import Progress
-from webhook.cli.operations_text import compared_line
-from webhook.cli.operations_text import last_line
-from webhook.cli.operations_text import print_audit
+from webhook.cli.operations_text import Progress, compared_line, last_line, print_audit
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Unjudged
 from webhook.offline.finding_details import FailOn
+from webhook.operations.audit import Audit, Tally, results_in
+from webhook.operations.audit_forms import audit_as_json, audit_as_sarif, fails
 
 ERRORS = frozenset({FailOn.ERROR})
 

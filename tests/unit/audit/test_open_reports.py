@@ -7,14 +7,10 @@ from typing import Any
 
 from tests.unit.audit.test_tally import add, finding, key, verdict
 from tests.unit.growth.step_counts import Cost
-from webhook.operations.audit_forms import MOST_RESULTS
-from webhook.operations.audit_forms import report_of
-from webhook.operations.audit_forms import reports
-from webhook.operations.audit_forms import tally_for_reports
-from webhook.operations.audit import Tally
-from webhook.operations.audit import results_in
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Unjudged
+from webhook.operations.audit import Tally, results_in
+from webhook.operations.audit_forms import MOST_RESULTS, report_of, reports, tally_for_reports
 
 NOW = datetime(2026, 11, 27, 20, 0, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

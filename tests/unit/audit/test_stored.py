@@ -12,14 +12,14 @@ from tests.texts import Text
 from tests.unit.audit.stored_objects import FACTS, NAMESPACES, RULE, SETS, SETTINGS, judge, stored_set
 from tests.unit.worlds import gang_pod, settings_of, three_schedulers
 from webhook import admission
-from webhook.operations.audit import request_of
 from webhook.config.defaults import force_scheduler
 from webhook.config.settings import Registration
 from webhook.model.admission_request import Kind
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import Namespace
-from webhook.model.grove import PodGang
+from webhook.operations.audit import request_of
 from webhook.validators.examples import clique, pod_clique_set
 
 JOB = Api("batch", "v1", "Job")

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.operations.audit import StoredKey
-from webhook.operations.audit import NOT_JUDGED
-from webhook.operations.audit import FindingGroup
-from webhook.operations.audit import Tally
-from webhook.operations.audit import results_in
 from webhook.model.admission_request import Verdict
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.offline.report import Selection
+from webhook.operations.audit import NOT_JUDGED, FindingGroup, StoredKey, Tally, results_in
 
 
 def key(name: str, namespace: str = "team-a") -> StoredKey:

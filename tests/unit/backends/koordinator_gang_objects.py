@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.worlds import koordinator, rules, validate
-from webhook.backends.koordinator.keys import LABEL_POD_GROUP
 from webhook.backends.koordinator.gang_groups import known
+from webhook.backends.koordinator.keys import LABEL_POD_GROUP
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import TopologyLayer

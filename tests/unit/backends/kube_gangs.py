@@ -6,14 +6,11 @@ from typing import Any
 
 from tests.unit.backends.pod_gangs import OWNER
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.workload_api import COMPOSITE
-from webhook.backends.kube.workload_api import COMPOSITE_BETA
-from webhook.backends.kube.workload_api import GROUP
-from webhook.backends.kube.workload_api import KubeSettings
+from webhook.backends.kube.workload_api import COMPOSITE, COMPOSITE_BETA, GROUP, KubeSettings
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
-from webhook.model.grove import PodGang
 
 V1ALPHA1 = frozenset({Api(GROUP, "v1alpha1", "Workload")})
 V1ALPHA2 = frozenset(Api(GROUP, "v1alpha2", kind) for kind in ("Workload", "PodGroup"))

@@ -10,15 +10,14 @@ import pytest
 from tests.unit.backends.pod_gangs import OWNER, asks, member, of_group, podgang
 from tests.unit.worlds import settings_of
 from webhook.backends.base import GangMember, PodPriority
-from webhook.backends.coscheduling import CoschedulingBackend
-from webhook.backends.coscheduling import NAME
+from webhook.backends.coscheduling import NAME, CoschedulingBackend
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.model.known_objects import PriorityClass
-from webhook.model.reading import Manifest
 from webhook.model.quantity import Version
-from webhook.model.grove import PodGang
+from webhook.model.reading import Manifest
 from webhook.offline.judgement import judge
 from webhook.offline.translation import gang_objects
 from webhook.validators.examples import clique, pod_clique_set, scaling_group

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from tests.texts import Text
 from tests.unit.fit.shapes import drawn, gang, member
-from webhook.backends.coscheduling import CoschedulingBackend
-from webhook.backends.coscheduling import CoschedulingSettings
-from webhook.backends.lpx import LpxBackend
-from webhook.backends.lpx import LpxSettings
-from webhook.fit.packing import Packing
-from webhook.fit.packing import NOTHING_STATED
+from webhook.backends.coscheduling import CoschedulingBackend, CoschedulingSettings
+from webhook.backends.lpx import LpxBackend, LpxSettings
 from webhook.fit.gang_shapes import GangShape
+from webhook.fit.packing import NOTHING_STATED, Packing
 from webhook.model.facts import NOTHING_KNOWN
 
 

@@ -22,17 +22,21 @@ from webhook.model.grove import NEWEST
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 from webhook.model.workload_record import record_of
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.offline.judgement import kind_of
 from webhook.offline.translation import disruption_modes, expected_gangs, gang_objects
-from webhook.validators.examples import clique, pod_clique_set, scaling_group
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.validators.examples import (
+    clique,
+    job,
+    job_set,
+    leader_worker_set,
+    pod_clique_set,
+    replicated,
+    runtimes,
+    scaling_group,
+    train_job,
+)
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 KUBE = "default-scheduler"
 GROUPS = [scaling_group("prefill", "worker", replicas=3, minAvailable=1)]

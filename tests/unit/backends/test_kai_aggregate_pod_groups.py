@@ -18,10 +18,10 @@ from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.grove import PodGang
 from webhook.model.keys import Needed, Record
 from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
-from webhook.model.grove import PodGang
 from webhook.offline.judgement import judge
 from webhook.operations.releases import aggregate_of
 

@@ -10,15 +10,11 @@ from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
 from tests.unit.shapes.workloads import ray_cluster, template, view, worker_group
 from webhook.backends.kai.backend import ceilings_of
-from webhook.backends.kai.keys import QUEUE_FACTS
 from webhook.backends.kai.gangs import project_queue
-from webhook.backends.kai.keys import KaiSettings
-from webhook.fit.gang_shapes import shapes_of_workload
-from webhook.fit.packing import Ceilings
-from webhook.fit.packing import KAI
-from webhook.fit.gang_shapes import GangShape
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
+from webhook.backends.kai.keys import QUEUE_FACTS, KaiSettings
+from webhook.fit.gang_shapes import GangShape, shapes_of_workload
+from webhook.fit.packing import KAI, Ceilings
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import KaiQueue, PriorityClass, QueueTree
 

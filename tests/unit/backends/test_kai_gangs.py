@@ -16,17 +16,13 @@ from webhook.backends.base import GangMember
 from webhook.backends.kai.keys import POD_GROUP
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.grove import GroveGeneration
-from webhook.model.grove import PodGangNames
+from webhook.model.grove import GroveGeneration, PodGang, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.workload_record import record_of
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.model.grove import PodGang
-from webhook.offline.translation import pod_gangs_of
-from webhook.offline.translation import prepared
-from webhook.offline.translation import expected_gangs, gang_objects
+from webhook.offline.translation import expected_gangs, gang_objects, pod_gangs_of, prepared
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 RECORD = Record("kai-scheduler", queues=(("kai.scheduler/queue", "team-a"),))
 DC = {"grove.io/topology-name": "dc"}

@@ -10,25 +10,19 @@ from tests.texts import Text
 from tests.unit.fit.shapes import BLOCK, RACK, ZONE, drawn, gang, member, subset
 from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.kai.keys import KaiSettings
-from webhook.fit.gang_shapes import shapes_of_workload
-from webhook.fit.packing import Packing
-from webhook.fit.packing import NOTHING_STATED
-from webhook.fit.gang_shapes import GangShape
-from webhook.fit.gang_shapes import shape_of_templates
+from webhook.fit.gang_shapes import GangShape, shape_of_templates, shapes_of_workload
+from webhook.fit.packing import NOTHING_STATED, Packing
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import KaiLevels, TopologyBinding
-from webhook.model.reading import Manifest
 from webhook.model.quantity import Version
-from webhook.workloads.known_workloads import VIEWS
-from webhook.workloads.opted_in_gang import gangs_of
+from webhook.model.reading import Manifest
+from webhook.validators.examples import job, job_set, leader_worker_set, replicated
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
+from webhook.workloads.known_workloads import VIEWS
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import replicated
+from webhook.workloads.opted_in_gang import gangs_of
 
 LEVELS = (ZONE, BLOCK, RACK)
 KNOWN = ClusterFacts(

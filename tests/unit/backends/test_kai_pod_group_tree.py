@@ -8,19 +8,14 @@ import pytest
 
 from tests.unit.backends.test_kai_podgrouper import KAI, MINIMUM, in_order, segmented, steps
 from tests.unit.shapes.workloads import deployment, mpi_job, pytorch_job, ray_cluster, template, view, worker_group
-from webhook.backends.kai.podgrouper import pod_groups_of
-from webhook.backends.kai.podgrouper import grouping_of
-from webhook.model.reading import Manifest
+from webhook.backends.kai.podgrouper import grouping_of, pod_groups_of
 from webhook.model.quantity import Version
+from webhook.model.reading import Manifest
+from webhook.validators.examples import job, job_set, leader_worker_set, replicated
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.workloads.opted_in_workload import SchedulerGroup
-from webhook.workloads.opted_in_workload import OptedInWorkload
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import replicated
+from webhook.workloads.opted_in_workload import OptedInWorkload, SchedulerGroup
 
 TREES, BEFORE = Version(0, 17), Version(0, 15, 2)
 SEGMENT = "kai.scheduler/segment-size"

@@ -15,15 +15,18 @@ from tests.unit.worlds import settings_of
 from webhook.fit.gang_shapes import shapes_of_workload
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest
+from webhook.validators.examples import (
+    clique,
+    job,
+    job_set,
+    leader_worker_set,
+    pod_clique_set,
+    pod_template,
+    replicated,
+    runtimes,
+    train_job,
+)
 from webhook.workloads.jobset import JobSet
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
 
 KAI = "kai-scheduler"
 MINIMUM, GRACE = "kai.scheduler/batch-min-member", "kai.scheduler/staleness-grace-period"

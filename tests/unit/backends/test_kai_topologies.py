@@ -10,10 +10,9 @@ from tests.unit.topology_bindings import OWNER
 from tests.unit.worlds import settings_of
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
-from webhook.model.known_objects import TopologyBinding
 from webhook.model.grove import ClusterTopologyBinding
-from webhook.model.topology_tree import DriftReason
-from webhook.model.topology_tree import TopologyDrift
+from webhook.model.known_objects import TopologyBinding
+from webhook.model.topology_tree import DriftReason, TopologyDrift
 
 KAI = settings_of("kai-scheduler").profiles["kai-scheduler"].backend
 

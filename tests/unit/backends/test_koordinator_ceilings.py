@@ -11,14 +11,12 @@ import pytest
 from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
 from tests.unit.growth.step_counts import Cost
-from webhook.backends.koordinator.quotas import ceilings_of
 from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
 from webhook.backends.koordinator.keys import KoordinatorSettings
-from webhook.fit.packing import Ceilings
-from webhook.fit.packing import KOORDINATOR
+from webhook.backends.koordinator.quotas import ceilings_of
 from webhook.fit.gang_shapes import GangShape
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
+from webhook.fit.packing import KOORDINATOR, Ceilings
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import ElasticQuotas, Quota
 

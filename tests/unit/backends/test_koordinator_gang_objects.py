@@ -14,17 +14,13 @@ from hypothesis import strategies as st
 from tests.strategies import json_values
 from tests.unit.backends.koordinator_gang_objects import CLUSTER, LAYERS, WORKER, found, judged
 from tests.unit.worlds import rules
+from webhook.backends.koordinator.gang_groups import annotated_pod, gather, known, pod, pod_group
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MATCH_POLICY_ALIAS,
     ANNOTATION_NAME,
     GANG_PREFIX,
     GANG_SETTINGS,
 )
-from webhook.backends.koordinator.gang_groups import annotated_pod
-from webhook.backends.koordinator.gang_groups import gather
-from webhook.backends.koordinator.gang_groups import known
-from webhook.backends.koordinator.gang_groups import pod
-from webhook.backends.koordinator.gang_groups import pod_group
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.known_objects import Namespace

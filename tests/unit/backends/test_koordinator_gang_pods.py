@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.backends.koordinator_gang_objects import WORKER, found, judged
 from tests.unit.worlds import rules
+from webhook.backends.koordinator.gang_groups import annotated_pod, known, pod, pod_group
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
     ANNOTATION_NAME,
@@ -17,10 +18,6 @@ from webhook.backends.koordinator.keys import (
     LABEL_POD_GROUP,
     LABEL_SCHEDULER_NAME,
 )
-from webhook.backends.koordinator.gang_groups import annotated_pod
-from webhook.backends.koordinator.gang_groups import known
-from webhook.backends.koordinator.gang_groups import pod
-from webhook.backends.koordinator.gang_groups import pod_group
 from webhook.model.known_objects import Namespace
 
 

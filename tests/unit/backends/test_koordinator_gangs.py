@@ -11,9 +11,9 @@ from tests.unit.backends.pod_gangs import OWNER, member, podgang
 from tests.unit.worlds import koordinator
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.model.known_objects import TopologyLayer
-from webhook.model.grove import PodGang
 from webhook.offline.translation import gang_objects
 
 RECORD = Record("koord-scheduler")

@@ -9,9 +9,7 @@ import pytest
 from tests.texts import Text
 from tests.unit.topology_bindings import HOST, OWNER, RACK, ZONE, binding
 from tests.unit.worlds import settings_of
-from webhook.backends.koordinator.gangs import NETWORK_TOPOLOGIES
-from webhook.backends.koordinator.gangs import forms_tree
-from webhook.backends.koordinator.gangs import layer_of
+from webhook.backends.koordinator.gangs import NETWORK_TOPOLOGIES, forms_tree, layer_of
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.topology_tree import DriftReason

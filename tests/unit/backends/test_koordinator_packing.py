@@ -12,16 +12,13 @@ from tests.texts import Text
 from tests.unit.fit.shapes import BLOCK, RACK, ZONE, drawn, gang, member, subset
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.koordinator.keys import KoordinatorSettings
-from webhook.fit.gang_shapes import shapes_of_workload
-from webhook.fit.packing import Packing, Partition
-from webhook.fit.packing import NOTHING_STATED
-from webhook.fit.gang_shapes import GangShape
+from webhook.fit.gang_shapes import GangShape, shapes_of_workload
+from webhook.fit.packing import NOTHING_STATED, Packing, Partition
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.known_objects import TopologyLayer
-from webhook.model.nodes import node_of
-from webhook.model.nodes import Nodes
-from webhook.workloads.job import Job
+from webhook.model.nodes import Nodes, node_of
 from webhook.validators.examples import job
+from webhook.workloads.job import Job
 
 LAYERS = ClusterFacts(
     network_topologies={

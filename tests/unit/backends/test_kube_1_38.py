@@ -12,25 +12,27 @@ import pytest
 from tests.unit.backends.kube_gangs import NEITHER, RECORD, TREE, TWO, V1BETA1, backend, podgang
 from tests.unit.backends.kube_gangs import member as gang_member
 from tests.unit.worlds import settings_of, validate
+from webhook.backends.kube.groups import (
+    ALL,
+    BASIC,
+    OF_1_38,
+    branch,
+    child_of,
+    composite,
+    known,
+    leaf,
+    member,
+    pod_group,
+    root,
+    workload,
+)
 from webhook.backends.kube.workload_api import GROUP
-from webhook.backends.kube.groups import ALL
-from webhook.backends.kube.groups import BASIC
-from webhook.backends.kube.groups import OF_1_38
-from webhook.backends.kube.groups import branch
-from webhook.backends.kube.groups import child_of
-from webhook.backends.kube.groups import composite
-from webhook.backends.kube.groups import known
-from webhook.backends.kube.groups import leaf
-from webhook.backends.kube.groups import member
-from webhook.backends.kube.groups import pod_group
-from webhook.backends.kube.groups import root
-from webhook.backends.kube.groups import workload
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.gang_objects import Stage
-from webhook.model.pod_groups import TreeGroup
 from webhook.model.known_objects import PriorityClass
+from webhook.model.pod_groups import TreeGroup
 from webhook.model.reading import Manifest
 from webhook.validators.examples import pod_clique_set
 

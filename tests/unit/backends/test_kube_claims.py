@@ -11,24 +11,17 @@ import pytest
 
 from tests.unit.backends.kube_gangs import RECORD, TREE, TWO, V1ALPHA1, V1ALPHA2, V1BETA1, backend, made, podgang
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.backends.kube.groups import known
-from webhook.backends.kube.groups import member
-from webhook.backends.kube.groups import pod_group
-from webhook.backends.kube.groups import root
+from webhook.backends.kube.groups import known, member, pod_group, root
 from webhook.model.facts import ClusterFacts
-from webhook.model.pod_groups import TreeGroup
 from webhook.model.keys import Api, PodsClaim, Record, SharedClaim
+from webhook.model.pod_groups import TreeGroup
+from webhook.model.pod_template import MAX_CLAIMS, asked_in
 from webhook.model.reading import Manifest
 from webhook.model.workload_record import record_of
-from webhook.model.pod_template import MAX_CLAIMS
-from webhook.model.pod_template import asked_in
-from webhook.workloads.opted_in_gang import gangs_of
+from webhook.validators.examples import clique, job_set, pod_clique_set, pod_template, replicated, scaling_group
 from webhook.workloads.jobset import JobSet
+from webhook.workloads.opted_in_gang import gangs_of
 from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.validators.examples import clique, pod_clique_set, scaling_group
-from webhook.validators.examples import job_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
 
 KEY = "rollcall.dev/group-claims"
 GPUS = {"name": "gpus", "resourceClaimTemplateName": "node"}

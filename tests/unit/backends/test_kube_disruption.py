@@ -30,12 +30,11 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
 from webhook.model.workload_record import record_of
+from webhook.validators.examples import clique, job, pod_clique_set
+from webhook.workloads.job import Job
 from webhook.workloads.known_workloads import KnownWorkload
 from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.job import Job
 from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.examples import job
 
 PART_OF = {"app.kubernetes.io/part-of": "demo"}
 FLAT = {"flat": "allow"}

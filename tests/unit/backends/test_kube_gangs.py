@@ -23,14 +23,12 @@ from tests.unit.backends.kube_gangs import (
 from tests.unit.backends.pod_gangs import OWNER
 from webhook.backends.kube import workload_api
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.workload_api import Generation
-from webhook.backends.kube.workload_api import KubeSettings
+from webhook.backends.kube.workload_api import Generation, KubeSettings
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Api, Record
-from webhook.model.known_objects import PriorityClass
-from webhook.model.keys import is_subdomain
-from webhook.model.reading import Manifest
 from webhook.model.grove import PodGang
+from webhook.model.keys import Api, Record, is_subdomain
+from webhook.model.known_objects import PriorityClass
+from webhook.model.reading import Manifest
 
 # In each group and template of 1.37 if the gang needs every pod.
 ALL: Manifest = {"disruptionMode": {"all": {}}}

@@ -10,14 +10,16 @@ from tests.unit.backends.kube_gangs import TREE as SERVED_1_37
 from tests.unit.worlds import settings_of, validate
 from webhook.backends.kube import gangs
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.workload_api import COMPOSITE
-from webhook.backends.kube.workload_api import COMPOSITE_BETA
-from webhook.backends.kube.workload_api import GROUP
-from webhook.backends.kube.workload_api import Generation
-from webhook.backends.kube.workload_api import served
-from webhook.backends.kube.workload_api import unread
 from webhook.backends.kube.groups import pod_group
-from webhook.backends.kube.workload_api import KubeSettings
+from webhook.backends.kube.workload_api import (
+    COMPOSITE,
+    COMPOSITE_BETA,
+    GROUP,
+    Generation,
+    KubeSettings,
+    served,
+    unread,
+)
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts

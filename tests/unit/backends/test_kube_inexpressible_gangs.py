@@ -26,10 +26,10 @@ from tests.unit.backends.kube_gangs import (
 from webhook.backends.kube.workload_api import COMPOSITE
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import PriorityClass
 from webhook.model.reading import Manifest
-from webhook.model.grove import PodGang
 
 CLASSES = {"high": PriorityClass(1000, is_default=False), "system-node-critical": PriorityClass(2000001000, False)}
 CANNOT_BE_SAID: dict[str, tuple[PodGang, frozenset[Api] | None, dict[str, Any], str]] = {

@@ -12,12 +12,9 @@ from tests.unit.backends.kube_gangs import BETA_TREE, NEITHER, TREE
 from tests.unit.fit.shapes import RACK, ZONE, drawn, gang, member, subset
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.workload_api import KubeSettings
-from webhook.fit.domains import NO_DOMAIN
-from webhook.fit.domains import membership_of
-from webhook.fit.packing import Packing
-from webhook.fit.packing import NodeClass
-from webhook.fit.packing import NOTHING_STATED
+from webhook.fit.domains import NO_DOMAIN, membership_of
 from webhook.fit.gang_shapes import GangShape
+from webhook.fit.packing import NOTHING_STATED, NodeClass, Packing
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest

@@ -23,16 +23,13 @@ from tests.unit.backends.kube_gangs import (
 from tests.unit.worlds import gang_pod, request, settings_of
 from webhook import admission
 from webhook.backends.base import GangMember, PodPriority
-from webhook.backends.kube.workload_api import GROUP
-from webhook.backends.kube.workload_api import Generation
-from webhook.backends.kube.workload_api import generation
-from webhook.backends.kube.workload_api import KubeSettings
+from webhook.backends.kube.workload_api import GROUP, Generation, KubeSettings, generation
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import PriorityClass
 from webhook.model.reading import Manifest
-from webhook.model.grove import PodGang
 
 STANDING = GangMember("default", "demo-0", "demo-0-wrk", RECORD)
 MEMBERSHIPS: dict[str, tuple[Generation, dict[str, Any], Manifest]] = {

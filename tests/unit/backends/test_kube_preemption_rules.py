@@ -7,18 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.backends.kube.groups import branch
-from webhook.backends.kube.groups import child_of
-from webhook.backends.kube.groups import composite
-from webhook.backends.kube.groups import known
-from webhook.backends.kube.groups import leaf
-from webhook.backends.kube.groups import member
-from webhook.backends.kube.groups import pod_group
-from webhook.backends.kube.groups import root
-from webhook.backends.kube.groups import workload
+from webhook.backends.kube.groups import branch, child_of, composite, known, leaf, member, pod_group, root, workload
 from webhook.model.facts import ClusterFacts
-from webhook.model.pod_groups import TreeGroup
 from webhook.model.known_objects import PriorityClass
+from webhook.model.pod_groups import TreeGroup
 from webhook.model.reading import Manifest
 from webhook.validators.examples import job
 

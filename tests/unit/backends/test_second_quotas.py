@@ -15,15 +15,11 @@ from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
 from webhook.backends.volcano.keys import QUEUE_FACTS as VOLCANO_QUEUES
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import ElasticQuotas, KaiQueue, QueueTree, Quota, VolcanoQueue
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import LocalQueue
 from webhook.model.kueue import KueueSettings
+from webhook.model.kueue_objects import ClusterQueue, LocalQueue
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.validators.examples import job, job_set, runtimes, train_job
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
 WELL = ClusterFacts(

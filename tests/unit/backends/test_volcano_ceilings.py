@@ -9,13 +9,10 @@ import pytest
 from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
 from webhook.backends.volcano.backend import ceilings_of
-from webhook.backends.volcano.keys import QUEUE_FACTS
-from webhook.backends.volcano.keys import VolcanoSettings
-from webhook.fit.packing import Ceilings
-from webhook.fit.packing import VOLCANO
+from webhook.backends.volcano.keys import QUEUE_FACTS, VolcanoSettings
 from webhook.fit.gang_shapes import GangShape
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
+from webhook.fit.packing import VOLCANO, Ceilings
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import QueueTree, VolcanoQueue
 

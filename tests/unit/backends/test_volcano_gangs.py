@@ -13,16 +13,12 @@ from tests.unit.worlds import settings_of
 from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.model.grove import GroveGeneration
-from webhook.model.grove import PodGangNames
+from webhook.model.grove import GroveGeneration, PodGang, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.workload_record import record_of
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.model.grove import PodGang
-from webhook.offline.translation import pod_gangs_of
-from webhook.offline.translation import prepared
-from webhook.offline.translation import expected_gangs, gang_objects
+from webhook.offline.translation import expected_gangs, gang_objects, pod_gangs_of, prepared
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def test_a_gang_of_one_clique_is_one_pod_group_with_one_subgroup() -> None:

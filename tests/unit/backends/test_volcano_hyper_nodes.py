@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from tests.unit.topology_bindings import HOST, OWNER, RACK, ZONE, binding, racked
 from tests.unit.worlds import settings_of
-from webhook.backends.volcano.gangs import differences
-from webhook.backends.volcano.gangs import hyper_nodes
-from webhook.backends.volcano.gangs import tier_of
+from webhook.backends.volcano.gangs import differences, hyper_nodes, tier_of
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
-from webhook.model.known_objects import HyperNode, TopologyBinding
 from webhook.model.keys import is_subdomain
+from webhook.model.known_objects import HyperNode, TopologyBinding
 from webhook.model.topology_tree import members_of
 
 

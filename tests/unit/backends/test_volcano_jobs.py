@@ -25,11 +25,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import VolcanoQueue
 from webhook.model.reading import Manifest
 from webhook.model.workload_record import SCHEDULER_LABEL
-from webhook.validators.examples import job_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import volcano_job
-from webhook.validators.examples import volcano_task
+from webhook.validators.examples import job_set, pod_template, replicated, volcano_job, volcano_task
 
 SMALL = VolcanoQueue("root", "Open", {"cpu": 4000, "memory": 8 * 2**30}, {})
 QUEUES = ClusterFacts(

@@ -9,21 +9,16 @@ import pytest
 from tests.texts import Text
 from tests.unit.fit.shapes import RACK, drawn, gang, member, subset, template
 from webhook.backends.volcano.backend import VolcanoBackend
-from webhook.backends.volcano.keys import HYPER_NODES
-from webhook.backends.volcano.gangs import is_plain
-from webhook.backends.volcano.gangs import nodes_of_tier
-from webhook.backends.volcano.keys import VolcanoSettings
-from webhook.fit.gang_shapes import shapes_of_workload
-from webhook.fit.packing import Packing
-from webhook.fit.packing import NOTHING_STATED
-from webhook.fit.gang_shapes import GangShape
+from webhook.backends.volcano.gangs import is_plain, nodes_of_tier
+from webhook.backends.volcano.keys import HYPER_NODES, VolcanoSettings
+from webhook.fit.gang_shapes import GangShape, shapes_of_workload
+from webhook.fit.packing import NOTHING_STATED, Packing
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.known_objects import HyperNodes
-from webhook.model.nodes import node_of
-from webhook.model.nodes import Nodes
+from webhook.model.nodes import Nodes, node_of
 from webhook.model.reading import Manifest
-from webhook.workloads.job import Job
 from webhook.validators.examples import job
+from webhook.workloads.job import Job
 
 _MODE, _TIER = "volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier"
 

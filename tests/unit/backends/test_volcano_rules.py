@@ -9,10 +9,7 @@ import pytest
 from tests.texts import Text
 from tests.unit.worlds import gang_pod, rules, settings_of, validate
 from webhook.admission.decision import in_doubt
-from webhook.backends.volcano.keys import HYPER_NODES
-from webhook.backends.volcano.keys import PROJECTIONS
-from webhook.backends.volcano.keys import QUEUE_FACTS
-from webhook.backends.volcano.keys import VolcanoSettings
+from webhook.backends.volcano.keys import HYPER_NODES, PROJECTIONS, QUEUE_FACTS, VolcanoSettings
 from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
 from webhook.model.facts import ClusterFacts

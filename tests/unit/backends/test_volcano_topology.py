@@ -11,12 +11,11 @@ from tests.unit.backends.pod_gangs import asks, member, of_group, podgang
 from tests.unit.backends.volcano_gangs import subgroup, translated
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
-from webhook.model.grove import GroveGeneration
+from webhook.model.grove import GroveGeneration, PodGang
 from webhook.model.known_objects import HyperNode
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.model.grove import PodGang
 from webhook.offline.translation import expected_gangs
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 TOPOLOGY: dict[str, tuple[PodGang, int | None, int | None, int | None]] = {
     "of the whole gang, by the domain": (

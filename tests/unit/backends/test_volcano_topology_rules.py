@@ -17,9 +17,9 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.grove import GroveGeneration
 from webhook.model.keys import Needed
 from webhook.model.known_objects import HyperNode
-from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.offline.translation import expected_gangs
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def test_every_supported_volcano_version_reads_a_tier_number() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.unit.worlds import settings_of
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.keys import Record
 from webhook.model.grove import PodGang
+from webhook.model.keys import Record
 from webhook.offline.translation import gang_objects
 
 RECORD = Record("volcano")

@@ -12,27 +12,29 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from webhook.certificates.renewal import Action
-from webhook.certificates.renewal import CheckServers
-from webhook.certificates.renewal import Idle
-from webhook.certificates.renewal import Issue
-from webhook.certificates.renewal import NewAuthority
-from webhook.certificates.renewal import ProbeTrust
-from webhook.certificates.renewal import Promote
-from webhook.certificates.renewal import Publish
-from webhook.certificates.renewal import ReleaseFields
-from webhook.certificates.renewal import SeenCertificates
-from webhook.certificates.renewal import Switch
-from webhook.certificates.renewal import authority_data
-from webhook.certificates.renewal import leaf_end
-from webhook.certificates.renewal import plan
-from webhook.certificates.renewal import serving_data
-from webhook.certificates.renewal import SERVED
-from webhook.certificates.renewal import ServingState
-from webhook.certificates.renewal import Stored
-from webhook.certificates.renewal import authority_state
-from webhook.certificates.renewal import registered
-from webhook.certificates.renewal import serving_state
+from webhook.certificates.renewal import (
+    SERVED,
+    Action,
+    CheckServers,
+    Idle,
+    Issue,
+    NewAuthority,
+    ProbeTrust,
+    Promote,
+    Publish,
+    ReleaseFields,
+    SeenCertificates,
+    ServingState,
+    Stored,
+    Switch,
+    authority_data,
+    authority_state,
+    leaf_end,
+    plan,
+    registered,
+    serving_data,
+    serving_state,
+)
 from webhook.certificates.x509 import KeyPair, fingerprint, holds, issued_by, new_authority, new_leaf, read_certificates
 from webhook.config.settings import Certificates
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.cluster.scripted import Script, client, failure, listed
-from webhook.certificates.observation import ServerAddress
-from webhook.certificates.observation import places_of
+from webhook.certificates.observation import ServerAddress, places_of
 from webhook.certificates.renewal import Hook
 from webhook.errors import RequestFailed
 from webhook.model.reading import Malformed

@@ -9,17 +9,19 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.certificates.certificate_world import NOW, ROTATION, CertificateWorld, current, lose_authority
-from webhook.certificates.renewal import CheckServers
-from webhook.certificates.renewal import Idle
-from webhook.certificates.renewal import Issue
-from webhook.certificates.renewal import NewAuthority
-from webhook.certificates.renewal import ProbeTrust
-from webhook.certificates.renewal import Publish
-from webhook.certificates.renewal import SeenCertificates
-from webhook.certificates.renewal import RotationStep
-from webhook.certificates.renewal import Switch
-from webhook.certificates.renewal import leaf_renewal
-from webhook.certificates.renewal import plan
+from webhook.certificates.renewal import (
+    CheckServers,
+    Idle,
+    Issue,
+    NewAuthority,
+    ProbeTrust,
+    Publish,
+    RotationStep,
+    SeenCertificates,
+    Switch,
+    leaf_renewal,
+    plan,
+)
 from webhook.certificates.x509 import issued_by, new_authority, new_leaf, pem, read_certificates
 
 

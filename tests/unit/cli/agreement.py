@@ -21,15 +21,12 @@ from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model import grove
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.workloads.known_workloads import VIEWS
-from webhook.offline.judgement import requests_in
-from webhook.server.state import ServerState
 from webhook.offline.fact_files import facts_from
-from webhook.offline.manifests import Document
-from webhook.offline.manifests import files_in
-from webhook.offline.manifests import read_file
-from webhook.offline.manifests import read_text
+from webhook.offline.judgement import requests_in
+from webhook.offline.manifests import Document, files_in, read_file, read_text
 from webhook.offline.worlds import one_world
+from webhook.server.state import ServerState
+from webhook.workloads.known_workloads import VIEWS
 
 HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
 KAI_ONLY = {"profiles": [{"name": "kai-scheduler", "config": {"defaultQueue": "default-queue"}}]}

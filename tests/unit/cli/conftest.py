@@ -18,11 +18,10 @@ import yaml
 
 from tests.played import START, PlayedClock, PlayedLoop
 from tests.unit.cluster.scripted import NO_TLS
-from webhook.cli import manifest_files
-from webhook.cli import run
-from webhook.cluster.clock import MACHINE_CLOCK
+from webhook.cli import manifest_files, run
 from webhook.cluster import access
 from webhook.cluster.client import HttpxTransport
+from webhook.cluster.clock import MACHINE_CLOCK
 from webhook.cluster.pooled_transport import PooledTransport
 from webhook.config.defaults import built_in_kinds
 from webhook.installation.chart_data import chart_data

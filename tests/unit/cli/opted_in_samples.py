@@ -11,9 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from webhook.errors import InputError
-from webhook.offline.manifests import Document
-from webhook.offline.manifests import files_in
-from webhook.offline.manifests import read_file
+from webhook.offline.manifests import Document, files_in, read_file
 
 PUBLISHED = os.environ.get("ROLLCALL_SAMPLES")
 

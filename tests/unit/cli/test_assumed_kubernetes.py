@@ -8,15 +8,16 @@ import pytest
 
 from tests.unit.cli.conftest import Run
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.workload_api import COMPOSITE_BETA
-from webhook.backends.kube.workload_api import GROUP
-from webhook.backends.kube.workload_api import RELEASES
-from webhook.backends.kube.workload_api import Generation
-from webhook.backends.kube.workload_api import generation
-from webhook.backends.kube.workload_api import workload_apis
-from webhook.backends.kube.workload_api import KubeSettings
-from webhook.cli.options import NEWEST
-from webhook.cli.options import KubernetesRelease
+from webhook.backends.kube.workload_api import (
+    COMPOSITE_BETA,
+    GROUP,
+    RELEASES,
+    Generation,
+    KubeSettings,
+    generation,
+    workload_apis,
+)
+from webhook.cli.options import NEWEST, KubernetesRelease
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
 

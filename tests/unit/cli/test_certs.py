@@ -17,8 +17,7 @@ from tests.unit.cli.conftest import Run, answer_for_the_cluster, documents
 from tests.unit.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import make_development_certificates
-from webhook.certificates.renewal import Idle
-from webhook.certificates.renewal import RotationStep
+from webhook.certificates.renewal import Idle, RotationStep
 from webhook.certificates.x509 import fingerprint, new_authority, read_certificates
 from webhook.cluster.clock import MACHINE_CLOCK
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.cli.checked_manifests import FINE, KOORD, NVLINK
 from tests.unit.cli.conftest import Run, unframed
-from webhook.offline.report import VERSION
 from webhook.offline import whole_files
+from webhook.offline.report import VERSION
 
 MNNVL = "koordinator/mnnvl"
 WARNED = FINE.replace("name: leader", "name: er")

@@ -15,8 +15,7 @@ from rich.console import Console
 from tests.unit.cli.conftest import Run, unframed
 from tests.waiting import LIMIT_SECONDS
 from webhook import __version__
-from webhook.cli.rule_text import print_rules
-from webhook.cli.rule_text import every_rule
+from webhook.cli.rule_text import every_rule, print_rules
 from webhook.offline.report_summary import summary
 
 CHECKOUT = Path(__file__).parents[3]

@@ -15,24 +15,16 @@ from rich.console import Console
 from tests.unit.cli.conftest import Run, without_prose
 from tests.unit.cluster.scripted import NO_TLS
 from webhook.cli.operations_text import print_diagnosis
-from webhook.cluster import access
-from webhook.cluster import client
+from webhook.cluster import access, client
 from webhook.config.defaults import default_settings
 from webhook.config.settings import Settings
-from webhook.operations import cluster_facts
-from webhook.operations import snapshot_reader
-from webhook.operations.diagnosis import examine
-from webhook.operations.checks import EVERY_CHECK
-from webhook.operations.certificate_checks import certified
-from webhook.operations.certificate_checks import signed
-from webhook.operations.diagnosis import deployment
-from webhook.operations.diagnosis import namespace
-from webhook.operations.snapshot import BUDGETS
-from webhook.operations.snapshot import LEASE
-from webhook.operations.snapshot import Snapshot
-from webhook.operations.snapshot import Unread
 from webhook.errors import FactsUnavailable
 from webhook.model.reading import Manifest
+from webhook.operations import cluster_facts, snapshot_reader
+from webhook.operations.certificate_checks import certified, signed
+from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import deployment, examine, namespace
+from webhook.operations.snapshot import BUDGETS, LEASE, Snapshot, Unread
 
 DOCUMENTED = Path(__file__).parents[3] / "docs" / "reference" / "doctor.md"
 Reads = Callable[[Snapshot], None]

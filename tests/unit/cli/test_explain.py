@@ -14,16 +14,12 @@ from hypothesis import strategies as st
 from tests.unit.cli.checked_manifests import BINDING
 from tests.unit.cli.conftest import Run, without_prose
 from tests.unit.cli.test_commands import CHECKOUT
-from webhook.offline.gang_tree import TreeLevel
-from webhook.offline.gang_tree import TreeNode
-from webhook.offline.gang_tree import gang_tree
 from webhook.model.capabilities import Disruption
 from webhook.model.grove import GroveGeneration
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.offline.pictures import gangs_box
-from webhook.offline.pictures import escaped
-from webhook.offline.pictures import flowchart
+from webhook.offline.gang_tree import TreeLevel, TreeNode, gang_tree
+from webhook.offline.pictures import escaped, flowchart, gangs_box
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 CONFIG = """\
 apiVersion: rollcall.dev/v1alpha1

@@ -18,16 +18,12 @@ from hypothesis import strategies as st
 from tests.strategies import GroupWorld, group_worlds
 from tests.unit.cli.conftest import Run
 from tests.unit.model.group_worlds import trees_of
-from webhook.offline.gang_tree import gang_tree
-from webhook.offline.satisfiability import walk
 from webhook.model.grove import GroveGeneration
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.offline.pictures import Box
-from webhook.offline.pictures import BoxShape
-from webhook.offline.pictures import gangs_box
-from webhook.offline.pictures import group_box
-from webhook.offline.pictures import drawing
+from webhook.offline.gang_tree import gang_tree
+from webhook.offline.pictures import Box, BoxShape, drawing, gangs_box, group_box
+from webhook.offline.satisfiability import walk
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 TREE = """\
 apiVersion: scheduling.k8s.io/v1beta1

@@ -13,8 +13,7 @@ import pytest
 from tests.unit.cli.conftest import Run, answer_for_the_cluster, documents
 from tests.unit.cluster.kubeconfigs import kubeconfig
 from tests.unit.cluster.world import World
-from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
-from webhook.backends.koordinator.gangs import POD_GROUPS_KNOWN
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS, POD_GROUPS_KNOWN
 from webhook.cluster import client
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 

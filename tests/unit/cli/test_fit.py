@@ -18,8 +18,8 @@ import yaml
 from tests.unit.cli.conftest import Run, answer_for_the_cluster, unframed
 from tests.unit.cluster.world import World
 from webhook.model.known_kinds import JOBS
-from webhook.offline.report_schemas import fit_schema
 from webhook.offline.manifests import NO_MANIFEST
+from webhook.offline.report_schemas import fit_schema
 
 EXAMPLES = Path(__file__).parents[3] / "manifests" / "fit"
 CLUSTER, LARGE, SMALL = (str(EXAMPLES / f"{name}.yaml") for name in ("cluster", "large", "small"))

@@ -17,12 +17,10 @@ from tests.unit.reconciler.forgetful_scheduler import GROUP, ForgetfulScheduler
 from tests.unit.reconciler.running_reconciler import GANGS, GROUPS
 from tests.unit.worlds import koordinator
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE
-from webhook.gangs.object_plan import to_apply
-from webhook.gangs.object_plan import GangPlan
-from webhook.gangs.object_plan import plan
+from webhook.gangs.object_plan import GangPlan, plan, to_apply
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Record
 from webhook.model.grove import PodGang
+from webhook.model.keys import Record
 
 __all__ = ["quiet"]
 FOUND = re.compile("PodGang team-a/demo-0: forgotten: koord-scheduler .* pods one, two, .*")

@@ -33,18 +33,11 @@ from tests.unit.reconciler.opted_in_workloads import (
 from tests.unit.reconciler.running_reconciler import GANGS, podgang
 from webhook.cli import gang_text
 from webhook.gangs import gang_view
-from webhook.gangs.health import AnchoredHealth
-from webhook.gangs.health import GangHealth
-from webhook.gangs.health import MemberHealth
-from webhook.gangs.health import GangState
-from webhook.gangs.hold_reasons import HoldReason
-from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.health import AnchoredHealth, GangHealth, GangState, MemberHealth
+from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.object_plan import GangObjectWriter
 from webhook.model.capabilities import Disruption
-from webhook.model.known_kinds import JOB_SETS
-from webhook.model.known_kinds import JOBS
-from webhook.model.known_kinds import LEADER_WORKER_SETS
-from webhook.model.known_kinds import STATEFUL_SETS
+from webhook.model.known_kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
 
 __all__ = ["cluster", "config", "quiet"]
 

@@ -18,9 +18,9 @@ from webhook.config.settings import Settings
 from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
-from webhook.offline.judgement import kind_of
 from webhook.offline.configuration_file import load_settings
 from webhook.offline.fact_files import load_facts
+from webhook.offline.judgement import kind_of
 
 PROFILES: dict[str, dict[str, Any]] = {
     "koord-scheduler": {},

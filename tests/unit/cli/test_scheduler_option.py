@@ -21,19 +21,20 @@ from webhook.model.projections import key_of
 from webhook.model.reading import Manifest
 from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.offline.judgement import judge, kind_of, objects_in
+from webhook.offline.manifests import Document, read_file
 from webhook.offline.report_summary import rules_by_id
-from webhook.offline.manifests import Document
-from webhook.offline.manifests import read_file
 from webhook.offline.worlds import one_world
-from webhook.validators.examples import disaggregated_set
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import ray_cluster
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import stateful_set
-from webhook.validators.examples import train_job
+from webhook.validators.examples import (
+    disaggregated_set,
+    job,
+    job_set,
+    leader_worker_set,
+    ray_cluster,
+    replicated,
+    runtimes,
+    stateful_set,
+    train_job,
+)
 from webhook.validators.registry import Example, Subject
 
 EVERY = replace(default_settings(), standalone=True)

@@ -17,8 +17,7 @@ from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
 from tests.unit.reconciler.opted_in_workloads import JOB_SET_PATH, job_set, put_workload
 from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, workload
-from webhook.model.known_kinds import JOB_SETS
-from webhook.model.known_kinds import JOBS
+from webhook.model.known_kinds import JOB_SETS, JOBS
 
 ALPHA_13 = "--to=grove=v0.1.0-alpha.13"
 

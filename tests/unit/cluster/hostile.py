@@ -16,11 +16,11 @@ import orjson
 from tests.unit.cluster.kueue_samples import KUEUE_SAMPLES
 from webhook.backends.registry import BUILT_IN
 from webhook.model import grove
-from webhook.workloads.known_workloads import EVERY_GENERAL
 from webhook.model.gang_objects import living_gangs
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
 from webhook.model.workload_record import SCHEDULER_LABEL
+from webhook.workloads.known_workloads import EVERY_GENERAL
 
 # Stands for the number of an object, so that no two have a text in common.
 _NUMBER = "00000000"

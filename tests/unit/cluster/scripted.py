@@ -18,9 +18,9 @@ import httpx
 
 from tests.played import PlayedClock, elapse
 from tests.waiting import until_set
-from webhook.cluster.clock import Clock
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
+from webhook.cluster.clock import Clock
 
 # One step: a status and a body, an exception, or the lines of a watch. A number among the lines is so many seconds of
 # silence, and `...` keeps the watch open.

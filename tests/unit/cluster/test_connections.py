@@ -11,12 +11,10 @@ from tests.unit.cluster.scripted import client
 from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
 from webhook.cluster import requests
 from webhook.cluster.client import ANSWER_SECONDS, REQUESTS_AT_ONCE, Client
-from webhook.cluster.cluster_facts import Discovery
-from webhook.cluster.cluster_facts import Lookup
-from webhook.cluster.cluster_facts import Schemas
+from webhook.cluster.cluster_facts import Discovery, Lookup, Schemas
 from webhook.errors import FactsUnavailable, RequestFailed
-from webhook.workloads.known_workloads import GENERAL
 from webhook.model.keys import Needed
+from webhook.workloads.known_workloads import GENERAL
 
 # What 32 reviews may ask for at once.
 READS = 32 * 8

@@ -9,9 +9,7 @@ import pytest
 
 from tests.played import PlayedClock
 from tests.unit.cluster.scripted import Script, client, running
-from webhook.cluster.requests import MOST_LEVELS
-from webhook.cluster.requests import shallow
-from webhook.cluster.requests import ApiRequest
+from webhook.cluster.requests import MOST_LEVELS, ApiRequest, shallow
 from webhook.cluster.watch import Watch
 from webhook.errors import RequestFailed
 from webhook.model.projections import NAMESPACES

@@ -15,19 +15,15 @@ from tests.unit.cluster.scripted import client, namespace, quota, running
 from tests.unit.cluster.world import World
 from tests.waiting import until
 from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
-from webhook.backends.kube.groups import GROUP_PODS
-from webhook.backends.kube.groups import PROJECTIONS
-from webhook.backends.kube.groups import GroupMembership
-from webhook.backends.kube.workload_api import COMPOSITE
-from webhook.backends.kube.workload_api import served
-from webhook.backends.kube.workload_api import KubeSettings
+from webhook.backends.kube.groups import GROUP_PODS, PROJECTIONS, GroupMembership
+from webhook.backends.kube.workload_api import COMPOSITE, KubeSettings, served
 from webhook.cluster.cluster_facts import LiveFacts
 from webhook.cluster.watch import Watch
 from webhook.model.facts import ClusterFacts
-from webhook.model.pod_groups import GroupPod
 from webhook.model.keys import Api
 from webhook.model.known_objects import Namespace, Quota
 from webhook.model.nodes import NODES
+from webhook.model.pod_groups import GroupPod
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Projection
 
 NAMESPACES = "/api/v1/namespaces"

@@ -13,21 +13,17 @@ from tests.unit.cluster.scripted import Script, Step, client, failure, listed, q
 from tests.waiting import until
 from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
 from webhook.backends.koordinator.keys import POD_GROUP
-from webhook.backends.kube.groups import GROUP_PODS
-from webhook.backends.kube.groups import GroupMembership
+from webhook.backends.kube.groups import GROUP_PODS, GroupMembership
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO_POD_GROUP
-from webhook.cluster.cluster_facts import Discovery
-from webhook.cluster.cluster_facts import LOOKUP_SECONDS
-from webhook.cluster.cluster_facts import Lookup
-from webhook.cluster.cluster_facts import Schemas
+from webhook.cluster.cluster_facts import LOOKUP_SECONDS, Discovery, Lookup, Schemas
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
-from webhook.workloads.known_workloads import GENERAL
-from webhook.model.pod_groups import GroupPod
+from webhook.model.gang_objects import living_gangs
 from webhook.model.keys import Api, Needed, Record
 from webhook.model.known_objects import PriorityClass, Quota
-from webhook.model.gang_objects import living_gangs
+from webhook.model.pod_groups import GroupPod
 from webhook.model.projections import Resource
+from webhook.workloads.known_workloads import GENERAL
 
 GANG_KINDS = (Resource(POD_GROUP, "podgroups"), Resource(VOLCANO_POD_GROUP, "podgroups"))
 OWNER = Needed("pod_clique_sets", ("team-a", "demo"))

@@ -13,9 +13,8 @@ from tests.waiting import until
 from webhook.backends.kai.keys import POD_GROUP as KAI
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO
 from webhook.cluster.cluster_facts import LiveFacts
+from webhook.model.gang_objects import GangObjects, living_gangs
 from webhook.model.keys import Api
-from webhook.model.gang_objects import GangObjects
-from webhook.model.gang_objects import living_gangs
 from webhook.model.projections import Projection, Resource
 
 KINDS = Resource(KAI, "podgroups"), Resource(VOLCANO, "podgroups")

@@ -11,10 +11,9 @@ import pytest
 from tests.texts import require_like
 from tests.unit.config.configurations import KOORD, problems_of, scheduler
 from webhook.backends.registry import installed_backends
-from webhook.config.file import settings_from
 from webhook.config.configuration_schema import published_schema
-from webhook.model.findings import RuleException
-from webhook.model.findings import WorkloadSelector
+from webhook.config.file import settings_from
+from webhook.model.findings import RuleException, WorkloadSelector
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 
 REASON = "one NVLink domain"

@@ -9,10 +9,7 @@ import pytest
 from tests.texts import require_like
 from tests.unit.config.configurations import HEAD, problems_of
 from webhook.config.file import settings_from
-from webhook.fit.packing import NOTHING_STATED
-from webhook.fit.packing import FitSettings
-from webhook.fit.packing import Growth
-from webhook.fit.packing import NodeTemplate
+from webhook.fit.packing import NOTHING_STATED, FitSettings, Growth, NodeTemplate
 from webhook.model.nodes import Taint
 
 

@@ -10,8 +10,7 @@ from tests.texts import require_like
 from tests.unit.config.configurations import HEAD, problems_of
 from webhook.config.file import settings_from
 from webhook.config.kueue_section import Framework, seconds_of
-from webhook.model.kueue import INSTALLED
-from webhook.model.kueue import KueueSettings
+from webhook.model.kueue import INSTALLED, KueueSettings
 
 
 def kueue(section: dict[str, Any] | None) -> KueueSettings:

@@ -13,11 +13,9 @@ from tests.texts import is_like
 from tests.unit.config.configurations import HEAD, KOORD, problems_of, scheduler
 from webhook.backends.registry import installed_backends
 from webhook.config.file import settings_from
-from webhook.config.settings import followed_projections
-from webhook.config.settings import Settings
+from webhook.config.settings import Settings, followed_projections
 from webhook.errors import ConfigurationError
-from webhook.installation.rbac import access_rules
-from webhook.installation.rbac import reconciler_access_rules
+from webhook.installation.rbac import access_rules, reconciler_access_rules
 from webhook.model.findings import Action
 from webhook.offline.configuration_file import load_settings
 

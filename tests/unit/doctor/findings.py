@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from webhook.operations.diagnosis import Severity
-from webhook.operations.diagnosis import examine
 from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import Severity, examine
 from webhook.operations.snapshot import Snapshot
 
 

@@ -8,20 +8,13 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.operations.installation_checks import reconciler_accounts
-from webhook.operations.installation_checks import trusted
-from webhook.operations.diagnosis import Severity
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import deployment
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import thing
-from webhook.operations.snapshot import Snapshot
-from webhook.operations.snapshot import Unread
-from webhook.installation.rbac import reconciler_access_rules
 from webhook.installation.deployment import workloads
-from webhook.installation.parameters import Options
-from webhook.installation.parameters import ReconcilerPlace
+from webhook.installation.parameters import Options, ReconcilerPlace
+from webhook.installation.rbac import reconciler_access_rules
 from webhook.model.reading import Manifest
+from webhook.operations.diagnosis import Severity, configured, deployment, installed, thing
+from webhook.operations.installation_checks import reconciler_accounts, trusted
+from webhook.operations.snapshot import Snapshot, Unread
 
 OPERATOR = {
     "apiVersion": "operator.config.grove.io/v1alpha1",

@@ -8,13 +8,10 @@ import pytest
 
 from tests.texts import Text
 from webhook.config.settings import Settings
-from webhook.operations.installation_checks import admission_check
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import lease
-from webhook.operations.diagnosis import thing
-from webhook.workloads.kueue_integration import CheckMode
 from webhook.model.reading import Manifest
+from webhook.operations.diagnosis import configured, installed, lease, thing
+from webhook.operations.installation_checks import admission_check
+from webhook.workloads.kueue_integration import CheckMode
 
 API = "kueue.x-k8s.io/v1beta2"
 ON = replace(configured(), admission_check=CheckMode.ON)

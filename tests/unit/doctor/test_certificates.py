@@ -12,18 +12,11 @@ from cryptography.hazmat.primitives import serialization
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.operations.diagnosis import Severity
-from webhook.operations.certificate_checks import HOST
-from webhook.operations.certificate_checks import bundled
-from webhook.operations.certificate_checks import certified
-from webhook.operations.certificate_checks import signed
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import thing
-from webhook.operations.snapshot import SECRET as PART
-from webhook.operations.snapshot import Presented
-from webhook.operations.snapshot import Snapshot
 from webhook.model.reading import Manifest
+from webhook.operations.certificate_checks import HOST, bundled, certified, signed
+from webhook.operations.diagnosis import Severity, configured, installed, thing
+from webhook.operations.snapshot import SECRET as PART
+from webhook.operations.snapshot import Presented, Snapshot
 
 FIRST = "MutatingWebhookConfiguration m-rollcall, podcliquesets.mutate.rollcall.dev"
 SECRET = "Secret rollcall-system/rollcall-tls"

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from webhook.operations.diagnosis import Check
-from webhook.operations.diagnosis import examine
 from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import Check, examine
 
 BY_ID = pytest.mark.parametrize("check", EVERY_CHECK, ids=lambda check: check.id)
 

@@ -9,24 +9,26 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.operations.diagnosis import Severity
-from webhook.operations.diagnosis import examine
-from webhook.operations.checks import EVERY_CHECK
-from webhook.operations.diagnosis import NOW
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import deployment
-from webhook.operations.diagnosis import excepting
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import namespace
-from webhook.operations.diagnosis import pod_clique_set
-from webhook.operations.diagnosis import served
-from webhook.operations.diagnosis import thing
-from webhook.operations.diagnosis import webhook_of
-from webhook.operations.grove_checks import schedulers
-from webhook.operations.snapshot import Unread
 from webhook.model.findings import ANNOUNCED
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 from webhook.model.reading import Manifest
+from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import (
+    NOW,
+    Severity,
+    configured,
+    deployment,
+    examine,
+    excepting,
+    installed,
+    namespace,
+    pod_clique_set,
+    served,
+    thing,
+    webhook_of,
+)
+from webhook.operations.grove_checks import schedulers
+from webhook.operations.snapshot import Unread
 
 DEFAULT = "default-scheduler"
 

@@ -7,14 +7,9 @@ from typing import Any
 from tests.texts import Text
 from tests.unit.backends.test_kai_aggregate_pod_groups import aggregate
 from tests.unit.doctor.findings import remedies, reported
-from webhook.operations.diagnosis import Severity
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import pod_clique_set
-from webhook.operations.diagnosis import served
-from webhook.operations.diagnosis import thing
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
+from webhook.operations.diagnosis import Severity, configured, installed, pod_clique_set, served, thing
 
 MAPS = served(Api("grove.io", "v1alpha1", "PodGangMap"))
 

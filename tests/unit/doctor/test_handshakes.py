@@ -20,10 +20,7 @@ import pytest
 from tests.played import PlayedClock
 from tests.tls_listener import tls_listener
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
-from webhook.operations.snapshot_reader import Endpoint
-from webhook.operations.snapshot_reader import SeenEndpoint
-from webhook.operations.snapshot_reader import clock_offset
-from webhook.operations.snapshot_reader import look_at
+from webhook.operations.snapshot_reader import Endpoint, SeenEndpoint, clock_offset, look_at
 
 Serve = Callable[..., int]
 # It stands still.

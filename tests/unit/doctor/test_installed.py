@@ -10,13 +10,11 @@ from tests.configurations import configuration_of
 from tests.unit.doctor.test_snapshot import ACCESS, OWN, Cluster
 from webhook.config.defaults import default_settings
 from webhook.config.file import settings_from
-from webhook.operations.cluster_facts import InstalledSettings
-from webhook.operations.cluster_facts import installed_settings
 from webhook.errors import ConfigurationError
 from webhook.installation.installed_objects import everything
-from webhook.installation.parameters import Options
-from webhook.installation.parameters import named_by_content
+from webhook.installation.parameters import Options, named_by_content
 from webhook.model.reading import Manifest
+from webhook.operations.cluster_facts import InstalledSettings, installed_settings
 
 CONFIGURATION = """\
 apiVersion: rollcall.dev/v1alpha1

@@ -9,16 +9,10 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import reported, unknown
-from webhook.operations.diagnosis import Severity
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import deployment
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import namespace
-from webhook.operations.kueue_checks import kueue_webhook
-from webhook.operations.kueue_checks import running_kueue
-from webhook.operations.snapshot import Snapshot
-from webhook.operations.snapshot import Unread
 from webhook.model.reading import Manifest
+from webhook.operations.diagnosis import Severity, configured, deployment, installed, namespace
+from webhook.operations.kueue_checks import kueue_webhook, running_kueue
+from webhook.operations.snapshot import Snapshot, Unread
 
 FRAMEWORKS = [
     "batch/job",

@@ -17,28 +17,19 @@ from tests.unit.doctor.findings import reported, unknown
 from tests.unit.doctor.test_snapshot import Cluster
 from webhook.admission.pod_admission import mutate_pod
 from webhook.config.settings import Settings
-from webhook.operations.diagnosis import Severity
-from webhook.operations.diagnosis import examine
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import namespace
-from webhook.operations.diagnosis import pod_clique_set
-from webhook.operations.diagnosis import thing
-from webhook.operations.api_checks import OF_137
-from webhook.operations.neighbour_checks import pods_kept
-from webhook.operations.snapshot import POD_CLIQUE_SETS_PART
-from webhook.operations.snapshot import Snapshot
-from webhook.operations.snapshot import Unread
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
+from webhook.model.pod_template import Pod
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest
-from webhook.workloads.known_workloads import KnownWorkload
-from webhook.workloads.known_workloads import known_workload
+from webhook.operations.api_checks import OF_137
+from webhook.operations.diagnosis import Severity, configured, examine, installed, namespace, pod_clique_set, thing
+from webhook.operations.neighbour_checks import pods_kept
+from webhook.operations.snapshot import POD_CLIQUE_SETS_PART, Snapshot, Unread
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
+from webhook.workloads.known_workloads import KnownWorkload, known_workload
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.pod_template import Pod
 
 CHECK = "webhooks/pods-kept"
 GATE = "rollcall.dev/gang-sync"

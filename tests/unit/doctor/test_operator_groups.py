@@ -6,15 +6,9 @@ from dataclasses import replace
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.operations.diagnosis import Severity
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import thing
-from webhook.operations.snapshot import OPERATOR_GROUPS
-from webhook.operations.snapshot import operator_objects
-from webhook.operations.snapshot import trimmed
-from webhook.operations.snapshot import Snapshot
-from webhook.operations.snapshot import Unread
 from webhook.model.reading import Manifest
+from webhook.operations.diagnosis import Severity, installed, thing
+from webhook.operations.snapshot import OPERATOR_GROUPS, Snapshot, Unread, operator_objects, trimmed
 
 CHECK = "gangs/operator-group"
 RAY_JOB = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "controller": True}

@@ -10,22 +10,14 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.operations.diagnosis import Severity
-from webhook.operations.certificate_checks import HOST
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import snapshot
-from webhook.operations.diagnosis import webhook_of
-from webhook.operations.snapshot_reader import Endpoint
-from webhook.operations.snapshot import MUTATING_WEBHOOKS
-from webhook.operations.snapshot_reader import endpoints
-from webhook.operations.snapshot import Tried
-from webhook.operations.snapshot import Unread
 from webhook.installation.installed_objects import everything
 from webhook.installation.net_policy import net_policy
-from webhook.installation.parameters import Options
-from webhook.installation.parameters import ReconcilerPlace
+from webhook.installation.parameters import Options, ReconcilerPlace
 from webhook.model.reading import Manifest
+from webhook.operations.certificate_checks import HOST
+from webhook.operations.diagnosis import Severity, configured, installed, snapshot, webhook_of
+from webhook.operations.snapshot import MUTATING_WEBHOOKS, Tried, Unread
+from webhook.operations.snapshot_reader import Endpoint, endpoints
 
 MUTATING, VALIDATING = "MutatingWebhookConfiguration m-rollcall", "ValidatingWebhookConfiguration v-rollcall"
 PODS = f"{MUTATING}, pods.mutate.rollcall.dev"

@@ -10,26 +10,23 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.operations.diagnosis import Severity
-from webhook.operations.diagnosis import examine
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import deployment
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import lease
-from webhook.operations.diagnosis import served
-from webhook.operations.diagnosis import snapshot
-from webhook.operations.diagnosis import thing
-from webhook.operations.api_checks import OF_137
-from webhook.operations.api_checks import workload_api
-from webhook.operations.snapshot import LEASE
-from webhook.operations.snapshot import SERVICE
-from webhook.operations.snapshot_reader import endpoints
-from webhook.operations.scheduler_checks import kai_fixes
-from webhook.operations.snapshot import ClockOffset
-from webhook.operations.snapshot import Tried
-from webhook.operations.snapshot import Unread
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
+from webhook.operations.api_checks import OF_137, workload_api
+from webhook.operations.diagnosis import (
+    Severity,
+    configured,
+    deployment,
+    examine,
+    installed,
+    lease,
+    served,
+    snapshot,
+    thing,
+)
+from webhook.operations.scheduler_checks import kai_fixes
+from webhook.operations.snapshot import LEASE, SERVICE, ClockOffset, Tried, Unread
+from webhook.operations.snapshot_reader import endpoints
 
 SERVICE_IS = "Service rollcall-system/rollcall"
 GANGS: dict[str, Any] = {"name": "default-scheduler", "config": {"gangScheduling": True}}

@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from webhook.operations.snapshot import GANG_PODS
-from webhook.operations.snapshot import LEASE
-from webhook.operations.snapshot import MUTATING_WEBHOOKS
-from webhook.operations.snapshot import OWNED_PODS
-from webhook.operations.snapshot import SCHEDULER_LEASE
-from webhook.operations.snapshot import SECRET
-from webhook.operations.snapshot import trimmed
-from webhook.operations.snapshot import is_about
 from webhook.model.reading import selects
+from webhook.operations.snapshot import (
+    GANG_PODS,
+    LEASE,
+    MUTATING_WEBHOOKS,
+    OWNED_PODS,
+    SCHEDULER_LEASE,
+    SECRET,
+    is_about,
+    trimmed,
+)
 
 LABELS = {"app": "web", "tier": "front"}
 

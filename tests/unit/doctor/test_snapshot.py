@@ -17,36 +17,30 @@ from tests.texts import Text
 from tests.unit.cluster.scripted import NO_TLS
 from webhook.cluster.access import Access
 from webhook.config.settings import Settings
-from webhook.operations import snapshot_reader
-from webhook.operations.certificate_checks import HOST
-from webhook.operations.certificate_checks import signed
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import installed
-from webhook.operations.diagnosis import namespace
-from webhook.operations.diagnosis import thing
-from webhook.operations.snapshot_reader import Endpoint
-from webhook.operations.snapshot_reader import SeenEndpoint
-from webhook.operations.kueue_checks import kueue_webhook
-from webhook.operations.kueue_checks import running_kueue
-from webhook.operations.snapshot import DEPLOYMENTS
-from webhook.operations.snapshot import GANG_PODS
-from webhook.operations.snapshot import LEASE
-from webhook.operations.snapshot import MUTATING_WEBHOOKS
-from webhook.operations.snapshot import NAMESPACES
-from webhook.operations.snapshot import PARTS
-from webhook.operations.snapshot import POD_CLIQUE_SETS_PART
-from webhook.operations.snapshot import SECRET
-from webhook.operations.snapshot import SnapshotPart
-from webhook.operations.snapshot_reader import endpoints
-from webhook.operations.snapshot_reader import read_world
-from webhook.operations.snapshot import ClockOffset
-from webhook.operations.snapshot import Presented
-from webhook.operations.snapshot import Snapshot
-from webhook.operations.snapshot import Tried
-from webhook.operations.snapshot import Unread
 from webhook.errors import FactsUnavailable
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
+from webhook.operations import snapshot_reader
+from webhook.operations.certificate_checks import HOST, signed
+from webhook.operations.diagnosis import configured, installed, namespace, thing
+from webhook.operations.kueue_checks import kueue_webhook, running_kueue
+from webhook.operations.snapshot import (
+    DEPLOYMENTS,
+    GANG_PODS,
+    LEASE,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PARTS,
+    POD_CLIQUE_SETS_PART,
+    SECRET,
+    ClockOffset,
+    Presented,
+    Snapshot,
+    SnapshotPart,
+    Tried,
+    Unread,
+)
+from webhook.operations.snapshot_reader import Endpoint, SeenEndpoint, endpoints, read_world
 
 OWN = "rollcall-system"
 NOW = "Tue, 01 Sep 2026 12:00:00 GMT"

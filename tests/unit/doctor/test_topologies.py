@@ -6,13 +6,9 @@ from typing import Any
 
 from tests.texts import Text
 from tests.unit.doctor.findings import reported
-from webhook.operations.diagnosis import examine
-from webhook.operations.diagnosis import configured
-from webhook.operations.diagnosis import installed
-from webhook.operations.snapshot import NODES
-from webhook.operations.snapshot import topology_objects
-from webhook.operations.snapshot import trimmed
+from webhook.operations.diagnosis import configured, examine, installed
 from webhook.operations.scope_checks import objects
+from webhook.operations.snapshot import NODES, topology_objects, trimmed
 
 VOLCANO = {"name": "volcano", "config": {"topologyBinding": "dc"}}
 BINDING = {

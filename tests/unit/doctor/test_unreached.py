@@ -7,15 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.texts import Text
-from webhook.operations.diagnosis import examine
-from webhook.operations.checks import EVERY_CHECK
-from webhook.operations.diagnosis import installed
-from webhook.operations.snapshot import ENDPOINT_SLICES
-from webhook.operations.snapshot import Snapshot
-from webhook.operations.snapshot import Tried
-from webhook.operations.snapshot import Unread
-from webhook.operations.webhook_checks import cause_of
 from webhook.model.reading import Manifest
+from webhook.operations.checks import EVERY_CHECK
+from webhook.operations.diagnosis import examine, installed
+from webhook.operations.snapshot import ENDPOINT_SLICES, Snapshot, Tried, Unread
+from webhook.operations.webhook_checks import cause_of
 
 CALL = 'Post "https://rollcall.rollcall-system.svc:443/mutate?timeout=5s"'
 FAILED = 'failed calling webhook "x.rollcall.dev"'

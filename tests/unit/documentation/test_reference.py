@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.reference_pages import reference_pages
-from tools.reference_pages import write
+from tools.reference_pages import reference_pages, write
 from webhook.model.keys import Needed
 
 _REFERENCE = Path(__file__).parents[3] / "docs" / "reference"

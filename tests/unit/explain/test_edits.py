@@ -12,19 +12,16 @@ from hypothesis import given
 from tests.strategies import pod_clique_sets
 from tests.unit.worlds import request, settings_of, three_schedulers, validate
 from webhook.admission.opinion import OpinionAnswer
-from webhook.offline.smallest_edit import MAX_CHANGES
-from webhook.offline.smallest_edit import candidates
-from webhook.offline.smallest_edit import smallest_edit
-from webhook.offline.explanation import Edit
-from webhook.offline.explanation import explain
 from webhook.model.admission_request import applied
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.known_objects import KaiQueue, Quota
 from webhook.model.reading import Manifest
-from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.offline.explanation import Edit, explain
+from webhook.offline.smallest_edit import MAX_CHANGES, candidates, smallest_edit
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 GPU = {"nvidia.com/gpu": "8"}
 NVLINK = {"grove.io/mnnvl-group": "train"}

@@ -9,19 +9,15 @@ from hypothesis import given
 
 from tests.strategies import json_objects, pod_clique_sets
 from tests.unit.worlds import koordinator, request, settings_of, three_schedulers, validate
-from webhook.admission.opinion import OpinionAnswer
-from webhook.admission.opinion import could_run
+from webhook.admission.opinion import OpinionAnswer, could_run
 from webhook.config.settings import Settings
-from webhook.offline.explanation import Explanation
-from webhook.offline.explanation import capability_tables
-from webhook.offline.explanation import explain
-from webhook.offline.explanation import explain_document
 from webhook.model.capabilities import Capability
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Api
 from webhook.model.known_objects import PriorityClass, Quota
 from webhook.model.reading import Manifest
+from webhook.offline.explanation import Explanation, capability_tables, explain, explain_document
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 GPU = {"nvidia.com/gpu": "8"}

@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import GroupWorld, group_worlds
 from tests.unit.model.group_worlds import gang, gang_pods, trees_of
-from webhook.offline.satisfiability import Branch
-from webhook.offline.satisfiability import BranchFault
-from webhook.offline.satisfiability import BranchKind
-from webhook.offline.satisfiability import Standing
-from webhook.offline.satisfiability import judge_tree
-from webhook.offline.satisfiability import walk
+from webhook.offline.satisfiability import Branch, BranchFault, BranchKind, Standing, judge_tree, walk
 
 
 def answers_by_sets(world: GroupWorld) -> dict[str, str]:

@@ -8,18 +8,14 @@ import pytest
 from hypothesis import given
 
 from tests.strategies import pod_clique_sets
-from webhook.offline.gang_tree import TreeLevel
-from webhook.offline.gang_tree import TreeNode
-from webhook.offline.gang_tree import gang_tree
 from webhook.model.facts import ClusterFacts
 from webhook.model.grove import GroveGeneration
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Manifest
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.offline.translation import STAND_INS
-from webhook.offline.translation import pods_of_set
-from webhook.offline.translation import expected_gangs
+from webhook.offline.gang_tree import TreeLevel, TreeNode, gang_tree
+from webhook.offline.translation import STAND_INS, expected_gangs, pods_of_set
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 FACTS = ClusterFacts(topology_bindings={"dc": TopologyBinding({}), "": TopologyBinding({})})
 

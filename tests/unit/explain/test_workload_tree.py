@@ -6,12 +6,11 @@ import pytest
 
 from tests.unit.admission.opted_in.worlds import EVERY
 from tests.unit.shapes.workloads import mpi_job, ray_job, spark_application, view, volcano_job
-from webhook.offline.gang_tree import TreeNode
-from webhook.offline.explanation import explain_document
 from webhook.model.facts import ClusterFacts
 from webhook.model.reading import Manifest
-from webhook.offline.pictures import gangs_box
-from webhook.offline.pictures import tree_lines
+from webhook.offline.explanation import explain_document
+from webhook.offline.gang_tree import TreeNode
+from webhook.offline.pictures import gangs_box, tree_lines
 
 
 def tree_of(manifest: Manifest) -> TreeNode:

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.fit.pod_needs import Eligibility
-from webhook.fit.packing import GroupNeed
-from webhook.fit.packing import Need
-from webhook.fit.packing import Packing
-from webhook.fit.packing import Partition
-from webhook.fit.packing import PodsNeed
-from webhook.fit.packing import PackingRole
-from webhook.fit.pod_needs import PodNeeds
-from webhook.fit.packing import NodeClass
-from webhook.fit.packing import Room
-from webhook.fit.verdict import FitAnswer
-from webhook.fit.verdict import FitVerdict
-from webhook.fit.verdict import Witness
+from webhook.fit.packing import GroupNeed, Need, NodeClass, Packing, PackingRole, Partition, PodsNeed, Room
+from webhook.fit.pod_needs import Eligibility, PodNeeds
+from webhook.fit.verdict import FitAnswer, FitVerdict, Witness
 from webhook.model.fields import FieldPath
 
 AT = FieldPath(("spec",))

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from webhook.fit.pod_needs import Eligibility
-from webhook.fit.packing import GroupNeed
-from webhook.fit.packing import Packing
-from webhook.fit.packing import Partition
-from webhook.fit.packing import PodsNeed
-from webhook.fit.packing import PackingRole
-from webhook.fit.pod_needs import PodNeeds
-from webhook.fit.packing import NodeClass
-from webhook.fit.packing import Room
+from webhook.fit.packing import GroupNeed, NodeClass, Packing, PackingRole, Partition, PodsNeed, Room
+from webhook.fit.pod_needs import Eligibility, PodNeeds
 from webhook.model.fields import SPEC
 from webhook.model.node_pods import NodePod, NodePods
 

@@ -6,13 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from webhook.fit.ceilings import allows
-from webhook.fit.packing import Ceilings
-from webhook.fit.packing import KUBE
-from webhook.fit.packing import PodReading
-from webhook.fit.packing import Roles
-from webhook.fit.packing import roles_of
-from webhook.fit.gang_shapes import GangShape
-from webhook.fit.gang_shapes import MemberShape
+from webhook.fit.gang_shapes import GangShape, MemberShape
+from webhook.fit.packing import KUBE, Ceilings, PodReading, Roles, roles_of
 from webhook.model.fields import SPEC, Item
 from webhook.model.keys import Record
 from webhook.workloads.opted_in_workload import template_at

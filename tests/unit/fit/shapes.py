@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from webhook.fit.gang_shapes import GangShape, MemberShape, SubsetShape
 from webhook.fit.packing import GroupNeed, Need, Packing, PodsNeed
-from webhook.fit.gang_shapes import GangShape
-from webhook.fit.gang_shapes import MemberShape
-from webhook.fit.gang_shapes import SubsetShape
 from webhook.model.fields import SPEC
 from webhook.model.keys import Record
 from webhook.model.pod_template import PodTemplate

@@ -10,17 +10,12 @@ import pytest
 from tests.unit.fit.trap_world import FIXED, HOST, backend_of, facts_of, node
 from tests.unit.worlds import settings_of
 from webhook.admission.workload_fit import fits_of
-from webhook.fit.pod_needs import PodLabels
-from webhook.fit.pod_needs import matches
+from webhook.fit.pod_needs import PodLabels, matches
 from webhook.fit.verdict import FitAnswer
+from webhook.validators.examples import clique, job, job_set, pod_clique_set, pod_template, replicated
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NEVER, FITS, UNKNOWN = FitAnswer.NEVER, FitAnswer.FITS, FitAnswer.UNKNOWN

@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.fit.verdict import amount
-from webhook.fit.verdict import amount_of
-from webhook.fit.verdict import counted
-from webhook.fit.verdict import sentence_list
+from webhook.fit.verdict import amount, amount_of, counted, sentence_list
 
 
 @pytest.mark.parametrize(

@@ -10,29 +10,29 @@ import pytest
 
 from tests.unit.fit.gangs import single
 from tests.unit.fit.limited_gangs import gang, member
-from webhook.fit.resource_requests import ALL_DRIVERS
-from webhook.fit.resource_requests import UNBOUNDED
-from webhook.fit.resource_requests import NodeDevices
-from webhook.fit.resource_requests import PodDevices
-from webhook.fit.resource_requests import device_needs_of
-from webhook.fit.resource_requests import device_refusals
-from webhook.fit.resource_requests import devices_on
-from webhook.fit.gang_shapes import shapes_of_workload
-from webhook.fit.gang_shapes import GangShape
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
-from webhook.fit.verdict import Witness
-from webhook.model.resources import DEVICE_CLASSES
-from webhook.model.resources import RESOURCE_CLAIM_TEMPLATES
-from webhook.model.resources import RESOURCE_CLAIMS
-from webhook.model.resources import RESOURCE_SLICES
-from webhook.model.resources import Summarized
+from webhook.fit.gang_shapes import GangShape, shapes_of_workload
+from webhook.fit.resource_requests import (
+    ALL_DRIVERS,
+    UNBOUNDED,
+    NodeDevices,
+    PodDevices,
+    device_needs_of,
+    device_refusals,
+    devices_on,
+)
+from webhook.fit.verdict import FitFamily, FitScope, Witness
 from webhook.model.facts import ClusterFacts
 from webhook.model.projections import Projection
 from webhook.model.reading import Malformed
+from webhook.model.resources import (
+    DEVICE_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Summarized,
+)
+from webhook.validators.examples import job, pod_template
 from webhook.workloads.job import Job
-from webhook.validators.examples import job
-from webhook.validators.examples import pod_template
 
 DRIVER = "gpu.example.com"
 IS_GPU = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}

@@ -5,19 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.fit.gangs_in_racks import GPU, RACK, gang, nodes, racks, running
-from webhook.fit.domains import DomainRoom
-from webhook.fit.domains import domain_rooms_of
-from webhook.fit.domains import in_order
-from webhook.fit.domains import partitions_of
-from webhook.fit.domains import requested
-from webhook.fit.feasibility import Usage
-from webhook.fit.feasibility import counted_by
-from webhook.fit.feasibility import free_room
-from webhook.fit.packing import GroupNeed, Packing, Partition
-from webhook.fit.domains import roles_of
-from webhook.fit.packing import KAI
-from webhook.fit.packing import OWN_VALUE
-from webhook.fit.packing import Room
+from webhook.fit.domains import DomainRoom, domain_rooms_of, in_order, partitions_of, requested, roles_of
+from webhook.fit.feasibility import Usage, counted_by, free_room
+from webhook.fit.packing import KAI, OWN_VALUE, GroupNeed, Packing, Partition, Room
 from webhook.model.node_pods import Reservation
 
 

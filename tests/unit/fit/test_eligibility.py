@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.fit.pod_needs import EVERYTHING
-from webhook.fit.pod_needs import Eligibility
-from webhook.fit.pod_needs import Toleration
+from webhook.fit.pod_needs import EVERYTHING, Eligibility, Toleration
 from webhook.model.nodes import Taint
 from webhook.model.reading import Malformed
 

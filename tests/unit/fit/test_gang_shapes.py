@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.fit.gang_shapes import MOST_LISTED, shapes_of_set, shapes_of_workload
-from webhook.fit.gang_shapes import GangShape
+from webhook.fit.gang_shapes import MOST_LISTED, GangShape, shapes_of_set, shapes_of_workload
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.grove import GroveGeneration
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Manifest
-from webhook.workloads.job import Job
-from webhook.workloads.jobset import EXCLUSIVE
-from webhook.workloads.jobset import NODE_SELECTOR
-from webhook.workloads.jobset import JobSet
-from webhook.workloads.leaderworkerset import SUBGROUP_EXCLUSIVE
-from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.workloads.trainjob import ANCESTOR
-from webhook.workloads.trainjob import TrainJob
 from webhook.offline.judgement import STOCK_RUNTIMES
-from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.validators.examples import (
+    clique,
+    job,
+    job_set,
+    leader_worker_set,
+    pod_clique_set,
+    replicated,
+    required,
+    runtimes,
+    scaling_group,
+    train_job,
+)
+from webhook.workloads.job import Job
+from webhook.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
+from webhook.workloads.leaderworkerset import SUBGROUP_EXCLUSIVE, LeaderWorkerSet
+from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.workloads.trainjob import ANCESTOR, TrainJob
 
 BINDING = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"zone": "example.com/zone", "rack": "example.com/rack"})}

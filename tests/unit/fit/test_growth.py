@@ -6,20 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from webhook.fit.packing import FIXED
-from webhook.fit.packing import NodeGrowth
-from webhook.fit.packing import growth_of
-from webhook.fit.packing import startup_taints
-from webhook.fit.packing import FitSettings
-from webhook.fit.packing import Growth
-from webhook.fit.packing import NodeTemplate
+from webhook.fit.packing import FIXED, FitSettings, Growth, NodeGrowth, NodeTemplate, growth_of, startup_taints
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api
 from webhook.model.kueue_objects import AdmissionCheck
-from webhook.model.nodes import Taint
-from webhook.model.nodes import node_of
-from webhook.model.nodes import NodeGrower
-from webhook.model.nodes import Nodes
+from webhook.model.nodes import NodeGrower, Nodes, Taint, node_of
 
 AUTO = FitSettings()
 POOL = ClusterFacts(node_pools={"a": NodeGrower((Taint("setup", "", "NoExecute"),))})

@@ -5,20 +5,17 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.fit.gangs import GPU, gang, nodes, pods, role, room
-from webhook.fit.pod_needs import apart_of
-from webhook.fit.verdict import STEPS
-from webhook.fit.ground import conflicts_of
-from webhook.fit.pod_needs import Requirement
 from webhook.fit.feasibility import judge
+from webhook.fit.ground import conflicts_of
 from webhook.fit.packing import Packing
-from webhook.fit.pod_needs import HostPort
-from webhook.fit.verdict import FitAnswer
+from webhook.fit.pod_needs import HostPort, Requirement, apart_of
+from webhook.fit.verdict import STEPS, FitAnswer
 from webhook.model.fields import SPEC
 from webhook.model.nodes import node_of
-from webhook.model.reading import Malformed, integer
 from webhook.model.pod_template import PodTemplate
-from webhook.workloads.opted_in_workload import TemplatePlace
+from webhook.model.reading import Malformed, integer
 from webhook.offline.fact_files import facts_in
+from webhook.workloads.opted_in_workload import TemplatePlace
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - what a pod may state; nothing is opened
 

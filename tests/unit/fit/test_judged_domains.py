@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from tests.unit.fit.gangs import AT, HOST, RACK, WORKER, ZONE, ZONES, gang, never, nodes, packing, pods, role, room
 from webhook.fit.feasibility import judge
-from webhook.fit.packing import Partition
-from webhook.fit.packing import OWN_VALUE
-from webhook.fit.verdict import FitAnswer
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import Shortfall
+from webhook.fit.packing import OWN_VALUE, Partition
+from webhook.fit.verdict import FitAnswer, FitFamily, Shortfall
 
 
 def test_a_required_rack_must_hold_all_pods() -> None:

@@ -21,18 +21,9 @@ from tests.unit.fit.gangs import (
     single,
 )
 from webhook.fit.feasibility import judge
-from webhook.fit.packing import Ceiling
-from webhook.fit.pod_needs import Apart
-from webhook.fit.pod_needs import DeviceNeed
-from webhook.fit.pod_needs import HostPort
-from webhook.fit.pod_needs import SharedClaimNeed
-from webhook.fit.pod_needs import Spread
-from webhook.fit.packing import OWN_VALUE
-from webhook.fit.verdict import FitAnswer
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
-from webhook.fit.verdict import Shortfall
-from webhook.fit.verdict import Witness
+from webhook.fit.packing import OWN_VALUE, Ceiling
+from webhook.fit.pod_needs import Apart, DeviceNeed, HostPort, SharedClaimNeed, Spread
+from webhook.fit.verdict import FitAnswer, FitFamily, FitScope, Shortfall, Witness
 
 
 def test_a_pod_larger_than_every_node_never_fits() -> None:

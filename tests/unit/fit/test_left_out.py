@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
-from webhook.fit.pod_needs import Eligibility
 from webhook.fit.feasibility import judge
-from webhook.fit.packing import Packing
-from webhook.fit.packing import PodsNeed
-from webhook.fit.packing import PackingRole
-from webhook.fit.pod_needs import PodNeeds
-from webhook.fit.packing import KAI
-from webhook.fit.packing import KUBE
-from webhook.fit.packing import needs_of
-from webhook.fit.packing import NodeClass
-from webhook.fit.packing import Room
+from webhook.fit.packing import KAI, KUBE, NodeClass, Packing, PackingRole, PodsNeed, Room, needs_of
+from webhook.fit.pod_needs import Eligibility, PodNeeds
 from webhook.fit.verdict import FitAnswer
 from webhook.model.fields import SPEC
 from webhook.model.pod_template import PodTemplate

@@ -10,11 +10,9 @@ from tests.unit.fit.gangs import single
 from tests.unit.fit.limited_gangs import container, gang, member
 from webhook.fit.ceilings import refusals_of
 from webhook.fit.gang_shapes import GangShape
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.facts import ClusterFacts
-from webhook.model.resources import LIMIT_RANGES
-from webhook.model.resources import InNamespaces
+from webhook.model.resources import LIMIT_RANGES, InNamespaces
 
 
 def known(kind: str, namespace: str = "team", **item: Any) -> ClusterFacts:

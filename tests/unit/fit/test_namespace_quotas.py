@@ -9,15 +9,11 @@ import pytest
 from tests.unit.fit.gangs import single
 from tests.unit.fit.limited_gangs import container, gang, member, too_low
 from webhook.fit.ceilings import namespace_ceilings
-from webhook.fit.packing import Ceilings
 from webhook.fit.gang_shapes import GangShape
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
-from webhook.model.resources import requests_in
+from webhook.fit.packing import Ceilings
+from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.facts import ClusterFacts
-from webhook.model.resources import RESOURCE_QUOTAS
-from webhook.model.resources import InNamespaces
-from webhook.model.resources import NamespaceQuota
+from webhook.model.resources import RESOURCE_QUOTAS, InNamespaces, NamespaceQuota, requests_in
 
 GPU = "nvidia.com/gpu"
 # 4 pods with 2 cores, 1 GiB and 8 GPUs each, which may use twice the cores.

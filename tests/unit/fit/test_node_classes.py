@@ -11,41 +11,29 @@ import pytest
 from tests.unit.fit.gangs import AT, GPU, HOST, gang, packing, pods
 from tests.unit.fit.trap_world import node as node_manifest
 from webhook.fit import node_classes
-from webhook.fit.node_classes import memory_of_gpu
-from webhook.fit.resource_requests import UNBOUNDED
-from webhook.fit.resource_requests import DevicesByNode
-from webhook.fit.resource_requests import NodeDevices
-from webhook.fit.pod_needs import Eligibility
-from webhook.fit.pod_needs import Requirement
-from webhook.fit.node_classes import room_of
-from webhook.fit.packing import Packing
-from webhook.fit.packing import Partition
-from webhook.fit.packing import PackingRole
-from webhook.fit.pod_needs import Apart
-from webhook.fit.pod_needs import DeviceNeed
-from webhook.fit.pod_needs import PodNeeds
-from webhook.fit.pod_needs import Spread
-from webhook.fit.packing import KAI
-from webhook.fit.packing import KUBE
-from webhook.fit.packing import VOLCANO
-from webhook.fit.packing import PodReading
-from webhook.fit.resource_requests import GPU_MEMORY
-from webhook.fit.resource_requests import GPU_PARTS
-from webhook.fit.packing import OWN_VALUE
-from webhook.fit.packing import NodeClass
-from webhook.fit.packing import Room
-from webhook.fit.packing import FitSettings
-from webhook.fit.packing import Growth
-from webhook.fit.packing import NodeTemplate
-from webhook.model.resources import DeviceClass
+from webhook.fit.node_classes import memory_of_gpu, room_of
+from webhook.fit.packing import (
+    KAI,
+    KUBE,
+    OWN_VALUE,
+    VOLCANO,
+    FitSettings,
+    Growth,
+    NodeClass,
+    NodeTemplate,
+    Packing,
+    PackingRole,
+    Partition,
+    PodReading,
+    Room,
+)
+from webhook.fit.pod_needs import Apart, DeviceNeed, Eligibility, PodNeeds, Requirement, Spread
+from webhook.fit.resource_requests import GPU_MEMORY, GPU_PARTS, UNBOUNDED, DevicesByNode, NodeDevices
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
-from webhook.model.nodes import LIMITLESS
-from webhook.model.nodes import Taint
-from webhook.model.nodes import node_of
-from webhook.model.nodes import NodeGrower
-from webhook.model.nodes import Nodes
+from webhook.model.nodes import LIMITLESS, NodeGrower, Nodes, Taint, node_of
 from webhook.model.reading import Manifest
+from webhook.model.resources import DeviceClass
 
 RACK = Partition("rack", ("rack",))
 FIXED = FitSettings(nodes=Growth.FIXED)

@@ -9,27 +9,12 @@ import pytest
 
 from tests.unit.fit.gangs import AT, GPU, HOST, packing, pods
 from tests.unit.fit.trap_world import node as node_manifest
-from webhook.fit.pod_needs import Eligibility
-from webhook.fit.pod_needs import Requirement
 from webhook.fit.node_classes import room_of
-from webhook.fit.packing import Packing
-from webhook.fit.packing import Partition
-from webhook.fit.packing import PackingRole
-from webhook.fit.pod_needs import Apart
-from webhook.fit.pod_needs import DeviceNeed
-from webhook.fit.pod_needs import PodNeeds
-from webhook.fit.pod_needs import Spread
-from webhook.fit.packing import KAI
-from webhook.fit.packing import KUBE
-from webhook.fit.packing import PodReading
+from webhook.fit.packing import KAI, KUBE, FitSettings, Growth, Packing, PackingRole, Partition, PodReading, Room
+from webhook.fit.pod_needs import Apart, DeviceNeed, Eligibility, PodNeeds, Requirement, Spread
 from webhook.fit.resource_requests import GPU_MEMORY
-from webhook.fit.packing import Room
-from webhook.fit.packing import FitSettings
-from webhook.fit.packing import Growth
 from webhook.model.facts import ClusterFacts
-from webhook.model.nodes import Node
-from webhook.model.nodes import node_of
-from webhook.model.nodes import Nodes
+from webhook.model.nodes import Node, Nodes, node_of
 
 FIXED = FitSettings(nodes=Growth.FIXED)
 MEMBERS = {"left": frozenset({"n0", "n1", "n2"}), "right": frozenset({"n3", "n40"})}

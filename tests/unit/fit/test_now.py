@@ -5,13 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.fit.gangs_in_racks import gang, nodes, racks, running
-from webhook.fit.feasibility import Leaving
-from webhook.fit.feasibility import Now
-from webhook.fit.feasibility import NowAnswer
-from webhook.fit.feasibility import Usage
-from webhook.fit.feasibility import now_of
-from webhook.fit.packing import Packing
-from webhook.fit.packing import Room
+from webhook.fit.feasibility import Leaving, Now, NowAnswer, Usage, now_of
+from webhook.fit.packing import Packing, Room
 from webhook.fit.verdict import Shortfall
 
 TRAIN = ("team-a", "train")

@@ -3,12 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.fit.gangs import AT, GPU, HOST, RACK, ZONE, gang, nodes, pods, role, room
-from webhook.fit.placement import Spot, holds, placed
-from webhook.fit.pod_needs import Apart
-from webhook.fit.pod_needs import DeviceNeed
-from webhook.fit.pod_needs import HostPort
-from webhook.fit.pod_needs import Spread
 from webhook.fit.packing import OWN_VALUE
+from webhook.fit.placement import Spot, holds, placed
+from webhook.fit.pod_needs import Apart, DeviceNeed, HostPort, Spread
 from webhook.fit.verdict import PlacedPods
 
 WORKER = role("worker", 4)

@@ -6,18 +6,10 @@ from typing import Any
 
 import pytest
 
-from webhook.fit.pod_needs import apart_of
-from webhook.fit.pod_needs import mutual
-from webhook.fit.pod_needs import Eligibility
-from webhook.fit.pod_needs import Apart
-from webhook.fit.pod_needs import PodNeeds
-from webhook.fit.pod_needs import HostPort
-from webhook.fit.pod_needs import ports_of
-from webhook.fit.pod_needs import is_sure
-from webhook.fit.pod_needs import spread_of
+from webhook.fit.pod_needs import Apart, Eligibility, HostPort, PodNeeds, apart_of, is_sure, mutual, ports_of, spread_of
 from webhook.model.fields import SPEC
-from webhook.model.reading import Malformed
 from webhook.model.pod_template import PodTemplate
+from webhook.model.reading import Malformed
 from webhook.workloads.opted_in_workload import TemplatePlace
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

@@ -3,9 +3,8 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
+from webhook.fit.exact import Space, Steps
 from webhook.fit.verdict import StepBudget
-from webhook.fit.exact import Space
-from webhook.fit.exact import Steps
 
 
 def test_the_reached_vectors_are_the_sums_of_patterns_and_all_below_them() -> None:

@@ -7,21 +7,11 @@ from typing import Any
 import pytest
 
 from tests.unit.fit.gangs import single
-from webhook.fit.packing import COSCHEDULING
-from webhook.fit.packing import KAI
-from webhook.fit.packing import KOORDINATOR
-from webhook.fit.packing import KUBE
-from webhook.fit.packing import VOLCANO
-from webhook.fit.packing import PodReading
-from webhook.fit.packing import needs_of
-from webhook.fit.resource_requests import GPU_MEMORY
-from webhook.fit.resource_requests import GPU_PARTS
-from webhook.fit.resource_requests import is_best_effort
-from webhook.fit.resource_requests import requests_of
-from webhook.fit.packing import FitSettings
+from webhook.fit.packing import COSCHEDULING, KAI, KOORDINATOR, KUBE, VOLCANO, FitSettings, PodReading, needs_of
+from webhook.fit.resource_requests import GPU_MEMORY, GPU_PARTS, is_best_effort, requests_of
 from webhook.model.fields import SPEC
-from webhook.model.reading import Malformed
 from webhook.model.pod_template import PodTemplate
+from webhook.model.reading import Malformed
 from webhook.workloads.opted_in_workload import TemplatePlace
 
 GPU = "nvidia.com/gpu"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from webhook.fit.gang_shapes import shape_of_gang
-from webhook.model.keys import Record
-from webhook.model.reading import Manifest
-from webhook.model.pod_template import Pod
 from webhook.model.grove import PodGang
+from webhook.model.keys import Record
+from webhook.model.pod_template import Pod
+from webhook.model.reading import Manifest
 
 RACK = "example.com/rack"
 

@@ -11,9 +11,8 @@ import pytest
 
 from tests.unit.fit.gangs import GPU
 from webhook.cli.options import settings_of
-from webhook.offline.fit_report import fits_in
-from webhook.offline.fit_report import FitEntry, leaving_words, now_words, verdict_words
 from webhook.offline.fact_files import load_facts
+from webhook.offline.fit_report import FitEntry, fits_in, leaving_words, now_words, verdict_words
 from webhook.offline.manifests import read_file
 
 STORIES = Path(__file__).parent / "stories"

@@ -10,13 +10,7 @@ import pytest
 from tests.strength.cases import FAMILIES, Case, case
 from tests.strength.measure import enough, measured
 from webhook.fit.feasibility import judge
-from webhook.fit.packing import GroupNeed
-from webhook.fit.packing import Need
-from webhook.fit.packing import Packing
-from webhook.fit.packing import PodsNeed
-from webhook.fit.packing import PackingRole
-from webhook.fit.packing import NodeClass
-from webhook.fit.packing import Room
+from webhook.fit.packing import GroupNeed, Need, NodeClass, Packing, PackingRole, PodsNeed, Room
 from webhook.fit.verdict import FitAnswer
 
 exhaustive = pytest.mark.exhaustive

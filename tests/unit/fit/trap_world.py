@@ -14,12 +14,9 @@ from tests.unit.fit.limited_gangs import gang, member
 from tests.unit.worlds import settings_of
 from webhook.admission.workload_fit import fit_of
 from webhook.backends.base import Backend
-from webhook.fit.packing import FitSettings
-from webhook.fit.packing import Growth
-from webhook.fit.gang_shapes import GangShape
-from webhook.fit.gang_shapes import MemberShape
-from webhook.fit.verdict import FitAnswer
-from webhook.fit.verdict import FitVerdict
+from webhook.fit.gang_shapes import GangShape, MemberShape
+from webhook.fit.packing import FitSettings, Growth
+from webhook.fit.verdict import FitAnswer, FitVerdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.keys import Api

@@ -26,25 +26,27 @@ from tests.unit.fit.trap_world import (
     trap,
 )
 from webhook.backends.volcano.gangs import tier_of
-from webhook.fit.gang_shapes import shapes_of_workload
-from webhook.fit.packing import FIXED as NO_GROWTH
 from webhook.fit.feasibility import judge
+from webhook.fit.gang_shapes import shape_of_gang, shapes_of_workload
 from webhook.fit.node_classes import room_of
-from webhook.fit.packing import GroupNeed, Packing, Partition, PodsNeed
-from webhook.fit.packing import KOORDINATOR
-from webhook.fit.packing import VOLCANO
-from webhook.fit.packing import roles_of
-from webhook.fit.packing import FitSettings
-from webhook.fit.packing import Growth
-from webhook.fit.gang_shapes import shape_of_gang
+from webhook.fit.packing import FIXED as NO_GROWTH
+from webhook.fit.packing import (
+    KOORDINATOR,
+    VOLCANO,
+    FitSettings,
+    GroupNeed,
+    Growth,
+    Packing,
+    Partition,
+    PodsNeed,
+    roles_of,
+)
 from webhook.fit.verdict import FitAnswer
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.model.pod_template import Pod
-from webhook.model.grove import PodGang
+from webhook.validators.examples import replicated, runtimes, train_job
 from webhook.workloads.trainjob import TrainJob
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
 
 
 @trap(5, instead("webhook.fit.node_classes._unsure", lambda *_: iter(())))

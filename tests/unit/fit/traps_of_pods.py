@@ -23,14 +23,12 @@ from tests.unit.fit.trap_world import (
     trap,
     verdict,
 )
-from webhook.fit.pod_needs import Eligibility
-from webhook.fit.packing import Packing, Partition
-from webhook.fit.pod_needs import Spread
 from webhook.fit.packing import KAI as KAI_READING
-from webhook.fit.packing import FitSettings
+from webhook.fit.packing import FitSettings, Packing, Partition
+from webhook.fit.pod_needs import Eligibility, Spread
 from webhook.fit.verdict import FitAnswer
-from webhook.model.quantity import parse_quantity
 from webhook.model.pod_template import total_requests
+from webhook.model.quantity import parse_quantity
 
 _KAI = "webhook.backends.kai.backend.KAI"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -10,13 +10,12 @@ from tests.unit.worlds import settings_of
 from webhook.fit.verdict import FitVerdict
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.reading import Manifest
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.workloads.opted_in_workload import OptedInWorkload
-from webhook.offline.fit_report import entries_of
-from webhook.offline.fit_report import FitEntry
+from webhook.offline.fit_report import FitEntry, entries_of
 from webhook.offline.judgement import kind_of
 from webhook.offline.manifests import read_text
 from webhook.offline.worlds import one_world
+from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def entry(text: str, scheduler: str = "coscheduling", config: Manifest | None = None) -> FitEntry | None:

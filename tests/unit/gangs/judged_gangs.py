@@ -8,23 +8,18 @@ from typing import Any
 
 from tests.unit.worlds import koordinator
 from webhook.config.settings import Settings
-from webhook.gangs.pod_reasons import Anchors
-from webhook.gangs.object_plan import to_apply
-from webhook.gangs.waiting_gang import RoomJudge
-from webhook.gangs.health import GangHealth, judge
+from webhook.gangs.health import GangHealth, Observed, judge
 from webhook.gangs.hold_reasons import GangReason
-from webhook.gangs.health import Observed
-from webhook.gangs.object_plan import GangPlan
-from webhook.gangs.object_plan import plan
-from webhook.gangs.members import GangPod
-from webhook.gangs.members import read_gang_pod
-from webhook.gangs.members import Roster
+from webhook.gangs.members import GangPod, Roster, read_gang_pod
+from webhook.gangs.object_plan import GangPlan, plan, to_apply
+from webhook.gangs.pod_reasons import Anchors
+from webhook.gangs.waiting_gang import RoomJudge
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.model.grove import PodGang
 from webhook.mutators.prepare_pod import stamp
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 FACTS = ClusterFacts(
     pod_clique_sets={("default", "demo"): Record("koord-scheduler")},

@@ -8,21 +8,16 @@ from typing import Any
 
 from tests.unit.gangs.judged_gangs import FACTS
 from tests.unit.worlds import koordinator
-from webhook.gangs.health import GangHealth, judge
+from webhook.gangs.health import GangHealth, Observed, judge
 from webhook.gangs.kueue_queue import QueuePlaces
-from webhook.gangs.health import Observed
 from webhook.gangs.members import Roster
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import ObjectKey
 from webhook.model.known_objects import Namespace
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import KueueWorkload
-from webhook.model.kueue_objects import KueueWorkloads
-from webhook.model.kueue_objects import LocalQueue
-from webhook.model.kueue_objects import WORKLOADS
+from webhook.model.kueue_objects import WORKLOADS, ClusterQueue, KueueWorkload, KueueWorkloads, LocalQueue
 from webhook.model.reading import Manifest
-from webhook.workloads.opted_in_gang import gangs_of
 from webhook.workloads.job import Job
+from webhook.workloads.opted_in_gang import gangs_of
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 QUEUE = LocalQueue("research")

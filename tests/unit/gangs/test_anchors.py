@@ -13,20 +13,15 @@ from tests.unit.gangs.judged_gangs import FACTS, judged, pod, podgang, reasons, 
 from tests.unit.gangs.kept_workloads import kept_workloads
 from webhook.cluster.watch import Index
 from webhook.errors import FactsUnavailable
-from webhook.gangs.health import AnchoredHealth
-from webhook.gangs.pod_reasons import Anchor
-from webhook.gangs.pod_reasons import Anchors
-from webhook.gangs.pod_reasons import anchors_of
-from webhook.gangs.health import GangHealth
-from webhook.gangs.health import GangState
-from webhook.gangs.hold_reasons import HoldReason
-from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.health import AnchoredHealth, GangHealth, GangState
+from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.key import GangKey
+from webhook.gangs.pod_reasons import Anchor, Anchors, anchors_of
 from webhook.model.bounds import Packed
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.grove import PodGang
 from webhook.validators.examples import clique, pod_clique_set
 
 GATE = "grove.io/podgang-pending-creation"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.gangs.waiting_gang import MEMORY
-from webhook.gangs.waiting_gang import Answers
+from webhook.gangs.waiting_gang import MEMORY, Answers
 
 
 class Judge:

@@ -8,14 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.backends.pod_gangs import OWNER, POD_GANG_OWNER
-from webhook.gangs.object_plan import holds
-from webhook.gangs.object_plan import in_step
-from webhook.gangs.object_plan import is_ours
-from webhook.gangs.object_plan import left_behind
-from webhook.gangs.object_plan import stranger
-from webhook.gangs.object_plan import to_apply
-from webhook.model.reading import Manifest
+from webhook.gangs.object_plan import holds, in_step, is_ours, left_behind, stranger, to_apply
 from webhook.model.grove import PodGang
+from webhook.model.reading import Manifest
 
 DESIRED: Manifest = {
     "apiVersion": "scheduling.volcano.sh/v1beta1",

@@ -11,12 +11,10 @@ from tests.unit.gangs.judged_gangs import FACTS, judged, podgang, whole
 from tests.unit.worlds import koordinator
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.pod_reasons import rule_reasons
-from webhook.model.findings import Exceptions
-from webhook.model.findings import RuleException
-from webhook.model.findings import WorkloadSelector
-from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.model.findings import Exceptions, RuleException, WorkloadSelector
 from webhook.model.grove import PodGang
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 UNTIL = datetime(2027, 2, 1, tzinfo=UTC)
 BEFORE = UNTIL - timedelta(seconds=1)

@@ -10,29 +10,20 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import koordinator
-from webhook.fit.feasibility import Now
-from webhook.fit.feasibility import NowAnswer
-from webhook.gangs.waiting_gang import StoredFits
-from webhook.gangs.waiting_gang import has_room_for_rest
-from webhook.gangs.room import SHAPES_A_LOOK
-from webhook.gangs.room import GangFits
-from webhook.gangs.members import GangPod
-from webhook.gangs.members import read_gang_pod
+from webhook.fit.feasibility import Now, NowAnswer
+from webhook.gangs.members import GangPod, read_gang_pod
 from webhook.gangs.pod_reasons import tallies
-from webhook.gangs.waiting_gang import WaitingGang
-from webhook.gangs.waiting_gang import pod_shapes
+from webhook.gangs.room import SHAPES_A_LOOK, GangFits
+from webhook.gangs.waiting_gang import StoredFits, WaitingGang, has_room_for_rest, pod_shapes
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Record
-from webhook.model.nodes import node_of
-from webhook.model.node_pods import NodePod, NodePods
-from webhook.model.nodes import Nodes
-from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.job import Job
-from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.model.grove import PodGang
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.examples import GPU
-from webhook.validators.examples import node
+from webhook.model.keys import Record
+from webhook.model.node_pods import NodePod, NodePods
+from webhook.model.nodes import Nodes, node_of
+from webhook.validators.examples import GPU, clique, node, pod_clique_set
+from webhook.workloads.job import Job
+from webhook.workloads.opted_in_gang import gangs_of
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 SETTINGS = koordinator(standalone=False)
 

@@ -13,14 +13,11 @@ from tests.texts import Text
 from tests.unit.gangs.judged_gangs import FACTS, in_step, judged, pod, podgang, reasons, whole
 from tests.unit.worlds import settings_of
 from webhook.gangs import remedies
-from webhook.gangs.pod_reasons import Anchor
 from webhook.gangs.escapes import Escape
 from webhook.gangs.health import GangState
-from webhook.gangs.hold_reasons import HoldReason
-from webhook.gangs.hold_reasons import GangReason
-from webhook.gangs.members import LossCause
-from webhook.gangs.members import Unscheduled
-from webhook.gangs.members import Roster
+from webhook.gangs.hold_reasons import GangReason, HoldReason
+from webhook.gangs.members import LossCause, Roster, Unscheduled
+from webhook.gangs.pod_reasons import Anchor
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set

@@ -13,15 +13,12 @@ from tests.unit.worlds import koordinator, settings_of
 from webhook.backends.koordinator.gang_groups import SPINE_LAYERS
 from webhook.errors import FactsUnavailable
 from webhook.gangs.escapes import Escape
-from webhook.gangs.health import GangState
-from webhook.gangs.health import judge
+from webhook.gangs.health import GangState, Observed, judge
 from webhook.gangs.hold_reasons import GangReason
-from webhook.gangs.health import Observed
-from webhook.gangs.members import GangPod
-from webhook.gangs.members import Roster
+from webhook.gangs.members import GangPod, Roster
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
-from webhook.model.grove import PodGang
 from webhook.mutators.prepare_pod import stamp
 from webhook.validators.examples import clique, pod_clique_set
 

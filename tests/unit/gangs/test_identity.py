@@ -11,19 +11,15 @@ import pytest
 from tests.unit.worlds import settings_of
 from webhook.backends.base import PodChanges
 from webhook.errors import FactsUnavailable
-from webhook.gangs.object_plan import NameEvidence
-from webhook.gangs.object_plan import gang_of
-from webhook.gangs.members import GangPod
-from webhook.gangs.members import read_gang_pod
+from webhook.gangs.members import GangPod, read_gang_pod
+from webhook.gangs.object_plan import NameEvidence, gang_of
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.keys import Record
 from webhook.model.gang_objects import LivingGang
-from webhook.model.pod_gang_map import PodGangEntry
-from webhook.model.pod_gang_map import PodGangMap
+from webhook.model.grove import PodGang, no_count
+from webhook.model.keys import Record
+from webhook.model.pod_gang_map import PodGangEntry, PodGangMap
 from webhook.model.reading import Manifest
 from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.model.grove import PodGang
-from webhook.model.grove import no_count
 
 OLD, NEW, SCALED = "demo-0", "demo-0-1795344276589742021", "demo-0-1795344276589742021-prefill-2"
 LABELS = {"app.kubernetes.io/part-of": "demo", "grove.io/podcliqueset-replica-index": "0"}

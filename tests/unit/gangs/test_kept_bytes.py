@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from tests.unit.cluster.scripted import Script, client
 from tests.unit.kept_bytes import bytes_of
 from webhook.backends.koordinator.keys import POD_GROUP
-from webhook.gangs.pod_watches import Controllers
 from webhook.gangs.key import gang_of_object, whose_object
-from webhook.gangs.pod_watches import GangPods
+from webhook.gangs.pod_watches import Controllers, GangPods
 from webhook.gangs.stores import Store
+from webhook.model.place import OF_GROVE
+from webhook.model.pod_template import Pod
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
-from webhook.model.pod_template import Pod
-from webhook.model.place import OF_GROVE
 
 GANGS, MEMBERS = 100, 4
 POD_GROUPS = Resource(POD_GROUP, "podgroups")

@@ -9,13 +9,11 @@ from webhook.gangs.kueue_hold import workload_of
 from webhook.gangs.members import GangPod
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import ObjectKey
-from webhook.model.kueue_objects import KueueWorkload
-from webhook.model.kueue_objects import KueueWorkloads
-from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.opted_in_gang import group_gang
+from webhook.model.kueue_objects import KueueWorkload, KueueWorkloads
+from webhook.validators.examples import leader_worker_set
 from webhook.workloads.job import Job
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.validators.examples import leader_worker_set
+from webhook.workloads.opted_in_gang import gangs_of, group_gang
 
 SET = leader_worker_set()
 SET["metadata"] |= {"uid": "u-set", "namespace": "team-a"}

@@ -11,22 +11,14 @@ from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, podgang, whole
 from tests.unit.gangs.queued_gangs import NOW, condition, health, job, lacks, queued_facts, workload
 from tests.unit.worlds import koordinator
-from webhook.gangs.health import GangHealth
-from webhook.gangs.health import GangState
-from webhook.gangs.health import judge
+from webhook.gangs.health import GangHealth, GangState, Observed, judge
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.kueue_hold import taken_back
-from webhook.gangs.health import Observed
-from webhook.gangs.members import GangPod
-from webhook.gangs.members import Roster
-from webhook.model.kueue_objects import KueueWorkload
-from webhook.model.kueue_objects import KueueWorkloads
-from webhook.model.kueue_objects import LocalQueue
-from webhook.model.kueue_objects import Owner
-from webhook.model.kueue_objects import WORKLOADS
-from webhook.model.kueue import KueueSettings
-from webhook.model.reading import Manifest
+from webhook.gangs.members import GangPod, Roster
 from webhook.model.grove import PodGang
+from webhook.model.kueue import KueueSettings
+from webhook.model.kueue_objects import WORKLOADS, KueueWorkload, KueueWorkloads, LocalQueue, Owner
+from webhook.model.reading import Manifest
 
 ADMISSION, TOPOLOGY = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"
 OWN = "rollcall.dev/gang-sync"

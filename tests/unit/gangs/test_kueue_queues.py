@@ -11,15 +11,11 @@ from tests.unit.gangs.queued_gangs import ELSEWHERE, condition, health, job, lac
 from tests.unit.growth.step_counts import growing
 from tests.unit.worlds import koordinator
 from webhook.gangs.key import GangKey
-from webhook.gangs.kueue_queue import FollowedWorkloads
-from webhook.gangs.kueue_queue import Ahead
-from webhook.gangs.kueue_queue import QueuePlaces
 from webhook.gangs.kueue_hold import quoted
+from webhook.gangs.kueue_queue import Ahead, FollowedWorkloads, QueuePlaces
 from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model.keys import ObjectKey
-from webhook.model.kueue_objects import KueueWorkload
-from webhook.model.kueue_objects import KueueWorkloads
-from webhook.model.kueue_objects import LocalQueue
+from webhook.model.kueue_objects import KueueWorkload, KueueWorkloads, LocalQueue
 
 MINE = ("team-a", "mine")
 

@@ -12,8 +12,7 @@ from tests.texts import Text
 from tests.unit.gangs.queued_gangs import ELSEWHERE, condition, exceeds, health, job, lacks, queued_facts, workload
 from webhook.gangs.health import GangState
 from webhook.gangs.hold_reasons import GangReason
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import LocalQueue
+from webhook.model.kueue_objects import ClusterQueue, LocalQueue
 from webhook.model.reading import Manifest
 
 

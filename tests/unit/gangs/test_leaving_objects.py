@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.texts import Text
-from webhook.gangs.object_plan import PROTECTION
-from webhook.gangs.object_plan import leaving
+from webhook.gangs.object_plan import PROTECTION, leaving
 
 CASES = {
     "Kubernetes keeps it for its pods": (

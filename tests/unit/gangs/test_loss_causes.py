@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.gangs.judged_gangs import pod
-from webhook.gangs.members import LossCause
-from webhook.gangs.members import cause_in
-from webhook.gangs.members import cause_of_end
-from webhook.gangs.members import gpus_of
+from webhook.gangs.members import LossCause, cause_in, cause_of_end, gpus_of
 
 
 def disrupted(why: str, said: str = "True", **of_status: str) -> dict[str, Any]:

@@ -11,21 +11,25 @@ import pytest
 from tests.texts import Text
 from tests.unit.gangs.judged_gangs import judged, pod, podgang, whole
 from webhook.gangs import losses as losses_module
-from webhook.gangs.losses import BoundMembers
-from webhook.gangs.losses import bound_members
 from webhook.gangs.health import GangState
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
-from webhook.gangs.members import LossCause
-from webhook.gangs.losses import MOST_BYTES
-from webhook.gangs.losses import Line
-from webhook.gangs.losses import content_of
-from webhook.gangs.losses import content_with
-from webhook.gangs.losses import line_of
-from webhook.gangs.losses import losses_in
-from webhook.gangs.losses import shard
-from webhook.gangs.losses import MOST_PODS, Loss, LostMembers, LostPod
-from webhook.gangs.members import GangPod
+from webhook.gangs.losses import (
+    MOST_BYTES,
+    MOST_PODS,
+    BoundMembers,
+    Line,
+    Loss,
+    LostMembers,
+    LostPod,
+    bound_members,
+    content_of,
+    content_with,
+    line_of,
+    losses_in,
+    shard,
+)
+from webhook.gangs.members import GangPod, LossCause
 from webhook.installation.names import LOSS_RECORDS
 from webhook.model.grove import PodGang
 

@@ -11,18 +11,15 @@ from tests.unit.reconciler.opted_in_workloads import job, job_set
 from tests.unit.worlds import koordinator, settings_of
 from webhook.config.file import settings_from
 from webhook.errors import FactsUnavailable, Inexpressible
-from webhook.gangs.object_plan import GangPlan
-from webhook.gangs.object_plan import SkipReason
-from webhook.gangs.object_plan import plan
+from webhook.gangs.object_plan import GangPlan, SkipReason, plan
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.grove import PodGang
 from webhook.model.keys import Record
-from webhook.workloads.known_workloads import KnownWorkload
-from webhook.workloads.opted_in_gang import OptedInGang
-from webhook.workloads.opted_in_gang import gangs_of
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
-from webhook.model.grove import PodGang
+from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.opted_in_gang import OptedInGang, gangs_of
 from webhook.workloads.opted_in_workload import OptedInWorkload
 
 SETTINGS = koordinator(standalone=False)

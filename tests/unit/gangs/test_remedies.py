@@ -10,19 +10,15 @@ import pytest
 from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, observed, pod, podgang, whole
 from webhook.backends.base import Wake
-from webhook.fit.feasibility import Now
-from webhook.fit.feasibility import NowAnswer
+from webhook.fit.feasibility import Now, NowAnswer
 from webhook.fit.verdict import Witness
-from webhook.gangs.hold_reasons import HoldReason
-from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.hold_reasons import GangReason, HoldReason
+from webhook.gangs.members import GangPod, Roster, Unscheduled
 from webhook.gangs.object_plan import PROTECTION
-from webhook.gangs.members import GangPod
-from webhook.gangs.members import Unscheduled
 from webhook.gangs.remedies import Act, Remedy, RemedyCause, may_need_remedy, needed_remedy
-from webhook.gangs.members import Roster
 from webhook.gangs.waiting_gang import WaitingGang
-from webhook.model.reading import Manifest
 from webhook.model.grove import OwnerReference
+from webhook.model.reading import Manifest
 
 CLIQUE = OwnerReference("grove.io/v1alpha1", "PodClique", "demo-0-worker", "clique")
 REJECTED = Unscheduled("Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")

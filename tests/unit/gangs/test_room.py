@@ -10,16 +10,11 @@ import pytest
 from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, pod, podgang, reasons, whole
 from tests.unit.worlds import koordinator
-from webhook.fit.feasibility import Now
-from webhook.fit.feasibility import NowAnswer
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
-from webhook.fit.verdict import Shortfall
-from webhook.fit.verdict import Witness
+from webhook.fit.feasibility import Now, NowAnswer
+from webhook.fit.verdict import FitFamily, FitScope, Shortfall, Witness
 from webhook.gangs.health import GangState
 from webhook.gangs.hold_reasons import GangReason
-from webhook.gangs.members import Unscheduled
-from webhook.gangs.members import Roster
+from webhook.gangs.members import Roster, Unscheduled
 from webhook.gangs.waiting_gang import WaitingGang
 from webhook.model.fields import SPEC
 

@@ -10,13 +10,8 @@ from typing import Any
 import pytest
 
 from tests.unit.growth.step_counts import Cost, growing
-from webhook.gangs.members import GangPod
-from webhook.gangs.members import read_gang_pod
-from webhook.gangs.members import Roster
-from webhook.gangs.members import roster
-from webhook.model.grove import OwnerReference
-from webhook.model.grove import PodGang
-from webhook.model.grove import controller_in
+from webhook.gangs.members import GangPod, Roster, read_gang_pod, roster
+from webhook.model.grove import OwnerReference, PodGang, controller_in
 
 RECORDINGS = os.environ.get("ROLLCALL_RECORDINGS")
 SET = OwnerReference("grove.io/v1alpha1", "PodCliqueSet", "demo", "set")

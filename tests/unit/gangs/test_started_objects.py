@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.model.gang_objects import STARTED
-from webhook.model.gang_objects import not_placed
-from webhook.model.gang_objects import says_started
+from webhook.model.gang_objects import STARTED, not_placed, says_started
 from webhook.model.reading import Malformed
 
 

@@ -6,17 +6,15 @@ import pytest
 
 from tests.unit.cluster.scripted import Script, client
 from webhook.gangs.key import gang_of_object
-from webhook.gangs.stores import StoredPodGangs
-from webhook.gangs.stores import Store
+from webhook.gangs.stores import Store, StoredPodGangs
 from webhook.model import grove
 from webhook.model.bounds import Packed
 from webhook.model.facts import ClusterFacts
 from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Manifest
-from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.validators.examples import pod_clique_set
-from webhook.validators.shared_checks import gangs_of_set
-from webhook.validators.shared_checks import has_gangs
+from webhook.validators.shared_checks import gangs_of_set, has_gangs
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 DEMO = PodCliqueSet(pod_clique_set())
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.cluster.scripted import Script, client
-from webhook.gangs.stores import LATEST
-from webhook.gangs.stores import LATEST_BYTES
-from webhook.gangs.stores import StoredWorkloads
+from webhook.gangs.stores import LATEST, LATEST_BYTES, StoredWorkloads
 from webhook.model.bounds import Packed
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.reading import Manifest

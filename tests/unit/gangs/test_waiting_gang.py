@@ -8,25 +8,16 @@ import pytest
 
 from tests.unit.gangs.judged_gangs import pod, podgang
 from tests.unit.worlds import koordinator
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
-from webhook.fit.verdict import Witness
-from webhook.gangs.members import GangPod
-from webhook.gangs.members import read_gang_pod
+from webhook.fit.verdict import FitFamily, FitScope, Witness
+from webhook.gangs.members import GangPod, read_gang_pod, spec_text
 from webhook.gangs.pod_reasons import tallies
-from webhook.gangs.members import spec_text
-from webhook.gangs.waiting_gang import WaitingGang
-from webhook.gangs.waiting_gang import named
-from webhook.gangs.waiting_gang import shape_key
-from webhook.gangs.waiting_gang import WaitingPodShape
-from webhook.gangs.waiting_gang import pod_shapes
+from webhook.gangs.waiting_gang import WaitingGang, WaitingPodShape, named, pod_shapes, shape_key
 from webhook.model.fields import SPEC
-from webhook.model.keys import Record
-from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.jobset import JobSet
 from webhook.model.grove import PodGang
-from webhook.validators.examples import job_set
-from webhook.validators.examples import replicated
+from webhook.model.keys import Record
+from webhook.validators.examples import job_set, replicated
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.opted_in_gang import gangs_of
 
 
 def stored(name: str, *, labels: Any = None, annotations: Any = None, **spec: Any) -> GangPod:

@@ -7,13 +7,12 @@ import pytest
 from tests.unit.gangs.test_plan import podgang, recorded_for
 from tests.unit.reconciler.opted_in_workloads import job
 from tests.unit.worlds import koordinator, settings_of
-from webhook.gangs.object_plan import GangObjectWriter
-from webhook.gangs.object_plan import writer_of
+from webhook.gangs.object_plan import GangObjectWriter, writer_of
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.keys import Api, Record
-from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.job import Job
 from webhook.model.grove import PodGang
+from webhook.model.keys import Api, Record
+from webhook.workloads.job import Job
+from webhook.workloads.opted_in_gang import gangs_of
 
 _BEFORE = frozenset({Api("grove.io", "v1alpha1", "PodCliqueSet")})
 _AFTER = _BEFORE | {Api("grove.io", "v1alpha1", "PodGangMap")}

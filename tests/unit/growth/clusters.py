@@ -10,10 +10,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from webhook.model.facts import ClusterFacts
-from webhook.model.pod_groups import GroupPods
-from webhook.model.pod_groups import Groups
 from webhook.model.known_objects import PodGangs, QueuedGroups
 from webhook.model.kueue_objects import KueueWorkloads
+from webhook.model.pod_groups import GroupPods, Groups
 
 # What a server keeps these in; the facts of an example may be plain dicts.
 _KEPT_IN: dict[str, Any] = {

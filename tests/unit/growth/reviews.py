@@ -10,16 +10,14 @@ from tests.configurations import configuration_of
 from tests.unit.growth.growing_objects import Style, grown, places, texts
 from tests.unit.worlds import PCS
 from webhook import admission
-from webhook.admission.decision import in_doubt
-from webhook.admission.decision import required_facts
+from webhook.admission.decision import in_doubt, required_facts
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import kind_of
-from webhook.server.admission_review import write_review
-from webhook.server.admission_review import written_patch
+from webhook.server.admission_review import write_review, written_patch
 from webhook.validators.registry import Example
 
 

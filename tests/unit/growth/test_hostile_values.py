@@ -7,13 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.growth.reviews import Grown, judge, settings_for
-from webhook.backends.koordinator.gang_groups import UnreadableSetting
-from webhook.backends.koordinator.gang_groups import read_groups
-from webhook.backends.koordinator.gang_groups import read_topology
+from webhook.backends.koordinator.gang_groups import UnreadableSetting, read_groups, read_topology
 from webhook.backends.registry import installed_backends
 from webhook.model.facts import ClusterFacts
-from webhook.model.quantity import nanoseconds
-from webhook.model.quantity import parse_quantity
+from webhook.model.quantity import nanoseconds, parse_quantity
 from webhook.validators.examples import clique, pod_clique_set
 
 LONG = 300_000

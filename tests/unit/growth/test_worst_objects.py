@@ -15,10 +15,7 @@ from webhook.backends.registry import installed_backends
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import PodGangFacts, PodGangs, TopologyBinding, TopologyLayer
 from webhook.model.reading import Manifest
-from webhook.validators.examples import clique, pod_clique_set, scaling_group
-from webhook.validators.examples import job_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
+from webhook.validators.examples import clique, job_set, pod_clique_set, pod_template, replicated, scaling_group
 from webhook.validators.registry import MAX_FINDINGS
 
 SCHEDULERS = ("koord-scheduler", "volcano", "kai-scheduler")

@@ -6,8 +6,7 @@ from typing import Any
 
 from tests.unit.installation.registrations import COMMON, HEAD, SERVICE
 from webhook.config.file import settings_from
-from webhook.installation.rbac import access_rules
-from webhook.installation.rbac import reconciler_access_rules
+from webhook.installation.rbac import access_rules, reconciler_access_rules
 from webhook.installation.webhooks import Address, webhook_configurations
 
 SELF_MANAGED = {**HEAD, "certificates": {"mode": "selfManaged"}}

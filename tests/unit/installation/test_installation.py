@@ -13,13 +13,8 @@ from typer.main import get_command
 from webhook.cli.commands import app
 from webhook.config.defaults import default_settings
 from webhook.config.file import settings_from
-from webhook.installation.installed_objects import everything
-from webhook.installation.installed_objects import port_of
-from webhook.installation.parameters import Options
-from webhook.installation.parameters import ReconcilerPlace
-from webhook.installation.parameters import named_by_content
-from webhook.installation.parameters import placed
-from webhook.installation.parameters import Network
+from webhook.installation.installed_objects import everything, port_of
+from webhook.installation.parameters import Network, Options, ReconcilerPlace, named_by_content, placed
 from webhook.model.reading import Manifest
 
 ROOT = Path(__file__).parents[3]

@@ -6,12 +6,8 @@ import pytest
 
 from tests.unit.installation.test_installation import WAYS, installed, of_kind
 from webhook.config.defaults import default_settings
-from webhook.installation.parameters import ClientCertificates
 from webhook.installation.installed_objects import everything
-from webhook.installation.parameters import Options
-from webhook.installation.parameters import DnsPolicy
-from webhook.installation.parameters import Network
-from webhook.installation.parameters import Ports
+from webhook.installation.parameters import ClientCertificates, DnsPolicy, Network, Options, Ports
 from webhook.model.reading import Manifest
 
 CHOSEN = Ports(serving=10443, next=10444, health=10081, reconciler=10080)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.unit.installation.registrations import HEAD, KUEUE
-from webhook.operations.audit import listings
 from webhook.config.file import settings_from
 from webhook.config.settings import followed_projections
 from webhook.installation.rbac import reconciler_access_rules
 from webhook.model.keys import Api
 from webhook.model.projections import POD_CLIQUE_SETS, Resource
+from webhook.operations.audit import listings
 
 FOLLOWING = ["list", "watch"]
 WRITING = ["list", "watch", "create", "patch", "delete"]

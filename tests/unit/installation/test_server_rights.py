@@ -9,8 +9,7 @@ from tests.unit.installation.registrations import GANGS, HEAD, KUEUE
 from webhook.config.defaults import default_settings
 from webhook.config.file import settings_from
 from webhook.config.settings import BoundRules, Settings
-from webhook.installation.rbac import access_rules
-from webhook.installation.rbac import reconciler_access_rules
+from webhook.installation.rbac import access_rules, reconciler_access_rules
 from webhook.model.findings import Action
 from webhook.validators import GENERAL_RULES
 from webhook.validators.registry import BoundRule

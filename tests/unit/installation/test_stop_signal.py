@@ -10,9 +10,9 @@ import pytest
 from tests.unit.worlds import three_schedulers
 from webhook import admission
 from webhook.errors import Stopped
-from webhook.offline.explanation import explain
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.offline.explanation import explain
 from webhook.validators.examples import pod_clique_set
 
 JOB = {

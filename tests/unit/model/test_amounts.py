@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 
-from webhook.model.quantity import ceiling_amounts
-from webhook.model.quantity import exact_amounts
-from webhook.model.quantity import is_cpu
-from webhook.model.quantity import rounded_down
-from webhook.model.quantity import rounded_up
+from webhook.model.quantity import ceiling_amounts, exact_amounts, is_cpu, rounded_down, rounded_up
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,7 @@ import pytest
 
 import webhook
 from webhook.fit.node_classes import memory_of_gpu
-from webhook.model.quantity import int32
-from webhook.model.quantity import int64
-from webhook.model.quantity import parse_quantity
-from webhook.model.quantity import Version
+from webhook.model.quantity import Version, int32, int64, parse_quantity
 
 # Three, in the digits of several scripts, and a digit that is no decimal.
 THREES = ["\u0663", "\u096b", "\uff13", "\U0001d7d1", "\u00b3"]

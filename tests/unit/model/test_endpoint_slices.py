@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.model.reading import ServiceEndpoint
-from webhook.model.reading import endpoints_in
-from webhook.model.reading import Malformed
+from webhook.model.reading import Malformed, ServiceEndpoint, endpoints_in
 
 READY: dict[str, Any] = {"addresses": ["10.0.0.1"], "conditions": {"ready": True}, "nodeName": "node-a"}
 HTTPS = {"name": "https", "port": 8443}

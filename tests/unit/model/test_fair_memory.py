@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.model.bounds import FairMemory
-from webhook.model.bounds import share_of
+from webhook.model.bounds import FairMemory, share_of
 
 
 def test_one_namespace_leaves_a_quarter_to_the_others() -> None:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.growth.step_counts import growing
-from webhook.model.fields import MOST_UNKNOWN
-from webhook.model.fields import OBJECT_META
-from webhook.model.fields import KindFields
-from webhook.model.fields import kind_names
-from webhook.model.fields import names_in
+from webhook.model.fields import MOST_UNKNOWN, OBJECT_META, KindFields, kind_names, names_in
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -6,10 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.model.facts import ClusterFacts
-from webhook.model.pod_groups import KoordinatorPodGroup
-from webhook.model.pod_groups import KoordinatorPodGroups
-from webhook.model.pod_groups import gang_id
 from webhook.model.keys import Needed
+from webhook.model.pod_groups import KoordinatorPodGroup, KoordinatorPodGroups, gang_id
 
 KEYS = [("default", name) for name in "abc"]
 

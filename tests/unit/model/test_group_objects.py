@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from webhook.backends.kube.groups import GroupMembership
-from webhook.backends.kube.groups import membership_of
-from webhook.backends.kube.groups import read_composite_pod_group
-from webhook.backends.kube.groups import read_pod_group
-from webhook.backends.kube.groups import read_workload
+from webhook.backends.kube.groups import (
+    GroupMembership,
+    membership_of,
+    read_composite_pod_group,
+    read_pod_group,
+    read_workload,
+)
 from webhook.model.capabilities import Disruption
 from webhook.model.pod_groups import TreeGroup
 from webhook.model.reading import Malformed

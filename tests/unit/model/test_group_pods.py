@@ -14,22 +14,12 @@ from hypothesis import strategies as st
 
 from tests.unit.worlds import rules, settings_of, validate
 from webhook.admission.decision import in_doubt
-from webhook.backends.kube.groups import GroupMembership
-from webhook.backends.kube.groups import read_group_pod
-from webhook.backends.kube.groups import MOST_BELOW
-from webhook.backends.kube.groups import known
-from webhook.backends.kube.groups import member
-from webhook.backends.kube.groups import pod
-from webhook.backends.kube.groups import root
-from webhook.backends.kube.groups import waiting
+from webhook.backends.kube.groups import MOST_BELOW, GroupMembership, known, member, pod, read_group_pod, root, waiting
 from webhook.model.bounds import weight
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
-from webhook.model.pod_groups import GroupPod
-from webhook.model.pod_groups import GroupPods
-from webhook.model.pod_groups import TreeGroup
-from webhook.model.pod_groups import Groups
 from webhook.model.keys import Needed, ObjectKey
+from webhook.model.pod_groups import GroupPod, GroupPods, Groups, TreeGroup
 from webhook.model.reading import Manifest
 
 ON = settings_of("default-scheduler", {"gangScheduling": True})

@@ -8,29 +8,30 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.backends.kube.groups import ALL
-from webhook.backends.kube.groups import BASIC
-from webhook.backends.kube.groups import RACK
-from webhook.backends.kube.groups import TREE
-from webhook.backends.kube.groups import ZONE
-from webhook.backends.kube.groups import branch
-from webhook.backends.kube.groups import child_of
-from webhook.backends.kube.groups import composite
-from webhook.backends.kube.groups import known
-from webhook.backends.kube.groups import leaf
-from webhook.backends.kube.groups import made_from
-from webhook.backends.kube.groups import member
-from webhook.backends.kube.groups import near
-from webhook.backends.kube.groups import pod
-from webhook.backends.kube.groups import pod_group
-from webhook.backends.kube.groups import root
-from webhook.backends.kube.groups import workload
+from webhook.backends.kube.groups import (
+    ALL,
+    BASIC,
+    RACK,
+    TREE,
+    ZONE,
+    branch,
+    child_of,
+    composite,
+    known,
+    leaf,
+    made_from,
+    member,
+    near,
+    pod,
+    pod_group,
+    root,
+    workload,
+)
 from webhook.model.capabilities import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
-from webhook.model.pod_groups import TreeGroup
-from webhook.model.pod_groups import WorkloadTemplates
 from webhook.model.known_objects import Namespace, PriorityClass, TopologyBinding
+from webhook.model.pod_groups import TreeGroup, WorkloadTemplates
 from webhook.model.reading import Manifest
 
 ON = settings_of("default-scheduler", {"gangScheduling": True})

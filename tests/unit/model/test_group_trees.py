@@ -8,9 +8,7 @@ import pytest
 
 from tests.texts import require_like
 from tests.unit.model.group_worlds import Manifests, composite, gang, gang_pods, group, pods, trees_of
-from webhook.offline.satisfiability import BranchFault
-from webhook.offline.satisfiability import judge_tree
-from webhook.offline.satisfiability import walk
+from webhook.offline.satisfiability import BranchFault, judge_tree, walk
 
 
 def verdicts(manifests: Manifests) -> dict[str, list[str]]:

@@ -13,18 +13,14 @@ import pytest
 from webhook.backends.registry import installed_backends
 from webhook.errors import InputError
 from webhook.model.bounds import Packed
-from webhook.model.projections import kept
-from webhook.model.projections import template_fields
-from webhook.model.projections import Projection
+from webhook.model.projections import Projection, kept, template_fields
 from webhook.model.reading import Malformed, Manifest
-from webhook.workloads.known_workloads import known_workload
-from webhook.workloads.trainjob import Runtime
-from webhook.workloads.trainjob import TrainJob
-from webhook.offline.omissions import projections_by_part
 from webhook.offline.judgement import kind_of
-from webhook.offline.manifests import files_in
-from webhook.offline.manifests import read_file
+from webhook.offline.manifests import files_in, read_file
+from webhook.offline.omissions import projections_by_part
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
+from webhook.workloads.known_workloads import known_workload
+from webhook.workloads.trainjob import Runtime, TrainJob
 
 PROJECTIONS = [one for every in projections_by_part().values() for one in every]
 

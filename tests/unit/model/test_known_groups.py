@@ -14,24 +14,24 @@ from hypothesis import strategies as st
 
 from tests.unit.worlds import request, rules, settings_of, validate
 from webhook import admission
-from webhook.backends.kube.groups import PROJECTIONS
-from webhook.backends.kube.groups import MOST_BELOW
-from webhook.backends.kube.groups import TREE
-from webhook.backends.kube.groups import branch
-from webhook.backends.kube.groups import child_of
-from webhook.backends.kube.groups import composite
-from webhook.backends.kube.groups import known
-from webhook.backends.kube.groups import leaf
-from webhook.backends.kube.groups import member
-from webhook.backends.kube.groups import pod_group
-from webhook.backends.kube.groups import root
+from webhook.backends.kube.groups import (
+    MOST_BELOW,
+    PROJECTIONS,
+    TREE,
+    branch,
+    child_of,
+    composite,
+    known,
+    leaf,
+    member,
+    pod_group,
+    root,
+)
 from webhook.backends.kube.groups import workload as workload_of
 from webhook.model.capabilities import Disruption
 from webhook.model.facts import ClusterFacts
-from webhook.model.pod_groups import TreeGroup
-from webhook.model.pod_groups import Groups
-from webhook.model.pod_groups import WorkloadTemplates
 from webhook.model.keys import Needed, ObjectKey
+from webhook.model.pod_groups import Groups, TreeGroup, WorkloadTemplates
 from webhook.model.reading import Manifest
 
 ON = settings_of("default-scheduler", {"gangScheduling": True})

@@ -10,9 +10,7 @@ import pytest
 
 import webhook.backends
 import webhook.model
-from webhook.model.any_object import KNOWN_KEYS
-from webhook.model.any_object import KeyPlace
-from webhook.model.any_object import MisspeltKeys
+from webhook.model.any_object import KNOWN_KEYS, KeyPlace, MisspeltKeys
 
 LIKELY = {
     "scheduling.grove.io/koordinator-quotas": "scheduling.grove.io/koordinator-quota",

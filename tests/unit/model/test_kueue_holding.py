@@ -11,22 +11,14 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.keys import Api
 from webhook.model.known_objects import Namespace
-from webhook.workloads.kueue_integration import Held
-from webhook.workloads.kueue_integration import HeldBy
-from webhook.workloads.kueue_integration import Unit
-from webhook.workloads.kueue_integration import held
-from webhook.workloads.kueue_integration import held_clique
-from webhook.workloads.kueue_integration import runs_elsewhere
+from webhook.model.kueue import INSTALLED, KueueSettings
 from webhook.model.kueue_objects import LocalQueue
-from webhook.model.kueue import INSTALLED
-from webhook.model.kueue import KueueSettings
 from webhook.model.reading import Manifest
-from webhook.workloads.kueue_integration import with_pods
 from webhook.workloads.known_workloads import VIEWS
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.workloads.trainjob import Runtime
-from webhook.workloads.trainjob import TrainJob
+from webhook.workloads.kueue_integration import Held, HeldBy, Unit, held, held_clique, runs_elsewhere, with_pods
 from webhook.workloads.opted_in_workload import OptedInWorkload
+from webhook.workloads.pod_clique_set import PodCliqueSet
+from webhook.workloads.trainjob import Runtime, TrainJob
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
 KUEUE_SERVED = frozenset({Api("kueue.x-k8s.io", "v1beta2", "LocalQueue")})

@@ -7,23 +7,24 @@ from typing import Any
 import pytest
 
 from webhook.cluster.watch import Index
-from webhook.model.bounds import KEPT_BYTES, weight
-from webhook.model.projections import kept
 from webhook.model import kueue_objects
-from webhook.model.kueue_objects import AdmissionCheck
-from webhook.model.kueue_objects import CheckState
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import Cohort
-from webhook.model.kueue_objects import KueueCondition
-from webhook.model.kueue_objects import Evictions
-from webhook.model.kueue_objects import FlavorQuota
-from webhook.model.kueue_objects import KueueWorkload
-from webhook.model.kueue_objects import KueueWorkloads
-from webhook.model.kueue_objects import LocalQueue
-from webhook.model.kueue_objects import Owner
-from webhook.model.kueue_objects import ResourceFlavor
-from webhook.model.kueue_objects import WorkloadPods
-from webhook.model.projections import Projection
+from webhook.model.bounds import KEPT_BYTES, weight
+from webhook.model.kueue_objects import (
+    AdmissionCheck,
+    CheckState,
+    ClusterQueue,
+    Cohort,
+    Evictions,
+    FlavorQuota,
+    KueueCondition,
+    KueueWorkload,
+    KueueWorkloads,
+    LocalQueue,
+    Owner,
+    ResourceFlavor,
+    WorkloadPods,
+)
+from webhook.model.projections import Projection, kept
 from webhook.model.reading import Malformed, Manifest
 
 NOW = "2026-11-01T10:00:00Z"

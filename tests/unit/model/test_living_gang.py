@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
+from webhook.model.gang_objects import (
+    GangObjects,
+    LivingGang,
+    gang_joined,
+    is_divided,
+    living_gang,
+    living_gangs,
+    map_key,
+    of_set,
+)
 from webhook.model.keys import Api
-from webhook.model.gang_objects import GangObjects
-from webhook.model.gang_objects import LivingGang
-from webhook.model.gang_objects import gang_joined
-from webhook.model.gang_objects import is_divided
-from webhook.model.gang_objects import living_gang
-from webhook.model.gang_objects import living_gangs
-from webhook.model.gang_objects import map_key
-from webhook.model.gang_objects import of_set
-from webhook.model.pod_gang_map import PodGangEntry
-from webhook.model.pod_gang_map import PodGangMap
+from webhook.model.pod_gang_map import PodGangEntry, PodGangMap
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 

@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from webhook.model.keys import Api
-from webhook.model.nodes import Taint
-from webhook.model.nodes import CLUSTER_AUTOSCALER
-from webhook.model.nodes import GROWTH
-from webhook.model.nodes import NODE_POOLS
-from webhook.model.nodes import NodeGrower
+from webhook.model.nodes import CLUSTER_AUTOSCALER, GROWTH, NODE_POOLS, NodeGrower, Taint
 
 MACHINES = next(one for one in GROWTH if one.part == "machine_sets")
 SCALED = {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "5"}

@@ -12,13 +12,10 @@ import pytest
 
 from webhook.cluster.watch import Index
 from webhook.model import nodes as of_nodes
-from webhook.model.facts import ClusterFacts
-from webhook.model.nodes import LIMITLESS
-from webhook.model.nodes import Taint
-from webhook.model.nodes import node_of
-from webhook.model.nodes import NODES, SOME, NodeGroup, Nodes
-from webhook.model.reading import Manifest
 from webhook.model.bounds import Row
+from webhook.model.facts import ClusterFacts
+from webhook.model.nodes import LIMITLESS, NODES, SOME, NodeGroup, Nodes, Taint, node_of
+from webhook.model.reading import Manifest
 
 GPU, HOST, RACK = "nvidia.com/gpu", "kubernetes.io/hostname", "example.com/rack"
 

@@ -7,9 +7,7 @@ import json
 import pytest
 
 from webhook.model.fields import ROOT
-from webhook.model.findings import Finding, shown
-from webhook.model.findings import escaped
-from webhook.model.findings import plain
+from webhook.model.findings import Finding, escaped, plain, shown
 
 # A name that a terminal shows as "team-a/train" although it is another.
 SPOOFED = "team-a/\u202eniart"

@@ -10,13 +10,11 @@ import pytest
 from webhook.model.fields import FieldPath, Item
 from webhook.model.findings import Finding, shown
 from webhook.model.gang_objects import gang_metadata
-from webhook.model.keys import pod_group_name
-from webhook.model.quantity import parse_quantity
-from webhook.model.reading import Malformed
-from webhook.model.quantity import Version
-from webhook.model.pod_template import Pod
 from webhook.model.grove import PodGang
-from webhook.model.pod_template import PodTemplate
+from webhook.model.keys import pod_group_name
+from webhook.model.pod_template import Pod, PodTemplate
+from webhook.model.quantity import Version, parse_quantity
+from webhook.model.reading import Malformed
 from webhook.mutators.json_patch import PatchBuilder
 
 

@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import LIMIT_SECONDS
+from webhook.cluster.sockets import EVERYWHERE, listening, reached_at
 from webhook.errors import InputError
-from webhook.cluster.sockets import EVERYWHERE
-from webhook.cluster.sockets import listening
-from webhook.cluster.sockets import reached_at
 
 # In a network of its own: `lo` has the addresses that are left after PREPARE. The server is ready once it
 # has probed its own port; then each of two clients prints whether it was answered.

@@ -18,11 +18,10 @@ from tests.trust_cases import HOST, OURS, REFUSED, TRUSTED, only
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import server_context
 from webhook.certificates.observation import handshake
-from webhook.operations import snapshot_reader
-from webhook.operations.snapshot_reader import Endpoint
-from webhook.operations.snapshot_reader import look_at
-from webhook.errors import CertificateError
 from webhook.cluster.sockets import trusting
+from webhook.errors import CertificateError
+from webhook.operations import snapshot_reader
+from webhook.operations.snapshot_reader import Endpoint, look_at
 
 
 @pytest.mark.parametrize("case", [*TRUSTED, *REFUSED])

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from webhook.fit.domains import DomainRoom
-from webhook.fit.feasibility import Leaving
-from webhook.fit.feasibility import Now
-from webhook.fit.feasibility import NowAnswer
-from webhook.fit.verdict import FitAnswer
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import PlacedPods
-from webhook.fit.verdict import FitScope
-from webhook.fit.verdict import Shortfall
-from webhook.fit.verdict import FitVerdict
-from webhook.fit.verdict import Witness
+from webhook.fit.feasibility import Leaving, Now, NowAnswer
+from webhook.fit.verdict import FitAnswer, FitFamily, FitScope, FitVerdict, PlacedPods, Shortfall, Witness
 from webhook.model.fields import SPEC
 from webhook.offline.fit_report import FitEntry
 

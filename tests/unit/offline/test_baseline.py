@@ -10,9 +10,8 @@ import pytest
 from webhook.model.admission_request import Verdict
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.findings import Finding
-from webhook.offline.report import baseline_as_json
-from webhook.offline.report import baseline_from
 from webhook.offline.judgement import Judgement
+from webhook.offline.report import baseline_as_json, baseline_from
 
 JUDGEMENT = Judgement("PodCliqueSet", "default", "demo", ROOT, Verdict())
 FOUND = Finding(FieldPath(("spec", Item(0, "a"), "x")), "train", "why", "remedy", rule="koordinator/mnnvl")

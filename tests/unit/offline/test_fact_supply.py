@@ -10,17 +10,15 @@ from dataclasses import fields
 import pytest
 
 from tools.reference_pages import parts_read_by
-from webhook.cli.rule_text import settings_of_example
-from webhook.cli.rule_text import every_rule
+from webhook.cli.rule_text import every_rule, settings_of_example
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Unjudged
-from webhook.offline.omissions import supplied
-from webhook.offline.omissions import supply_of
 from webhook.offline.judgement import judge
-from webhook.server.admission_review import MAX_MESSAGE_BYTES
 from webhook.offline.manifests import read_text
+from webhook.offline.omissions import supplied, supply_of
 from webhook.offline.worlds import one_world
+from webhook.server.admission_review import MAX_MESSAGE_BYTES
 from webhook.validators.registry import Rule
 
 

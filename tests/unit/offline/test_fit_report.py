@@ -8,19 +8,11 @@ import jsonschema
 import pytest
 
 from tests.unit.offline.fit_entries import GROWS, NEVER, ROOM, SHORT, TRAIN, rack
-from webhook.fit.feasibility import Leaving
-from webhook.fit.feasibility import Now
-from webhook.fit.feasibility import NowAnswer
-from webhook.fit.verdict import FitAnswer
-from webhook.fit.verdict import FitFamily
-from webhook.fit.verdict import FitScope
-from webhook.fit.verdict import Shortfall
-from webhook.fit.verdict import FitVerdict
-from webhook.fit.verdict import Witness
+from webhook.fit.feasibility import Leaving, Now, NowAnswer
+from webhook.fit.verdict import FitAnswer, FitFamily, FitScope, FitVerdict, Shortfall, Witness
 from webhook.model.fields import SPEC
 from webhook.offline.fit_report import FitEntry, leaving_words, now_words, table_of, verdict_words
-from webhook.offline.report_schemas import FIT_VERSION
-from webhook.offline.report_schemas import fit_schema
+from webhook.offline.report_schemas import FIT_VERSION, fit_schema
 
 
 @pytest.mark.parametrize("entry", [NEVER, ROOM, SHORT, GROWS], ids=["never", "room", "short", "grows"])

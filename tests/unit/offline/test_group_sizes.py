@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from webhook.model.reading import Manifest
-from webhook.workloads.workload_kinds import PYTHON_KINDS
 from webhook.offline.group_sizes import group_sizes
+from webhook.workloads.workload_kinds import PYTHON_KINDS
 
 VOLCANO = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
 KOORDINATOR = {"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}}

@@ -19,17 +19,20 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.keys import Api
 from webhook.model.kueue import KueueSettings
-from webhook.model.reading import Manifest
 from webhook.model.quantity import Version
-from webhook.offline.judgement import judge, names_in
+from webhook.model.reading import Manifest
 from webhook.offline.fact_files import with_field_names
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import train_job
+from webhook.offline.judgement import judge, names_in
+from webhook.validators.examples import (
+    clique,
+    job,
+    job_set,
+    leader_worker_set,
+    pod_clique_set,
+    pod_template,
+    replicated,
+    train_job,
+)
 
 FACTS = with_field_names(NOTHING_KNOWN)
 SAMPLES = os.environ.get("ROLLCALL_SAMPLES")

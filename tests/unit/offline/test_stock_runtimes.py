@@ -9,14 +9,12 @@ import pytest
 from webhook.config.defaults import default_settings, force_scheduler
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed
-from webhook.workloads.kueue_integration import with_pods
-from webhook.workloads.trainjob import TrainJob
-from webhook.offline.judgement import Judgement, judge
-from webhook.offline.judgement import STOCK_RUNTIMES
-from webhook.offline.judgement import with_stock_runtimes
 from webhook.offline.fact_files import facts_from
+from webhook.offline.judgement import STOCK_RUNTIMES, Judgement, judge, with_stock_runtimes
 from webhook.offline.manifests import read_text
 from webhook.offline.worlds import one_world
+from webhook.workloads.kueue_integration import with_pods
+from webhook.workloads.trainjob import TrainJob
 
 TRAIN_JOB = """
 apiVersion: trainer.kubeflow.org/v1alpha1

@@ -8,14 +8,10 @@ import pytest
 
 from tests.unit.worlds import koordinator, settings_of
 from webhook.fit.verdict import FitAnswer
+from webhook.offline.fit_report import Surplus, entries_of, surplus_words
+from webhook.validators.examples import GPU, clique, job, pod_clique_set, racks, required
 from webhook.workloads.job import Job
 from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.offline.fit_report import entries_of
-from webhook.offline.fit_report import Surplus, surplus_words
-from webhook.validators.examples import clique, pod_clique_set, required
-from webhook.validators.examples import GPU
-from webhook.validators.examples import racks
-from webhook.validators.examples import job
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,12 @@ import pytest
 from tests.unit.worlds import koordinator
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.grove import GroveGeneration
-from webhook.model.grove import PodGangNames
+from webhook.model.grove import GroveGeneration, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.known_objects import TopologyBinding
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.offline.translation import pod_gangs_of
-from webhook.offline.translation import pods_of_set
-from webhook.offline.translation import prepared
-from webhook.offline.translation import expected_gangs, gang_objects
+from webhook.offline.translation import expected_gangs, gang_objects, pod_gangs_of, pods_of_set, prepared
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 BINDING = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"rack": "example.com/rack", "host": "kubernetes.io/hostname"})}

@@ -7,9 +7,7 @@ from xml.etree import ElementTree
 
 from tests.unit.offline.fit_entries import GROWS, NEVER, ROOM, SHORT, rack
 from webhook.offline.fit_report import FitEntry
-from webhook.offline.pictures import fit_picture
-from webhook.offline.pictures import drawing
-from webhook.offline.pictures import tree_lines
+from webhook.offline.pictures import drawing, fit_picture, tree_lines
 
 
 def lines(entry: FitEntry) -> list[str]:

@@ -7,17 +7,11 @@ from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
-from webhook.offline.gang_tree import gang_tree
 from webhook.model.grove import GroveGeneration
-from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.offline.pictures import Box
-from webhook.offline.pictures import BoxShape
-from webhook.offline.pictures import folded
-from webhook.offline.pictures import gang_picture
-from webhook.offline.pictures import flowchart
-from webhook.offline.pictures import drawing
-from webhook.offline.pictures import tree_lines
+from webhook.offline.gang_tree import gang_tree
+from webhook.offline.pictures import Box, BoxShape, drawing, flowchart, folded, gang_picture, tree_lines
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
+from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def leaf(name: str, *details: str, **fields: Any) -> Box:

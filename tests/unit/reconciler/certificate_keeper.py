@@ -13,8 +13,8 @@ from tests.series import value
 from tests.unit.certificates.certificate_world import NAMESPACE, SETTINGS
 from tests.unit.reconciler.certificate_api import SECRETS, CertificateApi
 from tests.unit.reconciler.running_reconciler import NOWHERE, at_once
-from webhook.cluster.clock import Clock
 from webhook.cluster.client import Client
+from webhook.cluster.clock import Clock
 from webhook.config.settings import Certificates
 from webhook.reconciler.certificates import LOOK_SECONDS, CertificateController
 from webhook.reconciler.events import Events

@@ -12,12 +12,10 @@ from typing import Any
 import httpx
 
 from tests.unit.cluster.world import World, chosen, paged, selected
-from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
-from webhook.backends.koordinator.gangs import NETWORK_TOPOLOGIES
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS, NETWORK_TOPOLOGIES
 from webhook.backends.koordinator.keys import POD_GROUP
+from webhook.model.place import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Resource
-from webhook.model.place import POD_CLIQUE_SCALING_GROUPS
-from webhook.model.place import POD_CLIQUES
 
 PODS = "/api/v1/pods"
 POD_GROUPS = Resource(POD_GROUP, "podgroups")

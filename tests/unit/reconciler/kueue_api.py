@@ -24,15 +24,13 @@ from webhook.cluster.client import Client
 from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import Namespace
-from webhook.workloads.kueue_integration import CheckMode
-from webhook.model.kueue_objects import KueueWorkloads
-from webhook.model.kueue_objects import ADMISSION_CHECKS
-from webhook.model.kueue_objects import WORKLOADS
+from webhook.model.kueue_objects import ADMISSION_CHECKS, WORKLOADS, KueueWorkloads
 from webhook.reconciler.admission_checks import AdmissionChecks
 from webhook.reconciler.events import Events
 from webhook.reconciler.metrics import ReconcilerMetrics
 from webhook.reconciler.writer import Writer
 from webhook.validators.examples import job
+from webhook.workloads.kueue_integration import CheckMode
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 CHECKS, WORKLOADS_PATH, JOBS = f"{KUEUE}/admissionchecks", f"{KUEUE}/workloads", "/apis/batch/v1/jobs"

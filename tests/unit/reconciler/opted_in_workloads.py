@@ -6,11 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
-from webhook.model.known_kinds import JOB_SETS
-from webhook.model.known_kinds import JOBS
-from webhook.model.known_kinds import LEADER_WORKER_SETS
-from webhook.model.known_kinds import STATEFUL_SETS
-from webhook.model.known_kinds import TRAIN_JOBS
+from webhook.model.known_kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS, TRAIN_JOBS
 
 JOB_PATH = "/apis/batch/v1/jobs"
 JOB_SET_PATH = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"

@@ -15,9 +15,9 @@ from tests.unit.reconciler import grove
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.worlds import koordinator
 from tests.waiting import until
-from webhook.cluster.clock import Clock
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
+from webhook.cluster.clock import Clock
 from webhook.reconciler.manager import Reconciler
 from webhook.validators.examples import clique
 

@@ -28,8 +28,8 @@ from tests.unit.reconciler.kueue_api import (
     workload,
 )
 from tests.waiting import until
-from webhook.workloads.kueue_integration import CheckMode
 from webhook.reconciler.admission_checks import PATIENCE_SECONDS
+from webhook.workloads.kueue_integration import CheckMode
 
 AUDIT = replace(SETTINGS, admission_check=CheckMode.AUDIT)
 STATUS = f"{KUEUE}/namespaces/default/workloads/job-demo/status"

@@ -8,9 +8,9 @@ from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorl
 from tests.unit.reconciler.grove import CLIQUES, grove_pod, pod_clique, put_pods
 from tests.unit.reconciler.running_reconciler import GANGS, SETS, podgang, running, workload
 from tests.waiting import until
-from webhook.gangs.pod_reasons import Anchors
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
+from webhook.gangs.pod_reasons import Anchors
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.reconciler.manager import Reconciler
 

@@ -19,9 +19,7 @@ from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, running, 
 from tests.unit.worlds import koordinator
 from tests.waiting import until
 from webhook.cluster.client import Page
-from webhook.config.settings import NO_REPORTS
-from webhook.config.settings import Auditing
-from webhook.config.settings import Settings
+from webhook.config.settings import NO_REPORTS, Auditing, Settings
 from webhook.model.gang_objects import REPORTS
 from webhook.reconciler import audit_reports
 from webhook.reconciler.manager import Reconciler

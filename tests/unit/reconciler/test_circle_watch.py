@@ -14,8 +14,7 @@ from tests.unit.reconciler.cluster import SERVED, WritableWorld
 from tests.unit.reconciler.running_reconciler import looked, running, sample
 from tests.unit.worlds import settings_of
 from tests.waiting import until
-from webhook.backends.kube.groups import PROJECTIONS
-from webhook.backends.kube.groups import TREES
+from webhook.backends.kube.groups import PROJECTIONS, TREES
 from webhook.model.bounds import Packed
 from webhook.model.keys import ObjectKey
 from webhook.reconciler import circle_watch, events

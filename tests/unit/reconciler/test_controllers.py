@@ -10,11 +10,8 @@ from tests.unit.reconciler.grove import CLIQUES, controlled_by, pod_clique
 from tests.unit.reconciler.running_reconciler import NOWHERE, at_once
 from tests.waiting import until
 from webhook.cluster.client import Client
-from webhook.gangs.pod_watches import LONGEST
-from webhook.gangs.pod_watches import ControllerKey
-from webhook.gangs.pod_watches import Controllers
-from webhook.model.place import OF_GROVE
-from webhook.model.place import POD_CLIQUES
+from webhook.gangs.pod_watches import LONGEST, ControllerKey, Controllers
+from webhook.model.place import OF_GROVE, POD_CLIQUES
 
 LENGTH = 500
 

@@ -30,20 +30,17 @@ from tests.unit.reconciler.running_reconciler import (
 )
 from tests.waiting import turns, until
 from webhook.admission.workload_admission import POD_CLIQUE_SETS as POD_CLIQUE_SETS_ADMISSION
-from webhook.cluster.clock import TURN_SECONDS
-from webhook.cluster.clock import LoopTurn
+from webhook.cluster.clock import TURN_SECONDS, LoopTurn
 from webhook.gangs.escapes import Escapes
+from webhook.gangs.gang_view import losses_of
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey, key_of_gang
-from webhook.gangs.losses import line_of
-from webhook.gangs.losses import Loss
-from webhook.gangs.gang_view import losses_of
+from webhook.gangs.losses import Loss, line_of
 from webhook.model.bounds import Packed
 from webhook.model.nodes import NODES
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 from webhook.reconciler import health_watch
-from webhook.reconciler.manager import STALLED_SECONDS
-from webhook.reconciler.manager import Reconciler
+from webhook.reconciler.manager import STALLED_SECONDS, Reconciler
 
 
 def crowd_of(number: int, namespace: str = "crowd") -> list[dict[str, Any]]:

@@ -33,10 +33,9 @@ from webhook.gangs.health import GangState
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
 from webhook.gangs.podgangs import STALE_SECONDS
-from webhook.model.place import POD_CLIQUES
 from webhook.model.grove import PodGang
-from webhook.reconciler.manager import Reconciler
-from webhook.reconciler.manager import reconcile_once
+from webhook.model.place import POD_CLIQUES
+from webhook.reconciler.manager import Reconciler, reconcile_once
 
 KEY = GangKey("team-a", "demo-0")
 EMPTY = {"scheduler": "koord-scheduler", "health": "empty"}

@@ -16,9 +16,7 @@ from tests.unit.reconciler.running_reconciler import looked, running, sample, wo
 from tests.unit.worlds import koordinator
 from tests.waiting import until
 from webhook.config.settings import Settings
-from webhook.model.findings import Exceptions
-from webhook.model.findings import RuleException
-from webhook.model.findings import WorkloadSelector
+from webhook.model.findings import Exceptions, RuleException, WorkloadSelector
 from webhook.reconciler import events
 from webhook.reconciler.events import ExceptionWatch
 

@@ -31,10 +31,8 @@ from tests.waiting import until
 from webhook.backends.volcano.keys import POD_GROUP
 from webhook.model.gang_objects import is_raised
 from webhook.model.projections import Resource
-from webhook.reconciler.writer import SIGN_SECONDS
-from webhook.reconciler.writer import SILENT_SECONDS
-from webhook.reconciler.writer import unseen_seconds
 from webhook.reconciler.manager import reconcile_once
+from webhook.reconciler.writer import SIGN_SECONDS, SILENT_SECONDS, unseen_seconds
 
 
 async def test_the_gate_is_removed_from_all_pods_once_the_objects_exist_and_no_other_gate_is_left() -> None:

@@ -15,8 +15,7 @@ from tests.unit.reconciler.grove import grove_pod, name_pods, put_pods
 from tests.unit.reconciler.running_reconciler import SETS, looked, names, running, sample, world
 from tests.unit.worlds import koordinator
 from tests.waiting import until
-from webhook.config.settings import RemedySettings
-from webhook.config.settings import Settings
+from webhook.config.settings import RemedySettings, Settings
 
 SET = ("PATCH", "/apis/grove.io/v1alpha1/namespaces/team-a/podcliquesets/demo")
 

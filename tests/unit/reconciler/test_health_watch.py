@@ -27,16 +27,12 @@ from tests.unit.reconciler.running_reconciler import (
 )
 from tests.unit.worlds import koordinator
 from tests.waiting import until
-from webhook.gangs.health import AnchoredHealth
-from webhook.gangs.health import GangHealth
-from webhook.gangs.health import GangState
-from webhook.gangs.hold_reasons import HoldReason
-from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.health import AnchoredHealth, GangHealth, GangState
+from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.key import GangKey
 from webhook.reconciler import health_watch, held_gangs
 from webhook.reconciler.events import REPEAT_SECONDS
-from webhook.reconciler.held_gangs import HeldCause, Series
-from webhook.reconciler.held_gangs import judgement_of
+from webhook.reconciler.held_gangs import HeldCause, Series, judgement_of
 from webhook.reconciler.manager import Reconciler
 
 

@@ -18,21 +18,13 @@ from tests.waiting import until
 from webhook.gangs.escapes import Escape, Escaped
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
-from webhook.gangs.members import LossCause
-from webhook.gangs.members import GangPod
-from webhook.gangs.members import PodEnd
+from webhook.gangs.members import GangPod, LossCause, PodEnd
 from webhook.reconciler import health_watch, loss_watch
-from webhook.reconciler.remedies import DELETIONS_A_LOOK
-from webhook.reconciler.remedies import PAUSE_SECONDS
-from webhook.reconciler.remedies import SETTLE_SECONDS
-from webhook.reconciler.remedies import EscapeDeletion
-from webhook.reconciler.events import LASTING_SECONDS
-from webhook.reconciler.events import SHARE_LOOK_SECONDS
-from webhook.reconciler.events import HeldBack
+from webhook.reconciler.events import LASTING_SECONDS, SHARE_LOOK_SECONDS, HeldBack
 from webhook.reconciler.held_gangs import OWN_EVENTS, HeldGangs, OwnEvents
-from webhook.reconciler.metrics import Bound
-from webhook.reconciler.metrics import ReconcilerMetrics
 from webhook.reconciler.manager import Reconciler
+from webhook.reconciler.metrics import Bound, ReconcilerMetrics
+from webhook.reconciler.remedies import DELETIONS_A_LOOK, PAUSE_SECONDS, SETTLE_SECONDS, EscapeDeletion
 
 
 class Written:

@@ -7,13 +7,7 @@ from collections.abc import Iterable
 
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
-from webhook.reconciler.held_gangs import OWN_EVENTS
-from webhook.reconciler.held_gangs import SERIES_SECONDS
-from webhook.reconciler.held_gangs import HeldCause
-from webhook.reconciler.held_gangs import HeldGangs
-from webhook.reconciler.held_gangs import OwnEvents
-from webhook.reconciler.held_gangs import EventPace
-from webhook.reconciler.held_gangs import Series
+from webhook.reconciler.held_gangs import OWN_EVENTS, SERIES_SECONDS, EventPace, HeldCause, HeldGangs, OwnEvents, Series
 
 PACE = EventPace(settle=10.0, repeat=1800.0)
 LEAST, LONGEST = SERIES_SECONDS

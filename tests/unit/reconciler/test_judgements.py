@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from webhook.gangs.escapes import not_its_own
-from webhook.gangs.health import GangHealth
-from webhook.gangs.health import MemberHealth
-from webhook.gangs.health import GangState
-from webhook.gangs.hold_reasons import HoldReason
-from webhook.gangs.hold_reasons import GangReason
+from webhook.gangs.health import GangHealth, GangState, MemberHealth
+from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.members import read_gang_pod
-from webhook.reconciler.held_gangs import HealthJudgement
-from webhook.reconciler.held_gangs import judgement_of
+from webhook.reconciler.held_gangs import HealthJudgement, judgement_of
 
 SHORT = HoldReason(GangReason.TOO_FEW_PODS, "demo-0-a has 1 of 2 pods", "create the others")
 OTHER = HoldReason(GangReason.UNOWNED, "team/other has its labels", "remove them")

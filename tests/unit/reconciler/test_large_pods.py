@@ -11,15 +11,13 @@ from tests.unit.reconciler.running_reconciler import podgang, running, settled, 
 from tests.unit.worlds import settings_of
 from tests.waiting import until
 from webhook.gangs.escapes import Escape, Escapes
-from webhook.gangs.members import POD_BYTES
-from webhook.gangs.members import read_gang_pod
-from webhook.gangs.members import read_opted_in_pod
+from webhook.gangs.members import POD_BYTES, read_gang_pod, read_opted_in_pod
 from webhook.model.bounds import weight
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.model.keys import Record
-from webhook.model.reading import Manifest
-from webhook.model.pod_template import Pod
 from webhook.model.grove import PodGang
+from webhook.model.keys import Record
+from webhook.model.pod_template import Pod
+from webhook.model.reading import Manifest
 from webhook.mutators.prepare_pod import prepare_pod
 
 # What the API server takes of the annotations of one object, in all.

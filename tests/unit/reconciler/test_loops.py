@@ -31,38 +31,26 @@ from webhook.backends.kube.groups import TREES
 from webhook.cluster.clock import LoopTurn
 from webhook.config.settings import RemedySettings
 from webhook.gangs.escapes import Escape, Escaped
-from webhook.gangs.health import GangHealth
-from webhook.gangs.health import GangState
-from webhook.gangs.hold_reasons import HoldReason
-from webhook.gangs.hold_reasons import GangReason
-from webhook.gangs.hold_reasons import TopologyReason
+from webhook.gangs.health import GangHealth, GangState
+from webhook.gangs.hold_reasons import GangReason, HoldReason, TopologyProblem, TopologyReason
 from webhook.gangs.key import GangKey
 from webhook.gangs.kueue_queue import QueuePlaces
-from webhook.gangs.members import LossCause
 from webhook.gangs.losses import Loss
-from webhook.gangs.members import PodEnd
+from webhook.gangs.members import LossCause, PodEnd
 from webhook.gangs.pod_watches import GangPods
 from webhook.gangs.stores import Store
 from webhook.gangs.workload_gangs import OptedInGangs
-from webhook.model.kueue_objects import KueueWorkload
-from webhook.model.kueue_objects import LocalQueue
+from webhook.model.kueue_objects import KueueWorkload, LocalQueue
 from webhook.model.projections import TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
-from webhook.reconciler.remedies import EscapeDeletion
 from webhook.reconciler.events import Events
-from webhook.reconciler.held_gangs import HeldGangs
-from webhook.reconciler.held_gangs import OwnEvents
-from webhook.reconciler.held_gangs import EventPace
-from webhook.reconciler.loss_store import LossConditions
-from webhook.reconciler.loss_store import LossStore
+from webhook.reconciler.held_gangs import EventPace, HeldGangs, OwnEvents, Turns
+from webhook.reconciler.loss_store import LossConditions, LossStore
 from webhook.reconciler.loss_watch import GONE_SECONDS, LossWatch
-from webhook.reconciler.metrics import Bound
-from webhook.reconciler.metrics import ReconcilerMetrics
-from webhook.reconciler.work_queue import KeyQueue
-from webhook.reconciler.remedies import Remedies
 from webhook.reconciler.manager import Reconciler
-from webhook.gangs.hold_reasons import TopologyProblem
-from webhook.reconciler.held_gangs import Turns
+from webhook.reconciler.metrics import Bound, ReconcilerMetrics
+from webhook.reconciler.remedies import EscapeDeletion, Remedies
+from webhook.reconciler.work_queue import KeyQueue
 
 OWN = GangKey("team-a", "demo-0")
 SINCE = "2026-01-01T00:00:00Z"

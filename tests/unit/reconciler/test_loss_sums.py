@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from webhook.gangs.key import GangKey
-from webhook.gangs.members import LossCause
 from webhook.gangs.losses import Loss, LostMembers, LostPod, stamp
+from webhook.gangs.members import LossCause
 from webhook.reconciler.loss_watch import LossSums
 
 NOW = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)

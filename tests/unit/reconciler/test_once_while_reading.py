@@ -13,12 +13,9 @@ from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, grove_pod, put_pods
 from tests.unit.reconciler.running_reconciler import SETS, names, put_gang, reconciler, running, sample, workload
 from tests.waiting import until
+from webhook.reconciler import manager
 from webhook.reconciler import work_queue as queues
-from webhook.reconciler import manager
-from webhook.reconciler import manager
-from webhook.reconciler.manager import UNREAD_SECONDS
-from webhook.reconciler.manager import Reconciler
-from webhook.reconciler.manager import reconcile_once
+from webhook.reconciler.manager import UNREAD_SECONDS, Reconciler, reconcile_once
 
 
 class SlowWorld(WritableWorld):

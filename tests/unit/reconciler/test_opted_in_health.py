@@ -26,8 +26,7 @@ from tests.unit.reconciler.opted_in_workloads import (
 from tests.unit.reconciler.running_reconciler import SETS, names, running, sample, workload
 from tests.unit.worlds import koordinator
 from tests.waiting import until
-from webhook.gangs.health import GangHealth
-from webhook.gangs.health import GangState
+from webhook.gangs.health import GangHealth, GangState
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
 from webhook.gangs.members import read_opted_in_pod

@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.programs import eventually, free_port
 from tests.played import START, PlayedClock
 from tests.waiting import LIMIT_SECONDS
-from webhook.reconciler.process import create_app
 from webhook.reconciler.metrics import ReconcilerMetrics
+from webhook.reconciler.process import create_app
 from webhook.server.memory import HEALTH_CONNECTIONS
 
 # An address without a listener: health needs no cluster.

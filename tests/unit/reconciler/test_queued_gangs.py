@@ -16,12 +16,8 @@ from tests.waiting import until
 from webhook.gangs.health import GangState
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
-from webhook.model.kueue_objects import CLUSTER_QUEUES
-from webhook.model.kueue_objects import LOCAL_QUEUES
-from webhook.model.kueue_objects import WORKLOADS
-from webhook.model.known_kinds import JOB_SETS
-from webhook.model.known_kinds import JOBS
-from webhook.model.known_kinds import TRAIN_JOBS
+from webhook.model.known_kinds import JOB_SETS, JOBS, TRAIN_JOBS
+from webhook.model.kueue_objects import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from webhook.reconciler.manager import Reconciler
 
 API = "/apis/kueue.x-k8s.io/v1beta2"

@@ -30,8 +30,7 @@ from tests.unit.worlds import settings_of
 from tests.waiting import until
 from webhook.errors import FactsUnavailable
 from webhook.model.projections import POD_GANGS
-from webhook.reconciler.manager import UNREAD_SECONDS
-from webhook.reconciler.manager import reconcile_once
+from webhook.reconciler.manager import UNREAD_SECONDS, reconcile_once
 
 
 async def test_needed_objects_are_written_once_and_unneeded_ones_deleted() -> None:

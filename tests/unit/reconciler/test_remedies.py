@@ -20,19 +20,15 @@ from tests.unit.worlds import koordinator
 from tests.waiting import until, until_set
 from webhook.backends.base import Wake
 from webhook.config.file import settings_from
-from webhook.config.settings import NO_REMEDIES
-from webhook.config.settings import RemedySettings
-from webhook.gangs.health import GangHealth
-from webhook.gangs.health import GangState
-from webhook.gangs.hold_reasons import HoldReason
-from webhook.gangs.hold_reasons import GangReason
+from webhook.config.settings import NO_REMEDIES, RemedySettings
+from webhook.gangs.health import GangHealth, GangState, Observed
+from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.key import GangKey
-from webhook.gangs.health import Observed
 from webhook.gangs.remedies import Act, Remedy, RemedyCause, needed_remedy
 from webhook.reconciler import remedies
 from webhook.reconciler.events import Events
-from webhook.reconciler.remedies import carry_out
 from webhook.reconciler.manager import Reconciler
+from webhook.reconciler.remedies import carry_out
 from webhook.reconciler.writer import Writer
 
 ALL = frozenset({"forgotten", "objectLeft", "oldMembership"})

@@ -30,9 +30,7 @@ from tests.waiting import until
 from webhook.gangs.gang_view import looking
 from webhook.gangs.health import GangState
 from webhook.gangs.hold_reasons import GangReason
-from webhook.gangs.workload_gangs import MOST_KEPT
-from webhook.gangs.workload_gangs import READS_A_LOOK
-from webhook.gangs.workload_gangs import SETTLE_SECONDS
+from webhook.gangs.workload_gangs import MOST_KEPT, READS_A_LOOK, SETTLE_SECONDS
 from webhook.model.bounds import share_of
 from webhook.reconciler.manager import Reconciler
 

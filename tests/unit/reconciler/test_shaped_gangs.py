@@ -16,9 +16,8 @@ from webhook.config.defaults import built_in_shapes
 from webhook.gangs.health import GangState
 from webhook.gangs.key import GangKey
 from webhook.model.keys import Api
+from webhook.model.known_kinds import JOBS, STATEFUL_SETS
 from webhook.model.projections import Resource
-from webhook.model.known_kinds import JOBS
-from webhook.model.known_kinds import STATEFUL_SETS
 
 REPLICA_SETS = Resource(Api("apps", "v1", "ReplicaSet"), "replicasets")
 RAY = "/apis/ray.io/v1/rayclusters"

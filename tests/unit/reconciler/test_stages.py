@@ -10,16 +10,12 @@ from tests.unit.reconciler.grove import CLIQUES, SCALING_GROUPS, controlled_by, 
 from tests.unit.reconciler.opted_in_workloads import job, job_pod, job_set_pod, opted_in_world
 from tests.unit.reconciler.running_reconciler import NOWHERE, at_once, podgang, world
 from webhook.cluster.client import Client
-from webhook.gangs.pod_watches import Controllers
-from webhook.gangs.pod_watches import MOST_READ
-from webhook.gangs.pod_watches import Stages
+from webhook.gangs.pod_watches import MOST_READ, Controllers, Stages
 from webhook.model.gang_objects import Stage
-from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.job import Job
-from webhook.model.place import OF_GROVE
-from webhook.model.place import OF_OPTED_IN
-from webhook.model.place import PodControllers
 from webhook.model.grove import PodGang
+from webhook.model.place import OF_GROVE, OF_OPTED_IN, PodControllers
+from webhook.workloads.job import Job
+from webhook.workloads.opted_in_gang import gangs_of
 
 GANG = PodGang(podgang("demo-0-a"))
 

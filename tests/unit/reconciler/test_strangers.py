@@ -22,14 +22,14 @@ from webhook.backends.kai.keys import POD_GROUP as KAI_GROUP
 from webhook.backends.kai.keys import pod_group
 from webhook.backends.koordinator.keys import POD_GROUP as KOORDINATOR_GROUP
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO_GROUP
+from webhook.gangs.escapes import KEPT
 from webhook.gangs.health import GangState
 from webhook.gangs.key import GangKey
-from webhook.gangs.escapes import KEPT
 from webhook.model.keys import Api
 from webhook.model.projections import Resource
 from webhook.reconciler import health_watch
-from webhook.reconciler.manager import Reconciler
 from webhook.reconciler.health_watch import PACES
+from webhook.reconciler.manager import Reconciler
 
 LISTED = "/api/v1/namespaces/{}/pods"
 

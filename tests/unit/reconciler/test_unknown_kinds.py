@@ -22,10 +22,7 @@ from webhook.config.settings import Settings
 from webhook.model.findings import Action
 from webhook.model.grove import OwnerReference
 from webhook.reconciler.manager import Reconciler
-from webhook.reconciler.unknown_kinds import KINDS_KEPT
-from webhook.reconciler.unknown_kinds import MOST_SECONDS
-from webhook.reconciler.unknown_kinds import PERIOD_SECONDS
-from webhook.reconciler.unknown_kinds import UnknownKindTally
+from webhook.reconciler.unknown_kinds import KINDS_KEPT, MOST_SECONDS, PERIOD_SECONDS, UnknownKindTally
 
 NAMESPACES = "/api/v1/namespaces"
 RECORD, ENFORCEMENT = "rollcall.dev/scheduler", "rollcall.dev/enforcement"

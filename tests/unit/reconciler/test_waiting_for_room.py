@@ -19,8 +19,7 @@ from webhook.model.keys import Record
 from webhook.model.pod_template import Pod
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.reconciler.manager import Reconciler
-from webhook.validators.examples import GPU
-from webhook.validators.examples import node
+from webhook.validators.examples import GPU, node
 
 NODES = "/api/v1/nodes"
 NO_ROOM = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}

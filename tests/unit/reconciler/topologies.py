@@ -7,8 +7,7 @@ from typing import Any
 from tests.series import value
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.worlds import settings_of
-from webhook.backends.kai.keys import PROJECTIONS
-from webhook.backends.kai.keys import POD_GROUP
+from webhook.backends.kai.keys import POD_GROUP, PROJECTIONS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, Resource
 
 BINDINGS, OBJECTS = "/apis/grove.io/v1alpha1/clustertopologybindings", "/apis/kai.scheduler/v1alpha1/topologies"

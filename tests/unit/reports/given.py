@@ -7,11 +7,11 @@ from dataclasses import replace
 from webhook.config.defaults import default_settings, force_scheduler
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.offline.fixed_files import add_fixes
 from webhook.offline.judgement import judge
+from webhook.offline.manifests import read_text
 from webhook.offline.report import Report
 from webhook.offline.report_summary import ReportOptions
-from webhook.offline.fixed_files import add_fixes
-from webhook.offline.manifests import read_text
 
 OPTIONS = ReportOptions(version="1.2.3", documentation="")
 PUBLISHED = ReportOptions(version="1.2.3", documentation="https://example.com/docs")

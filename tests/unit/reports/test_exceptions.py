@@ -12,22 +12,15 @@ import pytest
 
 from tests.unit.reports.given import FINE, OPTIONS, REFUSED
 from webhook.config.defaults import default_settings, force_scheduler
-from webhook.model.findings import Exceptions
-from webhook.model.findings import RuleException
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.offline.judgement import judge
+from webhook.model.findings import Exceptions, RuleException
 from webhook.offline.finding_details import FailOn
-from webhook.offline.report import Report
-from webhook.offline.report_text import concise
-from webhook.offline.report_text import github
-from webhook.offline.report_json import report_as_json
-from webhook.offline.report_text import junit
-from webhook.offline.report_text import markdown
-from webhook.offline.report_json import sarif
-from webhook.offline.report_schemas import report_schema
-from webhook.offline.report_text import tap
-from webhook.offline.report_text import text_lines
+from webhook.offline.judgement import judge
 from webhook.offline.manifests import read_text
+from webhook.offline.report import Report
+from webhook.offline.report_json import report_as_json, sarif
+from webhook.offline.report_schemas import report_schema
+from webhook.offline.report_text import concise, github, junit, markdown, tap, text_lines
 
 UNTIL = datetime(2027, 2, 1, tzinfo=UTC)
 BEFORE = datetime(2027, 1, 31, 23, 59, tzinfo=UTC)

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.reports.given import FINE, HOSTILE, OPTIONS, PUBLISHED, REFUSED, report_on, with_unreadable
 from webhook.offline.finding_details import FailOn
 from webhook.offline.report_json import report_as_json
-from webhook.offline.report_summary import ReportOptions
 from webhook.offline.report_schemas import report_schema
+from webhook.offline.report_summary import ReportOptions
 
 SUPPRESSED = REFUSED.replace("train\n", "train # rollcall:ignore koordinator/mnnvl: one rack\n")
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.reports.given import FINE, HOSTILE, OPTIONS, REFUSED, report_on, with_unreadable
 from webhook.offline.finding_details import FailOn
-from webhook.offline.report_text import junit
 from webhook.offline.report_summary import ReportOptions
+from webhook.offline.report_text import junit
 
 _NUMBERS = {"tests", "failures", "errors"}
 # What the schema allows in each element: attributes that must be there, those that may, and elements.

@@ -6,12 +6,8 @@ from tests.unit.reports.given import FINE, HOSTILE, OPTIONS, PUBLISHED, REFUSED,
 from webhook.errors import InputError
 from webhook.offline.finding_details import FailOn
 from webhook.offline.report import Report
-from webhook.offline.report_text import concise
-from webhook.offline.report_text import github
-from webhook.offline.report_text import markdown
 from webhook.offline.report_summary import ReportOptions
-from webhook.offline.report_text import tap
-from webhook.offline.report_text import text_lines
+from webhook.offline.report_text import concise, github, markdown, tap, text_lines
 
 ANNOTATED = REFUSED.replace("train\n", "train # rollcall:ignore koordinator/mnnvl: one rack\n")
 WITH_HOSTILE = REFUSED.replace('"ls"', f"'{HOSTILE}'")

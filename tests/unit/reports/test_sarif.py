@@ -11,10 +11,8 @@ import pytest
 
 from tests.unit.reports.given import FINE, HOSTILE, OPTIONS, PUBLISHED, REFUSED, report_on, with_unreadable
 from webhook.offline.report import Report
-from webhook.offline.report_summary import ReportOptions
-from webhook.offline.report_summary import rules_by_id
-from webhook.offline.report_summary import summary
 from webhook.offline.report_json import sarif
+from webhook.offline.report_summary import ReportOptions, rules_by_id, summary
 
 SUPPRESSED = REFUSED.replace("train\n", "train # rollcall:ignore koordinator/mnnvl: one rack\n")
 

@@ -30,8 +30,8 @@ from webhook.certificates.files import (
 )
 from webhook.cluster.clock import MACHINE_CLOCK
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.server.routes import create_app
 from webhook.server.lane import Lane
+from webhook.server.routes import create_app
 from webhook.server.state import ServerState
 from webhook.validators.examples import clique, pod_clique_set
 

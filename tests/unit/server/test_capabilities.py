@@ -13,8 +13,8 @@ from tests.unit.server.conftest import review
 from tests.unit.server.test_server_endpoints import FINE, REFUSED
 from tests.unit.worlds import three_schedulers
 from webhook.server import check_endpoint
-from webhook.server.routes import create_app
 from webhook.server.check_endpoint import MAX_CHECKS
+from webhook.server.routes import create_app
 from webhook.server.state import ServerState
 from webhook.validators.examples import clique, pod_clique_set
 

@@ -16,22 +16,22 @@ from tests.played import PlayedClock, PlayedLoop
 from tests.unit.server.conftest import review
 from tests.waiting import until
 from webhook.certificates.files import server_context
-from webhook.server import listener as listener_module
 from webhook.server import connections as connections_module
-from webhook.server.routes import create_app
-from webhook.server.connections import HEAD_SECONDS
-from webhook.server.connections import JITTER
-from webhook.server.connections import MAX_AHEAD
-from webhook.server.connections import Connection
-from webhook.server.connections import UNREAD_SECONDS
-from webhook.server.connections import UNUSED_SECONDS
-from webhook.server.connections import YOUNG_SECONDS
-from webhook.server.connections import Connections
-from webhook.server.connections import ConnectionRoom
-from webhook.server.metrics import LifeMetrics
+from webhook.server import listener as listener_module
+from webhook.server.connections import (
+    HEAD_SECONDS,
+    JITTER,
+    MAX_AHEAD,
+    UNREAD_SECONDS,
+    UNUSED_SECONDS,
+    YOUNG_SECONDS,
+    Connection,
+    ConnectionRoom,
+    Connections,
+)
 from webhook.server.listener import Listener
-from webhook.server.metrics import ConnectionMetrics
-from webhook.server.metrics import Ended
+from webhook.server.metrics import ConnectionMetrics, Ended, LifeMetrics
+from webhook.server.routes import create_app
 from webhook.server.state import ServerState
 
 # The API server closes a connection that has been silent for so long (k8s.io/apimachinery, pkg/util/net, the

@@ -23,12 +23,11 @@ from tests.unit.server.server_process import eventually, serving_process, trusti
 from tests.unit.server.test_http_protocol import POST, Wire, whole
 from tests.waiting import LIMIT_SECONDS, until
 from webhook.server.admission_endpoint import SMALL_BYTES
-from webhook.server.routes import create_app
 from webhook.server.connections import Connections
-from webhook.server.serving import Signals
-from webhook.server.serving import drain
 from webhook.server.large_review import LargeReview
 from webhook.server.listener import FINISH_SECONDS, Listener
+from webhook.server.routes import create_app
+from webhook.server.serving import Signals, drain
 from webhook.server.state import ServerState
 
 BODY = json.dumps(review())

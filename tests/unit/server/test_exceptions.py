@@ -10,9 +10,8 @@ from typing import Any
 from tests.played import START, PlayedClock
 from tests.unit.server.conftest import Call, body, refused
 from tests.unit.worlds import koordinator
-from webhook.model.findings import Exceptions
-from webhook.model.findings import RuleException
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.findings import Exceptions, RuleException
 from webhook.server.state import ServerState
 
 HOUR = timedelta(hours=1)

@@ -14,8 +14,7 @@ from structlog.testing import capture_logs
 from tests.waiting import until
 from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE
 from webhook.server import serving
-from webhook.server.serving import ServingPlan
-from webhook.server.serving import _Server
+from webhook.server.serving import ServingPlan, _Server
 from webhook.server.state import ServerState
 from webhook.server.tls import PairFiles
 

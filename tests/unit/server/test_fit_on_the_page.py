@@ -8,8 +8,8 @@ import httpx
 
 from tests.unit.server.test_capabilities import ask
 from webhook.config.defaults import default_settings
-from webhook.server.state import ServerState
 from webhook.offline.fact_files import load_facts
+from webhook.server.state import ServerState
 
 JOB = """\
 apiVersion: batch/v1

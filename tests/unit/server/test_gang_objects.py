@@ -11,12 +11,7 @@ from tests.unit.cluster.scripted import client
 from tests.unit.cluster.world import World
 from tests.unit.server.conftest import Call, body
 from tests.unit.worlds import settings_of
-from webhook.backends.kube.groups import PROJECTIONS
-from webhook.backends.kube.groups import child_of
-from webhook.backends.kube.groups import composite
-from webhook.backends.kube.groups import known
-from webhook.backends.kube.groups import member
-from webhook.backends.kube.groups import pod_group
+from webhook.backends.kube.groups import PROJECTIONS, child_of, composite, known, member, pod_group
 from webhook.cluster.cluster_facts import LiveFacts
 from webhook.model.reading import Manifest
 from webhook.server.state import ServerState

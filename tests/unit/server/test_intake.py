@@ -16,8 +16,7 @@ from tests.unit.server.conftest import Call, body
 from tests.waiting import turns, until
 from webhook.errors import DeadlineExceeded, Overloaded
 from webhook.server import intake as intake_module
-from webhook.server.intake import read_body
-from webhook.server.intake import Intake
+from webhook.server.intake import Intake, read_body
 from webhook.server.memory import ASSUMED_LIMIT, memory_limit
 from webhook.server.metrics import IntakeMetrics
 

@@ -15,8 +15,7 @@ from tests.waiting import LIMIT_SECONDS, turns
 from webhook.errors import DeadlineExceeded, Overloaded, Stopped
 from webhook.server.intake import ClientGone
 from webhook.server.lane import MAX_WAITING, Lane, Turn
-from webhook.server.metrics import REVIEWS
-from webhook.server.metrics import lane_metrics
+from webhook.server.metrics import REVIEWS, lane_metrics
 
 # More than any test asks, but where this is the subject.
 ENOUGH = 1 << 40

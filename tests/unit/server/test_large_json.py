@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.growth.step_counts import Cost
 from webhook.errors import ReviewError, Stopped, TooManyValues
 from webhook.server import large_review
-from webhook.server.large_review import Decoded
-from webhook.server.large_review import decode
+from webhook.server.large_review import Decoded, decode
 
 DECODED_IN_PIECES = large_review.WHOLE_BYTES * 3 // 2
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=8) | st.floats(-1e9, 1e9)

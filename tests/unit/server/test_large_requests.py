@@ -17,12 +17,12 @@ from tests.unit.server.server_process import ServingProcess, eventually, serving
 from tests.unit.server.test_server_endpoints import FINE
 from tests.waiting import LIMIT_SECONDS, until
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE
+from webhook.offline.positions import SERVER
 from webhook.server.admission_endpoint import SMALL_BYTES
-from webhook.server.routes import create_app
 from webhook.server.check_endpoint import MAX_MANIFEST_BYTES
+from webhook.server.routes import create_app
 from webhook.server.state import ServerState
 from webhook.server.tls import PairFiles
-from webhook.offline.positions import SERVER
 from webhook.validators.examples import clique, pod_clique_set
 
 MIB = 1 << 20

@@ -15,9 +15,8 @@ from webhook.config.sections import API_VERSION, KIND
 from webhook.config.settings import Serving, Settings
 from webhook.errors import ConfigurationError
 from webhook.model.facts import ClusterFacts
-from webhook.model.pod_groups import KoordinatorPodGroup
-from webhook.model.pod_groups import KoordinatorPodGroups
 from webhook.model.known_objects import Quota
+from webhook.model.pod_groups import KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.server.state import ServerState
 
 PATHS = ("/check", "/capabilities")

@@ -9,8 +9,7 @@ from tests.unit.server.conftest import Call, body, review
 from tests.waiting import turns
 from webhook.errors import TooLarge
 from webhook.server.connections import SHOWN
-from webhook.server.routes import MAX_BODY_BYTES
-from webhook.server.routes import create_next_app
+from webhook.server.routes import MAX_BODY_BYTES, create_next_app
 from webhook.server.state import ServerState
 
 FINGERPRINT = "ab" * 32

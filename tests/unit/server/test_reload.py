@@ -20,8 +20,7 @@ from tests.unit.server.server_process import ServingProcess, eventually, serving
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import load_pair
 from webhook.operations import snapshot_reader
-from webhook.operations.snapshot_reader import Endpoint
-from webhook.operations.snapshot_reader import look_at
+from webhook.operations.snapshot_reader import Endpoint, look_at
 from webhook.server.tls import PairFiles
 
 ROTATIONS = 2

@@ -25,10 +25,8 @@ from tests.unit.server.server_process import Running, end, eventually, lines_of,
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.server.memory import HEALTH_CONNECTIONS
-from webhook.server.memory import NEXT_CONNECTIONS
-from webhook.server.serving import ServingPlan
-from webhook.server.serving import _Server
+from webhook.server.memory import HEALTH_CONNECTIONS, NEXT_CONNECTIONS
+from webhook.server.serving import ServingPlan, _Server
 from webhook.server.state import ServerState
 from webhook.server.tls import PairFiles
 

@@ -17,9 +17,7 @@ from tests.e2e.programs import free_port
 from tests.unit.server.certificate_issuer import Authority
 from webhook.certificates.files import Pair, load_pair, server_context
 from webhook.server import serving
-from webhook.server.serving import NOT_YET
-from webhook.server.serving import TRIES
-from webhook.server.serving import SelfProbe
+from webhook.server.serving import NOT_YET, TRIES, SelfProbe
 from webhook.server.state import ServerState
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

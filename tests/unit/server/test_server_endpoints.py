@@ -15,10 +15,10 @@ from tests.unit.server.conftest import HeldThread
 from tests.waiting import until
 from webhook import __version__
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.server.routes import create_app
-from webhook.server.check_endpoint import MAX_CHECKS
-from webhook.server.state import ServerState
 from webhook.offline.manifests import NO_MANIFEST
+from webhook.server.check_endpoint import MAX_CHECKS
+from webhook.server.routes import create_app
+from webhook.server.state import ServerState
 
 REFUSED = """\
 apiVersion: grove.io/v1alpha1

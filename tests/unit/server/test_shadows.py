@@ -21,9 +21,7 @@ from webhook.config.file import settings_from
 from webhook.errors import Stopped
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.server import shadows
-from webhook.server.shadows import MOST_SAVED
-from webhook.server.shadows import SHARE
-from webhook.server.shadows import Allowance
+from webhook.server.shadows import MOST_SAVED, SHARE, Allowance
 from webhook.server.state import ServerState
 from webhook.validators.examples import clique, pod_clique_set
 

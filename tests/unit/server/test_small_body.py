@@ -10,8 +10,7 @@ from starlette.types import Scope
 
 from tests.unit.server.conftest import Call, body
 from webhook.errors import ReviewError
-from webhook.server.intake import ClientGone
-from webhook.server.intake import small_body
+from webhook.server.intake import ClientGone, small_body
 
 
 @dataclass

@@ -28,10 +28,8 @@ from tests.unit.shapes.workloads import (
 )
 from webhook.config.defaults import built_in_kinds, built_in_shapes
 from webhook.model.reading import Manifest
-from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.opted_in_gang import no_gang
-from webhook.workloads.opted_in_gang import starts_alone
 from webhook.validators.examples import stateful_set
+from webhook.workloads.opted_in_gang import gangs_of, no_gang, starts_alone
 
 SAMPLES = os.environ.get("ROLLCALL_SAMPLES")
 FOLDERS = ("ray", "dynamo", "disaggregatedset", "pytorchjob", "mpijob", "spark", "volcano-job")

@@ -30,12 +30,11 @@ from webhook.errors import ConfigurationError, TooManyParts
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.known_objects import KaiQueue, VolcanoQueue
-from webhook.model.reading import Manifest
-from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.opted_in_gang import no_gang
 from webhook.model.pod_template import Pod
-from webhook.offline.judgement import kind_of
+from webhook.model.reading import Manifest
 from webhook.offline.configuration_file import load_shapes
+from webhook.offline.judgement import kind_of
+from webhook.workloads.opted_in_gang import gangs_of, no_gang
 
 KIND = {"group": "example.com", "kind": "Training", "plural": "trainings"}
 WORKER: dict[str, Any] = {"labels": {"example.com/role": "worker"}}

@@ -26,20 +26,16 @@ from tests.unit.shapes.workloads import (
 from tests.unit.worlds import request
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
-from webhook.gangs.object_plan import GangPlan
-from webhook.gangs.object_plan import SkipReason
-from webhook.gangs.object_plan import is_elsewhere
-from webhook.gangs.object_plan import plan
+from webhook.gangs.object_plan import GangPlan, SkipReason, is_elsewhere, plan
 from webhook.installation.net_policy import net_policy
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
-from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.opted_in_gang import group_gang
-from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.offline.translation import translated
 from webhook.testing.start import may_start
 from webhook.validators.examples import job
+from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import gangs_of, group_gang
 
 KAI = "kai-scheduler"
 QUEUE = "kai.scheduler/queue"

@@ -27,10 +27,9 @@ from tests.unit.shapes.workloads import (
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding
 from webhook.model.reading import Manifest
-from webhook.workloads.shaped_workload import gang_size
-from webhook.offline.group_sizes import operator_groups
-from webhook.offline.group_sizes import sizes_of_owners
+from webhook.offline.group_sizes import operator_groups, sizes_of_owners
 from webhook.validators.examples import stateful_set
+from webhook.workloads.shaped_workload import gang_size
 
 COSCHEDULING, VOLCANO, KOORDINATOR = "scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.sigs.k8s.io"
 LIMIT = {"minAvailable": 2}

@@ -8,11 +8,7 @@ import pytest
 
 from webhook.model.fields import FieldPath
 from webhook.model.reading import Malformed
-from webhook.workloads.workload_shape import PathValue
-from webhook.workloads.workload_shape import PathError
-from webhook.workloads.workload_shape import ShapeScope
-from webhook.workloads.workload_shape import parsed_steps
-from webhook.workloads.workload_shape import shape_path
+from webhook.workloads.workload_shape import PathError, PathValue, ShapeScope, parsed_steps, shape_path
 
 OBJECT = {
     "metadata": {"annotations": {"example.com/gang": "true"}},

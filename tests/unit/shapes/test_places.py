@@ -17,9 +17,9 @@ from tests.unit.shapes.workloads import (
     volcano_job,
 )
 from webhook.config.defaults import built_in_kinds
-from webhook.model.reading import Manifest
 from webhook.model.place import Place
 from webhook.model.pod_template import Pod
+from webhook.model.reading import Manifest
 from webhook.validators.examples import stateful_set
 
 HASH = {"pod-template-hash": "7d9"}

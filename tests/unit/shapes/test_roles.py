@@ -17,14 +17,12 @@ from webhook.gangs.members import read_opted_in_pod
 from webhook.gangs.object_plan import gangs_of_sets
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed, Record
+from webhook.model.place import MOST_TOGETHER, surge_of, together_in
+from webhook.model.pod_template import Pod
 from webhook.model.reading import Manifest, mapping
 from webhook.workloads.known_workloads import KnownWorkload
-from webhook.workloads.opted_in_gang import gangs_of
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.pod_template import Pod
-from webhook.model.place import MOST_TOGETHER
-from webhook.model.place import surge_of
-from webhook.model.place import together_in
+from webhook.workloads.opted_in_gang import gangs_of
 
 TOGETHER = "rollcall.dev/groups-together"
 NAME, ROLE = "disaggregatedset.x-k8s.io/name", "disaggregatedset.x-k8s.io/role"

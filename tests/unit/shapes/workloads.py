@@ -14,9 +14,9 @@ from webhook.errors import Problem
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import SHAPED_WORKLOADS
 from webhook.model.reading import Manifest
-from webhook.workloads.workload_shape import WorkloadShape
-from webhook.workloads.shaped_workload import ShapedWorkload
 from webhook.offline.judgement import kind_of
+from webhook.workloads.shaped_workload import ShapedWorkload
+from webhook.workloads.workload_shape import WorkloadShape
 
 RECORD = "rollcall.dev/scheduler"
 HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "WorkloadShape"}

@@ -17,23 +17,20 @@ from tests.unit.cluster.scripted import NO_TLS
 from tests.unit.cluster.world import World
 from webhook.backends.kai.keys import QUEUE_FACTS as KAI_QUEUES
 from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS
-from webhook.backends.kube.groups import GROUP_PODS
-from webhook.backends.kube.groups import GroupMembership
+from webhook.backends.kube.groups import GROUP_PODS, GroupMembership
 from webhook.cluster.access import Access
 from webhook.cluster.client import CONNECT_SECONDS
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
-from webhook.workloads.known_workloads import GENERAL
-from webhook.model.pod_groups import GroupPod
 from webhook.model.keys import Api
+from webhook.model.known_kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS
 from webhook.model.known_objects import KaiQueue, Namespace, Quota
+from webhook.model.pod_groups import GroupPod
 from webhook.model.projections import POD_CLIQUE_SETS, PRIORITY_CLASSES, Projection
-from webhook.model.known_kinds import CLUSTER_TRAINING_RUNTIMES
-from webhook.model.known_kinds import JOB_SETS
-from webhook.operations.cluster_facts import ClusterObjects
-from webhook.operations.cluster_facts import read_cluster
 from webhook.offline.fact_files import load_facts
 from webhook.offline.whole_files import write_folder
+from webhook.operations.cluster_facts import ClusterObjects, read_cluster
+from webhook.workloads.known_workloads import GENERAL
 
 ACCESS = Access("https://cluster", NO_TLS, lambda: None)
 QUEUE_PATH = "/apis/scheduling.run.ai/v2/queues"

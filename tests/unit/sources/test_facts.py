@@ -11,11 +11,6 @@ from tests.unit.sources.fact_files import facts
 from webhook.backends.kube.groups import GroupMembership
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.pod_groups import GatherRule
-from webhook.model.pod_groups import KoordinatorPodGroup
-from webhook.model.pod_groups import KoordinatorPodGroups
-from webhook.model.pod_groups import GroupPod
-from webhook.model.pod_groups import GroupPods
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import (
     HyperNode,
@@ -29,6 +24,7 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
+from webhook.model.pod_groups import GatherRule, GroupPod, GroupPods, KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.offline.manifests import read_text
 from webhook.offline.worlds import one_world
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from webhook.errors import InputError
-from webhook.offline.whole_files import HEADER
-from webhook.offline.whole_files import write_folder
+from webhook.offline.whole_files import HEADER, write_folder
 
 NAMESPACES = "apiVersion: v1\nkind: NamespaceList\nitems: []\n"
 

@@ -10,17 +10,12 @@ import pytest
 import yaml
 
 from tests.texts import Text
+from tools.make_field_lists import as_text, field_lists
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.fields import ITEMS
 from webhook.model.keys import Api
-from webhook.offline.fact_files import load_facts
-from webhook.offline.fact_files import with_field_names
-from webhook.offline.fact_files import LISTS
-from webhook.offline.fact_files import known_fields
-from webhook.offline.fact_files import load_schemas
-from tools.make_field_lists import as_text
-from tools.make_field_lists import field_lists
+from webhook.offline.fact_files import LISTS, known_fields, load_facts, load_schemas, with_field_names
 
 CRDS = os.environ.get("ROLLCALL_CRDS")
 JOB_SET = Api("jobset.x-k8s.io", "v1alpha2", "JobSet")

@@ -9,11 +9,9 @@ import pytest
 from tests.texts import Text
 from tests.unit.sources.fact_files import facts
 from webhook.errors import InputError
-from webhook.model.resources import Alternative
-from webhook.model.resources import DeviceRequest
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.model.resources import NamespaceQuota
 from webhook.model.node_pods import NodePod
+from webhook.model.resources import Alternative, DeviceRequest, NamespaceQuota
 from webhook.offline.manifests import read_text
 from webhook.offline.worlds import one_world
 

@@ -7,11 +7,7 @@ import pytest
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.known_objects import KaiLevels
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import Cohort
-from webhook.model.kueue_objects import KueueWorkload
-from webhook.model.kueue_objects import KueueWorkloads
-from webhook.model.kueue_objects import LocalQueue
+from webhook.model.kueue_objects import ClusterQueue, Cohort, KueueWorkload, KueueWorkloads, LocalQueue
 from webhook.offline.fact_files import facts_from
 from webhook.offline.manifests import read_text
 from webhook.offline.worlds import one_world

@@ -21,13 +21,8 @@ from tests.unit.growth.step_counts import Cost
 from webhook.errors import InputError, Stopped
 from webhook.model.fields import FieldPath, Item
 from webhook.offline import whole_files
-from webhook.offline.positions import COMMAND_LINE
-from webhook.offline.positions import SERVER
-from webhook.offline.positions import Limits
-from webhook.offline.manifests import NO_MANIFEST
-from webhook.offline.manifests import files_of
-from webhook.offline.manifests import read_file
-from webhook.offline.manifests import read_text
+from webhook.offline.manifests import NO_MANIFEST, files_of, read_file, read_text
+from webhook.offline.positions import COMMAND_LINE, SERVER, Limits
 from webhook.testing.strategies import words
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.growth.step_counts import Cost
 from webhook.model.admission_request import Change
 from webhook.model.fields import ROOT, FieldPath, Item
-from webhook.offline.positions import applied_to
 from webhook.offline.manifests import read_text
+from webhook.offline.positions import applied_to
 
 TEXT = """\
 # The head.

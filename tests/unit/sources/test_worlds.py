@@ -14,8 +14,7 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed
 from webhook.offline import worlds as sources_worlds
 from webhook.offline.fact_files import load_facts
-from webhook.offline.manifests import Document
-from webhook.offline.manifests import read_text
+from webhook.offline.manifests import Document, read_text
 from webhook.offline.worlds import Worlds
 
 BINDING = """\

@@ -10,8 +10,7 @@ import pytest
 from tests.unit.server.conftest import anyio_backend, certificates, state
 from tests.unit.telemetry.receiver import Receiver, receiving
 from tests.waiting import LIMIT_SECONDS
-from webhook.cluster import span_export
-from webhook.cluster import spans
+from webhook.cluster import span_export, spans
 
 __all__ = ["anyio_backend", "certificates", "state"]
 

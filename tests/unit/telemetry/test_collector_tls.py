@@ -13,8 +13,7 @@ from tests.trust_cases import ADDRESS, REFUSED, TRUSTED, TrustCase
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import server_context
 from webhook.cluster import span_export
-from webhook.cluster.span_export import collector_session
-from webhook.cluster.span_export import exporter_to
+from webhook.cluster.span_export import collector_session, exporter_to
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 

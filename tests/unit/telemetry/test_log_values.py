@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.cluster.logs import MAX_VALUE_CHARACTERS
-from webhook.cluster.logs import cut_values
+from webhook.cluster.logs import MAX_VALUE_CHARACTERS, cut_values
 
 
 def test_a_long_uid_is_cut() -> None:

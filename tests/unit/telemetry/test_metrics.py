@@ -26,14 +26,10 @@ from tests.unit.worlds import gang_pod
 from tests.waiting import turns, until
 from webhook.cli.metric_reference import metrics_of, reference, reference_settings
 from webhook.cluster.cluster_facts import LiveFacts
-from webhook.cluster.process_metrics import CacheCollector
+from webhook.cluster.process_metrics import LOOK_SECONDS, CacheCollector, Exposition
 from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS
 from webhook.server.state import ServerState
-from webhook.cluster.process_metrics import LOOK_SECONDS
-from webhook.cluster.process_metrics import Exposition
-from webhook.validators.examples import pod_clique_set
-from webhook.validators.examples import job
-from webhook.validators.examples import pod_template
+from webhook.validators.examples import job, pod_clique_set, pod_template
 
 CHECKOUT = Path(__file__).parents[3]
 SETS = "/apis/grove.io/v1alpha1/podcliquesets"

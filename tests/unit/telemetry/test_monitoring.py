@@ -13,11 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from webhook.cli.metric_reference import RECONCILER
-from webhook.cli.metric_reference import SERVER
-from webhook.cli.metric_reference import MetricFamily
-from webhook.cli.metric_reference import metrics_of
-from webhook.cli.metric_reference import reference_settings
+from webhook.cli.metric_reference import RECONCILER, SERVER, MetricFamily, metrics_of, reference_settings
 from webhook.installation.names import HEALTH_PORT, LABELS, NAMESPACE, RECONCILER_PORT
 
 CHECKOUT = Path(__file__).parents[3]

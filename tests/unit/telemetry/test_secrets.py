@@ -21,14 +21,14 @@ from tests.unit.server.conftest import Call, body, review
 from tests.unit.telemetry.receiver import Receiver
 from tests.unit.worlds import gang_pod, koordinator
 from tests.waiting import until
+from webhook.cluster import logs
 from webhook.cluster.cluster_facts import LiveFacts
+from webhook.cluster.spans import started
 from webhook.config.settings import Tracing
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.server.state import ServerState
-from webhook.cluster import logs
-from webhook.cluster.spans import started
 from webhook.validators.examples import clique, pod_clique_set
 
 MARKER = "hunter2"

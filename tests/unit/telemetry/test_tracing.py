@@ -23,16 +23,15 @@ from tests.unit.server.conftest import Call, body, refused, review
 from tests.unit.telemetry.receiver import Receiver, Span
 from tests.unit.worlds import gang_pod, koordinator
 from tests.waiting import until
+from webhook.cluster import logs, spans
+from webhook.cluster import span_export as export
 from webhook.cluster.cluster_facts import LiveFacts
+from webhook.cluster.spans import started
 from webhook.config.settings import Tracing
 from webhook.errors import ConfigurationError
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.server.state import ServerState
-from webhook.cluster import logs
-from webhook.cluster import spans
-from webhook.cluster import span_export as export
-from webhook.cluster.spans import started
 
 SETS = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
 LABELLED = {

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.configurations import configuration_of
 from tests.unit.worlds import POD, gang_pod, request
 from webhook import admission
-from webhook.backends.kube.workload_api import Generation
-from webhook.backends.kube.workload_api import Served
+from webhook.backends.kube.workload_api import Generation, Served
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request

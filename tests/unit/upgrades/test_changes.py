@@ -6,16 +6,9 @@ import re
 
 import pytest
 
-from webhook.operations.releases import ReleaseChange
-from webhook.operations.releases import ReleaseExample
-from webhook.operations.releases import ChangeOutcome
-from webhook.operations.release_notes import EVERY_CHANGE
-from webhook.operations.release_notes import UNREAD
-from webhook.operations.upgrade_plan import Upgrade
-from webhook.operations.upgrade_plan import UpgradeVerdict
-from webhook.operations.upgrade_plan import verdict
-from webhook.operations.releases import Product
-from webhook.operations.releases import Release
+from webhook.operations.release_notes import EVERY_CHANGE, UNREAD
+from webhook.operations.releases import ChangeOutcome, Product, Release, ReleaseChange, ReleaseExample
+from webhook.operations.upgrade_plan import Upgrade, UpgradeVerdict, verdict
 
 CHANGES = [pytest.param(change, id=change.id) for change in EVERY_CHANGE]
 

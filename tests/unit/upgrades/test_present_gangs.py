@@ -12,25 +12,15 @@ from tests.texts import Text
 from tests.unit.gangs.judged_gangs import FACTS, in_step, podgang, whole
 from tests.unit.worlds import koordinator
 from webhook.errors import FactsUnavailable
-from webhook.gangs.health import GangState
-from webhook.gangs.health import judge
+from webhook.gangs.health import GangState, Observed, judge
 from webhook.gangs.key import GangKey
-from webhook.gangs.health import Observed
-from webhook.gangs.object_plan import SkipReason
-from webhook.gangs.object_plan import plan
 from webhook.gangs.members import Roster
-from webhook.gangs.object_plan import GangObjectWriter
+from webhook.gangs.object_plan import GangObjectWriter, SkipReason, plan
+from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.grove import PodGang
-from webhook.operations.releases import ChangeOutcome
-from webhook.operations.upgrade_plan import Upgrade
-from webhook.operations.upgrade_plan import upgrade_plan
-from webhook.operations.releases import PresentGang
-from webhook.operations.releases import present_gang
-from webhook.operations.releases import present_gangs
-from webhook.operations.releases import Product
-from webhook.operations.releases import Release
+from webhook.operations.releases import ChangeOutcome, PresentGang, Product, Release, present_gang, present_gangs
+from webhook.operations.upgrade_plan import Upgrade, upgrade_plan
 
 POD_GROUP = "scheduling.sigs.k8s.io/v1alpha1"
 SET = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "s", "controller": True}

@@ -6,15 +6,8 @@ from dataclasses import replace
 
 from tests.texts import Text
 from webhook.gangs.object_plan import GangObjectWriter
-from webhook.operations.releases import ChangeOutcome
-from webhook.operations.releases import gang
-from webhook.operations.upgrade_plan import UNAFFECTED
-from webhook.operations.upgrade_plan import Upgrade
-from webhook.operations.upgrade_plan import UpgradePlan
-from webhook.operations.upgrade_plan import upgrade_plan
-from webhook.operations.releases import PresentGang
-from webhook.operations.releases import Product
-from webhook.operations.releases import Release
+from webhook.operations.releases import ChangeOutcome, PresentGang, Product, Release, gang
+from webhook.operations.upgrade_plan import UNAFFECTED, Upgrade, UpgradePlan, upgrade_plan
 
 BARE = gang("bare", owners=frozenset({"PodCliqueSet"}), missing=True)
 NEW = gang("new", owners=frozenset({"PodCliqueSet"}))

@@ -8,10 +8,7 @@ import pytest
 
 from tests.unit.worlds import koordinator, validate
 from webhook.model.reading import Manifest
-from webhook.validators.examples import clique, pod_clique_set, scaling_group
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import replicated
+from webhook.validators.examples import clique, job_set, leader_worker_set, pod_clique_set, replicated, scaling_group
 
 EXPLICIT = "CliqueStartupTypeExplicit"
 CLIQUES = "spec.template.cliques"

@@ -12,10 +12,8 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Api
 from webhook.model.known_objects import Namespace
-from webhook.model.kueue_objects import AdmissionCheck
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import LocalQueue
 from webhook.model.kueue import KueueSettings
+from webhook.model.kueue_objects import AdmissionCheck, ClusterQueue, LocalQueue
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 

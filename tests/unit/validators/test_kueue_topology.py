@@ -12,17 +12,9 @@ from tests.unit.worlds import rules, settings_of, validate
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
 from webhook.model.known_objects import KaiLevels, TopologyBinding, TopologyLayer
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import LocalQueue
-from webhook.model.kueue_objects import ResourceFlavor
+from webhook.model.kueue_objects import ClusterQueue, LocalQueue, ResourceFlavor
 from webhook.model.reading import Manifest
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
 
 RACK, BLOCK = "example.com/rack", "example.com/block"
 KUEUE = "kueue.x-k8s.io"

@@ -15,19 +15,21 @@ from webhook.config.settings import Settings
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api
 from webhook.model.known_objects import PriorityClass
-from webhook.model.kueue_objects import ClusterQueue
-from webhook.model.kueue_objects import LocalQueue
 from webhook.model.kueue import KueueSettings
-from webhook.model.reading import Manifest
+from webhook.model.kueue_objects import ClusterQueue, LocalQueue
 from webhook.model.quantity import Version
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.model.reading import Manifest
+from webhook.validators.examples import (
+    clique,
+    job,
+    job_set,
+    leader_worker_set,
+    pod_clique_set,
+    pod_template,
+    replicated,
+    runtimes,
+    train_job,
+)
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 QUEUED = {QUEUE: "research"}

@@ -11,9 +11,7 @@ from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import judge
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import replicated
+from webhook.validators.examples import job_set, leader_worker_set, replicated
 
 _POD = {"spec": {"containers": [{"name": "main", "image": "example.com/main"}]}}
 

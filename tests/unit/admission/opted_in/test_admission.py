@@ -15,13 +15,7 @@ from webhook.model.findings import Action
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
 
 LABELLED = {RECORD: "koord-scheduler"}
 

@@ -22,18 +22,12 @@ from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import cut_name
 from webhook.model.reading import Manifest
-from webhook.workloads.opted_in_gang import OptedInGang
-from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.opted_in_gang import group_gang
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import OptedInGang, gangs_of, group_gang
 from webhook.workloads.opted_in_workload import OptedInWorkload
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
 
 UID = "7c1f"
 

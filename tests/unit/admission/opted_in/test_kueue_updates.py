@@ -20,14 +20,17 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.known_objects import KaiQueue, QueueTree
 from webhook.model.reading import Manifest
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.validators.examples import (
+    clique,
+    job,
+    job_set,
+    leader_worker_set,
+    pod_clique_set,
+    pod_template,
+    replicated,
+    runtimes,
+    train_job,
+)
 
 KUEUE = "system:serviceaccount:kueue-system:kueue-controller-manager"
 USER = "ada@example.com"

@@ -11,15 +11,11 @@ from tests.unit.worlds import rules
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import KaiQueue, QueueTree
 from webhook.model.reading import Manifest
-from webhook.workloads.opted_in_gang import no_gang
+from webhook.validators.examples import job, job_set, runtimes, train_job
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.trainjob import Runtime
-from webhook.workloads.trainjob import TrainJob
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.workloads.opted_in_gang import no_gang
+from webhook.workloads.trainjob import Runtime, TrainJob
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 RUNTIME: Manifest = {"metadata": {"name": "torch"}, "spec": {"template": {"spec": {"replicatedJobs": []}}}}

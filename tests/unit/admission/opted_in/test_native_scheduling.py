@@ -12,13 +12,10 @@ from tests.unit.admission.opted_in.worlds import known, schedulers, validate
 from webhook.model.admission_request import Verdict
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
+from webhook.offline.fact_files import known_fields
+from webhook.validators.examples import job, job_set, pod_template, replicated
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.kueue_integration import levels_of_own_gang
-from webhook.offline.fact_files import known_fields
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
 
 GANG: Manifest = {"schedulingPolicy": {"gang": {}}}
 RACK: Manifest = {"schedulingConstraints": {"topology": [{"key": "example.com/rack"}]}}

@@ -17,14 +17,9 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
-from webhook.workloads.known_workloads import KnownWorkload
 from webhook.testing.start import may_start
-from webhook.validators.examples import pod_clique_set
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import train_job
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_clique_set, pod_template, train_job
+from webhook.workloads.known_workloads import KnownWorkload
 
 LABELLED = ClusterFacts(namespaces={"default": Namespace({"rollcall.dev/scheduler": "koord-scheduler"})})
 LABEL = "metadata.labels[rollcall.dev/scheduler]"

@@ -8,12 +8,9 @@ import pytest
 
 from tests.unit.admission.opted_in.worlds import job_pod, job_set_pod, leader_pod, worker_pod
 from webhook.model.keys import Needed
-from webhook.model.reading import Manifest
-from webhook.model.place import Membership
-from webhook.model.place import Place
-from webhook.model.place import membership
-from webhook.model.place import place_of
+from webhook.model.place import Membership, Place, membership, place_of
 from webhook.model.pod_template import Pod
+from webhook.model.reading import Manifest
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,7 @@ from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.reading import Manifest
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import replicated
-from webhook.validators.examples import train_job
+from webhook.validators.examples import job, job_set, leader_worker_set, replicated, train_job
 
 STAMP = "rollcall.dev/stamp"
 GANG, MEMBER = "rollcall.dev/gang", "rollcall.dev/gang-member"

@@ -24,20 +24,13 @@ from tests.unit.worlds import request
 from webhook import admission
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.model.reading import Malformed, Manifest
-from webhook.workloads.opted_in_gang import gangs_of
-from webhook.workloads.jobset import JobSet
-from webhook.model.place import membership
-from webhook.model.place import place_of
+from webhook.model.place import membership, place_of
 from webhook.model.pod_template import Pod
+from webhook.model.reading import Malformed, Manifest
 from webhook.testing.strategies import dns_labels
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
+from webhook.workloads.jobset import JobSet
+from webhook.workloads.opted_in_gang import gangs_of
 
 _SCHEDULERS = st.sampled_from([*EVERY.profiles, "no-profile"])
 _MARKS = st.dictionaries(

@@ -13,13 +13,7 @@ from webhook.admission.decision import in_doubt
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import KaiQueue, Quota, VolcanoQueue
 from webhook.model.reading import Manifest
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
 
 MINIMUM = "kai.scheduler/batch-min-member"
 

@@ -15,14 +15,8 @@ from webhook.model.findings import Action
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts, VolcanoQueue
 from webhook.model.reading import Manifest
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
 from webhook.workloads.known_workloads import KnownWorkload
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
 
 CLAIMS: dict[str, dict[str, Any]] = {
     "koord-scheduler": {"labels": {"pod-group.scheduling.sigs.k8s.io": "mine"}},

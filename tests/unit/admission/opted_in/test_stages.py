@@ -8,12 +8,9 @@ import pytest
 
 from tests.unit.admission.opted_in.worlds import known, schedulers, validate
 from webhook.model.facts import ClusterFacts
-from webhook.model.pod_groups import TreeGroup
-from webhook.model.pod_groups import Groups
+from webhook.model.pod_groups import Groups, TreeGroup
 from webhook.model.reading import Manifest
-from webhook.validators.examples import job_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
+from webhook.validators.examples import job_set, pod_template, replicated
 
 KUBE = schedulers({"name": "default-scheduler", "config": {"gangScheduling": True}})
 

@@ -14,16 +14,10 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.known_objects import HyperNode, KaiLevels, TopologyLayer
 from webhook.model.reading import Manifest
-from webhook.workloads.opted_in_gang import gangs_of
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import runtimes
-from webhook.validators.examples import train_job
+from webhook.workloads.opted_in_gang import gangs_of
 
 KEY, REQUIRED, PREFERRED = (
     f"kai.scheduler/topology{end}" for end in ("", "-required-placement", "-preferred-placement")

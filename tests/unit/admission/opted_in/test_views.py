@@ -9,19 +9,12 @@ from typing import Any, ClassVar
 import pytest
 
 from webhook.model.reading import Manifest
-from webhook.workloads.opted_in_gang import names_of
-from webhook.workloads.opted_in_gang import no_gang
+from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.workloads.trainjob import Runtime
-from webhook.workloads.trainjob import TrainJob
-from webhook.validators.examples import job
-from webhook.validators.examples import job_set
-from webhook.validators.examples import leader_worker_set
-from webhook.validators.examples import pod_template
-from webhook.validators.examples import replicated
-from webhook.validators.examples import train_job
+from webhook.workloads.opted_in_gang import names_of, no_gang
+from webhook.workloads.trainjob import Runtime, TrainJob
 
 AFTER_ALL = [{"name": "dataset-initializer", "status": "Complete"}, {"name": "model-initializer", "status": "Complete"}]
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
