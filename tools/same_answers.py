@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -147,19 +148,22 @@ def _commit_of(folder: Path) -> str | None:
 
 
 def _checked_out(revision: str, place: Path) -> Side:
-    """Writes the files of a revision into a folder."""
+    """Writes the files of a revision into a folder of its own, or finds them there."""
+    place.mkdir(parents=True, exist_ok=True)
     try:
         commit = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     except subprocess.CalledProcessError:
         sys.exit(f"same-answers: git knows no revision {revision}")
     folder = place / commit
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    archive = place / f"{commit}.tar"
-    _git("archive", "--format=tar", "-o", str(archive), commit)
-    with tarfile.open(archive) as files:
-        files.extractall(folder, filter="data")
-    archive.unlink()
+    if not folder.is_dir():
+        with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as made:
+            archive = Path(made) / "files.tar"
+            _git("archive", "--format=tar", "-o", str(archive), commit)
+            with tarfile.open(archive) as files:
+                files.extractall(Path(made) / "files", filter="data")
+            _publish(Path(made) / "files", folder)
+    os.utime(folder)
+    _forget_old(place)
     return Side(folder, commit)
 
 
@@ -218,10 +222,24 @@ def _digest(*texts: str) -> str:
     return whole.hexdigest()[:24]
 
 
+def _publish(made: Path, folder: Path) -> None:
+    """Moves a folder to its place as a whole. Another run may have made it meanwhile."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = folder.with_name(f".{folder.name}-{os.getpid()}")
+    shutil.move(made, beside)
+    try:
+        beside.rename(folder)
+    except OSError:
+        shutil.rmtree(beside)
+
+
 def _forget_old(folder: Path) -> None:
-    """Keeps the newest entries of the cache."""
+    """Keeps the newest entries of a folder, and those of the last hour, which another run may use."""
+    fresh = time.time() - 3600
     entries = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True) if folder.is_dir() else []
     for path in entries[_KEPT:]:
+        if path.stat().st_mtime > fresh:
+            continue
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -233,9 +251,7 @@ def _questions_of(side: Side, work: Path) -> Path:
         return folder
     made = work / "made"
     _run(side, work, "questions", str(made))
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    shutil.move(made, folder)
+    _publish(made, folder)
     return folder
 
 
@@ -270,9 +286,9 @@ def _answered(sides: Sequence[Side], questions: Path, work: Path) -> list[dict[K
     answers = []
     for side, folder in zip(sides, folders, strict=True):
         answers.append(read_answers(line for part in PARTS for line in (folder / f"{part}.jsonl").open()))
-        if side.commit and folder.parent == work:
-            _cache().mkdir(parents=True, exist_ok=True)
-            shutil.copytree(folder, _cache() / f"answers-{_digest(side.commit, asked)}", dirs_exist_ok=True)
+        # What was changed meanwhile is not that revision.
+        if side.commit and folder.parent == work and (side.folder != ROOT or _commit_of(ROOT) == side.commit):
+            _publish(folder, _cache() / f"answers-{_digest(side.commit, asked)}")
     _forget_old(_cache())
     return answers
 
