@@ -26,6 +26,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import typer
+
 # What is used of a checkout: the first of the names that exists there. Put the new name in front when one moves.
 NAMES: dict[str, tuple[str, ...]] = {
     "main": ("webhook.cli:main",),
@@ -228,11 +230,11 @@ def _command_questions(files: Path) -> Iterator[Question]:
         yield from _about_manifests(number, path, "--facts", "manifests/facts")
     yield from _mistakes(files)
     cases = os.environ.get("ROLLCALL_CASES")
-    for path in sorted(Path(cases).iterdir()) if cases else ():
-        if path.is_dir():
+    for case in sorted(Path(cases).iterdir()) if cases else ():
+        if case.is_dir():
             for command in ("check", "explain"):
-                yield _command("case", command, "-o", "json", f"cases/{path.name}")
-            yield _command("case", "check", f"cases/{path.name}")
+                yield _command("case", command, "-o", "json", f"cases/{case.name}")
+            yield _command("case", "check", f"cases/{case.name}")
 
 
 def _manifests() -> list[str]:
@@ -372,7 +374,7 @@ def call(arguments: list[str], stdin: str = "") -> tuple[Any, str, str]:
         sys.stdin, sys.stdout, sys.stderr = kept
         for stream in streams[1:]:
             stream.flush()
-    printed, told = (stream.buffer.getvalue().decode(errors="backslashreplace") for stream in streams[1:])  # type: ignore[attr-defined]
+    printed, told = (stream.buffer.getvalue().decode(errors="backslashreplace") for stream in streams[1:])
     return code, printed, told
 
 
@@ -488,7 +490,9 @@ def _in_cluster(question: Question) -> Iterator[Answer]:
 
 def write_answers(part: str, questions: Path, out: Path) -> None:
     """Writes the answers to the questions of one part, one JSON line each: list, question, answer."""
-    chosen = PARTS[part]
+    # A process builds its commands once: that takes longer than most of them.
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    chosen, here = PARTS[part], str(Path(os.environ["PYTHONPATH"]).resolve())
     with out.open("w") as lines, named("running")(None) if part == "reviews" else contextlib.nullcontext():
         for line in (questions / "questions.jsonl").open():
             question = json.loads(line)
@@ -497,7 +501,7 @@ def write_answers(part: str, questions: Path, out: Path) -> None:
             with fixed_time() if question["list"] != "cluster" else contextlib.nullcontext():
                 for more, answer in _safely(question):
                     name = ": ".join(filter(None, (question["name"], more)))
-                    lines.write(json.dumps([question["list"], name, answer]) + "\n")
+                    lines.write(json.dumps([question["list"], name, answer.replace(here, "CHECKOUT")]) + "\n")
 
 
 def _safely(question: Question) -> Iterator[Answer]:
