@@ -439,13 +439,14 @@ def kubeconfig(address: str) -> Manifest:
     }
 
 
-def counted(requests: list[Noted]) -> str:
+def counted(requests: list[Noted], uncounted: str = "") -> str:
     """Returns how many requests of each verb and path there were, one line each. Watches are left out: whether the last
-    begins before a command ends depends on the machine.
+    begins before a command ends depends on the machine. So may the number of those called `uncounted`.
     """
     asked = (request for request in requests if request.verb != "WATCH")
     counts = Counter(f"{request.verb} {urlsplit(request.path).path}" for request in asked)
-    return "".join(f"{count} {what}\n" for what, count in sorted(counts.items(), key=lambda entry: entry[0]))
+    lines = (f"{'some' if what == uncounted else count} {what}\n" for what, count in sorted(counts.items()))
+    return "".join(lines)
 
 
 def written(requests: list[Noted]) -> str:
