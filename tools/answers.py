@@ -31,7 +31,7 @@ import typer
 # What is used of a checkout: the first of the names that exists there. Put the new name in front when one moves.
 NAMES: dict[str, tuple[str, ...]] = {
     "main": ("webhook.cli:main",),
-    "clock": ("webhook.clock:MACHINE_CLOCK",),
+    "clock": ("webhook.cluster.clock:MACHINE_CLOCK", "webhook.clock:MACHINE_CLOCK"),
     # The pages of docs/reference by their path.
     "reference_pages": ("tools.reference_pages:reference_pages", "webhook.cli.reference_pages:reference_pages"),
     # Servers by name, each with its application; inputs of the fuzzer; and how one gets the other.
@@ -49,7 +49,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "review": ("tests.fuzz.seeds:review",),
     "settings_of": ("tests.unit.worlds:settings_of", "tests.worlds:settings_of"),
     "ServerState": ("webhook.server.state:ServerState",),
-    "create_app": ("webhook.server.app:create_app",),
+    "create_app": ("webhook.server.routes:create_app", "webhook.server.app:create_app"),
     "MISTAKES": ("tests.unit.mistakes.test_mistakes:MISTAKES",),
     "CORRECT": ("tests.unit.mistakes.test_mistakes:CORRECT",),
 }

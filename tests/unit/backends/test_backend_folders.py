@@ -1,4 +1,4 @@
-"""Every backend has the same files, and every rule is in its list."""
+"""Every backend has the files of its neighbours, and every rule is in its list."""
 
 from __future__ import annotations
 
@@ -9,88 +9,42 @@ from types import ModuleType
 import pytest
 
 from webhook.backends.registry import BUILT_IN
-from webhook.validators.registry import collect
+from webhook.validators.registry import Rule, collect
 
-FOLDERS = sorted(backend.__module__.removesuffix(".backend") for backend in BUILT_IN)
+# The package of each backend, or its only module.
+HOMES = sorted(backend.__module__.removesuffix(".backend") for backend in BUILT_IN)
+FOLDERS = [home for home in HOMES if hasattr(import_module(home), "__path__")]
+FILES = {"backend", "gangs", "pod_clique_sets", "pod_groups", "opted_in"}
 # Additional files of a scheduler, listed here with the reason.
-FILES = {
-    "backend",
-    "settings",
-    "capabilities",
-    "keys",
-    "facts",
-    "pods",
-    "gangs",
-    "packing",
-    "ceilings",
-    "topology",
-    "rules",
-}
 MORE = {
     # Its podgrouper makes gangs of workloads by rules of its own.
-    "kai": {"subgroups", "podgrouper", "pod_group_tree"},
-    # Both read topology from annotations of opted-in workloads and write it into their gang objects, and both have
-    # topology objects of other fields than a ClusterTopologyBinding. HyperNodes name their nodes.
-    "volcano": {"subgroups", "carried_topology", "hyper_nodes", "hyper_node_members"},
-    # The Workload API has generations, trees of groups, and fields that cannot change.
-    "kube": {"generation", "groups", "frozen", "disruption", "claims"},
-    # Koordinator reads gangs from annotations, as Go does. Its domains are those of a tree keyed by single values.
-    "koordinator": {
-        "gang_settings",
-        "gang_groups",
-        "carried_topology",
-        "network_topology",
-        "layer_values",
-    },
-}
-SUBJECTS = {
-    "workload",
-    "change",
-    "queue",
-    "quota",
-    "qos",
-    "topology",
-    "pod",
-    "pod_group",
-    "pod_group_place",
-    "pod_group_topology",
-    "gang_group",
-    "group_shape",
-    "tree",
-    "agreement",
-    "disruption",
-    "preemption",
-    "claims",
-    "queue_object",
-    "opted_in",
-    "opted_in_topology",
-    "declared",
-    "stages",
-    "kueue",
-    "examples",
-    # Volcano's own Job, and the PodGroup that Spark's operator makes for Volcano.
-    "job",
-    "spark",
+    "kai": {"keys", "podgrouper"},
+    "volcano": {"keys"},
+    # The Workload API has generations, trees of groups, and modes of preemption.
+    "kube": {"workload_api", "groups", "pods", "preemption"},
+    # Koordinator reads gangs from annotations, and limits them by ElasticQuotas.
+    "koordinator": {"keys", "gang_groups", "quotas"},
 }
 
 
-def files_of(package: ModuleType) -> set[str]:
-    return {found.name for found in iter_modules(package.__path__)}
+def modules_of(package: ModuleType) -> dict[str, ModuleType]:
+    return {
+        module.name: import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__)
+    }
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_backend_has_the_files_of_its_neighbours(folder: str) -> None:
-    package, rules = import_module(folder), import_module(f"{folder}.rules")
-    assert files_of(package) - FILES - MORE.get(folder.rpartition(".")[2], set()) == set()
-    assert files_of(package) >= {"backend", "capabilities", "rules"}
-    assert files_of(rules) - SUBJECTS == set()
+    assert set(modules_of(import_module(folder))) == FILES | MORE[folder.rpartition(".")[2]]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_the_rule_list_of_a_backend_is_complete(folder: str) -> None:
-    rules = import_module(f"{folder}.rules")
-    modules = [import_module(f"{folder}.rules.{name}") for name in sorted(files_of(rules))]
-    declared = [rule.id for rule in collect(*modules)]
-    assert sorted(declared) == sorted(rule.id for rule in rules.RULES)
-    assert len(set(declared)) == len(declared)
-    assert [rule.id for rule in import_module(f"{folder}.backend").RULES] == [rule.id for rule in rules.RULES]
+@pytest.mark.parametrize("home", HOMES)
+def test_the_rule_list_of_a_backend_is_complete(home: str) -> None:
+    package = import_module(home)
+    modules = list(modules_of(package).values()) if home in FOLDERS else [package]
+    declared = {rule.id for rule in collect(*modules)}
+    backend = import_module(f"{home}.backend") if home in FOLDERS else package
+    rules: tuple[Rule, ...] = backend.RULES
+    listed = [rule.id for rule in rules]
+    assert declared == set(listed)
+    assert len(set(listed)) == len(listed)
