@@ -191,7 +191,7 @@ Changes = tuple[Change, ...]
 def applied(raw: Manifest, changes: Changes) -> Manifest:
     """Returns `raw` with the changes. Copies only the changed parts and shares the rest."""
     for change in changes:
-        raw = _with(raw, change.path.parts, change)
+        raw = _changed(raw, change.path.parts, change)
     return raw
 
 
@@ -209,15 +209,15 @@ def value_at(raw: Any, at: FieldPath) -> tuple[bool, Any]:
     return True, raw
 
 
-def _with(holder: Any, parts: tuple[Part, ...], change: Change) -> Any:
+def _changed(holder: Any, parts: tuple[Part, ...], change: Change) -> Any:
     first, *rest = parts
     if isinstance(first, Item):
         copied: Any = list(holder)
-        copied[first.index] = _with(holder[first.index], tuple(rest), change)
+        copied[first.index] = _changed(holder[first.index], tuple(rest), change)
         return copied
     copied = dict(holder)
     if rest:
-        copied[first] = _with(holder[first], tuple(rest), change)
+        copied[first] = _changed(holder[first], tuple(rest), change)
     elif change.op == "remove":
         del copied[first]
     else:

@@ -230,9 +230,9 @@ class MisspeltKeys:
         if meant is None:
             return None
         names = DOMAINS[meant]
-        found = name if name in names else self._near.likely(name, names, _SIMILAR_NAME)
-        if found is not None:
-            return f"{meant}/{found}"
+        likely_name = name if name in names else self._near.likely(name, names, _SIMILAR_NAME)
+        if likely_name is not None:
+            return f"{meant}/{likely_name}"
         # The right name below a domain of the same family: `grove.io/koordinator-quota`.
         return _OF_FAMILY.get((meant, name))
 
@@ -247,7 +247,7 @@ class MisspeltKeys:
 def _likely_domain(domain: str) -> str | None:
     """Returns the known domain that an unknown one most likely means: `rollcall.io` means `rollcall.dev`."""
     stem = domain.rpartition(".")[0] or domain
-    alike = next((one for one in DOMAINS if one.rpartition(".")[0] == stem), None)
+    alike = next((candidate for candidate in DOMAINS if candidate.rpartition(".")[0] == stem), None)
     return alike or NearMisses().likely(domain, DOMAINS, _SIMILAR_DOMAIN)
 
 
@@ -328,17 +328,17 @@ class AnyObject:
     @property
     def namespace(self) -> str:
         """Its namespace."""
-        return self._named("namespace") or "default"
+        return self._metadata_text("namespace") or "default"
 
     @property
     def name(self) -> str:
         """Its name; empty if it has none."""
-        return self._named("name")
+        return self._metadata_text("name")
 
-    def _named(self, key: str) -> str:
+    def _metadata_text(self, key: str) -> str:
         metadata = self.raw.get("metadata")
-        named = metadata.get(key) if isinstance(metadata, dict) else None
-        return named if isinstance(named, str) else ""
+        value = metadata.get(key) if isinstance(metadata, dict) else None
+        return value if isinstance(value, str) else ""
 
     @property
     def labels(self) -> Mapping[str, Any]:
@@ -361,7 +361,7 @@ class AnyObject:
         metadata = self.raw.get("metadata")
         owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
         return isinstance(owners, list) and any(
-            isinstance(one, dict) and one.get("controller") is True for one in owners
+            isinstance(owner, dict) and owner.get("controller") is True for owner in owners
         )
 
     @cached_property
@@ -392,17 +392,17 @@ def marks_of(kind: tuple[str, ...], raw: Manifest) -> list[Marks]:
     """Returns the labels and annotations of an object of a kind (group and kind) and of its templates, as
     `AnyObject.holders` has them, without their paths.
     """
-    marks = _marks_in(raw.get(_OWN[0]), own=True)
+    marks = _marks_in(raw.get(_OWN[0]), on_object=True)
     for place in _TEMPLATES.get(kind, ()):  # type: ignore[arg-type]
         for _, holder in _marked_at(raw, place):
-            marks += _marks_in(holder, own=False)
+            marks += _marks_in(holder, on_object=False)
     return marks
 
 
-def _marks_in(holder: Any, *, own: bool) -> list[Marks]:
+def _marks_in(holder: Any, *, on_object: bool) -> list[Marks]:
     if not isinstance(holder, dict):
         return []
-    return [Marks(name, own, keys) for name in _MARKS if (keys := holder.get(name)) and isinstance(keys, dict)]
+    return [Marks(name, on_object, keys) for name in _MARKS if (keys := holder.get(name)) and isinstance(keys, dict)]
 
 
 def _marked_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tuple[Trail, Mapping[str, Any]]]:
@@ -427,5 +427,5 @@ def _marked_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tu
         else:
             return []
         rest = place[depth:]
-        return [found for way, item in below for found in _marked_at(item, rest, way)]
+        return [marked for way, item in below for marked in _marked_at(item, rest, way)]
     return [(trail, value)] if isinstance(value, dict) and ("labels" in value or "annotations" in value) else []

@@ -37,8 +37,8 @@ class Disruption(StrEnum):
     @property
     def meaning(self) -> str:
         """What preemption does to such a gang."""
-        one = "preemption may take single pods of a running gang"
-        return "preemption takes all pods of a gang, or none" if self is Disruption.ALL else one
+        single = "preemption may take single pods of a running gang"
+        return "preemption takes all pods of a gang, or none" if self is Disruption.ALL else single
 
 
 # The choice that depends on the gang.
@@ -53,7 +53,7 @@ def has_spare_pods(clique: Clique) -> bool:
 
 def spare_cliques(workload: PodCliqueSet) -> tuple[str, ...]:
     """Returns the cliques of a set that have spare pods, as the end of their PodCliques' names."""
-    return list_kept(tuple(end for end, one in podclique_ends(workload) if has_spare_pods(one)))
+    return list_kept(tuple(end for end, clique in podclique_ends(workload) if has_spare_pods(clique)))
 
 
 def needs_every_pod(podgang: PodGang, record: Record) -> bool:
@@ -73,8 +73,8 @@ def podclique_ends(workload: PodCliqueSet) -> Iterator[tuple[str, Clique]]:
     """Yields the cliques of a set, each with the end of its PodCliques' names: "worker", or "prefill-*-worker" in a
     scaling group.
     """
-    for one in workload.cliques:
-        yield (one.name if one.group is None else f"{one.group.name}-{_INDEX}-{one.name}"), one
+    for clique in workload.cliques:
+        yield (clique.name if clique.group is None else f"{clique.group.name}-{_INDEX}-{clique.name}"), clique
 
 
 def is_podclique(name: str, workload: str, end: str) -> bool:

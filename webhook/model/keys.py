@@ -98,7 +98,7 @@ class Record:
 
     def queue(self, key: str) -> str | None:
         """Returns the queue that the workload names under `key`."""
-        return next((queue for found, queue in self.queues if found == key), None)
+        return next((queue for name, queue in self.queues if name == key), None)
 
 
 class Needed(NamedTuple):

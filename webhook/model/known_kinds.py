@@ -266,7 +266,7 @@ def document_of(served: Iterable[Resource]) -> Manifest:
     items = [
         {
             "metadata": {"name": group},
-            "versions": [{"version": version, "resources": found} for version, found in versions.items()],
+            "versions": [{"version": version, "resources": resources} for version, resources in versions.items()],
         }
         for group, versions in groups.items()
     ]

@@ -329,13 +329,16 @@ def _stated_times(annotation: object) -> tuple[int, int | None] | None:
 def _names_left_out(selector: Manifest) -> frozenset[str] | None:
     match selector:
         case {"matchExpressions": [{"key": key, "operator": "NotIn", "values": [*values]}], **others}:
-            only_names = key == NAMESPACE_NAME and not others and all(isinstance(one, str) for one in values)
+            only_names = key == NAMESPACE_NAME and not others and all(isinstance(value, str) for value in values)
             return frozenset(values) if only_names else None
     return None
 
 
 def _by_name_only(selector: Manifest) -> bool:
-    keys = [*(selector.get("matchLabels") or {}), *(one["key"] for one in selector.get("matchExpressions") or ())]
+    keys = [
+        *(selector.get("matchLabels") or {}),
+        *(expression["key"] for expression in selector.get("matchExpressions") or ()),
+    ]
     return all(key == NAMESPACE_NAME for key in keys)
 
 

@@ -65,9 +65,9 @@ class NodePods(Indexed[ObjectKey, NodePod]):
     pod that is added or removed.
     """
 
-    def __init__(self, known: Mapping[ObjectKey, NodePod] | None = None) -> None:
+    def __init__(self, pods: Mapping[ObjectKey, NodePod] | None = None) -> None:
         self._used: dict[str, dict[str, int]] = {}
-        super().__init__(known)
+        super().__init__(pods)
 
     @staticmethod
     def terms(key: ObjectKey, value: NodePod) -> Iterable[Hashable]:
@@ -121,17 +121,19 @@ def read_node_pod(raw: Manifest) -> tuple[ObjectKey, NodePod] | None:
         return None
     pod = Pod(raw)
     namespace, name = key_of(raw)
-    return (_one(namespace), name), NodePod(_one(node), _shared(_amounts(pod.template)), gang_named_by(pod.template))
+    return (_shared_name(namespace), name), NodePod(
+        _shared_name(node), _shared(_amounts(pod.template)), gang_named_by(pod.template)
+    )
 
 
 def gang_named_by(pod: PodTemplate) -> str | None:
     """Returns the gang that a pod names, in its namespace; None if it names none. Raises `Malformed`."""
     for label in _GANG_LABELS:
-        if (named := name_text(pod.labels.get(label))) is not None:
-            return _one(named)
+        if (gang := name_text(pod.labels.get(label))) is not None:
+            return _shared_name(gang)
     for claim in claims_on(pod):
-        if (named := _claimed(claim.value)) is not None:
-            return _one(named)
+        if (gang := _claimed(claim.value)) is not None:
+            return _shared_name(gang)
     return None
 
 
@@ -144,9 +146,11 @@ def _claimed(value: object) -> str | None:
 
 def _amounts(pod: PodTemplate) -> PodAmounts:
     """Returns what a pod uses. An amount that cannot be read counts as nothing."""
-    own = mapping(pod.spec.get("resources"))
-    named = pod.resources.union(*map(mapping, (own.get("requests"), own.get("limits"), pod.spec.get("overhead"))))
-    units = {resource: in_units(resource, pod.total_request(resource) or 0) for resource in named}
+    stated = mapping(pod.spec.get("resources"))
+    resources = pod.resources.union(
+        *map(mapping, (stated.get("requests"), stated.get("limits"), pod.spec.get("overhead")))
+    )
+    units = {resource: in_units(resource, pod.total_request(resource) or 0) for resource in resources}
     return ("pods", 1), *sorted((resource, amount) for resource, amount in units.items() if amount > 0)
 
 
@@ -157,7 +161,7 @@ def _shared(amounts: PodAmounts) -> PodAmounts:
 
 
 @lru_cache(maxsize=16384)
-def _one(name: str) -> str:
+def _shared_name(name: str) -> str:
     return name
 
 

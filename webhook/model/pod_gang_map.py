@@ -76,7 +76,7 @@ class PodGangMap(NamedTuple):
         start = f"{self.name}-"
         if podclique.startswith(start):
             rest = podclique[len(start) :]
-            yield from (entry for entry in self.entries if rest in entry.cliques or _in_groups(rest, entry.groups))
+            yield from (entry for entry in self.entries if rest in entry.cliques or _is_in_groups(rest, entry.groups))
 
     def _names(self, entry: PodGangEntry, podgang: str) -> bool:
         start = f"{self.name}-{entry.epoch}"
@@ -105,7 +105,7 @@ def _number(index: str) -> int | None:
     return int(index) if len(index) <= _INT32_DIGITS and index.isascii() and index.isdecimal() else None
 
 
-def _in_groups(rest: str, groups: Mapping[str, frozenset[int]]) -> bool:
+def _is_in_groups(rest: str, groups: Mapping[str, frozenset[int]]) -> bool:
     """Returns whether `<group>-<index>-<clique>` is in one of the groups. Names may contain dashes."""
     for group, indices in groups.items():
         if rest.startswith(f"{group}-"):
@@ -131,12 +131,12 @@ def _entries(spec: Mapping[str, Any]) -> tuple[PodGangEntry, ...]:
 
 def _entry(raw: Mapping[str, Any]) -> PodGangEntry:
     groups = mapping(raw.get("pcsgReplicaIndices"))
-    indices = {group: frozenset(integer(index) or 0 for index in sequence(found)) for group, found in groups.items()}
+    indices = {group: frozenset(integer(index) or 0 for index in sequence(listed)) for group, listed in groups.items()}
     return PodGangEntry(
         name_text(raw.get("role")) or "",
         name_text(raw.get("epoch")) or "",
         frozenset(name for name, pods in mapping(raw.get("podCliques")).items() if integer(pods)),
-        {group: found for group, found in indices.items() if found},
+        {group: replicas for group, replicas in indices.items() if replicas},
         tuple(name_text(epoch) or "" for epoch in sequence(raw.get("dependsOn"))),
     )
 
@@ -149,7 +149,7 @@ def _spec(entries: tuple[PodGangEntry, ...]) -> Manifest:
                 "role": entry.role,
                 "epoch": entry.epoch,
                 "podCliques": dict.fromkeys(sorted(entry.cliques), 1),
-                "pcsgReplicaIndices": {group: sorted(found) for group, found in entry.groups.items()},
+                "pcsgReplicaIndices": {group: sorted(replicas) for group, replicas in entry.groups.items()},
                 "dependsOn": list(entry.depends_on),
             }
             for entry in entries

@@ -33,7 +33,7 @@ def circles(starts: Iterable[K], above: Callable[[K], K | None]) -> list[tuple[K
     """
     # By key: the number of the way that visited it first. A way that meets itself is a cycle.
     met: dict[K, int] = {}
-    found = []
+    cycles = []
     for number, start in enumerate(starts):
         way: list[K] = []
         key: K | None = start
@@ -44,8 +44,8 @@ def circles(starts: Iterable[K], above: Callable[[K], K | None]) -> list[tuple[K
         if key is not None and met[key] == number:
             around = way[way.index(key) :]
             first = around.index(min(around))
-            found.append((*around[first:], *around[:first]))
-    return found
+            cycles.append((*around[first:], *around[:first]))
+    return cycles
 
 
 # The levels of a tree, including its leaves, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
@@ -106,10 +106,10 @@ class Groups(Indexed[ObjectKey, TreeGroup]):
         """These groups with some of them changed (None for a removed one), without a copy. So one live read costs the
         same no matter how many groups are known.
         """
-        return _Overlaid(self, changes)
+        return _OverlaidGroups(self, changes)
 
 
-class _Overlaid(Overlay[ObjectKey, TreeGroup], Groups):
+class _OverlaidGroups(Overlay[ObjectKey, TreeGroup], Groups):
     """Groups with a few changes."""
 
 
@@ -123,11 +123,11 @@ def ancestors(
         if group.parent is None:
             return
         above = (key[0], group.parent)
-        found = composites.get(above)
-        if found is None:
+        parent = composites.get(above)
+        if parent is None:
             return
-        yield above, found
-        group = found
+        yield above, parent
+        group = parent
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -176,10 +176,10 @@ class KoordinatorPodGroups(Indexed[ObjectKey, KoordinatorPodGroup]):
 
     def overlaid(self, changes: Mapping[ObjectKey, KoordinatorPodGroup | None]) -> KoordinatorPodGroups:
         """These PodGroups with some of them changed (None for a removed one), without a copy."""
-        return _GangGroupsOverlaid(self, changes)
+        return _OverlaidGangGroups(self, changes)
 
 
-class _GangGroupsOverlaid(Overlay[ObjectKey, KoordinatorPodGroup], KoordinatorPodGroups):
+class _OverlaidGangGroups(Overlay[ObjectKey, KoordinatorPodGroup], KoordinatorPodGroups):
     """PodGroups with a few changes."""
 
 
@@ -207,10 +207,10 @@ class GroupPod:
 class GroupPods(Indexed[ObjectKey, GroupPod]):
     """Pods by namespace and name, indexed by their group and scheduler as well."""
 
-    def __init__(self, known: Mapping[ObjectKey, GroupPod] | None = None) -> None:
+    def __init__(self, pods: Mapping[ObjectKey, GroupPod] | None = None) -> None:
         # By group: the schedulers that its pods name, in the order in which they were added.
         self._schedulers: dict[Hashable, dict[str, None]] = {}
-        super().__init__(known)
+        super().__init__(pods)
 
     @staticmethod
     def terms(_: ObjectKey, value: GroupPod) -> Iterable[Hashable]:
@@ -225,14 +225,14 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
         """These pods with some of them changed (None for one that no longer waits), without a copy. So one live read
         costs the same no matter how many pods wait.
         """
-        return _GroupPodsOverlaid(self, changes)
+        return _OverlaidPods(self, changes)
 
     def _other(self, group: Hashable, scheduler: str, without: frozenset[ObjectKey]) -> ObjectKey | None:
         for name in self._schedulers.get(group, ()):
             if name != scheduler:
-                found = next((key for key in self.having(GroupPod(group, name)) if key not in without), None)
-                if found is not None:
-                    return found
+                other = next((key for key in self.having(GroupPod(group, name)) if key not in without), None)
+                if other is not None:
+                    return other
         return None
 
     def __setitem__(self, key: ObjectKey, value: GroupPod) -> None:
@@ -249,11 +249,11 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
                 del self._schedulers[before.group]
 
 
-class _GroupPodsOverlaid(GroupPods):
+class _OverlaidPods(GroupPods):
     """Pods with a few changes. It supports only what a rule asks for: a pod by its key, and a pod that disagrees."""
 
-    def __init__(self, known: GroupPods, changes: Mapping[ObjectKey, GroupPod | None]) -> None:
-        self._known = known
+    def __init__(self, base: GroupPods, changes: Mapping[ObjectKey, GroupPod | None]) -> None:
+        self._base = base
         self._changed = frozenset(changes)
         super().__init__()
         for key, pod in changes.items():
@@ -263,17 +263,17 @@ class _GroupPodsOverlaid(GroupPods):
     def __missing__(self, key: ObjectKey) -> GroupPod:
         if key in self._changed:
             raise KeyError(key)
-        return self._known[key]
+        return self._base[key]
 
     def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or (key not in self._changed and key in self._known)
+        return super().__contains__(key) or (key not in self._changed and key in self._base)
 
     def _forget(self, key: ObjectKey) -> None:
         """Does nothing: each key is written once."""
 
     def _other(self, group: Hashable, scheduler: str, without: frozenset[ObjectKey]) -> ObjectKey | None:
-        own = super()._other(group, scheduler, without)
-        return own if own is not None else self._known._other(group, scheduler, without | self._changed)
+        other = super()._other(group, scheduler, without)
+        return other if other is not None else self._base._other(group, scheduler, without | self._changed)
 
 
 def waits(raw: Mapping[str, Any]) -> bool:

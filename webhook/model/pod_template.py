@@ -42,8 +42,8 @@ def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_lev
     unreadable: set[str] = set()
 
     def amounts(holder: Mapping[str, Any]) -> Iterator[tuple[str, Fraction]]:
-        for resource, said in holder.items():
-            amount = parse_quantity(said)
+        for resource, quantity in holder.items():
+            amount = parse_quantity(quantity)
             if amount is None or amount < 0:
                 unreadable.add(resource)
             else:
@@ -52,24 +52,28 @@ def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_lev
     for container in sequence(spec.get("containers")):
         _add(running, amounts(requests_of_container(container, from_limits=from_limits)))
     for container in sequence(spec.get("initContainers")):
-        own = dict(amounts(requests_of_container(container, from_limits=from_limits)))
+        init_amounts = dict(amounts(requests_of_container(container, from_limits=from_limits)))
         if mapping(container).get("restartPolicy") == "Always":
-            _add(sidecars, own.items())
-            own = dict.fromkeys(own, _ZERO)
-        for resource, amount in own.items():
+            _add(sidecars, init_amounts.items())
+            init_amounts = dict.fromkeys(init_amounts, _ZERO)
+        for resource, amount in init_amounts.items():
             total = sidecars.get(resource, _ZERO) + amount
             largest_init[resource] = max(largest_init.get(resource, _ZERO), total)
     _add(running, sidecars.items())
     # A sum of fractions takes longer than everything else here, and most resources have one amount.
-    found = {resource: amount if amount.numerator > 0 else _ZERO for resource, amount in running.items()}
+    totals = {resource: amount if amount.numerator > 0 else _ZERO for resource, amount in running.items()}
     for resource, amount in largest_init.items():
-        found[resource] = max(found.get(resource, _ZERO), amount)
+        totals[resource] = max(totals.get(resource, _ZERO), amount)
     if pod_level:
-        stated = {name: said for name, said in _of_pod(spec, found.keys() | unreadable).items() if _is_pod_level(name)}
+        stated = {
+            name: quantity
+            for name, quantity in _pod_level_requests(spec, totals.keys() | unreadable).items()
+            if _is_pod_level(name)
+        }
         unreadable.difference_update(stated)
-        found.update(amounts(stated))
-    _add(found, amounts(mapping(spec.get("overhead"))))
-    return {**found, **dict.fromkeys(sorted(unreadable))}
+        totals.update(amounts(stated))
+    _add(totals, amounts(mapping(spec.get("overhead"))))
+    return {**totals, **dict.fromkeys(sorted(unreadable))}
 
 
 def unreadable_request(spec: Mapping[str, Any], resource: str) -> str:
@@ -93,22 +97,24 @@ def _add(totals: dict[str, Fraction], amounts: Any) -> None:
 def requests_of_container(container: object, *, from_limits: bool) -> Mapping[str, Any]:
     """Returns what a container requests. The API server reads null as 0, and a limit is no default for it."""
     resources = mapping(mapping(container).get("resources"))
-    own = {name: _NULL if said is None else said for name, said in mapping(resources.get("requests")).items()}
-    return {**mapping(resources.get("limits")), **own} if from_limits else own
+    requests = {
+        name: _NULL if quantity is None else quantity for name, quantity in mapping(resources.get("requests")).items()
+    }
+    return {**mapping(resources.get("limits")), **requests} if from_limits else requests
 
 
-def _of_pod(spec: Mapping[str, Any], requested: Any) -> Mapping[str, Any]:
+def _pod_level_requests(spec: Mapping[str, Any], requested: Any) -> Mapping[str, Any]:
     """Returns what the pod itself requests. A limit counts for what no container requests, and always for huge
     pages.
     """
-    own = mapping(spec.get("resources"))
+    resources = mapping(spec.get("resources"))
     limits = {
-        name: said
-        for name, said in mapping(own.get("limits")).items()
+        name: quantity
+        for name, quantity in mapping(resources.get("limits")).items()
         if name not in requested or name.startswith(HUGE_PAGES)
     }
-    requests = mapping(own.get("requests")).items()
-    return {**limits, **{name: _NULL if said is None else said for name, said in requests}}
+    requests = mapping(resources.get("requests")).items()
+    return {**limits, **{name: _NULL if quantity is None else quantity for name, quantity in requests}}
 
 
 def _is_pod_level(resource: str) -> bool:
@@ -188,8 +194,8 @@ class PodTemplate:
         """
         if self._totals is None:
             self._totals = total_requests(self.spec)
-        found: Fraction | None = self._totals.get(resource, _ZERO)
-        return found
+        total: Fraction | None = self._totals.get(resource, _ZERO)
+        return total
 
 
 class ResourceRequest(NamedTuple):
@@ -205,11 +211,11 @@ def find_request(spec: Mapping[str, Any], resources: frozenset[str]) -> Resource
     """
     for field in ("containers", "initContainers"):
         for index, container in enumerate(sequence(spec.get(field))):
-            asked = mapping(container).get("resources")
-            if not asked:
+            container_resources = mapping(container).get("resources")
+            if not container_resources:
                 continue
             for kind in ("requests", "limits"):
-                amounts = mapping(mapping(asked).get(kind))
+                amounts = mapping(mapping(container_resources).get(kind))
                 if resources.isdisjoint(amounts):
                     continue
                 for resource in sorted(resources.intersection(amounts)):
@@ -225,10 +231,12 @@ def add_resources(spec: Mapping[str, Any], resources: set[str]) -> None:
         if (containers := spec.get(field)) is None:
             continue
         for container in sequence(containers):
-            asked = mapping(container).get("resources")
+            container_resources = mapping(container).get("resources")
             # As `find_request` reads it: an empty value of another type requests nothing.
-            if asked:
-                resources.update(mapping(mapping(asked).get("requests")), mapping(asked.get("limits")))
+            if container_resources:
+                resources.update(
+                    mapping(mapping(container_resources).get("requests")), mapping(container_resources.get("limits"))
+                )
 
 
 class _Paths(NamedTuple):
@@ -300,7 +308,7 @@ _READ_BYTES = 2048
 def asked_in(annotations: Mapping[str, Any]) -> list[str]:
     """Returns the names of the claims that a workload asks to be shared. Raises `Malformed`."""
     stated = (text(annotations.get(CLAIMS_ANNOTATION)) or "")[:_READ_BYTES]
-    return list(dict.fromkeys(name for one in stated.split(",") if (name := one.strip())))
+    return list(dict.fromkeys(name for entry in stated.split(",") if (name := entry.strip())))
 
 
 def claims_in(spec: Mapping[str, Any]) -> Iterator[SharedClaim]:
@@ -316,12 +324,12 @@ def pods_claims(
     """Returns the claims that a workload asks to be shared; none if they are too many to keep. `templates` are the
     pods' names, as `PodsClaim` has them, and specs. Raises `Malformed`.
     """
-    if not (asked := frozenset(asked_in(annotations)[:MAX_CLAIMS])):
+    if not (names := frozenset(asked_in(annotations)[:MAX_CLAIMS])):
         return ()
-    every = (PodsClaim(pods, one) for pods, spec in templates for one in claims_in(spec) if one.name in asked)
-    found = tuple(islice(dict.fromkeys(every), MOST_ITEMS + 1))
-    characters = sum(len(text or "") for one in found for text in (one.pods, *one.shared))
-    return found if len(found) <= MOST_ITEMS and characters <= MOST_CHARACTERS else ()
+    every = (PodsClaim(pods, claim) for pods, spec in templates for claim in claims_in(spec) if claim.name in names)
+    claims = tuple(islice(dict.fromkeys(every), MOST_ITEMS + 1))
+    characters = sum(len(text or "") for claim in claims for text in (claim.pods, *claim.shared))
+    return claims if len(claims) <= MOST_ITEMS and characters <= MOST_CHARACTERS else ()
 
 
 def shared_by(claims: Iterable[SharedClaim]) -> list[SharedClaim]:
@@ -329,6 +337,6 @@ def shared_by(claims: Iterable[SharedClaim]) -> list[SharedClaim]:
     under one name share none of them.
     """
     sources: dict[str, set[SharedClaim]] = {}
-    for one in claims:
-        sources.setdefault(one.name, set()).add(one)
-    return [next(iter(found)) for _, found in sorted(sources.items()) if len(found) == 1]
+    for claim in claims:
+        sources.setdefault(claim.name, set()).add(claim)
+    return [next(iter(distinct)) for _, distinct in sorted(sources.items()) if len(distinct) == 1]

@@ -53,8 +53,8 @@ def job_counts(spec: Mapping[str, Any], path: FieldPath) -> Iterator[tuple[Field
 
 def parallelism(spec: Mapping[str, Any]) -> int:
     """Returns the number of pods that a Job's spec allows in parallel."""
-    found = integer(spec.get("parallelism"))
-    return 1 if found is None else found
+    count = integer(spec.get("parallelism"))
+    return 1 if count is None else count
 
 
 def pods_at_once(spec: Mapping[str, Any]) -> int:

@@ -38,14 +38,14 @@ def is_volcano_job(workload: OptedInWorkload) -> bool:
 
 def tasks_of(workload: OptedInWorkload) -> list[Task]:
     """Returns the tasks of a Volcano Job. Raises `Malformed`."""
-    found = []
+    tasks = []
     for index, raw in enumerate(sequence(workload.spec.get("tasks"))):
         task = mapping(raw)
         replicas, stated = integer(task.get("replicas")) or 0, integer(task.get("minAvailable"))
         needed = _filled_in(task, replicas) if stated is None else stated
         waits = bool(sequence(mapping(task.get("dependsOn")).get("name")))
-        found.append(Task(SPEC / "tasks" / Item(index, text(task.get("name"))), replicas, stated, needed, waits))
-    return found
+        tasks.append(Task(SPEC / "tasks" / Item(index, text(task.get("name"))), replicas, stated, needed, waits))
+    return tasks
 
 
 def _filled_in(task: Mapping[str, Any], replicas: int) -> int | None:
@@ -85,12 +85,12 @@ def least_pods(workload: OptedInWorkload) -> dict[FieldPath, int] | None:
     if minimum > pods or (each and any(task.waits and task.needed for task in tasks)):
         return None
     first = [task for task in tasks if not task.waits]
-    found = {}
+    least = {}
     for task in first:
         # The other tasks may give all of their pods.
         rest = minimum - (pods - task.replicas)
-        found[task.path] = max(rest, task.needed or 0 if each else 0, 0)
-    return found
+        least[task.path] = max(rest, task.needed or 0 if each else 0, 0)
+    return least
 
 
 def pod_groups_of(workload: OptedInWorkload) -> SchedulerGroups:
