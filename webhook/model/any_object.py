@@ -32,7 +32,7 @@ from webhook.model.fields import (
 )
 from webhook.model.known_kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
 from webhook.model.pod_template import PodTemplate
-from webhook.model.reading import Manifest
+from webhook.model.reading import Manifest, plain_object
 from webhook.workloads.volcano_job import VOLCANO_JOB
 
 
@@ -113,11 +113,7 @@ KNOWN_KEYS: Mapping[str, KeyPlace] = {
     **_keys("scheduling.k8s.io", _A, "group-name"),
     **_keys("scheduling.k8s.io", _E, "group-template-name podgroup-protection compositepodgroup-protection"),
     **_keys("scheduling.volcano.sh", _A, "group-name"),
-    **_keys(
-        "scheduling.volcano.sh",
-        _E,
-        "group-min-member queue-allocation-gate queue-name preemptable task-name",
-    ),
+    **_keys("scheduling.volcano.sh", _E, "group-min-member queue-allocation-gate queue-name preemptable task-name"),
     **_keys(
         "volcano.sh",
         _E,
@@ -326,58 +322,49 @@ class AnyObject:
                     waiting += [(inner, (trail, str(key))) for key, inner in value.items()]
 
     @property
+    def _metadata(self) -> Mapping[str, Any]:
+        return plain_object(self.raw.get("metadata"))
+
+    @property
     def namespace(self) -> str:
         """Its namespace."""
-        return self._metadata_text("namespace") or "default"
+        namespace = self._metadata.get("namespace")
+        return namespace if isinstance(namespace, str) and namespace else "default"
 
     @property
     def name(self) -> str:
         """Its name; empty if it has none."""
-        return self._metadata_text("name")
-
-    def _metadata_text(self, key: str) -> str:
-        metadata = self.raw.get("metadata")
-        value = metadata.get(key) if isinstance(metadata, dict) else None
-        return value if isinstance(value, str) else ""
+        name = self._metadata.get("name")
+        return name if isinstance(name, str) else ""
 
     @property
     def labels(self) -> Mapping[str, Any]:
         """Its own labels; empty if they cannot be read."""
-        return self._marks("labels")
+        return plain_object(self._metadata.get("labels"))
 
     @property
     def annotations(self) -> Mapping[str, Any]:
         """Its own annotations; empty if they cannot be read."""
-        return self._marks("annotations")
-
-    def _marks(self, name: str) -> Mapping[str, Any]:
-        metadata = self.raw.get("metadata")
-        marks = metadata.get(name) if isinstance(metadata, dict) else None
-        return marks if isinstance(marks, dict) else {}
+        return plain_object(self._metadata.get("annotations"))
 
     @property
     def is_controlled(self) -> bool:
         """Whether a controller made the object."""
-        metadata = self.raw.get("metadata")
-        owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+        owners = self._metadata.get("ownerReferences")
         return isinstance(owners, list) and any(
             isinstance(owner, dict) and owner.get("controller") is True for owner in owners
         )
 
     @cached_property
     def holders(self) -> tuple[tuple[_Parts, Mapping[str, Any]], ...]:
-        """The labels and annotations of the object and of its templates, with the parts of their paths.
-        Values of the wrong type are left out.
-        """
-        return tuple(self._holders())
-
-    def _holders(self) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:
-        for place in (_OWN, *_TEMPLATES.get(self.kind[::2], ())):
-            for trail, holder in _marked_at(self.raw, place):
-                for name in _MARKS:
-                    keys = holder.get(name)
-                    if isinstance(keys, dict):
-                        yield path_of((trail, name)).parts, keys
+        """Its readable labels and annotations and those of its templates, with the parts of their paths."""
+        return tuple(
+            (path_of((trail, name)).parts, keys)
+            for place in (_OWN, *_TEMPLATES.get(self.kind[::2], ()))
+            for trail, holder in _marked_at(self.raw, place)
+            for name in _MARKS
+            if isinstance(keys := holder.get(name), dict)
+        )
 
 
 class Marks(NamedTuple):
@@ -389,9 +376,7 @@ class Marks(NamedTuple):
 
 
 def marks_of(kind: tuple[str, ...], raw: Manifest) -> list[Marks]:
-    """Returns the labels and annotations of an object of a kind (group and kind) and of its templates, as
-    `AnyObject.holders` has them, without their paths.
-    """
+    """Returns `AnyObject.holders` of an object of a kind (group and kind), without their paths."""
     marks = _marks_in(raw.get(_OWN[0]), on_object=True)
     for place in _TEMPLATES.get(kind, ()):  # type: ignore[arg-type]
         for _, holder in _marked_at(raw, place):
@@ -406,9 +391,7 @@ def _marks_in(holder: Any, *, on_object: bool) -> list[Marks]:
 
 
 def _marked_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tuple[Trail, Mapping[str, Any]]]:
-    """Returns the objects with labels or annotations at `place` below a value, each with the way to it. Most have
-    neither.
-    """
+    """Returns the objects with labels or annotations at `place` below a value, each with the way to it."""
     below: list[tuple[Trail, Any]]
     for depth, step in enumerate(place, 1):
         if step == ITEMS:

@@ -198,9 +198,7 @@ def is_cut(texts: tuple[str, ...]) -> bool:
 
 
 def labels_kept(labels: Mapping[str, Any], first: str) -> tuple[dict[str, str], bool]:
-    """As many labels as fit, first those whose keys start with `first`, and whether these are all labels. Raises
-    `Malformed`.
-    """
+    """Returns as many labels as fit, first those with the prefix `first`, and whether all do. Raises `Malformed`."""
     kept: dict[str, str] = {}
     room = MOST_CHARACTERS
     for key in sorted(labels, key=lambda key: (not key.startswith(first), key)):
@@ -273,9 +271,7 @@ _PLAIN = frozenset({str, bytes, Packed, int, float, bool, type(None)})
 
 
 def weight(value: object, most: int = KEPT_BYTES) -> int:
-    """Returns the bytes that a value takes, with everything that it refers to. Counting stops when `most` is
-    exceeded.
-    """
+    """Returns the bytes that a value takes with all that it refers to. Counting stops above `most`."""
     total, seen, left = 0, set[int](), [value]
     while left and total <= most:
         current = left.pop()
@@ -290,9 +286,7 @@ def weight(value: object, most: int = KEPT_BYTES) -> int:
 
 
 def _inside(value: object) -> Iterator[object]:
-    """Yields the values that a value refers to. A member of an enumeration takes no extra memory, and a
-    `Row` tells what it takes itself.
-    """
+    """Yields what a value refers to. A `Row` counts itself, and a member of an enumeration takes no memory."""
     if isinstance(value, Enum | Row):
         return
     if isinstance(value, Mapping):
@@ -362,7 +356,7 @@ class FairMemory(Generic[RememberedKey, Remembered]):
         return entry.value
 
     def put(self, namespace: str, key: RememberedKey, value: Remembered, weight: int = 1) -> None:
-        """Remember an entry as the latest."""
+        """Remembers an entry as the latest."""
         self.drop(key)
         self._entries[key] = _Entry(namespace, value, weight)
         keys = self._of.setdefault(namespace, OrderedDict())

@@ -141,17 +141,13 @@ class ClusterFacts:
     origins: Mapping[tuple[str, str, str, str], str] | None = field(default=None, compare=False)
 
     def is_whole(self, part: str, namespace: str | None = None) -> bool:
-        """Returns whether every object of a part is known, or every one in a namespace: one that is missing there does
-        not exist.
-        """
+        """Returns whether every object of a part, or of it in a namespace, is known: another one does not exist."""
         if getattr(self, part) is None:
             return False
         return part not in (self.partial or ()) or namespace in (self.whole_namespaces or {}).get(part, ())
 
     def may_exist(self, needed: Needed) -> bool:
-        """Returns whether an object may exist although it is missing from a part, because only some of the part is
-        known.
-        """
+        """Returns whether a missing object may exist all the same, because only some of the part is known."""
         is_partial = needed.part in (self.partial or ())
         return is_partial and self.lacks(needed) and not self.is_whole(needed.part, needed.namespace)
 
@@ -166,9 +162,7 @@ class ClusterFacts:
         return namespace_facts.labels.get(key) if namespace_facts is not None else None
 
     def pod_gang_map(self, namespace: str, labels: Mapping[str, Any]) -> PodGangMap | None:
-        """Returns the PodGangMap of the replica that an object with Grove's labels belongs to; None if it is not
-        known.
-        """
+        """Returns the PodGangMap of an object with Grove's labels; None if it is not known."""
         key = map_key(namespace, labels)
         return None if key is None else (self.pod_gang_maps or {}).get(key)
 
@@ -222,24 +216,18 @@ class ClusterFacts:
 
 
 def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:
-    """Returns a part with these entries changed; None marks a removed entry. Some kinds of part need no copy for
-    that.
-    """
+    """Returns a part with these entries changed, None for a removed one. Some kinds of part need no copy."""
     overlaid = getattr(part, "overlaid", None)
     if overlaid is not None:
         return overlaid(entries)
-    copied = _copied(part)
+    # A copy of the same type: some types keep more than their entries.
+    copied: Any = type(part)(part) if isinstance(part, dict) else dict(part)
     for key, value in entries.items():
         if value is None:
             copied.pop(key, None)
         else:
             copied[key] = value
     return copied
-
-
-def _copied(part: Mapping[Any, Any]) -> Any:
-    """Returns a copy of a part with the same type, which can be written to. Some types keep more than their entries."""
-    return type(part)(part) if isinstance(part, dict) else dict(part)
 
 
 _NOTHING: Mapping[str, Namespace] = MappingProxyType({})

@@ -102,9 +102,7 @@ class NearMisses:
         self._left = MOST_COMPARED
 
     def likely(self, word: str, words: Iterable[str], similar: float = _SIMILAR) -> str | None:
-        """Returns the most similar of the `words`, or None if none is similar enough. Case and separators do not
-        count.
-        """
+        """Returns the most similar of the `words`, None without a similar one. Case and separators do not count."""
         if self._left == 0 or len(word) > _LONGEST:
             return None
         self._left -= 1
@@ -215,9 +213,7 @@ class KindFields:
         return {}
 
     def unknown(self, manifest: Mapping[str, Any]) -> Iterator[UnknownField]:
-        """Yields the fields of an object that its kind does not have, with their likely names or places. The time is
-        linear in the size of the object.
-        """
+        """Yields the fields that its kind does not have, with likely names or places. The time is linear."""
         near = NearMisses()
         wrong: list[_Unknown] = []
         _find_unknown(manifest, self.names, (), wrong)
@@ -229,7 +225,7 @@ class KindFields:
 
     def _belongs(self, at: FieldPath) -> str | None:
         """Returns the place of a field of that name: those below the present place if there are some, else the nearest.
-        Return None if several elsewhere are as near: each may mean something else.
+        Returns None if several elsewhere are as near: each may mean something else.
         """
         here = tuple(part if isinstance(part, str) else ITEMS for part in at.parts[:-1])
         places = self.places.get(str(at.parts[-1]), ())

@@ -40,12 +40,12 @@ _ESCAPED = {point: f"\\u{point:04x}" for point in _INVISIBLE if point >= 0x7F}  
 
 
 def plain(text: str) -> str:
-    """`text` with each such control character replaced by U+FFFD."""
+    """Returns `text` with each such control character replaced by U+FFFD."""
     return text.translate(_REPLACED)
 
 
 def escaped(json_text: str) -> str:
-    """JSON with the same characters written as escapes, which does not change its meaning."""
+    """Returns JSON with the same characters written as escapes, which does not change its meaning."""
     return json_text.translate(_ESCAPED)
 
 
@@ -170,11 +170,8 @@ class Exceptions:
         """Returns whether an exception may cover the pods of a workload, whatever its rules. Only the name of the
         workload decides: its labels are not known, and another workload may have made it. An empty name is unknown.
         """
-        granted = self.in_force(namespace, now)
-        return any(
-            not (workload and exception.workloads.names) or workload in exception.workloads.names
-            for exception in granted
-        )
+        granted = [exception.workloads.names for exception in self.in_force(namespace, now)]
+        return any(not (workload and names) or workload in names for names in granted)
 
 
 NO_EXCEPTIONS = Exceptions()
@@ -335,7 +332,7 @@ class Omission:
 
 
 def shown(value: object) -> str:
-    """`value` as a message shows it: JSON, cut, and never the contents of a map or list."""
+    """Returns `value` as a message shows it: JSON, cut, and never the contents of a map or list."""
     if isinstance(value, dict):
         return f"an object of {len(value)} fields"
     if isinstance(value, list | tuple):

@@ -109,9 +109,7 @@ STARTED = {"started": True}
 
 
 def says_started(live: Manifest) -> bool:
-    """Returns whether a gang object says that pods of its gang were on nodes. Its scheduler writes that. Raises
-    `Malformed`.
-    """
+    """Returns whether a scheduler has noted on a gang object that its pods were on nodes. Raises `Malformed`."""
     status = mapping(live.get("status"))
     if status == STARTED or text(status.get("phase")) in _STARTED_PHASES:
         return True
@@ -135,9 +133,7 @@ class GroupCondition(NamedTuple):
 
 
 def not_placed(live: Manifest) -> Manifest | None:
-    """Returns the condition that says why a group was not placed, cut to a limit; None if the group has none. Raises
-    `Malformed`.
-    """
+    """Returns the condition that says why a group was not placed, cut; None if it has none. Raises `Malformed`."""
     for raw in sequence(mapping(live.get("status")).get("conditions")):
         condition = mapping(raw)
         kind = text(condition.get("type"))
@@ -149,9 +145,7 @@ def not_placed(live: Manifest) -> Manifest | None:
 
 
 def group_conditions(objects: Iterable[Manifest]) -> Iterator[GroupCondition]:
-    """Returns why the groups among these objects were not placed, those of groups of groups first. Raises
-    `Malformed`.
-    """
+    """Yields why groups among these objects were not placed, groups of groups first. Raises `Malformed`."""
     conditions = [
         GroupCondition(f"{group['kind']} {group['metadata']['name']}", condition["reason"], condition["message"])
         for group in objects
@@ -193,7 +187,7 @@ def is_restored(live: Manifest | None) -> bool:
 
 
 def unrestored(live: Manifest | None) -> Manifest | None:
-    """`live` as if it had never been lost."""
+    """Returns `live` as if it had never been lost."""
     if live is None or not is_restored(live):
         return live
     annotations = {key: value for key, value in live["metadata"]["annotations"].items() if key != RESTORED_ANNOTATION}
@@ -303,7 +297,7 @@ class GangObjects(Indexed[GangObjectKey, LivingGang]):
         return [self[key] for key in self.having((namespace, podclique))]
 
     def overlaid(self, changes: Mapping[GangObjectKey, LivingGang | None]) -> GangObjects:
-        """These objects with some of them changed (None for a removed one), without a copy."""
+        """Returns these objects with some of them changed (None for a removed one), without a copy."""
         return _OverlaidObjects(self, changes)
 
 
@@ -335,25 +329,15 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
     if podclique is None and listed.count(",") >= MOST_MEMBERS:
         return None
     # A tenant may write a member twice, and the index has each once.
-    members = (
-        (podclique,)
-        if podclique is not None
-        else tuple(dict.fromkeys(member for member in listed.split(",") if member))
-    )
+    several = tuple(dict.fromkeys(member for member in listed.split(",") if member))
+    members = several if podclique is None else (podclique,)
     divided = frozenset((text(annotations.get(DIVIDED_ANNOTATION)) or "").split(",")).intersection(members)
     owner = (name_text(controller.uid) or "") if moved and controller is not None else ""
-    return LivingGang(
-        shared(gang or podgang),
-        shared(podgang),
-        members,
-        moved,
-        divided or _UNDIVIDED,
-        shared(owner),
-    )
+    return LivingGang(shared(gang or podgang), shared(podgang), members, moved, divided or _UNDIVIDED, shared(owner))
 
 
 def of_set(holders: Iterable[LivingGang], uid: str | None) -> list[LivingGang]:
-    """Those of the gangs that a PodCliqueSet may own: not those of a deleted one of the same name, whose objects go."""
+    """Returns the gangs that a PodCliqueSet may own, not those of a deleted one of the same name."""
     return [holder for holder in holders if not uid or holder.owner in {"", uid}]
 
 
@@ -370,11 +354,8 @@ def gang_joined(podgang: str, holders: Iterable[LivingGang], pod_gang_map: PodGa
         # Whatever else an object says, the name of a renamed gang counts.
         return next((gang for gang in names if gang != podgang), podgang)
     # A tenant may write any number of objects for one PodGang.
-    living = (
-        set()
-        if pod_gang_map is None
-        else {name for name in {holder.podgang for holder in gangs} if pod_gang_map.entry_of(name)}
-    )
+    podgangs = {holder.podgang for holder in gangs}
+    living = set() if pod_gang_map is None else {name for name in podgangs if pod_gang_map.entry_of(name)}
     return next((holder.gang for holder in gangs if holder.podgang not in living), None)
 
 

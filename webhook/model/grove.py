@@ -115,9 +115,7 @@ class PodGangNames(NamedTuple):
         return replica if self.generation is GroveGeneration.LEGACY else f"{replica}-{self.epoch}"
 
     def further(self, replica: str, group: ScalingGroup, index: int) -> str:
-        """Returns the name of the PodGang of a scaling-group replica above the group's minimum; `index` is that
-        replica's.
-        """
+        """Returns the name of the PodGang of the replica `index` of a scaling group, above the group's minimum."""
         if self.generation is GroveGeneration.LEGACY:
             return f"{replica}-{group.name}-{index - group.min_available}"
         return f"{replica}-{self.epoch}-{group.name}-{index}"
@@ -222,8 +220,7 @@ Present = Callable[[], Mapping[str, int] | None]
 
 
 def no_count() -> None:
-    """No pod on a node was prepared for the gang, or it is not known which."""
-    return
+    """Returns None: no pod on a node was prepared for the gang, or it is not known which."""
 
 
 class PodGang:
@@ -317,7 +314,7 @@ class PodGang:
         return "PodCliqueSet"
 
     def pod_names(self) -> dict[str, list[str]]:
-        """By member: the names of the pods in its `podReferences`. Pods of other namespaces are left out."""
+        """Returns by member the names of the pods in its `podReferences`, without those of other namespaces."""
         by_member: dict[str, list[str]] = {}
         for group in map(mapping, sequence(mapping(self.raw.get("spec")).get("podgroups"))):
             names = by_member.setdefault(text(group.get("name")) or "", [])
@@ -328,9 +325,7 @@ class PodGang:
 
     @property
     def group_configs(self) -> list[GroupConfig]:
-        """The constraints on subsets of its members: one per replica of a scaling group with topology. A constraint
-        without members is left out.
-        """
+        """The constraints on subsets of its members: one per scaling-group replica with topology and members."""
         field = "topologyConstraintGroupConfigs"
         configs = []
         for index, config in enumerate(sequence(mapping(self.raw.get("spec")).get(field))):

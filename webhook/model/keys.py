@@ -216,7 +216,7 @@ def pod_group_name(podgang: str, podgroup: str, limit: int = LABEL_VALUE_LIMIT) 
 
 
 def cut_name(full: str, limit: int) -> str:
-    """`full` if it fits, else its start and a hash of the whole; at most `limit` characters."""
+    """Returns `full` if it fits, else its start and a hash of the whole; at most `limit` characters."""
     if len(full) <= limit:
         return full
     digest = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
@@ -247,9 +247,7 @@ def is_service_name(name: str) -> bool:
 
 
 def is_key(key: str) -> bool:
-    """Returns whether it can be the key of a label or an annotation: a name, with or without a DNS subdomain before
-    it.
-    """
+    """Returns whether it can be the key of a label or an annotation: a name, perhaps with a DNS subdomain."""
     prefix, slash, name = key.rpartition("/")
     return _KEY_NAME.fullmatch(name) is not None and (not slash or is_subdomain(prefix))
 
@@ -260,7 +258,7 @@ def is_label_value(value: str) -> bool:
 
 
 def label_name(name: str, kind: str, taken: Container[str] = ()) -> str:
-    """`name` if it is a DNS label and not in `taken`, else `kind` and a hash of the name."""
+    """Returns `name` if it is a DNS label and not in `taken`, else `kind` and a hash of the name."""
     if _LABEL.fullmatch(name) and name not in taken:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_LABEL_HASH_CHARACTERS]

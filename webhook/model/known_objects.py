@@ -267,14 +267,12 @@ class QueueTree(Indexed[str, Any]):
 
     @staticmethod
     def terms(_: str, value: Any) -> Iterable[Hashable]:
-        """Returns its parent."""
+        """Returns the parent of the queue."""
         return (value.parent,)
 
     @property
     def leaves(self) -> list[str]:
-        """The queues without children, sorted. Computed once after each change, and not for each place that names a
-        wrong queue.
-        """
+        """The queues without children, sorted. Computed once after each change."""
         if self._leaves is None:
             self._leaves = sorted(self.keys() - self.every_term)
         return self._leaves
@@ -301,7 +299,7 @@ class HyperNodes(Indexed[str, HyperNode]):
 
     @staticmethod
     def terms(_: str, value: HyperNode) -> Iterable[Hashable]:
-        """Returns its tier, and the name of the tier."""
+        """Returns the tier of the HyperNode, and the name of the tier."""
         return (value.tier,) if value.tier_name is None else (value.tier, (value.tier_name, value.tier))
 
     @property
@@ -371,11 +369,11 @@ class ElasticQuotas(dict[str, Quota]):
             self.disputed |= getattr(source, "disputed", set())
 
     def copy(self) -> ElasticQuotas:
-        """These quotas with the disputed names. A plain dict of them would not have these."""
+        """Returns a copy with the disputed names. A plain dict of the quotas would not have these."""
         return ElasticQuotas(self)
 
     def overlaid(self, changes: Mapping[str, Quota | None]) -> ElasticQuotas:
-        """These quotas with some of them replaced by a live read; None for a removed one."""
+        """Returns these quotas with some of them replaced by a live read; None for a removed one."""
         quotas = ElasticQuotas()
         quotas.update({name: quota for name, quota in self.items() if name not in changes})
         quotas.update({name: quota for name, quota in changes.items() if quota is not None})
@@ -412,7 +410,7 @@ class QueuedGroups(Indexed[ObjectKey, QueuedGroup]):
 
     @staticmethod
     def terms(key: ObjectKey, value: QueuedGroup) -> Iterable[Hashable]:
-        """Returns its name and its queue."""
+        """Returns the name and the queue of the group."""
         return (("name", key[1]), ("queue", value.queue))
 
     def called(self, name: str) -> Iterable[ObjectKey]:

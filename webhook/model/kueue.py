@@ -295,9 +295,7 @@ class KueueSettings:
         return FRAMEWORKS.get(kind) in self.frameworks
 
     def manages_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool | None:
-        """Returns whether Kueue manages the workloads of a namespace. `labels` are its labels, None if they are
-        unknown; then the answer may be unknown, too.
-        """
+        """Returns whether Kueue manages a namespace; None if its labels would decide and are unknown (None)."""
         if self._left_out is not None:
             return name not in self._left_out
         selector = self.managed_namespaces
@@ -307,9 +305,7 @@ class KueueSettings:
 
 
 def _stated_times(annotation: object) -> tuple[int, int | None] | None:
-    """Returns the time until all pods are ready and the one after a loss, which is off at 0, as an annotation states
-    them.
-    """
+    """Returns an annotation's time until all pods are ready, and the one after a loss, which is off at 0."""
     if not isinstance(annotation, str):
         return None
     try:
@@ -335,10 +331,7 @@ def _names_left_out(selector: Manifest) -> frozenset[str] | None:
 
 
 def _by_name_only(selector: Manifest) -> bool:
-    keys = [
-        *(selector.get("matchLabels") or {}),
-        *(expression["key"] for expression in selector.get("matchExpressions") or ()),
-    ]
+    keys = [*(selector.get("matchLabels") or {}), *(entry["key"] for entry in selector.get("matchExpressions") or ())]
     return all(key == NAMESPACE_NAME for key in keys)
 
 

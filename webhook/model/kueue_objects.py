@@ -142,9 +142,7 @@ class Evictions:
 
 
 class KueueWorkload(NamedTuple):
-    """A Workload of Kueue, not to be confused with a Workload of scheduling.k8s.io. `cluster_queue` is the one that has
-    reserved its quota.
-    """
+    """A Workload of Kueue, not of scheduling.k8s.io. `cluster_queue` is the one that has reserved its quota."""
 
     queue: str | None = None
     cluster_queue: str | None = None
@@ -237,18 +235,8 @@ def _conditions(raw: Manifest) -> Iterator[KueueCondition]:
         )
 
 
-def _conditions_of_workload(raw: Manifest) -> Iterator[KueueCondition]:
-    """Yields the conditions that Kueue sets on a Workload, each type once: no more than they are."""
-    by_type = {
-        condition.type: condition for condition in _conditions(raw) if condition.type in kueue.WORKLOAD_CONDITIONS
-    }
-    yield from by_type.values()
-
-
 def _active(raw: Manifest) -> tuple[bool | None, str, str]:
-    """Returns whether Kueue calls a queue or a check active, and its reason and message; None if it has not said so
-    yet.
-    """
+    """Returns whether Kueue calls a queue or a check active (None: not said yet), its reason and message."""
     active = next((condition for condition in _conditions(raw) if condition.type == kueue.ACTIVE), None)
     return (None, "", "") if active is None else (active.status, active.reason, active.message)
 
@@ -281,9 +269,7 @@ def _cluster_queue(raw: Manifest) -> tuple[str, ClusterQueue]:
 
 
 def _selected(spec: Mapping[str, Any]) -> bool | None:
-    """Returns whether a ClusterQueue selects every namespace or none; None: some. Without a selector it selects
-    none.
-    """
+    """Returns whether a ClusterQueue selects every namespace or, as without a selector, none; None: some."""
     selector = spec.get("namespaceSelector")
     if selector is None:
         return False
@@ -308,7 +294,7 @@ def _quotas(spec: Mapping[str, Any]) -> tuple[FlavorQuota, ...] | None:
 
 
 def _amount(value: object) -> str | None:
-    """Returns a quantity, which a file may write as a number."""
+    # A file may write a number.
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else name_text(value)
 
 
@@ -340,6 +326,8 @@ def _workload(raw: Manifest) -> tuple[ObjectKey, KueueWorkload]:
     if controller is not None:
         owner = Owner(*(name_text(value) or "" for value in (controller.kind, controller.name, controller.uid)))
     requeue = mapping(status.get("requeueState"))
+    # Each type once.
+    conditions = {state.type: state for state in _conditions(raw) if state.type in kueue.WORKLOAD_CONDITIONS}
     return key_of(raw), KueueWorkload(
         queue=name_text(spec.get("queueName")),
         cluster_queue=name_text(mapping(status.get("admission")).get("clusterQueue")),
@@ -348,7 +336,7 @@ def _workload(raw: Manifest) -> tuple[ObjectKey, KueueWorkload]:
         job_uid=name_text(mapping(metadata.get("labels")).get(kueue.JOB_UID)),
         component_index=name_text(mapping(metadata.get("annotations")).get(kueue.COMPONENT_INDEX)),
         pods=tuple(_pods(spec, mapping(status.get("admission")))),
-        conditions=tuple(_conditions_of_workload(raw)),
+        conditions=tuple(conditions.values()),
         checks=tuple(_checks(status)),
         requeue_count=integer(requeue.get("count")),
         requeue_at=name_text(requeue.get("requeueAt")),

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Set
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
 from webhook.model import grove
-from webhook.model.bounds import name_text
+from webhook.model.bounds import latest_equal, name_text
 from webhook.model.claims import claims_on
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.known_kinds import PODS
@@ -112,18 +111,15 @@ class NodePods(Indexed[ObjectKey, NodePod]):
 
 
 def read_node_pod(raw: Manifest) -> tuple[ObjectKey, NodePod] | None:
-    """Returns the projection of a pod that holds room on a node; None for another pod, and for one that is not whole.
-    Raises `Malformed`.
-    """
+    """Returns the projection of a whole pod that holds room on a node; None for another pod. Raises `Malformed`."""
     spec = mapping(raw.get("spec"))
     node = text(spec.get("nodeName"))
     if node is None or not spec.get("containers") or mapping(raw.get("status")).get("phase") in _ENDED:
         return None
     pod = Pod(raw)
     namespace, name = key_of(raw)
-    return (_shared_name(namespace), name), NodePod(
-        _shared_name(node), _shared(_amounts(pod.template)), gang_named_by(pod.template)
-    )
+    amounts = _shared_amounts(_amounts(pod.template))
+    return (_shared_name(namespace), name), NodePod(_shared_name(node), amounts, gang_named_by(pod.template))
 
 
 def gang_named_by(pod: PodTemplate) -> str | None:
@@ -147,22 +143,15 @@ def _claimed(value: object) -> str | None:
 def _amounts(pod: PodTemplate) -> PodAmounts:
     """Returns what a pod uses. An amount that cannot be read counts as nothing."""
     stated = mapping(pod.spec.get("resources"))
-    resources = pod.resources.union(
-        *map(mapping, (stated.get("requests"), stated.get("limits"), pod.spec.get("overhead")))
-    )
+    pod_level = map(mapping, (stated.get("requests"), stated.get("limits"), pod.spec.get("overhead")))
+    resources = pod.resources.union(*pod_level)
     units = {resource: in_units(resource, pod.total_request(resource) or 0) for resource in resources}
     return ("pods", 1), *sorted((resource, amount) for resource, amount in units.items() if amount > 0)
 
 
 # Many pods are equal in what they use, and name one of few nodes and gangs: one object stands for equal ones.
-@lru_cache(maxsize=4096)
-def _shared(amounts: PodAmounts) -> PodAmounts:
-    return amounts
-
-
-@lru_cache(maxsize=16384)
-def _shared_name(name: str) -> str:
-    return name
+_shared_amounts = latest_equal(4096)
+_shared_name = latest_equal(16384)
 
 
 class Reservation(NamedTuple):

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from webhook.model.bounds import Row, name_text
+from webhook.model.bounds import Row, latest_equal, name_text
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.projections import Projection, Resource, key_of, name_of
 from webhook.model.quantity import LARGEST_AMOUNT, parse_quantity
@@ -59,7 +59,7 @@ class Node(NamedTuple):
     problem: str | None = None
 
     def after(self, before: Node) -> Node:
-        """This node with the devices that it had before."""
+        """Returns this node with the devices that it had before."""
         more = {
             resource: amount
             for resource, amount in before.highest.items()
@@ -120,16 +120,12 @@ def _read(name: str, raw: Manifest) -> Node:
         Row.of({key: text(value) or "" for key, value in labels.items()}),
         tuple(taint_of(taint) for taint in taints),
         any(
-            mapping(condition).get("type") == "Ready" and condition.get("status") == "True"
-            for condition in _conditions(status)
+            mapping(state).get("type") == "Ready" and state.get("status") == "True"
+            for state in sequence(status.get("conditions"))
         ),
         flag(spec.get("unschedulable")),
         _oversubscribed(mapping(metadata.get("annotations"))),
     )
-
-
-def _conditions(status: Mapping[str, Any]) -> Any:
-    return sequence(status.get("conditions"))
 
 
 def _too_large(labels: Any, allocatable: Any, capacity: Any, taints: Any) -> str | None:
@@ -145,18 +141,15 @@ def _too_large(labels: Any, allocatable: Any, capacity: Any, taints: Any) -> str
 def taint_of(raw: object) -> Taint:
     """Returns a taint as a node, or a NodePool, states it. Raises `Malformed`."""
     taint = mapping(raw)
-    return _known_taint(*(name_text(taint.get(field)) or "" for field in ("key", "value", "effect")))
+    return _latest_taint(Taint(*(name_text(taint.get(field)) or "" for field in ("key", "value", "effect"))))
 
 
-@lru_cache(maxsize=4096)
-def _known_taint(key: str, value: str, effect: str) -> Taint:
-    return Taint(key, value, effect)
+_latest_taint = latest_equal(4096)
 
 
 def _amounts(quantities: Mapping[str, Any]) -> Row[int]:
-    return _shared_row(
-        tuple(sorted((resource, amount_of(resource, quantity)) for resource, quantity in quantities.items()))
-    )
+    amounts = {resource: amount_of(resource, quantity) for resource, quantity in quantities.items()}
+    return _shared_row(tuple(sorted(amounts.items())))
 
 
 def amount_of(resource: str, quantity: object) -> int:
@@ -211,8 +204,6 @@ def _whole(written: str) -> int:
         return 0
     return LIMITLESS if number > LIMITLESS else math.ceil(max(number, 0.0))
 
-
-__all__ = ["NODES", "Node", "NodeGroup", "Nodes", "Taint"]
 
 T = TypeVar("T")
 V = TypeVar("V", bound="NodesView")
@@ -371,7 +362,7 @@ class Nodes(dict[str, Node]):
         """Returns the values that nodes have for a label key, with the number of nodes of each."""
         if not self.has_key(key):
             return {}
-        return _kept(self._counts, key, lambda: Counter(self._values_of(key)), _MOST_COUNTED)
+        return _kept(self._counts, key, lambda: self._values_counted(key), _MOST_COUNTED)
 
     def is_unique(self, key: str) -> bool:
         """Returns whether no two nodes have the same value for a label key."""
@@ -402,11 +393,8 @@ class Nodes(dict[str, Node]):
         name = next(iter(self._problems), None)
         return None if name is None else f"node {name} could not be read: {self[name].problem}"
 
-    def _values_of(self, key: str) -> Iterator[str]:
-        for node in self.values():
-            value = node.labels.get(key)
-            if value is not None:
-                yield value
+    def _values_counted(self, key: str) -> Counter[str]:
+        return Counter(value for node in self.values() if (value := node.labels.get(key)) is not None)
 
     def _grouped(self, keys: _Keys) -> NodeGroups:
         groups = NodeGroups()
@@ -528,7 +516,7 @@ def _status(raw: Manifest) -> tuple[ObjectKey, NodeGrower] | None:
 
 
 def _machines(raw: Manifest) -> tuple[ObjectKey, NodeGrower] | None:
-    """Machines that are scaled. Even at their highest number some may have no node yet."""
+    # Also at their highest number some may have no node yet.
     scaled = _MOST_MACHINES in mapping(mapping(raw.get("metadata")).get("annotations"))
     return (key_of(raw), NodeGrower()) if scaled else None
 

@@ -64,7 +64,7 @@ def entries_of(annotations: Mapping[str, Any]) -> Iterator[GroupsEntry]:
 
 
 def together_in(annotations: Mapping[str, Any]) -> Mapping[str, int]:
-    """By role, how many of its groups start together."""
+    """Returns by role how many of its groups start together."""
     return {entry.role: entry.groups for entry in entries_of(annotations) if entry.groups is not None}
 
 
@@ -74,9 +74,7 @@ def groups_together(role: str, together: Mapping[str, int]) -> int:
 
 
 def shared_name(leader_worker_set: str, role: str) -> str:
-    """Returns the gang of the first groups: the name of any of the LeaderWorkerSets without its role, which is at its
-    end.
-    """
+    """Returns the gang of the first groups: the name of one of the LeaderWorkerSets without the role at its end."""
     return leader_worker_set.removesuffix(f"-{role}")
 
 
@@ -86,9 +84,7 @@ def group_name(leader_worker_set: str, index: int) -> str:
 
 
 def surge_of(spec: Mapping[str, Any], groups: int) -> int:
-    """Returns how many groups one step of a rollout makes, from the spec of a LeaderWorkerSet: maxSurge, or
-    maxUnavailable.
-    """
+    """Returns how many groups of a LeaderWorkerSet one step of a rollout makes: maxSurge, or maxUnavailable."""
     stated = plain_object(plain_object(spec.get("rolloutStrategy")).get("rollingUpdateConfiguration"))
     surge = _scaled(stated.get("maxSurge"), groups, up=True)
     return max(surge or _scaled(stated.get("maxUnavailable"), groups, up=False), 1)
@@ -154,9 +150,7 @@ def place_of(pod: Pod) -> Place | None:
 
 
 def _place_in_job(pod: Pod, job: str) -> Place:
-    """Returns the place of a Job's pod. Anyone can write labels, so a JobSet counts only if the Job's name matches
-    it.
-    """
+    """Returns the place of a Job's pod. Anyone writes labels: a JobSet counts only if the Job's name matches."""
     labels = pod.template.labels
     name, part, index = (text(labels.get(key)) for key in (JOB_SET_NAME, REPLICATED_JOB_NAME, JOB_INDEX))
     if name is not None and part is not None and job == f"{name}-{part}-{index}":
@@ -219,9 +213,7 @@ _LONGEST = 317
 
 
 def kept_controller(metadata: Mapping[str, Any]) -> OwnerReference | None:
-    """Returns the reference to an object's controller as it is kept; None if no such object can exist. Siblings share
-    it.
-    """
+    """Returns the kept reference to an object's controller, which siblings share; None if none such can exist."""
     controller = controller_in(metadata)
     if controller is None or any(len(part or "") > _LONGEST for part in controller):
         return None

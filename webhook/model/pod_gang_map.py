@@ -24,9 +24,7 @@ _INT32_DIGITS = 10
 
 
 class EntryRole(StrEnum):
-    """What an entry is. The replicas of scaling groups above their minimum are in the tail; those added later are
-    scaled out.
-    """
+    """What an entry is. Tail: replicas of scaling groups above their minimum. Scale-out: those added later."""
 
     ANCHOR = "Anchor"
     TAIL = "Tail"
@@ -70,9 +68,7 @@ class PodGangMap(NamedTuple):
         return [] if entry is None else [short_name(f"{self.name}-{epoch}") for epoch in entry.depends_on]
 
     def entries_with(self, podclique: str) -> Iterator[PodGangEntry]:
-        """Yields the entries that contain pods of a PodClique (`demo-0-router`), in the map's order. More than one
-        divide its pods.
-        """
+        """Yields the entries with pods of a PodClique (`demo-0-router`), in order. Several divide its pods."""
         start = f"{self.name}-"
         if podclique.startswith(start):
             rest = podclique[len(start) :]

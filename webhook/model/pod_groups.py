@@ -103,9 +103,7 @@ class Groups(Indexed[ObjectKey, TreeGroup]):
         return self.having(parent)
 
     def overlaid(self, changes: Mapping[ObjectKey, TreeGroup | None]) -> Groups:
-        """These groups with some of them changed (None for a removed one), without a copy. So one live read costs the
-        same no matter how many groups are known.
-        """
+        """Returns these groups with some changed (None for a removed one), without a copy of all."""
         return _OverlaidGroups(self, changes)
 
 
@@ -175,7 +173,7 @@ class KoordinatorPodGroups(Indexed[ObjectKey, KoordinatorPodGroup]):
         return self.having(_too_long_in(namespace))
 
     def overlaid(self, changes: Mapping[ObjectKey, KoordinatorPodGroup | None]) -> KoordinatorPodGroups:
-        """These PodGroups with some of them changed (None for a removed one), without a copy."""
+        """Returns these PodGroups with some of them changed (None for a removed one), without a copy."""
         return _OverlaidGangGroups(self, changes)
 
 
@@ -214,7 +212,7 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
 
     @staticmethod
     def terms(_: ObjectKey, value: GroupPod) -> Iterable[Hashable]:
-        """Returns its group and its scheduler, which is the value itself."""
+        """Returns the group and the scheduler of the pod, which are the value itself."""
         return (value,)
 
     def of_another_scheduler(self, group: Hashable, scheduler: str, besides: ObjectKey) -> ObjectKey | None:
@@ -222,9 +220,7 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
         return self._other(group, scheduler, frozenset({besides}))
 
     def overlaid(self, changes: Mapping[ObjectKey, GroupPod | None]) -> GroupPods:
-        """These pods with some of them changed (None for one that no longer waits), without a copy. So one live read
-        costs the same no matter how many pods wait.
-        """
+        """Returns these pods with some changed (None for one that no longer waits), without a copy of all."""
         return _OverlaidPods(self, changes)
 
     def _other(self, group: Hashable, scheduler: str, without: frozenset[ObjectKey]) -> ObjectKey | None:
@@ -277,9 +273,7 @@ class _OverlaidPods(GroupPods):
 
 
 def waits(raw: Mapping[str, Any]) -> bool:
-    """Returns whether a pod is yet to be scheduled: it has no node, has not ended, and is not being deleted. Raises
-    `Malformed`.
-    """
+    """Returns whether a pod has no node, has not ended and is not being deleted. Raises `Malformed`."""
     status, metadata = mapping(raw.get("status")), mapping(raw.get("metadata"))
     over = text(status.get("phase")) in {"Succeeded", "Failed"} or metadata.get("deletionTimestamp") is not None
     return not over and not text(mapping(raw.get("spec")).get("nodeName"))

@@ -104,9 +104,7 @@ def requests_of_container(container: object, *, from_limits: bool) -> Mapping[st
 
 
 def _pod_level_requests(spec: Mapping[str, Any], requested: Any) -> Mapping[str, Any]:
-    """Returns what the pod itself requests. A limit counts for what no container requests, and always for huge
-    pages.
-    """
+    """Returns what the pod itself requests. Limits count for huge pages, and for what no container requests."""
     resources = mapping(spec.get("resources"))
     limits = {
         name: quantity
@@ -189,9 +187,7 @@ class PodTemplate:
         return self._asked
 
     def total_request(self, resource: str) -> Fraction | None:
-        """Returns the whole pod's request for `resource`, as `total_requests` has it. None if a quantity cannot be
-        read.
-        """
+        """Returns the pod's request for `resource`, as `total_requests` does; None if a quantity is unreadable."""
         if self._totals is None:
             self._totals = total_requests(self.spec)
         total: Fraction | None = self._totals.get(resource, _ZERO)
@@ -206,9 +202,7 @@ class ResourceRequest(NamedTuple):
 
 
 def find_request(spec: Mapping[str, Any], resources: frozenset[str]) -> ResourceRequest | None:
-    """Returns the first request or limit in a pod spec for a non-zero amount of one of `resources`, in any
-    container.
-    """
+    """Returns the first request or limit of a container for a non-zero amount of one of `resources`."""
     for field in ("containers", "initContainers"):
         for index, container in enumerate(sequence(spec.get(field))):
             container_resources = mapping(container).get("resources")
@@ -283,9 +277,7 @@ class Pod:
 
     @property
     def long_label(self) -> str | None:
-        """The key of a label whose value is longer than any name. Kubernetes refuses such a label, but only after
-        mutation.
-        """
+        """The key of a label value longer than any name. Kubernetes refuses it, but only after mutation."""
         for key, value in self.template.labels.items():
             if isinstance(value, str) and len(value) > NAME_LIMIT:
                 return key

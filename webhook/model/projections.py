@@ -91,33 +91,31 @@ class Projection(NamedTuple):
 
 
 def spec_fields(schema: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the fields of `spec` in an OpenAPI schema; None if it does not list them, or preserves fields that it
-    does not list.
-    """
+    """Returns the fields of `spec` in an OpenAPI schema; None if it does not list them, or not all."""
     spec = mapping(mapping(schema.get("properties")).get("spec"))
     fields = mapping(spec.get("properties"))
     return frozenset(fields) if fields and not spec.get("x-kubernetes-preserve-unknown-fields") else None
 
 
 def required(value: str | None, path: FieldPath) -> str:
-    """`value`. Raises `Missing` if it is None."""
+    """Returns `value`. Raises `Missing` if it is None."""
     if value is None:
         raise Missing(path)
     return value
 
 
 def name_of(raw: Manifest) -> str:
-    """metadata.name. Raises `Missing`."""
+    """Returns metadata.name. Raises `Missing`."""
     return required(text(mapping(raw.get("metadata")).get("name")), METADATA / "name")
 
 
 def key_of(raw: Manifest) -> ObjectKey:
-    """Namespace and name. Raises `Missing`."""
+    """Returns namespace and name. Raises `Missing`."""
     return shared(text(mapping(raw.get("metadata")).get("namespace")) or "default"), name_of(raw)
 
 
 def labels_of(raw: Manifest) -> dict[str, Any]:
-    """metadata.labels."""
+    """Returns metadata.labels."""
     return dict(mapping(mapping(raw.get("metadata")).get("labels")))
 
 

@@ -74,7 +74,7 @@ _NOTHING: Amounts = MappingProxyType({})
 
 
 def nothing_stated() -> Amounts:
-    """No amount of any resource."""
+    """Returns no amount of any resource."""
     return _NOTHING
 
 
@@ -110,9 +110,7 @@ def exact_amounts(stated: object) -> Mapping[str, Fraction] | None:
 
 
 def ceiling_amounts(stated: object) -> Amounts | None:
-    """Returns the limits that an object states, rounded up; None if there are too many, or one cannot be read. Raises
-    `Malformed`.
-    """
+    """Returns the limits that an object states, rounded up; None as for `exact_amounts`. Raises `Malformed`."""
     exact = exact_amounts(stated)
     return None if exact is None else {name: rounded_up(name, amount) for name, amount in exact.items()}
 
@@ -131,12 +129,12 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def int32(written: str) -> int | None:
-    """`strconv.ParseInt(written, 10, 32)`; None if Go returns an error."""
+    """Returns `strconv.ParseInt(written, 10, 32)`; None if Go returns an error."""
     return _bounded(written, _INT32) if _WHOLE.match(written) else None
 
 
 def int64(written: str) -> int | None:
-    """`strconv.Atoi(written)` on a machine of 64 bits; None if Go returns an error."""
+    """Returns `strconv.Atoi(written)` on a machine of 64 bits; None if Go returns an error."""
     return _bounded(written, _INT64) if _WHOLE.match(written) else None
 
 
@@ -151,7 +149,7 @@ def _bounded(digits: str, limit: int) -> int | None:
 
 
 def nanoseconds(written: str) -> int | None:
-    """`time.ParseDuration(written)`; None if Go returns an error."""
+    """Returns `time.ParseDuration(written)`; None if Go returns an error."""
     return None if len(written) > _LONGEST_DURATION else _nanoseconds(written)
 
 

@@ -149,9 +149,7 @@ def slices_of(service: str) -> str:
 
 
 def endpoints_in(endpoint_slice: object) -> Iterator[ServiceEndpoint]:
-    """Yields the endpoints in one slice. An endpoint may be in two slices, one for each address family. Raises
-    `Malformed`.
-    """
+    """Yields the endpoints in a slice. One may be in two slices, one an address family. Raises `Malformed`."""
     holder = mapping(endpoint_slice)
     ports = {}
     for port in map(mapping, sequence(holder.get("ports"))):

@@ -51,9 +51,7 @@ class Slice(NamedTuple):
 
 
 class DeviceClass(NamedTuple):
-    """A DeviceClass. `driver` is the one that all its devices surely have, `resource` the extended resource that it
-    stands for.
-    """
+    """A DeviceClass: the driver that all its devices surely have, and the extended resource it stands for."""
 
     driver: str | None = None
     resource: str | None = None
@@ -123,9 +121,7 @@ def summary_of(entries: Mapping[K, V], compute: Callable[[Mapping[K, V]], S]) ->
 
 
 def driver_of(selectors: object) -> str | None:
-    """Returns the driver that CEL selectors, which must all match, surely demand; None without one. Raises
-    `Malformed`.
-    """
+    """Returns the driver that CEL selectors surely demand together; None without one. Raises `Malformed`."""
     for selector in sequence(selectors):
         expression = text(mapping(mapping(selector).get("cel")).get("expression")) or ""
         match = _DRIVER.match(expression)
@@ -167,9 +163,7 @@ def _device_class(raw: Manifest) -> tuple[str, DeviceClass]:
 
 
 def _claim(raw: Manifest) -> tuple[ObjectKey, Claim] | None:
-    """Returns the requests of a ResourceClaim; None for one that is made from a template, which no other object
-    names.
-    """
+    """Returns the requests of a ResourceClaim; None for one made from a template, which no other object names."""
     owners = sequence(mapping(raw.get("metadata")).get("ownerReferences"))
     if any(text(mapping(owner).get("kind")) in _MADE_FOR for owner in owners):
         return None
@@ -278,9 +272,7 @@ class NamespaceQuota(NamedTuple):
 
 
 class ResourceRange(NamedTuple):
-    """What one item of a LimitRange demands of each Pod or Container. `ratio` is the most that a limit may be of its
-    request.
-    """
+    """What a LimitRange demands of each Pod or Container. `ratio` is the most that a limit may be of its request."""
 
     of: str
     most: Mapping[str, Fraction]
@@ -293,7 +285,7 @@ class InNamespaces(Indexed[ObjectKey, Limited]):
 
     @staticmethod
     def terms(key: ObjectKey, _: Any) -> Iterable[Hashable]:
-        """Returns its namespace."""
+        """Returns the namespace of the object."""
         return (key[0],)
 
     def of(self, namespace: str) -> Set[ObjectKey]:

@@ -32,9 +32,7 @@ POD_CLIQUE, SCALING_GROUP = "podcliques", "podcliquescalinggroups"
 
 
 class ScaleChange(NamedTuple):
-    """A change of the replicas of `target`. `group` is the name of the PodCliqueScalingGroup of a PodClique that
-    belongs to one.
-    """
+    """A change of the replicas of `target`. `group` names the PodCliqueScalingGroup that a PodClique is in."""
 
     name: str
     old: int
@@ -58,7 +56,11 @@ class ScaleTarget(NamedTuple):
 
 def scalable_in(workload: PodCliqueSet) -> tuple[Scalable, ...]:
     """Returns the cliques and scaling groups of a set; none if they are too many to keep."""
-    single = [_of_clique(clique) for clique in workload.cliques if clique.group is None]
+    single = [
+        Scalable(clique.name, clique.min_available, clique.replicas if _has_fixed_size(clique) else None)
+        for clique in workload.cliques
+        if clique.group is None
+    ]
     groups = []
     for group in workload.scaling_groups:
         members = [clique for clique in workload.cliques if clique.group is group]
@@ -68,10 +70,6 @@ def scalable_in(workload: PodCliqueSet) -> tuple[Scalable, ...]:
     scalable = (*single, *groups)
     every = [*(group.name for group in groups), *(clique.name for clique in workload.cliques)]
     return scalable if fits(every) else ()
-
-
-def _of_clique(clique: Clique) -> Scalable:
-    return Scalable(clique.name, clique.min_available, clique.replicas if _has_fixed_size(clique) else None)
 
 
 def _has_fixed_size(clique: Clique) -> bool:
@@ -86,9 +84,7 @@ def numbers_in(scale: Manifest | None) -> int:
 
 
 def target_of(name: str, namespace: str, resource: str, sets: Mapping[ObjectKey, Record]) -> ScaleTarget | None:
-    """Returns the clique or scaling group of that name; None if there is none, or if the name may mean several. An
-    empty `resource` is not known.
-    """
+    """Returns the one clique or scaling group of that name, else None. An empty `resource` is not known."""
     targets = list(_targets(name, namespace, resource, sets))
     return targets[0] if len(targets) == 1 else None
 

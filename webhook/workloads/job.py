@@ -28,11 +28,11 @@ class Job(OptedInWorkload):
         yield Part("", SPEC, path, template_at(mapping(self.spec.get("template")), path), pods, pods)
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
-        """Returns its `parallelism` and `completions`."""
+        """Returns `parallelism` and `completions` of the Job."""
         return job_counts(self.spec, SPEC)
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """More completions than parallel pods, now or after Kueue has lowered the number of parallel pods."""
+        # More completions than parallel pods, now or after Kueue has lowered the number of parallel pods.
         yield from tail(self.spec, SPEC, pods_at_once(self.spec))
         least = text(self.annotations.get(MIN_PARALLELISM))
         in_step = parse_bool(self.annotations.get(COMPLETIONS_IN_STEP)) or self.spec.get("completions") is None

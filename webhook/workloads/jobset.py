@@ -95,9 +95,7 @@ class JobSet(OptedInWorkload):
                 yield SchedulingBlock(part.path / "template" / "spec" / "scheduling", scheduling, (part.name,), True)
 
     def follows(self, part: Part) -> Iterator[str]:
-        """Yields the names that a part waits for, directly and indirectly. A name may occur twice: each is one step of
-        the walk.
-        """
+        """Yields the names that a part waits for, also indirectly. A name may occur twice: each is one step."""
         seen: set[str] = set()
         waiting = list(part.after)
         while waiting:
@@ -108,9 +106,7 @@ class JobSet(OptedInWorkload):
                 waiting += self._by_name[name].after
 
     def done_before(self, part: Part, followed: Iterable[str]) -> frozenset[str]:
-        """Returns the names of the parts whose pods are finished when a part starts. `followed` are those that it
-        follows.
-        """
+        """Returns the parts whose pods are finished when a part starts. `followed` are those that it follows."""
         return frozenset(name for waiting in (part.name, *followed) for name in self._completed.get(waiting, ()))
 
     @cached_property
@@ -147,7 +143,6 @@ class JobSet(OptedInWorkload):
             yield from job_counts(job, part.path / "template" / "spec")
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """Exclusive topology, and Jobs that replace finished pods."""
         every = sum(part.pods for part in self.parts)
         at_once = self.sequence_path is None
         for index, part in enumerate(self.parts):

@@ -149,11 +149,7 @@ _OF_RUNTIMES = (
     *_job_set_fields("spec.template.spec"),
 )
 TRAIN_JOB_FACTS = Projection(
-    "train_jobs",
-    TRAIN_JOBS,
-    _reader(TrainJob),
-    label_selector=SCHEDULER_LABEL,
-    fields=(*_COMMON, *_OF_TRAIN_JOBS),
+    "train_jobs", TRAIN_JOBS, _reader(TrainJob), label_selector=SCHEDULER_LABEL, fields=(*_COMMON, *_OF_TRAIN_JOBS)
 )
 PROJECTIONS = (
     Projection("jobs", JOBS, _reader(Job), label_selector=SCHEDULER_LABEL, fields=(*_COMMON, *_job_fields("spec"))),

@@ -75,15 +75,13 @@ def waiting_checks(workload: KueueWorkload, ours: Container[str]) -> tuple[str, 
 
 
 def reserved_at(workload: KueueWorkload) -> str:
-    """When Kueue reserved quota for a workload, as Kueue writes it; empty if it did not."""
+    """Returns when Kueue reserved quota for a workload, as Kueue writes it; empty if it did not."""
     condition = workload.condition(kueue.QUOTA_RESERVED)
     return "" if condition is None else condition.at
 
 
 def owners_of(raw: Manifest) -> Iterator[OwnerReference]:
-    """Yields the objects that a Workload is made for: its controller, or every pod of a pod group. Raises
-    `Malformed`.
-    """
+    """Yields what a Workload is made for: its controller, or every pod of a pod group. Raises `Malformed`."""
     metadata = mapping(raw.get("metadata"))
     if (controller := controller_in(metadata)) is not None:
         # Kueue makes a job the controller of its Workload. Any user may add other owners.
@@ -108,9 +106,7 @@ def answered(raw: Manifest, names: Container[str], state: str, message: str, now
 
 
 def activation(name: str, now: str) -> Manifest:
-    """Returns the status of an AdmissionCheck that is served. Kueue admits nothing by a ClusterQueue with an inactive
-    check.
-    """
+    """Returns the status of a served AdmissionCheck. Kueue admits nothing by a ClusterQueue with an inactive one."""
     return {
         "apiVersion": f"{kueue.GROUP}/{kueue.VERSION}",
         "kind": "AdmissionCheck",
@@ -325,9 +321,7 @@ class _Queue(NamedTuple):
 
 
 def _queue(labels: Mapping[str, Any], namespace: str, facts: ClusterFacts, settings: KueueSettings) -> _Queue | None:
-    """Returns the LocalQueue of an object; None if Kueue does not manage it. Most objects are not managed: this is
-    quick for them.
-    """
+    """Returns the LocalQueue of an object; None, quickly, if Kueue does not manage it, as most objects."""
     queue = _Queue(text(labels.get(kueue.QUEUE_NAME)), is_named=True)
     if queue.name is None:
         if (namespace, kueue.DEFAULT_QUEUE) in (facts.local_queues or ()):
@@ -408,9 +402,7 @@ def levels_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Requi
 
 
 def levels_for(system: str, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[RequiredLevel]:
-    """Yields the levels that the scheduler `system` (as named in `webhook.model.claims`) reads in the annotations of a
-    workload.
-    """
+    """Yields the levels that `system` (a name of `webhook.model.claims`) reads in a workload's annotations."""
     if system == "KAI":
         yield from _kai_levels(of_workload(workload), facts)
         # Podgrouper reads the templates of a JobSet's Jobs as well, and no pods.
@@ -454,6 +446,5 @@ def _kai_levels(place: Annotations, facts: ClusterFacts) -> Iterator[RequiredLev
 
 
 def _label_key(layer: str, facts: ClusterFacts) -> str | None:
-    """Returns the node label key of a layer of Koordinator's topology."""
     layers = (facts.network_topologies or {}).get(_NETWORK_TOPOLOGY, ())
     return next((entry.label_keys[0] for entry in layers if entry.name == layer and entry.label_keys), None)

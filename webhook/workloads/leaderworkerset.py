@@ -52,7 +52,6 @@ class LeaderWorkerSet(OptedInWorkload):
         yield SPEC / "replicas", integer(self.spec.get("replicas"))
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """Workers that are not created before the leader is ready, or on a node."""
         if self.size < 2:  # noqa: PLR2004 - a leader without workers does not wait
             return
         policy = text(self.spec.get("startupPolicy"))

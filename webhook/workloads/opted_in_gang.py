@@ -67,7 +67,7 @@ class Annotations(NamedTuple):
     found: Mapping[str, Any]
 
     def asks(self, *keys: str) -> list[Use]:
-        """Those of the keys that have a value, with their places."""
+        """Returns those of the keys that have a value, with their places."""
         return [Use(self.path / key, value) for key in keys if (value := text(self.found.get(key)))]
 
 
@@ -97,9 +97,7 @@ def every_place(workload: OptedInWorkload) -> Iterator[Annotations]:
 
 
 def requests(workload: OptedInWorkload, job_set: OptedInWorkload | None) -> list[tuple[str, Use]]:
-    """Returns the reader of every annotation that asks for topology, and its place: on the workload, and for a TrainJob
-    also on its JobSet.
-    """
+    """Returns each annotation that asks for topology, with its reader: of a workload, and of its JobSet if given."""
     uses = [(_reader(use), use) for place in every_place(workload) for use in place.asks(*READERS)]
     if isinstance(job_set, MadeJobSet):
         of_made = [use for place in every_place(job_set) for use in place.asks(*READERS)]
@@ -112,9 +110,7 @@ def _reader(use: Use) -> str:
 
 
 def domains(place: Annotations) -> tuple[str | None, str | None]:
-    """Returns the domains that one place requires and prefers, as a person reads them: KAI's levels, Koordinator's
-    layers, or Volcano's tier.
-    """
+    """Returns the domains that a place requires and prefers: KAI's levels, Koordinator's layers, Volcano's tier."""
     stated = {use.path.parts[-1]: str(use.value) for use in place.asks(*READERS)}
     required, preferred = stated.get(KAI_REQUIRED), stated.get(KAI_PREFERRED)
     tier = stated.get(VOLCANO_TIER)
@@ -160,12 +156,7 @@ class OptedInGang(PodGang):
         """`members` are the names and pods of its members; `parts` has the parts of each. `minimums` are the numbers of
         pods that the gang needs of those members of which it does not need all.
         """
-        metadata: Manifest = {
-            **workload.metadata,
-            "name": name,
-            "namespace": workload.namespace,
-            "uid": workload.uid,
-        }
+        metadata: Manifest = {**workload.metadata, "name": name, "namespace": workload.namespace, "uid": workload.uid}
         super().__init__({"metadata": metadata, "spec": {"priorityClassName": workload.priority_class}})
         self.workload = workload
         self.parts = parts
@@ -221,9 +212,7 @@ def no_gang(workload: OptedInWorkload) -> NoGang | None:
 
 
 def template_record(workload: OptedInWorkload) -> str | None:
-    """Returns the scheduler that was recorded in all pod templates of a workload; None if they have none, or
-    several.
-    """
+    """Returns the scheduler recorded in all pod templates of a workload; None if they have none, or several."""
     labels = [value_at(workload.raw, path / SCHEDULER_LABEL)[1] for path in workload.marked_paths]
     return labels[0] if labels and isinstance(labels[0], str) and all(label == labels[0] for label in labels) else None
 
@@ -329,9 +318,7 @@ def gangs_of_roles(workload: OptedInWorkload, name: str) -> Iterator[OptedInGang
 def gang_of_first_groups(
     workload: OptedInWorkload, name: str, roles: Iterable[LeaderWorkerSetRole]
 ) -> Iterator[OptedInGang]:
-    """Yields the gang `name` of the first groups of these roles, unless none has any. A role without groups is not
-    waited for.
-    """
+    """Yields the gang `name` of the first groups of these roles, unless none has any."""
     together = workload.together or {}
     members: dict[str, LeaderWorkerSetRole] = {}
     for role in roles:
@@ -346,9 +333,7 @@ def gang_of_first_groups(
 
 
 def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OptedInGang:
-    """Returns the gang of one group, named by its index and the revision of its template. `size` is the group size of
-    that revision, if known.
-    """
+    """Returns the gang of one group, named by index and revision. `size` is that revision's, if known."""
     names = membership(Place(Needed("leader_worker_sets", workload.key), "", group), sequenced=False)
     members = [(names.member, workload.size if size is None else size)]
     return OptedInGang(workload, names.gang, members, {names.member: workload.parts})

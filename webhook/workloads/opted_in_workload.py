@@ -192,7 +192,7 @@ class OptedInWorkload(ABC):
 
     @abstractmethod
     def _read_parts(self) -> Iterator[Part]:
-        """Returns its parts."""
+        """Yields the parts of the workload."""
 
     @property
     def distinct_parts(self) -> tuple[Part, ...]:
@@ -206,9 +206,7 @@ class OptedInWorkload(ABC):
 
     @cached_property
     def mentions(self) -> set[str]:
-        """The names of its labels and annotations, of the fields of its spec, and all that its pod templates mention.
-        Raises `Malformed`.
-        """
+        """The names of its labels, annotations and spec fields, and what its templates mention. Raises `Malformed`."""
         mentions = {*self.labels, *self.annotations, *self.spec}
         return mentions.union(*(template.mentions for template in self.templates))
 
@@ -304,7 +302,6 @@ class OptedInWorkload(ABC):
         return tuple(self._read_hindrances())
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """Returns its hindrances."""
         return iter(())
 
     @cached_property

@@ -237,9 +237,7 @@ class PodCliqueSet:
             yield clique.template
 
     def groups_with_cliques(self) -> list[GroupCliques]:
-        """Returns its scaling groups with their cliques. A group without cliques has no pods and so no gang, even with
-        replicas, and is left out.
-        """
+        """Returns its scaling groups with their cliques. One without cliques has no pods and is left out."""
         by_name = {clique.name: clique for clique in self.cliques}
         groups = [
             GroupCliques(group, tuple(by_name[name] for name in group.clique_names if name in by_name))
@@ -264,9 +262,7 @@ class PodCliqueSet:
         return None
 
     def effective_topology(self, clique: Clique) -> tuple[str | None, str | None]:
-        """Returns the required and the preferred domain for a clique's pods. For each, the clique's constraint wins
-        over the set's.
-        """
+        """Returns the required and the preferred domain for a clique's pods: for each the clique's, else the set's."""
         constraint, whole = clique.topology, self.topology
         required = (constraint and constraint.required) or (whole and whole.required) or None
         preferred = (constraint and constraint.preferred) or (whole and whole.preferred) or None

@@ -218,7 +218,9 @@ class ShapedWorkload(OptedInWorkload):
             return ()
         places = [part.template.labels_path for part in self.parts if value_at(self.raw, part.place)[1] is not None]
         for path in self.shape.marked:
-            places += [_below(found_at, path) for found_at in _holders(path, self._scope)]
+            # The objects that have, or may get, the metadata at `path`.
+            holders = ShapePath(path.text, path.steps[:-1], path.of_entry).values(self._scope)
+            places += [holder.path / str(path.steps[-1]) / "labels" for holder in holders]
         return tuple(dict.fromkeys(places))
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
@@ -231,9 +233,7 @@ class ShapedWorkload(OptedInWorkload):
         yield from stated.items()
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """Yields what the shape says of a workload whose gang is never complete, and parts that cannot be told
-        apart.
-        """
+        """Yields why the gang is never complete by its shape, and parts that cannot be told apart."""
         yield from self._stated(self.shape.refuses, INCOMPLETE)
         names = set[str]()
         for part in self.parts if self.has_gangs or self.left_to else ():
@@ -276,9 +276,7 @@ class ShapedWorkload(OptedInWorkload):
         return None
 
     def carried_path(self, key: str) -> FieldPath | None:
-        """Returns the place that its operator takes the value for a key from, whether it has one or not; None if it
-        writes nothing under the key.
-        """
+        """Returns where its operator takes the value for a key from; None if it writes nothing under the key."""
         carried = (entry for entry in self.shape.carried if entry.key == key and all_hold(entry.when, self._scope))
         return next((entry.path.at(self._scope) for entry in carried), None)
 
@@ -363,7 +361,6 @@ def _unreachable(part: PartShape, scope: ShapeScope, *, has_gangs: bool) -> Iter
 
 
 def _shrinkable(part: PartShape, scope: ShapeScope) -> Iterator[Hindrance]:
-    """Yields what is wrong with a part that may run with fewer pods than its gang needs."""
     lowest = part.lower_bound(scope)
     if lowest is None:
         return
@@ -390,7 +387,6 @@ def _remedy(part: PartShape, scope: ShapeScope, lowest: PodCount) -> tuple[Field
 
 
 def _needed(part: PartShape, scope: ShapeScope, pods: int) -> int:
-    """Returns how many of its pods the gang needs."""
     needed = part.minimum(scope)
     return pods if needed is None else min(needed.value(scope), pods)
 
@@ -399,16 +395,6 @@ def _statement_place(statement: Statement, scope: ShapeScope) -> tuple[FieldPath
     if statement.at is not None:
         return statement.at.at(scope), statement.at.value(scope)
     return (SPEC, None) if scope.entry is None else (scope.entry.path, None)
-
-
-def _holders(path: ShapePath, scope: ShapeScope) -> Iterator[FieldPath]:
-    """Yields the objects that have, or may get, the metadata at `path`."""
-    above = ShapePath(path.text, path.steps[:-1], path.of_entry)
-    yield from (entry.path for entry in above.values(scope))
-
-
-def _below(holder: FieldPath, path: ShapePath) -> FieldPath:
-    return holder / str(path.steps[-1]) / "labels"
 
 
 # Group, kind, namespace and name of a workload.
@@ -491,7 +477,7 @@ def gang_sizes(workloads: Iterable[ShapedWorkload], groups: Mapping[WorkloadKey,
 
 
 def key_of_workload(workload: ShapedWorkload) -> WorkloadKey:
-    """Returns its group, kind, namespace and name."""
+    """Returns group, kind, namespace and name of a workload."""
     return (*workload.shape.group_kind, *workload.key)
 
 

@@ -249,7 +249,7 @@ class MadeJobSet(JobSet):
         return self.train_job.managed_elsewhere or super().managed_elsewhere
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
-        """None: the TrainJob states its numbers."""
+        """Returns nothing: the TrainJob states its numbers."""
         return iter(())
 
     def in_train_job(self, path: FieldPath) -> FieldPath:

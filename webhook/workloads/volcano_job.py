@@ -60,9 +60,7 @@ def _filled_in(task: Mapping[str, Any], replicas: int) -> int | None:
 
 
 def minimum_of(workload: OptedInWorkload) -> int | None:
-    """Returns the minAvailable that a Volcano Job states; 0 states none: Volcano's webhook writes the sum of its tasks
-    for it. Raises `Malformed`.
-    """
+    """Returns a stated minAvailable. For 0 Volcano's webhook writes the sum of the tasks. Raises `Malformed`."""
     return integer(workload.spec.get("minAvailable")) or None
 
 

@@ -254,9 +254,6 @@ class WorkloadKinds:
             return False
         if workload.crd and self.title(controller.group, controller.kind) is not None:
             return True
-        return self._makes(controller, workload)
-
-    def _makes(self, controller: OwnerReference, workload: OptedInWorkload) -> bool:
         api = workload.resource.api
         return any(
             (controller.group, controller.kind) == shape.group_kind
@@ -265,7 +262,7 @@ class WorkloadKinds:
         )
 
     def with_declared(self, shapes: Iterable[WorkloadShape]) -> WorkloadKinds:
-        """These kinds with other shapes too, which replace all shapes of the same group and kind."""
+        """Returns these kinds with other shapes too, which replace all shapes of the same group and kind."""
         added = tuple(shapes)
         replaced = {shape.group_kind for shape in added}
         return WorkloadKinds((*(shape for shape in self.declared if shape.group_kind not in replaced), *added))

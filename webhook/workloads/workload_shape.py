@@ -543,9 +543,7 @@ def _first(counts: tuple[Minimum, ...], scope: ShapeScope) -> Minimum | None:
 
 
 def form_of(forms: Sequence[WorkloadShape], raw: Manifest) -> WorkloadShape:
-    """Returns the form in which an object is written, by its apiVersion; the first one for a version that none
-    declares.
-    """
+    """Returns the form of an object by its apiVersion; the first one for a version that none declares."""
     written = raw.get("apiVersion")
     version = written.rpartition("/")[2] if isinstance(written, str) else ""
     return next((form for form in forms if version in form.versions), forms[0])
