@@ -322,7 +322,7 @@ def share_of(most: int) -> int:
     return max(most * 3 // 4, 1)
 
 
-class _Entry(NamedTuple, Generic[Remembered]):
+class _MemoryEntry(NamedTuple, Generic[Remembered]):
     """What is remembered of a namespace, and how much it counts."""
 
     namespace: str
@@ -337,7 +337,7 @@ class FairMemory(Generic[RememberedKey, Remembered]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._entries: OrderedDict[RememberedKey, _Entry[Remembered]] = OrderedDict()
+        self._entries: OrderedDict[RememberedKey, _MemoryEntry[Remembered]] = OrderedDict()
         # The keys of each namespace, the oldest first, and what they weigh.
         self._of: dict[str, OrderedDict[RememberedKey, None]] = {}
         self._weights: Counter[str] = Counter()
@@ -358,7 +358,7 @@ class FairMemory(Generic[RememberedKey, Remembered]):
     def put(self, namespace: str, key: RememberedKey, value: Remembered, weight: int = 1) -> None:
         """Remembers an entry as the latest."""
         self.drop(key)
-        self._entries[key] = _Entry(namespace, value, weight)
+        self._entries[key] = _MemoryEntry(namespace, value, weight)
         keys = self._of.setdefault(namespace, OrderedDict())
         keys[key] = None
         self._weights[namespace] += weight

@@ -162,9 +162,7 @@ _MOST_PLACES = 8
 
 
 class UnknownField(NamedTuple):
-    """A field that its kind does not have: `likely` is a similar field of the same object, `belongs` the place where
-    the kind has a field of that name.
-    """
+    """A field that its kind lacks: `likely` is a similar field of the object, `belongs` the place of that name."""
 
     at: FieldPath
     value: Any

@@ -54,9 +54,7 @@ class SharedClaim(NamedTuple):
 
 
 class PodsClaim(NamedTuple):
-    """A claim that the pods of one template are to share. `pods` is the end of their PodCliques' names, or the part of
-    another workload.
-    """
+    """A claim that the pods of a template share. `pods`: the end of their PodCliques' names, or a workload's part."""
 
     pods: str
     shared: SharedClaim

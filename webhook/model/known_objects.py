@@ -230,9 +230,7 @@ class HyperNodeMembers(NamedTuple):
 
 
 class HyperNode(NamedTuple):
-    """A Volcano HyperNode: the smaller the tier, the closer its nodes. `members` is None if they are not known, or if
-    there are too many to keep.
-    """
+    """A Volcano HyperNode: the smaller the tier, the closer its nodes. `members` is None: unknown, or too many."""
 
     tier: int
     tier_name: str | None

@@ -98,14 +98,12 @@ FRAMEWORKS = {
 
 # Kinds of operators that Kueue can hold, by group and kind.
 OPERATOR_FRAMEWORKS = {
-    ("kubeflow.org", "JAXJob"): "kubeflow.org/jaxjob",
-    ("kubeflow.org", "MPIJob"): "kubeflow.org/mpijob",
-    ("kubeflow.org", "PaddleJob"): "kubeflow.org/paddlejob",
-    ("kubeflow.org", "PyTorchJob"): "kubeflow.org/pytorchjob",
-    ("kubeflow.org", "TFJob"): "kubeflow.org/tfjob",
-    ("kubeflow.org", "XGBoostJob"): "kubeflow.org/xgboostjob",
-    ("ray.io", "RayCluster"): "ray.io/raycluster",
-    ("ray.io", "RayJob"): "ray.io/rayjob",
+    (group, kind): f"{group}/{kind.lower()}"
+    for group, kinds in (
+        ("kubeflow.org", ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")),
+        ("ray.io", ("RayCluster", "RayJob")),
+    )
+    for kind in kinds
 }
 
 # The kinds that make Jobs, JobSets or LeaderWorkerSets of their own and are held instead of these, by group and kind.

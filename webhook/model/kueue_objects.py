@@ -77,9 +77,7 @@ class Cohort(NamedTuple):
 
 
 class ResourceFlavor(NamedTuple):
-    """A ResourceFlavor. With a `topology`, Kueue chooses the nodes of the pods. `node_labels` become their
-    nodeSelector; None if there are too many to keep.
-    """
+    """A ResourceFlavor. With `topology` Kueue chooses nodes; `node_labels` become the nodeSelector (None: too many)."""
 
     topology: str | None = None
     node_labels: tuple[tuple[str, str], ...] | None = ()
@@ -113,9 +111,7 @@ class CheckState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPods:
-    """A pod set of a Workload: `admitted` is its number of pods by the current admission, None without one. `placed`
-    means that Kueue chose the nodes.
-    """
+    """A pod set of a Workload. `admitted`: its pods by the current admission; `placed`: Kueue chose the nodes."""
 
     name: str
     count: int

@@ -60,9 +60,7 @@ class _OfGang(NamedTuple):
 
 
 class NodePods(Indexed[ObjectKey, NodePod]):
-    """Pods by namespace and name, indexed by node and by gang. What each node's pods use together is updated with each
-    pod that is added or removed.
-    """
+    """Pods by namespace and name, indexed by node and by gang, with what each node's pods use together."""
 
     def __init__(self, pods: Mapping[ObjectKey, NodePod] | None = None) -> None:
         self._used: dict[str, dict[str, int]] = {}

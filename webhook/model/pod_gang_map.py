@@ -81,7 +81,8 @@ class PodGangMap(NamedTuple):
         if podgang.startswith(f"{start}-"):
             group, _, index = podgang[len(start) + 1 :].rpartition("-")
             return _number(index) in entry.groups.get(group, frozenset())
-        return any(short_name(full) == podgang for full in _full_names(start, entry) if len(full) > _MOST)
+        full_names = (f"{start}-{group}-{index}" for group, indices in entry.groups.items() for index in indices)
+        return any(short_name(full) == podgang for full in full_names if len(full) > _MOST)
 
 
 def short_name(full: str) -> str:
@@ -89,11 +90,6 @@ def short_name(full: str) -> str:
     if len(full) <= _MOST:
         return full
     return f"{full[:_START].rstrip('-.')}-h{hashlib.sha256(full.encode()).hexdigest()[:_DIGITS]}"
-
-
-def _full_names(start: str, entry: PodGangEntry) -> Iterator[str]:
-    for group, indices in entry.groups.items():
-        yield from (f"{start}-{group}-{index}" for index in sorted(indices))
 
 
 def _number(index: str) -> int | None:

@@ -226,7 +226,9 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
     def _other(self, group: Hashable, scheduler: str, without: frozenset[ObjectKey]) -> ObjectKey | None:
         for name in self._schedulers.get(group, ()):
             if name != scheduler:
-                other = next((key for key in self.having(GroupPod(group, name)) if key not in without), None)
+                # Of an overlay the changed pods alone.
+                pods = Indexed.having(self, GroupPod(group, name))
+                other = next((key for key in pods if key not in without), None)
                 if other is not None:
                     return other
         return None
@@ -245,27 +247,10 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
                 del self._schedulers[before.group]
 
 
-class _OverlaidPods(GroupPods):
-    """Pods with a few changes. It supports only what a rule asks for: a pod by its key, and a pod that disagrees."""
+class _OverlaidPods(Overlay[ObjectKey, GroupPod], GroupPods):
+    """Pods with a few changes."""
 
-    def __init__(self, base: GroupPods, changes: Mapping[ObjectKey, GroupPod | None]) -> None:
-        self._base = base
-        self._changed = frozenset(changes)
-        super().__init__()
-        for key, pod in changes.items():
-            if pod is not None:
-                self[key] = pod
-
-    def __missing__(self, key: ObjectKey) -> GroupPod:
-        if key in self._changed:
-            raise KeyError(key)
-        return self._base[key]
-
-    def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or (key not in self._changed and key in self._base)
-
-    def _forget(self, key: ObjectKey) -> None:
-        """Does nothing: each key is written once."""
+    _base: GroupPods
 
     def _other(self, group: Hashable, scheduler: str, without: frozenset[ObjectKey]) -> ObjectKey | None:
         other = super()._other(group, scheduler, without)

@@ -28,7 +28,7 @@ HUGE_PAGES = "hugepages-"
 
 
 def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_level: bool = True) -> dict[str, Any]:
-    """Yields the whole pod's request by resource, as a `Fraction`: the sum of its containers and sidecars, or its
+    """Returns the whole pod's request by resource, as a `Fraction`: the sum of its containers and sidecars, or its
     largest init container with the sidecars before it, whichever is more, and its overhead. None where a quantity
     cannot be read, or is negative.
 
@@ -325,9 +325,7 @@ def pods_claims(
 
 
 def shared_by(claims: Iterable[SharedClaim]) -> list[SharedClaim]:
-    """Returns the claims that one group lists, of those that its pods are to share. Pods that name different sources
-    under one name share none of them.
-    """
+    """Returns the claims that a group lists, of those its pods share; none of a name with several sources."""
     sources: dict[str, set[SharedClaim]] = {}
     for claim in claims:
         sources.setdefault(claim.name, set()).add(claim)

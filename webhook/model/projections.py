@@ -273,9 +273,7 @@ def template_fields(*templates: str) -> tuple[str, ...]:
 
 
 def kept(manifest: Manifest, fields: tuple[str, ...]) -> Manifest:
-    """Returns the named fields of an object, and its name. A path goes through lists, and `*` stands for every entry;
-    below its end everything is kept.
-    """
+    """Returns the named fields of an object, and its name. Paths go through lists; `*` stands for every entry."""
     picked = _picked(manifest, _tree((*_METADATA, *fields)))
     return picked if isinstance(picked, dict) else {}
 

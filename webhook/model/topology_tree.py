@@ -47,9 +47,7 @@ class Domain(NamedTuple):
 
 
 class TopologyLevel(NamedTuple):
-    """A level that at least one node has a label for, and its domains in the order of their values. `tier` is 1 for
-    the narrowest level of the binding.
-    """
+    """A level that a node has a label for, with its domains by value. `tier` is 1 for the binding's narrowest."""
 
     level: BindingLevel
     tier: int

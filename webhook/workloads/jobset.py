@@ -75,9 +75,7 @@ class JobSet(OptedInWorkload):
         return super().native_path
 
     def scheduling_blocks(self) -> Iterator[SchedulingBlock]:
-        """Yields what the JobSet asks for as a whole, for some of its replicated Jobs, for each Job of one, and what
-        the Jobs ask for themselves.
-        """
+        """Yields what the JobSet asks for as a whole, for replicated Jobs and for each Job, and what Jobs ask for."""
         for whole in super().scheduling_blocks():
             yield whole
             entries = whole.spec.get("replicatedJobs")

@@ -55,9 +55,7 @@ FLAT_FIELDS = ("schedulerName", "priorityClassName", "nodeSelector", "toleration
 
 
 class FlatPlace(NamedTuple):
-    """The path of an object that has labels and annotations side by side, and of the one with fields of a pod's spec,
-    which is usually the same.
-    """
+    """The paths of an object with labels and annotations side by side, and of the one with a pod spec's fields."""
 
     path: FieldPath
     spec: FieldPath
@@ -211,9 +209,7 @@ class ShapedWorkload(OptedInWorkload):
 
     @property
     def marked_paths(self) -> tuple[FieldPath, ...]:
-        """The paths of the labels into which the record is written: of its templates that exist, and of the metadata of
-        objects that its controller makes.
-        """
+        """The paths of the labels for the record: of existing templates, and of what its controller makes."""
         if not (self.has_gangs or self.left_to):
             return ()
         places = [part.template.labels_path for part in self.parts if value_at(self.raw, part.place)[1] is not None]
@@ -247,9 +243,7 @@ class ShapedWorkload(OptedInWorkload):
         yield from self._stated(self.shape.warns, OPERATOR)
 
     def unreachable(self, *, makes_gang: bool) -> Iterator[Hindrance]:
-        """Yields the minimums that no number of its pods reaches, also that which it asks its operator for.
-        `makes_gang`: whether Rollcall makes the gang.
-        """
+        """Yields the minimums that its pods never reach, also its operator's, if Rollcall `makes_gang` or not."""
         places = set[FieldPath]()
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
@@ -495,9 +489,7 @@ MINIMUM_FIELDS = frozenset({"minMember", "schedulingPolicy"})
 
 
 class OperatorGroup:
-    """A PodGroup of one of `MINIMUMS`. `owners` are the objects that own it, its controller first, each with its uid.
-    Raises `Malformed`.
-    """
+    """A PodGroup of one of `MINIMUMS`, with its `owners` and their uids, the controller first. Raises `Malformed`."""
 
     __slots__ = ("is_foreign", "key", "minimum", "owners", "path")
 

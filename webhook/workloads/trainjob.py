@@ -70,9 +70,7 @@ class Runtime:
 
     @property
     def kai_marks(self) -> list[TrainerMark]:
-        """The marks of the proposed KAI plugin for the queue that it names. The CRD of every release drops that field,
-        so it occurs only in files.
-        """
+        """The marks of the proposed KAI plugin for its queue: in files only, as every CRD drops that field."""
         policy = mapping(self.spec.get("podGroupPolicy"))
         queue = text(mapping(policy.get("kaiScheduler")).get("queue"))
         path = SPEC / "podGroupPolicy" / "kaiScheduler" / "queue"

@@ -71,9 +71,7 @@ def tasks_count(tasks: list[Task], minimum: int) -> bool:
 
 
 def least_pods(workload: OptedInWorkload) -> dict[FieldPath, int] | None:
-    """Returns the pods that the gang surely needs of each task, by its path; None if that is not known, or if the gang
-    never has its minimum. Raises `Malformed`.
-    """
+    """Returns by task path the pods surely needed; None if unknown, or never reached. Raises `Malformed`."""
     tasks, stated = tasks_of(workload), minimum_of(workload)
     if any(task.needed is None for task in tasks):
         return None
