@@ -233,15 +233,15 @@ def add_resources(spec: Mapping[str, Any], resources: set[str]) -> None:
                 )
 
 
-class _Paths(NamedTuple):
-    """Where a pod has its metadata and its spec."""
+class TemplatePaths(NamedTuple):
+    """The paths of the object with labels and annotations, and of the one with the fields of a pod's spec."""
 
     metadata_path: FieldPath
     spec_path: FieldPath
 
 
 # A template that referred to its pod would keep the memory of both until the garbage collector finds them.
-_PATHS = _Paths(METADATA, SPEC)
+_PATHS = TemplatePaths(METADATA, SPEC)
 
 
 class Pod:

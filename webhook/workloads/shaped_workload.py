@@ -21,7 +21,7 @@ from webhook.model.gang_objects import MANAGED_BY_ROLLCALL
 from webhook.model.keys import Record
 from webhook.model.known_kinds import DEFAULT_SCHEDULER, GANG_KINDS
 from webhook.model.place import surge_of, together_in
-from webhook.model.pod_template import PodTemplate
+from webhook.model.pod_template import PodTemplate, TemplatePaths
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.workload_record import QUEUE_WORD, SCHEDULER_LABEL
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
@@ -31,7 +31,7 @@ from webhook.workloads.opted_in_workload import (
     Left,
     OptedInWorkload,
     Part,
-    TemplatePlace,
+    template_at,
 )
 from webhook.workloads.workload_shape import (
     Over,
@@ -52,23 +52,6 @@ INCOMPLETE = "owner/incomplete"
 OPERATOR = "owner/operator"
 # The fields of a pod's spec that an object with the fields of a template may have.
 FLAT_FIELDS = ("schedulerName", "priorityClassName", "nodeSelector", "tolerations", "affinity")
-
-
-class FlatPlace(NamedTuple):
-    """The paths of an object with labels and annotations side by side, and of the one with a pod spec's fields."""
-
-    path: FieldPath
-    spec: FieldPath
-
-    @property
-    def metadata_path(self) -> FieldPath:
-        """The path of labels and annotations."""
-        return self.path
-
-    @property
-    def spec_path(self) -> FieldPath:
-        """The path of the fields of a pod's spec."""
-        return self.spec
 
 
 class ShapedWorkload(OptedInWorkload):
@@ -336,10 +319,10 @@ def _template_of(part: PartShape, scope: ShapeScope) -> tuple[FieldPath, Mapping
 
 def _template(part: PartShape, at: FieldPath, raw: Mapping[str, Any], scope: ShapeScope) -> PodTemplate:
     if not part.flat:
-        return PodTemplate(mapping(raw.get("metadata")), mapping(raw.get("spec")), TemplatePlace(at))
+        return template_at(raw, at)
     if part.spec is not None:
-        return PodTemplate(raw, mapping(part.spec.value(scope)), FlatPlace(at, part.spec.at(scope)))
-    return PodTemplate(raw, {field: raw[field] for field in FLAT_FIELDS if field in raw}, FlatPlace(at, at))
+        return PodTemplate(raw, mapping(part.spec.value(scope)), TemplatePaths(at, part.spec.at(scope)))
+    return PodTemplate(raw, {field: raw[field] for field in FLAT_FIELDS if field in raw}, TemplatePaths(at, at))
 
 
 def _unreachable(part: PartShape, scope: ShapeScope, *, has_gangs: bool) -> Iterator[Hindrance]:
@@ -548,7 +531,8 @@ def _why(minimum: int, size: GangSize) -> str | None:
     if size.needed is None or size.groups > 1:
         return None
     if minimum < size.needed:
-        return f"the gang of {size.name} needs {_pods(size.needed)}, and the scheduler {_starts(minimum)}"
+        starts = "starts each pod alone" if minimum <= 0 else f"starts {minimum} of them without the others"
+        return f"the gang of {size.name} needs {_pods(size.needed)}, and the scheduler {starts}"
     if minimum > size.enough:
         return f"{size.name} can run with {_pods(size.needed)}, but the scheduler waits for {minimum}"
     return None
@@ -556,10 +540,6 @@ def _why(minimum: int, size: GangSize) -> str | None:
 
 def _pods(number: int) -> str:
     return "1 pod" if number == 1 else f"{number} pods"
-
-
-def _starts(minimum: int) -> str:
-    return "starts each pod alone" if minimum <= 0 else f"starts {minimum} of them without the others"
 
 
 def _minimum_remedy(right: int, size: GangSize) -> str:
