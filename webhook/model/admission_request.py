@@ -45,7 +45,7 @@ def service_account(namespace: str, name: str) -> str:
 
 
 def account_of(user: str) -> tuple[str, str] | None:
-    """Namespace and name of a user's service account; None for any other user, and for an account in any namespace."""
+    """Returns the namespace and name of a user's service account; None for any other user or in any namespace."""
     start, _, rest = user.partition("system:serviceaccount:")
     namespace, colon, name = rest.partition(":")
     return (namespace, name) if not start and colon and namespace != ANY_NAMESPACE else None
@@ -53,9 +53,7 @@ def account_of(user: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=256)
 def in_any_namespace(user: str) -> str:
-    """Returns the user with any namespace, if it is a service account; else the user. Cached: few users create all
-    pods.
-    """
+    """Returns a service account in any namespace; another user as it is. Cached: few users create all pods."""
     return _NAMESPACE_OF_ACCOUNT.sub(ANY_NAMESPACE, user)
 
 
@@ -191,7 +189,7 @@ Changes = tuple[Change, ...]
 def applied(raw: Manifest, changes: Changes) -> Manifest:
     """Returns `raw` with the changes. Copies only the changed parts and shares the rest."""
     for change in changes:
-        raw = _with(raw, change.path.parts, change)
+        raw = _changed(raw, change.path.parts, change)
     return raw
 
 
@@ -209,15 +207,15 @@ def value_at(raw: Any, at: FieldPath) -> tuple[bool, Any]:
     return True, raw
 
 
-def _with(holder: Any, parts: tuple[Part, ...], change: Change) -> Any:
+def _changed(holder: Any, parts: tuple[Part, ...], change: Change) -> Any:
     first, *rest = parts
     if isinstance(first, Item):
         copied: Any = list(holder)
-        copied[first.index] = _with(holder[first.index], tuple(rest), change)
+        copied[first.index] = _changed(holder[first.index], tuple(rest), change)
         return copied
     copied = dict(holder)
     if rest:
-        copied[first] = _with(holder[first], tuple(rest), change)
+        copied[first] = _changed(holder[first], tuple(rest), change)
     elif change.op == "remove":
         del copied[first]
     else:

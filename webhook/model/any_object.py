@@ -32,7 +32,7 @@ from webhook.model.fields import (
 )
 from webhook.model.known_kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
 from webhook.model.pod_template import PodTemplate
-from webhook.model.reading import Manifest
+from webhook.model.reading import Manifest, plain_object
 from webhook.workloads.volcano_job import VOLCANO_JOB
 
 
@@ -113,11 +113,7 @@ KNOWN_KEYS: Mapping[str, KeyPlace] = {
     **_keys("scheduling.k8s.io", _A, "group-name"),
     **_keys("scheduling.k8s.io", _E, "group-template-name podgroup-protection compositepodgroup-protection"),
     **_keys("scheduling.volcano.sh", _A, "group-name"),
-    **_keys(
-        "scheduling.volcano.sh",
-        _E,
-        "group-min-member queue-allocation-gate queue-name preemptable task-name",
-    ),
+    **_keys("scheduling.volcano.sh", _E, "group-min-member queue-allocation-gate queue-name preemptable task-name"),
     **_keys(
         "volcano.sh",
         _E,
@@ -230,9 +226,9 @@ class MisspeltKeys:
         if meant is None:
             return None
         names = DOMAINS[meant]
-        found = name if name in names else self._near.likely(name, names, _SIMILAR_NAME)
-        if found is not None:
-            return f"{meant}/{found}"
+        likely_name = name if name in names else self._near.likely(name, names, _SIMILAR_NAME)
+        if likely_name is not None:
+            return f"{meant}/{likely_name}"
         # The right name below a domain of the same family: `grove.io/koordinator-quota`.
         return _OF_FAMILY.get((meant, name))
 
@@ -247,7 +243,7 @@ class MisspeltKeys:
 def _likely_domain(domain: str) -> str | None:
     """Returns the known domain that an unknown one most likely means: `rollcall.io` means `rollcall.dev`."""
     stem = domain.rpartition(".")[0] or domain
-    alike = next((one for one in DOMAINS if one.rpartition(".")[0] == stem), None)
+    alike = next((candidate for candidate in DOMAINS if candidate.rpartition(".")[0] == stem), None)
     return alike or NearMisses().likely(domain, DOMAINS, _SIMILAR_DOMAIN)
 
 
@@ -326,58 +322,49 @@ class AnyObject:
                     waiting += [(inner, (trail, str(key))) for key, inner in value.items()]
 
     @property
+    def _metadata(self) -> Mapping[str, Any]:
+        return plain_object(self.raw.get("metadata"))
+
+    @property
     def namespace(self) -> str:
         """Its namespace."""
-        return self._named("namespace") or "default"
+        namespace = self._metadata.get("namespace")
+        return namespace if isinstance(namespace, str) and namespace else "default"
 
     @property
     def name(self) -> str:
         """Its name; empty if it has none."""
-        return self._named("name")
-
-    def _named(self, key: str) -> str:
-        metadata = self.raw.get("metadata")
-        named = metadata.get(key) if isinstance(metadata, dict) else None
-        return named if isinstance(named, str) else ""
+        name = self._metadata.get("name")
+        return name if isinstance(name, str) else ""
 
     @property
     def labels(self) -> Mapping[str, Any]:
         """Its own labels; empty if they cannot be read."""
-        return self._marks("labels")
+        return plain_object(self._metadata.get("labels"))
 
     @property
     def annotations(self) -> Mapping[str, Any]:
         """Its own annotations; empty if they cannot be read."""
-        return self._marks("annotations")
-
-    def _marks(self, name: str) -> Mapping[str, Any]:
-        metadata = self.raw.get("metadata")
-        marks = metadata.get(name) if isinstance(metadata, dict) else None
-        return marks if isinstance(marks, dict) else {}
+        return plain_object(self._metadata.get("annotations"))
 
     @property
     def is_controlled(self) -> bool:
         """Whether a controller made the object."""
-        metadata = self.raw.get("metadata")
-        owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+        owners = self._metadata.get("ownerReferences")
         return isinstance(owners, list) and any(
-            isinstance(one, dict) and one.get("controller") is True for one in owners
+            isinstance(owner, dict) and owner.get("controller") is True for owner in owners
         )
 
     @cached_property
     def holders(self) -> tuple[tuple[_Parts, Mapping[str, Any]], ...]:
-        """The labels and annotations of the object and of its templates, with the parts of their paths.
-        Values of the wrong type are left out.
-        """
-        return tuple(self._holders())
-
-    def _holders(self) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:
-        for place in (_OWN, *_TEMPLATES.get(self.kind[::2], ())):
-            for trail, holder in _marked_at(self.raw, place):
-                for name in _MARKS:
-                    keys = holder.get(name)
-                    if isinstance(keys, dict):
-                        yield path_of((trail, name)).parts, keys
+        """Its readable labels and annotations and those of its templates, with the parts of their paths."""
+        return tuple(
+            (path_of((trail, name)).parts, keys)
+            for place in (_OWN, *_TEMPLATES.get(self.kind[::2], ()))
+            for trail, holder in _marked_at(self.raw, place)
+            for name in _MARKS
+            if isinstance(keys := holder.get(name), dict)
+        )
 
 
 class Marks(NamedTuple):
@@ -389,26 +376,22 @@ class Marks(NamedTuple):
 
 
 def marks_of(kind: tuple[str, ...], raw: Manifest) -> list[Marks]:
-    """Returns the labels and annotations of an object of a kind (group and kind) and of its templates, as
-    `AnyObject.holders` has them, without their paths.
-    """
-    marks = _marks_in(raw.get(_OWN[0]), own=True)
+    """Returns `AnyObject.holders` of an object of a kind (group and kind), without their paths."""
+    marks = _marks_in(raw.get(_OWN[0]), on_object=True)
     for place in _TEMPLATES.get(kind, ()):  # type: ignore[arg-type]
         for _, holder in _marked_at(raw, place):
-            marks += _marks_in(holder, own=False)
+            marks += _marks_in(holder, on_object=False)
     return marks
 
 
-def _marks_in(holder: Any, *, own: bool) -> list[Marks]:
+def _marks_in(holder: Any, *, on_object: bool) -> list[Marks]:
     if not isinstance(holder, dict):
         return []
-    return [Marks(name, own, keys) for name in _MARKS if (keys := holder.get(name)) and isinstance(keys, dict)]
+    return [Marks(name, on_object, keys) for name in _MARKS if (keys := holder.get(name)) and isinstance(keys, dict)]
 
 
 def _marked_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tuple[Trail, Mapping[str, Any]]]:
-    """Returns the objects with labels or annotations at `place` below a value, each with the way to it. Most have
-    neither.
-    """
+    """Returns the objects with labels or annotations at `place` below a value, each with the way to it."""
     below: list[tuple[Trail, Any]]
     for depth, step in enumerate(place, 1):
         if step == ITEMS:
@@ -427,5 +410,5 @@ def _marked_at(value: Any, place: tuple[str, ...], trail: Trail = ()) -> list[tu
         else:
             return []
         rest = place[depth:]
-        return [found for way, item in below for found in _marked_at(item, rest, way)]
+        return [marked for way, item in below for marked in _marked_at(item, rest, way)]
     return [(trail, value)] if isinstance(value, dict) and ("labels" in value or "annotations" in value) else []

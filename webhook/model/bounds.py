@@ -39,10 +39,10 @@ class Row(Mapping[str, V]):
         self._values = values
 
     @classmethod
-    def of(cls, found: Mapping[str, V]) -> Row[V]:
-        """Returns a row with the entries of `found`. Texts in it are interned."""
-        keys = tuple(sorted(found))
-        return cls(_places(keys), tuple(_interned(found[key]) for key in keys))
+    def of(cls, entries: Mapping[str, V]) -> Row[V]:
+        """Returns a row with these entries. Texts in it are interned."""
+        keys = tuple(sorted(entries))
+        return cls(_places(keys), tuple(_interned(entries[key]) for key in keys))
 
     def __getitem__(self, key: str) -> V:
         return self._values[self.places[key]]
@@ -125,8 +125,8 @@ def name_text(value: object) -> str | None:
     """Returns the string `value`, read as `text` reads it, if it can be a name; else its start and a digest, which
     cannot be the name of an object. Raises `Malformed`.
     """
-    found = text(value)
-    return found if found is None or len(found) <= _LONGEST_NAME else f"{found[:_START]}… {digest((found,))}"
+    name = text(value)
+    return name if name is None or len(name) <= _LONGEST_NAME else f"{name[:_START]}… {digest((name,))}"
 
 
 def shared(text: str) -> str:
@@ -153,20 +153,20 @@ _latest_text = latest_equal(4096)
 
 def digest(texts: Iterable[str]) -> str:
     """Returns a digest: different texts have different digests."""
-    found = sha256()
-    for one in texts:
+    sha = sha256()
+    for content in texts:
         # Half of a surrogate pair is legal in JSON.
-        encoded = one.encode(errors="surrogatepass")
-        found.update(len(encoded).to_bytes(8))
-        found.update(encoded)
-    return found.hexdigest()[:_DIGITS]
+        encoded = content.encode(errors="surrogatepass")
+        sha.update(len(encoded).to_bytes(8))
+        sha.update(encoded)
+    return sha.hexdigest()[:_DIGITS]
 
 
 def fits(texts: Iterable[str]) -> bool:
     """Returns whether a list is kept whole."""
     room = MOST_CHARACTERS
-    for count, one in enumerate(texts, start=1):
-        room -= len(one)
+    for count, name in enumerate(texts, start=1):
+        room -= len(name)
         if room < 0 or count > MOST_ITEMS:
             return False
     return True
@@ -184,11 +184,11 @@ def list_kept(texts: tuple[str, ...]) -> tuple[str, ...]:
     if fits(texts):
         return texts
     room, first = MOST_CHARACTERS, []
-    for one in islice(texts, MOST_ITEMS - 1):
-        room -= len(one)
+    for name in islice(texts, MOST_ITEMS - 1):
+        room -= len(name)
         if room < 0:
             break
-        first.append(one)
+        first.append(name)
     return (*first, f"… {len(texts)} in all, {digest(texts)}")
 
 
@@ -198,33 +198,31 @@ def is_cut(texts: tuple[str, ...]) -> bool:
 
 
 def labels_kept(labels: Mapping[str, Any], first: str) -> tuple[dict[str, str], bool]:
-    """As many labels as fit, first those whose keys start with `first`, and whether these are all labels. Raises
-    `Malformed`.
-    """
-    found: dict[str, str] = {}
+    """Returns as many labels as fit, first those with the prefix `first`, and whether all do. Raises `Malformed`."""
+    kept: dict[str, str] = {}
     room = MOST_CHARACTERS
     for key in sorted(labels, key=lambda key: (not key.startswith(first), key)):
         value = text(labels[key]) or ""
         room -= len(key) + len(value)
-        if room < 0 or len(found) == MOST_ITEMS:
-            return found, False
-        found[key] = value
-    return found, True
+        if room < 0 or len(kept) == MOST_ITEMS:
+            return kept, False
+        kept[key] = value
+    return kept, True
 
 
 def entries_kept(entries: Mapping[str, Any], first: Container[str], room: int) -> dict[str, Any]:
     """Returns the entries (labels, annotations or fields) in `first`, which are few, and as many others as fit into
     `room` bytes. A text in `first` is kept as `name_text` keeps it; any other value is kept whole or not at all.
     """
-    found: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     for key in sorted(entries, key=lambda key: key not in first):
         value = entries[key]
         if key in first and isinstance(value, str):
-            found[key] = name_text(value)
+            kept[key] = name_text(value)
         elif (taken := weight((key, value), room)) <= room:
-            found[key] = value
+            kept[key] = value
             room -= taken
-    return found
+    return kept
 
 
 class Packed(bytes):
@@ -248,12 +246,12 @@ class Packed(bytes):
     def manifest(self) -> Manifest:
         """Returns the manifest."""
         content = self._json()
-        found: Manifest
+        manifest: Manifest
         try:
-            found = orjson.loads(content)
+            manifest = orjson.loads(content)
         except orjson.JSONDecodeError:
-            found = json.loads(content)
-        return found
+            manifest = json.loads(content)
+        return manifest
 
     def size(self) -> int:
         """Returns the bytes of the manifest as JSON. As Python objects it may take 24 times as many."""
@@ -273,30 +271,26 @@ _PLAIN = frozenset({str, bytes, Packed, int, float, bool, type(None)})
 
 
 def weight(value: object, most: int = KEPT_BYTES) -> int:
-    """Returns the bytes that a value takes, with everything that it refers to. Counting stops when `most` is
-    exceeded.
-    """
+    """Returns the bytes that a value takes with all that it refers to. Counting stops above `most`."""
     total, seen, left = 0, set[int](), [value]
     while left and total <= most:
-        found = left.pop()
-        if id(found) not in seen:
-            seen.add(id(found))
-            total += sys.getsizeof(found)
-            if type(found) in _PLAIN:
+        current = left.pop()
+        if id(current) not in seen:
+            seen.add(id(current))
+            total += sys.getsizeof(current)
+            if type(current) in _PLAIN:
                 continue
             # For a long container its own size is enough; its contents are then not counted.
-            left.extend(_inside(found) if total <= most else ())
+            left.extend(_inside(current) if total <= most else ())
     return total
 
 
 def _inside(value: object) -> Iterator[object]:
-    """Yields the values that a value refers to. A member of an enumeration takes no extra memory, and a
-    `Row` tells what it takes itself.
-    """
+    """Yields what a value refers to. A `Row` counts itself, and a member of an enumeration takes no memory."""
     if isinstance(value, Enum | Row):
         return
     if isinstance(value, Mapping):
-        yield from (one for item in value.items() for one in item)
+        yield from (part for item in value.items() for part in item)
     elif isinstance(value, tuple | list | set | frozenset):
         yield from value
     yield from getattr(value, "__dict__", {}).values()
@@ -307,16 +301,16 @@ def _inside(value: object) -> Iterator[object]:
 
 def values_in(value: Any, most: int) -> int:
     """Returns the number of values in an object, including its maps and lists; `most` if there are more."""
-    found = 0
+    count = 0
     waiting = [value]
-    while waiting and found < most:
-        one = waiting.pop()
-        found += 1
-        if isinstance(one, dict):
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(one)
-    return found
+    while waiting and count < most:
+        current = waiting.pop()
+        count += 1
+        if isinstance(current, dict):
+            waiting.extend(current.values())
+        elif isinstance(current, list):
+            waiting.extend(current)
+    return count
 
 
 RememberedKey = TypeVar("RememberedKey", bound=Hashable)
@@ -328,7 +322,7 @@ def share_of(most: int) -> int:
     return max(most * 3 // 4, 1)
 
 
-class _Entry(NamedTuple, Generic[Remembered]):
+class _MemoryEntry(NamedTuple, Generic[Remembered]):
     """What is remembered of a namespace, and how much it counts."""
 
     namespace: str
@@ -343,7 +337,7 @@ class FairMemory(Generic[RememberedKey, Remembered]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._entries: OrderedDict[RememberedKey, _Entry[Remembered]] = OrderedDict()
+        self._entries: OrderedDict[RememberedKey, _MemoryEntry[Remembered]] = OrderedDict()
         # The keys of each namespace, the oldest first, and what they weigh.
         self._of: dict[str, OrderedDict[RememberedKey, None]] = {}
         self._weights: Counter[str] = Counter()
@@ -362,15 +356,15 @@ class FairMemory(Generic[RememberedKey, Remembered]):
         return entry.value
 
     def put(self, namespace: str, key: RememberedKey, value: Remembered, weight: int = 1) -> None:
-        """Remember an entry as the latest."""
+        """Remembers an entry as the latest."""
         self.drop(key)
-        self._entries[key] = _Entry(namespace, value, weight)
-        own = self._of.setdefault(namespace, OrderedDict())
-        own[key] = None
+        self._entries[key] = _MemoryEntry(namespace, value, weight)
+        keys = self._of.setdefault(namespace, OrderedDict())
+        keys[key] = None
         self._weights[namespace] += weight
         self._weight += weight
-        while self._weights[namespace] > share_of(self._most) and len(own) > 1:
-            self.drop(next(iter(own)))
+        while self._weights[namespace] > share_of(self._most) and len(keys) > 1:
+            self.drop(next(iter(keys)))
         while self._weight > self._most and len(self._entries) > 1:
             self.drop(next(iter(self._entries)))
 
@@ -378,9 +372,9 @@ class FairMemory(Generic[RememberedKey, Remembered]):
         """Forgets an entry, if there is one."""
         if (entry := self._entries.pop(key, None)) is None:
             return
-        own = self._of[entry.namespace]
-        del own[key]
+        keys = self._of[entry.namespace]
+        del keys[key]
         self._weight -= entry.weight
         self._weights[entry.namespace] -= entry.weight
-        if not own:
+        if not keys:
             del self._of[entry.namespace], self._weights[entry.namespace]

@@ -37,8 +37,8 @@ class Disruption(StrEnum):
     @property
     def meaning(self) -> str:
         """What preemption does to such a gang."""
-        one = "preemption may take single pods of a running gang"
-        return "preemption takes all pods of a gang, or none" if self is Disruption.ALL else one
+        single = "preemption may take single pods of a running gang"
+        return "preemption takes all pods of a gang, or none" if self is Disruption.ALL else single
 
 
 # The choice that depends on the gang.
@@ -53,7 +53,7 @@ def has_spare_pods(clique: Clique) -> bool:
 
 def spare_cliques(workload: PodCliqueSet) -> tuple[str, ...]:
     """Returns the cliques of a set that have spare pods, as the end of their PodCliques' names."""
-    return list_kept(tuple(end for end, one in podclique_ends(workload) if has_spare_pods(one)))
+    return list_kept(tuple(end for end, clique in podclique_ends(workload) if has_spare_pods(clique)))
 
 
 def needs_every_pod(podgang: PodGang, record: Record) -> bool:
@@ -70,11 +70,9 @@ def needs_every_pod(podgang: PodGang, record: Record) -> bool:
 
 
 def podclique_ends(workload: PodCliqueSet) -> Iterator[tuple[str, Clique]]:
-    """Yields the cliques of a set, each with the end of its PodCliques' names: "worker", or "prefill-*-worker" in a
-    scaling group.
-    """
-    for one in workload.cliques:
-        yield (one.name if one.group is None else f"{one.group.name}-{_INDEX}-{one.name}"), one
+    """Yields cliques with the end of their PodCliques' names: "worker"; "prefill-*-worker" in a scaling group."""
+    for clique in workload.cliques:
+        yield (clique.name if clique.group is None else f"{clique.group.name}-{_INDEX}-{clique.name}"), clique
 
 
 def is_podclique(name: str, workload: str, end: str) -> bool:
@@ -83,9 +81,7 @@ def is_podclique(name: str, workload: str, end: str) -> bool:
 
 
 def _podclique(workload: str, end: str) -> re.Pattern[str]:
-    """Returns a pattern of the names of a clique's PodCliques: one for each replica of the set and of the scaling
-    group.
-    """
+    """Returns a pattern of the names of a clique's PodCliques, for any replica of its set and scaling group."""
     index = r"[0-9]+"
     return re.compile(f"{re.escape(workload)}-{index}-{re.escape(end).replace(re.escape(_INDEX), index)}")
 
@@ -152,9 +148,7 @@ _GANG, _SCALE_GANG, _SEVERAL_GROUPS = Capability.GANG, Capability.SCALE_GANG, Ca
 
 
 def capabilities_used(workload: PodCliqueSet) -> Uses:
-    """Returns every capability that `workload` asks for, with the places that ask. One walk; capabilities without a
-    place are left out.
-    """
+    """Returns the capabilities that `workload` asks for, each with the places that ask; none without a place."""
     uses: Uses = {_GANG: [Use(_CLIQUES, len(workload.cliques))]}
     mentions = workload.mentions
     grouped_nvlink = grove.MNNVL_GROUP in mentions
@@ -194,7 +188,7 @@ def _add(uses: Uses, capability: Capability, use: Use) -> None:
 
 
 def _several(workload: PodCliqueSet, uses: Uses) -> None:
-    """Each clique is a group of its gang, and each replica in the base gang has its own group."""
+    # Each clique is a group of its gang, and each replica in the base gang has its own group.
     if len(workload.cliques) > 1:
         uses[_SEVERAL_GROUPS] = [Use(_CLIQUES, len(workload.cliques))]
         return
@@ -261,7 +255,6 @@ def _clique(clique: Clique, uses: Uses) -> None:
 
 
 def _marks(clique: Clique, labels: Mapping[str, Any], uses: Uses) -> None:
-    """Adds what a clique asks for by its labels and annotations."""
     annotations = clique.annotations
     at_labels, at_annotations = clique.path / "labels", clique.path / "annotations"
     _queues(labels, at_labels, annotations, at_annotations, uses)
@@ -276,9 +269,7 @@ def _marks(clique: Clique, labels: Mapping[str, Any], uses: Uses) -> None:
 
 
 def _divergence(workload: PodCliqueSet, uses: Uses) -> None:
-    """Adds the cliques of one gang whose required domains differ. Every clique is in the base gang, so all are
-    compared.
-    """
+    """Adds the cliques whose required domains differ. Every clique is in the base gang, so all are compared."""
     # By name, so that reordering the cliques moves no finding.
     reference, *others = sorted(workload.cliques, key=lambda clique: clique.name)
     first = workload.effective_topology(reference)[0]
@@ -306,12 +297,12 @@ SUPPORTED = Support(supported=True)
 
 
 def depends(on: str) -> Support:
-    """Support under a condition that rules check: `on` names the condition."""
+    """Returns support under a condition that rules check: `on` names the condition."""
     return Support(supported=True, depends=on)
 
 
 def unsupported(why: str, remedy: str) -> Support:
-    """No support: `why`, and what the user can do."""
+    """Returns no support, with `why`, and what the user can do."""
     return Support(supported=False, why=why, remedy=remedy)
 
 

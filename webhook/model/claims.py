@@ -123,8 +123,8 @@ SYSTEMS: Mapping[str, System] = {
         DEFAULT_SCHEDULER, "scheduling.k8s.io", "the field schedulingGroup.podGroupName", "pod_groups"
     ),
 }
-SYSTEM_OF_SCHEDULER: Mapping[str, str] = {one.scheduler: system for system, one in SYSTEMS.items()}
-SYSTEM_OF_GROUP: Mapping[str, str] = {one.api_group: system for system, one in SYSTEMS.items()}
+SYSTEM_OF_SCHEDULER: Mapping[str, str] = {system.scheduler: name for name, system in SYSTEMS.items()}
+SYSTEM_OF_GROUP: Mapping[str, str] = {system.api_group: name for name, system in SYSTEMS.items()}
 
 
 def reader_of(system: str) -> str:

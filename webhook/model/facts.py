@@ -141,34 +141,28 @@ class ClusterFacts:
     origins: Mapping[tuple[str, str, str, str], str] | None = field(default=None, compare=False)
 
     def is_whole(self, part: str, namespace: str | None = None) -> bool:
-        """Returns whether every object of a part is known, or every one in a namespace: one that is missing there does
-        not exist.
-        """
+        """Returns whether every object of a part, or of it in a namespace, is known: another one does not exist."""
         if getattr(self, part) is None:
             return False
         return part not in (self.partial or ()) or namespace in (self.whole_namespaces or {}).get(part, ())
 
     def may_exist(self, needed: Needed) -> bool:
-        """Returns whether an object may exist although it is missing from a part, because only some of the part is
-        known.
-        """
+        """Returns whether a missing object may exist all the same, because only some of the part is known."""
         is_partial = needed.part in (self.partial or ())
         return is_partial and self.lacks(needed) and not self.is_whole(needed.part, needed.namespace)
 
-    def lacks_field(self, wanted: SpecField) -> bool:
+    def lacks_field(self, spec_field: SpecField) -> bool:
         """Returns whether the cluster is known not to have this field. An unknown field is not missing."""
-        known = (self.spec_fields or {}).get(wanted.api)
-        return known is not None and wanted.name not in known
+        names = (self.spec_fields or {}).get(spec_field.api)
+        return names is not None and spec_field.name not in names
 
     def namespace_label(self, namespace: str, key: str) -> str | None:
         """Returns a namespace's label; None if it does not have the label or the namespace is unknown."""
-        found = (self.namespaces or _NOTHING).get(namespace)
-        return found.labels.get(key) if found is not None else None
+        namespace_facts = (self.namespaces or _NOTHING).get(namespace)
+        return namespace_facts.labels.get(key) if namespace_facts is not None else None
 
     def pod_gang_map(self, namespace: str, labels: Mapping[str, Any]) -> PodGangMap | None:
-        """Returns the PodGangMap of the replica that an object with Grove's labels belongs to; None if it is not
-        known.
-        """
+        """Returns the PodGangMap of an object with Grove's labels; None if it is not known."""
         key = map_key(namespace, labels)
         return None if key is None else (self.pod_gang_maps or {}).get(key)
 
@@ -179,16 +173,16 @@ class ClusterFacts:
 
     def lacks(self, needed: Needed) -> bool:
         """Returns whether no object is known by that key: the part is unknown, or has no such object."""
-        known = getattr(self, needed.part)
-        return known is None or needed.key not in known
+        entries = getattr(self, needed.part)
+        return entries is None or needed.key not in entries
 
-    def learned(self, found: Mapping[Needed, Any]) -> ClusterFacts:
-        """These facts with `found` added: a value for each key, None for an object that does not exist. For a part that
-        was needed as a whole, the value is the whole part.
+    def learned(self, values: Mapping[Needed, Any]) -> ClusterFacts:
+        """Returns these facts with more values, None for an object that does not exist. For a part that was needed as a
+        whole, the value is the whole part.
         """
         changed: dict[str, Any] = {}
         one_by_one: dict[str, dict[Any, Any]] = {}
-        for needed, value in found.items():
+        for needed, value in values.items():
             if needed.key is None or needed.part == "bound_gangs":
                 changed[needed.part] = value
             else:
@@ -214,32 +208,26 @@ class ClusterFacts:
             if isinstance(value, dict):
                 copied[part.name] = (type(value), value.copy())
 
-        def made() -> ClusterFacts:
-            parts: dict[str, Any] = {name: kept(entries) for name, (kept, entries) in copied.items()}
+        def build() -> ClusterFacts:
+            parts: dict[str, Any] = {name: kind(entries) for name, (kind, entries) in copied.items()}
             return replace(self, **parts)
 
-        return made
+        return build
 
 
 def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:
-    """Returns a part with these entries changed; None marks a removed entry. Some kinds of part need no copy for
-    that.
-    """
+    """Returns a part with these entries changed, None for a removed one. Some kinds of part need no copy."""
     overlaid = getattr(part, "overlaid", None)
     if overlaid is not None:
         return overlaid(entries)
-    found = _copied(part)
+    # A copy of the same type: some types keep more than their entries.
+    copied: Any = type(part)(part) if isinstance(part, dict) else dict(part)
     for key, value in entries.items():
         if value is None:
-            found.pop(key, None)
+            copied.pop(key, None)
         else:
-            found[key] = value
-    return found
-
-
-def _copied(part: Mapping[Any, Any]) -> Any:
-    """Returns a copy of a part with the same type, which can be written to. Some types keep more than their entries."""
-    return type(part)(part) if isinstance(part, dict) else dict(part)
+            copied[key] = value
+    return copied
 
 
 _NOTHING: Mapping[str, Namespace] = MappingProxyType({})

@@ -101,26 +101,24 @@ class NearMisses:
     def __init__(self) -> None:
         self._left = MOST_COMPARED
 
-    def likely(self, word: str, known: Iterable[str], similar: float = _SIMILAR) -> str | None:
-        """Returns the most similar of the `known` words, or None if none is similar enough. Case and separators do not
-        count.
-        """
+    def likely(self, word: str, words: Iterable[str], similar: float = _SIMILAR) -> str | None:
+        """Returns the most similar of the `words`, None without a similar one. Case and separators do not count."""
         if self._left == 0 or len(word) > _LONGEST:
             return None
         self._left -= 1
-        by_form = {_form(one): one for one in known}
-        found = get_close_matches(_form(word), by_form, n=1, cutoff=similar)
-        return by_form[found[0]] if found else None
+        by_form = {_form(candidate): candidate for candidate in words}
+        matches = get_close_matches(_form(word), by_form, n=1, cutoff=similar)
+        return by_form[matches[0]] if matches else None
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """Returns the `known` words that are close to `name`, or the only one that begins with it, as the end of a
+def meant(name: str, words: Iterable[str]) -> str:
+    """Returns the `words` that are close to `name`, or the only one that begins with it, as the end of a
     sentence; empty if there is none. The number of words is not limited: it is for what a user of the commands wrote,
     and for few words.
     """
-    known, name = list(known), name[:_LONGEST]
-    close = get_close_matches(name, known, _OFFERED)
-    longer = [one for one in known if name and one.startswith(name)]
+    words, name = list(words), name[:_LONGEST]
+    close = get_close_matches(name, words, _OFFERED)
+    longer = [word for word in words if name and word.startswith(name)]
     if not close and len(longer) == 1:
         close = longer
     return f"; did you mean {' or '.join(close)}?" if close else ""
@@ -164,9 +162,7 @@ _MOST_PLACES = 8
 
 
 class UnknownField(NamedTuple):
-    """A field that its kind does not have: `likely` is a similar field of the same object, `belongs` the place where
-    the kind has a field of that name.
-    """
+    """A field that its kind lacks: `likely` is a similar field of the object, `belongs` the place of that name."""
 
     at: FieldPath
     value: Any
@@ -192,17 +188,17 @@ class KindFields:
     @cached_property
     def places(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
         """The places of each field name, shortest first, and at most `_MOST_PLACES` + 1 of them."""
-        found: dict[str, list[tuple[str, ...]]] = {}
+        by_name: dict[str, list[tuple[str, ...]]] = {}
         waiting: deque[tuple[tuple[str, ...], Names]] = deque([((), self.names)])
         while waiting:
             path, names = waiting.popleft()
             for name, below in names.items():
-                places = found.setdefault(name, [])
+                places = by_name.setdefault(name, [])
                 if len(places) <= _MOST_PLACES:
                     places.append((*path, name))
                 if below is not None:
                     waiting.append(((*path, name), below))
-        return {name: tuple(places) for name, places in found.items()}
+        return {name: tuple(places) for name, places in by_name.items()}
 
     def below(self, name: str) -> KindFields:
         """Returns the fields below one of its fields."""
@@ -215,9 +211,7 @@ class KindFields:
         return {}
 
     def unknown(self, manifest: Mapping[str, Any]) -> Iterator[UnknownField]:
-        """Yields the fields of an object that its kind does not have, with their likely names or places. The time is
-        linear in the size of the object.
-        """
+        """Yields the fields that its kind does not have, with likely names or places. The time is linear."""
         near = NearMisses()
         wrong: list[_Unknown] = []
         _find_unknown(manifest, self.names, (), wrong)
@@ -229,7 +223,7 @@ class KindFields:
 
     def _belongs(self, at: FieldPath) -> str | None:
         """Returns the place of a field of that name: those below the present place if there are some, else the nearest.
-        Return None if several elsewhere are as near: each may mean something else.
+        Returns None if several elsewhere are as near: each may mean something else.
         """
         here = tuple(part if isinstance(part, str) else ITEMS for part in at.parts[:-1])
         places = self.places.get(str(at.parts[-1]), ())
@@ -245,8 +239,8 @@ class KindFields:
 
 def _common(place: tuple[str, ...], here: tuple[str, ...]) -> int:
     length = 0
-    for one, other in zip(place, here, strict=False):
-        if one != other:
+    for part, other in zip(place, here, strict=False):
+        if part != other:
             break
         length += 1
     return length
@@ -258,21 +252,21 @@ Trail = tuple[Any, ...]
 _Unknown = tuple[Trail, Any, Names]
 
 
-def _find_unknown(value: Any, names: Names, trail: Trail, found: list[_Unknown]) -> None:
+def _find_unknown(value: Any, names: Names, trail: Trail, unknown: list[_Unknown]) -> None:
     """Adds the unknown fields below a value, up to `MOST_UNKNOWN`."""
     if ITEMS in names:
         below = names[ITEMS]
         for index, item in enumerate(value if isinstance(value, list) else ()):
-            _find_unknown(item, below, (trail, index, item), found)
+            _find_unknown(item, below, (trail, index, item), unknown)
     elif isinstance(value, dict):
         each = EACH in names
-        for key, one in value.items():
-            if len(found) >= MOST_UNKNOWN:
+        for key, entry in value.items():
+            if len(unknown) >= MOST_UNKNOWN:
                 return
             if not each and key not in names:
-                found.append(((trail, key), one, names))
+                unknown.append(((trail, key), entry, names))
             elif (below := names[EACH if each else key]) is not None:
-                _find_unknown(one, below, (trail, key), found)
+                _find_unknown(entry, below, (trail, key), unknown)
 
 
 def path_of(trail: Trail) -> FieldPath:
@@ -308,11 +302,11 @@ def _names(schema: object, deepest: int) -> Names | None:
         return None if below is None else {ITEMS if "items" in schema else EACH: below}
     if not isinstance(properties, dict) or not properties:
         return None
-    found = {str(name): _names(below, deepest - 1) for name, below in properties.items()}
+    names = {str(name): _names(below, deepest - 1) for name, below in properties.items()}
     # The metadata of a template is often declared as an object without fields.
-    if "metadata" in found and found["metadata"] is None and _is_open_object(properties["metadata"]):
-        found["metadata"] = OBJECT_META
-    return found
+    if "metadata" in names and names["metadata"] is None and _is_open_object(properties["metadata"]):
+        names["metadata"] = OBJECT_META
+    return names
 
 
 def _is_open_object(schema: object) -> bool:

@@ -40,12 +40,12 @@ _ESCAPED = {point: f"\\u{point:04x}" for point in _INVISIBLE if point >= 0x7F}  
 
 
 def plain(text: str) -> str:
-    """`text` with each such control character replaced by U+FFFD."""
+    """Returns `text` with each such control character replaced by U+FFFD."""
     return text.translate(_REPLACED)
 
 
 def escaped(json_text: str) -> str:
-    """JSON with the same characters written as escapes, which does not change its meaning."""
+    """Returns JSON with the same characters written as escapes, which does not change its meaning."""
     return json_text.translate(_ESCAPED)
 
 
@@ -87,13 +87,13 @@ class WorkloadSelector:
     names: frozenset[str] = frozenset()
     labels: tuple[tuple[str, str], ...] = ()
 
-    def takes(self, found: Excepted) -> bool:
+    def takes(self, excepted: Excepted) -> bool:
         """Returns whether it selects an object."""
-        named = not (self.kinds or self.names) or any(self._takes_name(*one) for one in found.names)
-        return named and all(found.labels.get(key) == value for key, value in self.labels)
-
-    def _takes_name(self, kind: str, name: str) -> bool:
-        return (not self.kinds or kind in self.kinds) and (not self.names or name in self.names)
+        name_matches = not (self.kinds or self.names) or any(
+            (not self.kinds or kind in self.kinds) and (not self.names or name in self.names)
+            for kind, name in excepted.names
+        )
+        return name_matches and all(excepted.labels.get(key) == value for key, value in self.labels)
 
     def __str__(self) -> str:
         parts = [*sorted(self.kinds), *sorted(self.names), *(f"{key}={value}" for key, value in self.labels)]
@@ -156,22 +156,22 @@ class Exceptions:
     def __init__(self, every: Iterable[RuleException] = ()) -> None:
         self.every = tuple(every)
         by_namespace: dict[str, list[RuleException]] = {}
-        for one in self.every:
-            for namespace in one.namespaces:
-                by_namespace.setdefault(namespace, []).append(one)
-        self._by_namespace = {namespace: tuple(found) for namespace, found in by_namespace.items()}
+        for exception in self.every:
+            for namespace in exception.namespaces:
+                by_namespace.setdefault(namespace, []).append(exception)
+        self._by_namespace = {namespace: tuple(exceptions) for namespace, exceptions in by_namespace.items()}
 
     def in_force(self, namespace: str, now: datetime | None) -> tuple[RuleException, ...]:
         """Returns the exceptions that apply in a namespace at that time; none without a time."""
-        found = self._by_namespace.get(namespace, ())
-        return () if now is None else tuple(one for one in found if not one.has_ended(now))
+        exceptions = self._by_namespace.get(namespace, ())
+        return () if now is None else tuple(exception for exception in exceptions if not exception.has_ended(now))
 
     def may_except_pods(self, namespace: str, workload: str, now: datetime) -> bool:
         """Returns whether an exception may cover the pods of a workload, whatever its rules. Only the name of the
         workload decides: its labels are not known, and another workload may have made it. An empty name is unknown.
         """
-        granted = self.in_force(namespace, now)
-        return any(not (workload and one.workloads.names) or workload in one.workloads.names for one in granted)
+        granted = [exception.workloads.names for exception in self.in_force(namespace, now)]
+        return any(not (workload and names) or workload in names for names in granted)
 
 
 NO_EXCEPTIONS = Exceptions()
@@ -332,7 +332,7 @@ class Omission:
 
 
 def shown(value: object) -> str:
-    """`value` as a message shows it: JSON, cut, and never the contents of a map or list."""
+    """Returns `value` as a message shows it: JSON, cut, and never the contents of a map or list."""
     if isinstance(value, dict):
         return f"an object of {len(value)} fields"
     if isinstance(value, list | tuple):

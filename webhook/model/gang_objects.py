@@ -109,9 +109,7 @@ STARTED = {"started": True}
 
 
 def says_started(live: Manifest) -> bool:
-    """Returns whether a gang object says that pods of its gang were on nodes. Its scheduler writes that. Raises
-    `Malformed`.
-    """
+    """Returns whether a scheduler has noted on a gang object that its pods were on nodes. Raises `Malformed`."""
     status = mapping(live.get("status"))
     if status == STARTED or text(status.get("phase")) in _STARTED_PHASES:
         return True
@@ -135,9 +133,7 @@ class GroupCondition(NamedTuple):
 
 
 def not_placed(live: Manifest) -> Manifest | None:
-    """Returns the condition that says why a group was not placed, cut to a limit; None if the group has none. Raises
-    `Malformed`.
-    """
+    """Returns the condition that says why a group was not placed, cut; None if it has none. Raises `Malformed`."""
     for raw in sequence(mapping(live.get("status")).get("conditions")):
         condition = mapping(raw)
         kind = text(condition.get("type"))
@@ -149,15 +145,13 @@ def not_placed(live: Manifest) -> Manifest | None:
 
 
 def group_conditions(objects: Iterable[Manifest]) -> Iterator[GroupCondition]:
-    """Returns why the groups among these objects were not placed, those of groups of groups first. Raises
-    `Malformed`.
-    """
-    found = [
-        GroupCondition(f"{one['kind']} {one['metadata']['name']}", condition["reason"], condition["message"])
-        for one in objects
-        if (condition := not_placed(one)) is not None
+    """Yields why groups among these objects were not placed, groups of groups first. Raises `Malformed`."""
+    conditions = [
+        GroupCondition(f"{group['kind']} {group['metadata']['name']}", condition["reason"], condition["message"])
+        for group in objects
+        if (condition := not_placed(group)) is not None
     ]
-    return iter(sorted(found))
+    return iter(sorted(conditions))
 
 
 def is_raised(desired: Any, live: Any) -> bool:
@@ -193,7 +187,7 @@ def is_restored(live: Manifest | None) -> bool:
 
 
 def unrestored(live: Manifest | None) -> Manifest | None:
-    """`live` as if it had never been lost."""
+    """Returns `live` as if it had never been lost."""
     if live is None or not is_restored(live):
         return live
     annotations = {key: value for key, value in live["metadata"]["annotations"].items() if key != RESTORED_ANNOTATION}
@@ -208,7 +202,7 @@ def gang_metadata(
 
     A name may be longer than a label's value. In a label it is cut, as it is in a name.
     """
-    said = {podgang.gang_label: podgang.name, GANG_LABEL: podgang.gang, **labels}
+    gang_labels = {podgang.gang_label: podgang.name, GANG_LABEL: podgang.gang, **labels}
     if podgang.gang_label != GANG_LABEL and podgang.member_label not in labels:
         annotations = {**annotations, MEMBERS_ANNOTATION: ",".join(member.name for member in podgang.members)}
         if podgang.divided:
@@ -218,7 +212,7 @@ def gang_metadata(
         "namespace": podgang.namespace,
         "labels": {
             grove.LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL,
-            **{key: cut_name(value, LABEL_VALUE_LIMIT) for key, value in said.items()},
+            **{key: cut_name(value, LABEL_VALUE_LIMIT) for key, value in gang_labels.items()},
         },
     }
     if annotations:
@@ -303,11 +297,11 @@ class GangObjects(Indexed[GangObjectKey, LivingGang]):
         return [self[key] for key in self.having((namespace, podclique))]
 
     def overlaid(self, changes: Mapping[GangObjectKey, LivingGang | None]) -> GangObjects:
-        """These objects with some of them changed (None for a removed one), without a copy."""
-        return _Overlaid(self, changes)
+        """Returns these objects with some of them changed (None for a removed one), without a copy."""
+        return _OverlaidObjects(self, changes)
 
 
-class _Overlaid(Overlay[GangObjectKey, LivingGang], GangObjects):
+class _OverlaidObjects(Overlay[GangObjectKey, LivingGang], GangObjects):
     """Gang objects with a few changes."""
 
 
@@ -329,49 +323,44 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
     moved = controller is not None and is_pod_clique_set(controller)
     if controller is not None and not moved:
         podgang = controller.name
-    own = name_text(labels.get(grove.LABEL_PODCLIQUE))
+    podclique = name_text(labels.get(grove.LABEL_PODCLIQUE))
     annotations = mapping(metadata.get("annotations"))
     listed = text(annotations.get(MEMBERS_ANNOTATION)) or ""
-    if own is None and listed.count(",") >= MOST_MEMBERS:
+    if podclique is None and listed.count(",") >= MOST_MEMBERS:
         return None
     # A tenant may write a member twice, and the index has each once.
-    members = (own,) if own is not None else tuple(dict.fromkeys(member for member in listed.split(",") if member))
+    several = tuple(dict.fromkeys(member for member in listed.split(",") if member))
+    members = several if podclique is None else (podclique,)
     divided = frozenset((text(annotations.get(DIVIDED_ANNOTATION)) or "").split(",")).intersection(members)
     owner = (name_text(controller.uid) or "") if moved and controller is not None else ""
-    return LivingGang(
-        shared(gang or podgang),
-        shared(podgang),
-        members,
-        moved,
-        divided or _UNDIVIDED,
-        shared(owner),
-    )
+    return LivingGang(shared(gang or podgang), shared(podgang), members, moved, divided or _UNDIVIDED, shared(owner))
 
 
 def of_set(holders: Iterable[LivingGang], uid: str | None) -> list[LivingGang]:
-    """Those of the gangs that a PodCliqueSet may own: not those of a deleted one of the same name, whose objects go."""
-    return [one for one in holders if not uid or one.owner in {"", uid}]
+    """Returns the gangs that a PodCliqueSet may own, not those of a deleted one of the same name."""
+    return [holder for holder in holders if not uid or holder.owner in {"", uid}]
 
 
-def gang_joined(podgang: str, holders: Iterable[LivingGang], known: PodGangMap | None) -> str | None:
+def gang_joined(podgang: str, holders: Iterable[LivingGang], pod_gang_map: PodGangMap | None) -> str | None:
     """Returns the gang that a pod of `podgang` joins, whose PodClique is in the gangs `holders`; None if it joins none
     of them.
 
-    A gang of another PodGang is joined only if that PodGang is gone: `known`, the replica's PodGangMap, still has the
-    PodGangs that share a PodClique with this one. Without a map no two PodGangs share one.
+    A gang of another PodGang is joined only if that PodGang is gone: the replica's PodGangMap still has the PodGangs
+    that share a PodClique with this one. Without a map no two PodGangs share one.
     """
-    found = list(holders)
-    own = {one.gang: None for one in found if one.podgang == podgang}
-    if own:
+    gangs = list(holders)
+    names = {holder.gang: None for holder in gangs if holder.podgang == podgang}
+    if names:
         # Whatever else an object says, the name of a renamed gang counts.
-        return next((gang for gang in own if gang != podgang), podgang)
+        return next((gang for gang in names if gang != podgang), podgang)
     # A tenant may write any number of objects for one PodGang.
-    living = set() if known is None else {name for name in {one.podgang for one in found} if known.entry_of(name)}
-    return next((one.gang for one in found if one.podgang not in living), None)
+    podgangs = {holder.podgang for holder in gangs}
+    living = set() if pod_gang_map is None else {name for name in podgangs if pod_gang_map.entry_of(name)}
+    return next((holder.gang for holder in gangs if holder.podgang not in living), None)
 
 
 def is_divided(
-    gang: str, podgang: str, podclique: str, holders: Iterable[LivingGang], known: PodGangMap | None
+    gang: str, podgang: str, podclique: str, holders: Iterable[LivingGang], pod_gang_map: PodGangMap | None
 ) -> bool:
     """Returns whether the pods of a PodClique are divided over several gangs, and those in `gang` need a group of a
     name of its own.
@@ -379,12 +368,12 @@ def is_divided(
     The gang's objects say so, if there are any. Else the PodGang that the map names first keeps the plain name: Grove
     adds later ones behind it. If the map is older than the PodGang, the gang that exists keeps it.
     """
-    found = list(holders)
-    own = [one for one in found if one.gang == gang]
-    if own or known is None:
-        return any(podclique in one.divided for one in own)
-    mine = known.entry_of(podgang)
-    return bool(found) if mine is None else next(known.entries_with(podclique), mine) != mine
+    gangs = list(holders)
+    same_gang = [holder for holder in gangs if holder.gang == gang]
+    if same_gang or pod_gang_map is None:
+        return any(podclique in holder.divided for holder in same_gang)
+    mine = pod_gang_map.entry_of(podgang)
+    return bool(gangs) if mine is None else next(pod_gang_map.entries_with(podclique), mine) != mine
 
 
 def map_key(namespace: str, labels: Mapping[str, object]) -> ObjectKey | None:
@@ -398,8 +387,8 @@ def living_gangs(resource: Resource) -> Projection:
     """Returns the projection of one kind of gang objects."""
 
     def read(raw: Manifest) -> tuple[GangObjectKey, LivingGang] | None:
-        found = living_gang(raw)
-        return None if found is None else ((resource.api, *key_of(raw)), found)
+        gang = living_gang(raw)
+        return None if gang is None else ((resource.api, *key_of(raw)), gang)
 
     selector = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
     return Projection(

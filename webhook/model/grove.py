@@ -115,9 +115,7 @@ class PodGangNames(NamedTuple):
         return replica if self.generation is GroveGeneration.LEGACY else f"{replica}-{self.epoch}"
 
     def further(self, replica: str, group: ScalingGroup, index: int) -> str:
-        """Returns the name of the PodGang of a scaling-group replica above the group's minimum; `index` is that
-        replica's.
-        """
+        """Returns the name of the PodGang of the replica `index` of a scaling group, above the group's minimum."""
         if self.generation is GroveGeneration.LEGACY:
             return f"{replica}-{group.name}-{index - group.min_available}"
         return f"{replica}-{self.epoch}-{group.name}-{index}"
@@ -174,13 +172,13 @@ class OwnerReference(NamedTuple):
 def controller_in(metadata: Mapping[str, Any]) -> OwnerReference | None:
     """Returns the reference to the controller among an object's owner references."""
     for raw in sequence(metadata.get("ownerReferences")):
-        found = mapping(raw)
-        if found.get("controller") is True:
+        reference = mapping(raw)
+        if reference.get("controller") is True:
             return OwnerReference(
-                text(found.get("apiVersion")) or "",
-                text(found.get("kind")) or "",
-                text(found.get("name")) or "",
-                text(found.get("uid")),
+                text(reference.get("apiVersion")) or "",
+                text(reference.get("kind")) or "",
+                text(reference.get("name")) or "",
+                text(reference.get("uid")),
             )
     return None
 
@@ -222,8 +220,7 @@ Present = Callable[[], Mapping[str, int] | None]
 
 
 def no_count() -> None:
-    """No pod on a node was prepared for the gang, or it is not known which."""
-    return
+    """Returns None: no pod on a node was prepared for the gang, or it is not known which."""
 
 
 class PodGang:
@@ -280,9 +277,9 @@ class PodGang:
 
     def named(self, gang: str, *, divided: frozenset[str], present: Present) -> PodGang:
         """Returns the same PodGang with what is known of its gang."""
-        found = copy(self)
-        found.gang, found.divided, found.present = gang or self.name, divided, present
-        return found
+        podgang = copy(self)
+        podgang.gang, podgang.divided, podgang.present = gang or self.name, divided, present
+        return podgang
 
     @property
     def owner(self) -> OwnerReference:
@@ -308,8 +305,8 @@ class PodGang:
     @property
     def pod_clique_set(self) -> OwnerReference | None:
         """The PodCliqueSet that controls it; None for a PodGang that someone else made."""
-        found = controller_in(mapping(self.raw.get("metadata")))
-        return found if found is not None and is_pod_clique_set(found) else None
+        controller = controller_in(mapping(self.raw.get("metadata")))
+        return controller if controller is not None and is_pod_clique_set(controller) else None
 
     @property
     def workload_kind(self) -> str:
@@ -317,30 +314,28 @@ class PodGang:
         return "PodCliqueSet"
 
     def pod_names(self) -> dict[str, list[str]]:
-        """By member: the names of the pods in its `podReferences`. Pods of other namespaces are left out."""
-        found: dict[str, list[str]] = {}
+        """Returns by member the names of the pods in its `podReferences`, without those of other namespaces."""
+        by_member: dict[str, list[str]] = {}
         for group in map(mapping, sequence(mapping(self.raw.get("spec")).get("podgroups"))):
-            names = found.setdefault(text(group.get("name")) or "", [])
+            names = by_member.setdefault(text(group.get("name")) or "", [])
             for reference in map(mapping, sequence(group.get("podReferences"))):
                 if text(reference.get("namespace")) == self.namespace:
                     names.append(text(reference.get("name")) or "")
-        return found
+        return by_member
 
     @property
     def group_configs(self) -> list[GroupConfig]:
-        """The constraints on subsets of its members: one per replica of a scaling group with topology. A constraint
-        without members is left out.
-        """
+        """The constraints on subsets of its members: one per scaling-group replica with topology and members."""
         field = "topologyConstraintGroupConfigs"
-        found = []
+        configs = []
         for index, config in enumerate(sequence(mapping(self.raw.get("spec")).get(field))):
             raw = mapping(config)
             name = text(raw.get("name"))
             path = SPEC / field / Item(index, name)
             members = tuple(text(member) or "" for member in sequence(raw.get("podGroupNames")))
             if members:
-                found.append(GroupConfig(path, name or "", members, _constraint(raw, path)))
-        return found
+                configs.append(GroupConfig(path, name or "", members, _constraint(raw, path)))
+        return configs
 
     @property
     def constraints(self) -> list[PackConstraint]:
@@ -355,9 +350,9 @@ class PodGang:
 
     def effective(self, member: Member) -> PackConstraint:
         """Returns a member's constraint; the gang's constraint fills in what the member does not state."""
-        own, whole = member.constraint, self.constraint
-        path = own.path if own.required or own.preferred else whole.path
-        return PackConstraint(path, own.required or whole.required, own.preferred or whole.preferred)
+        constraint, whole = member.constraint, self.constraint
+        path = constraint.path if constraint.required or constraint.preferred else whole.path
+        return PackConstraint(path, constraint.required or whole.required, constraint.preferred or whole.preferred)
 
 
 def _member(raw: Mapping[str, Any], index: int) -> Member:

@@ -54,9 +54,7 @@ class SharedClaim(NamedTuple):
 
 
 class PodsClaim(NamedTuple):
-    """A claim that the pods of one template are to share. `pods` is the end of their PodCliques' names, or the part of
-    another workload.
-    """
+    """A claim that the pods of a template share. `pods`: the end of their PodCliques' names, or a workload's part."""
 
     pods: str
     shared: SharedClaim
@@ -98,7 +96,7 @@ class Record:
 
     def queue(self, key: str) -> str | None:
         """Returns the queue that the workload names under `key`."""
-        return next((queue for found, queue in self.queues if found == key), None)
+        return next((queue for name, queue in self.queues if name == key), None)
 
 
 class Needed(NamedTuple):
@@ -216,7 +214,7 @@ def pod_group_name(podgang: str, podgroup: str, limit: int = LABEL_VALUE_LIMIT) 
 
 
 def cut_name(full: str, limit: int) -> str:
-    """`full` if it fits, else its start and a hash of the whole; at most `limit` characters."""
+    """Returns `full` if it fits, else its start and a hash of the whole; at most `limit` characters."""
     if len(full) <= limit:
         return full
     digest = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
@@ -247,9 +245,7 @@ def is_service_name(name: str) -> bool:
 
 
 def is_key(key: str) -> bool:
-    """Returns whether it can be the key of a label or an annotation: a name, with or without a DNS subdomain before
-    it.
-    """
+    """Returns whether it can be the key of a label or an annotation: a name, perhaps with a DNS subdomain."""
     prefix, slash, name = key.rpartition("/")
     return _KEY_NAME.fullmatch(name) is not None and (not slash or is_subdomain(prefix))
 
@@ -260,7 +256,7 @@ def is_label_value(value: str) -> bool:
 
 
 def label_name(name: str, kind: str, taken: Container[str] = ()) -> str:
-    """`name` if it is a DNS label and not in `taken`, else `kind` and a hash of the name."""
+    """Returns `name` if it is a DNS label and not in `taken`, else `kind` and a hash of the name."""
     if _LABEL.fullmatch(name) and name not in taken:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_LABEL_HASH_CHARACTERS]

@@ -58,70 +58,26 @@ def is_a(reference: OwnerReference, resource: Resource) -> bool:
     return (reference.group, reference.kind) == (resource.api.group, resource.api.kind)
 
 
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 # Real kinds with names like those of judged kinds.
-REAL_KINDS = frozenset(
-    {
-        "AppWrapper",
-        "ClusterTopology",
-        "CronJob",
-        "DaemonSet",
-        "Deployment",
-        "DisaggregatedSet",
-        "JAXJob",
-        "Job",
-        "JobFlow",
-        "JobTemplate",
-        "MPIJob",
-        "MXJob",
-        "NodePool",
-        "PaddleJob",
-        "PersistentVolume",
-        "PodDisruptionBudget",
-        "PodGangMap",
-        "PodGroup",
-        "PodMonitor",
-        "PodSecurityPolicy",
-        "PodTemplate",
-        "PyTorchJob",
-        "Queue",
-        "RayCluster",
-        "RayJob",
-        "RayService",
-        "ReplicaSet",
-        "ReplicationController",
-        "ScheduledSparkApplication",
-        "SparkApplication",
-        "StatefulSet",
-        "TFJob",
-        "Topology",
-        "Workload",
-        "XGBoostJob",
-    }
+REAL_KINDS = _names(
+    "AppWrapper ClusterTopology CronJob DaemonSet Deployment DisaggregatedSet JAXJob Job JobFlow JobTemplate MPIJob "
+    "MXJob NodePool PaddleJob PersistentVolume PodDisruptionBudget PodGangMap PodGroup PodMonitor PodSecurityPolicy "
+    "PodTemplate PyTorchJob Queue RayCluster RayJob RayService ReplicaSet ReplicationController "
+    "ScheduledSparkApplication SparkApplication StatefulSet TFJob Topology Workload XGBoostJob"
 )
 # Kinds whose name is used in several groups, so the name alone does not show which is meant.
 SHARED_NAMES = frozenset({"Job", "PodGroup", "Queue", "Topology", "Workload", "Pod"})
 
 # Kinds without a namespace that no rule reads. Most others begin with the word Cluster.
-CLUSTER_SCOPED = frozenset(
-    {
-        "APIService",
-        "CSIDriver",
-        "CSINode",
-        "CustomResourceDefinition",
-        "IngressClass",
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
-        "MutatingWebhookConfiguration",
-        "Node",
-        "PersistentVolume",
-        "PodSecurityPolicy",
-        "RuntimeClass",
-        "StorageClass",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-        "ValidatingWebhookConfiguration",
-        "VolumeAttachment",
-    }
+CLUSTER_SCOPED = _names(
+    "APIService CSIDriver CSINode CustomResourceDefinition IngressClass MutatingAdmissionPolicy "
+    "MutatingAdmissionPolicyBinding MutatingWebhookConfiguration Node PersistentVolume PodSecurityPolicy "
+    "RuntimeClass StorageClass ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding "
+    "ValidatingWebhookConfiguration VolumeAttachment"
 )
 _CLUSTER = "Cluster"
 
@@ -266,7 +222,7 @@ def document_of(served: Iterable[Resource]) -> Manifest:
     items = [
         {
             "metadata": {"name": group},
-            "versions": [{"version": version, "resources": found} for version, found in versions.items()],
+            "versions": [{"version": version, "resources": resources} for version, resources in versions.items()],
         }
         for group, versions in groups.items()
     ]

@@ -22,12 +22,12 @@ V = TypeVar("V")
 class Indexed(dict[K, V], Generic[K, V]):
     """A dict with an index. A subclass defines by `terms` the index terms of an entry."""
 
-    def __init__(self, known: Mapping[K, V] | None = None) -> None:
+    def __init__(self, entries: Mapping[K, V] | None = None) -> None:
         super().__init__()
         # By term: the keys that have it. A tuple of the only key, as most terms have, takes a third of a dict. A dict
         # instead of a set, so that the keys stay in insertion order.
         self._keys: dict[Hashable, tuple[K] | dict[K, None]] = {}
-        self.update(known or {})
+        self.update(entries or {})
 
     @staticmethod
     def terms(key: Any, value: Any) -> Iterable[Hashable]:
@@ -60,10 +60,10 @@ class Indexed(dict[K, V], Generic[K, V]):
         self._forget(key)
         super().__delitem__(key)
 
-    def update(self, *known: Any, **_: Any) -> None:
+    def update(self, *sources: Any, **_: Any) -> None:
         """Adds all of these."""
-        for found in known:
-            for key, value in dict(found).items():
+        for source in sources:
+            for key, value in dict(source).items():
                 self[key] = value
 
     def pop(self, key: K, *default: Any) -> Any:
@@ -85,15 +85,15 @@ class Indexed(dict[K, V], Generic[K, V]):
 class Overlay(Indexed[K, V]):
     """Entries with a few changes. It supports only what rules ask for: an entry by its key, and the keys of a term."""
 
-    def __init__(self, known: Indexed[K, V], changes: Mapping[K, V | None]) -> None:
+    def __init__(self, base: Indexed[K, V], changes: Mapping[K, V | None]) -> None:
         """`changes` has None for a removed entry."""
-        self._known = known
+        self._base = base
         self._changed = frozenset(changes)
         super().__init__({key: value for key, value in changes.items() if value is not None})
 
     def having(self, term: Hashable) -> Set[K]:
         """Returns the keys of the entries that have a term."""
-        before = (key for key in self._known.having(term) if key not in self._changed)
+        before = (key for key in self._base.having(term) if key not in self._changed)
         return dict.fromkeys((*super().having(term), *before)).keys()
 
     def get(self, key: K, default: Any = None) -> Any:
@@ -106,10 +106,10 @@ class Overlay(Indexed[K, V]):
     def __missing__(self, key: K) -> V:
         if key in self._changed:
             raise KeyError(key)
-        return self._known[key]
+        return self._base[key]
 
     def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or (key not in self._changed and key in self._known)
+        return super().__contains__(key) or (key not in self._changed and key in self._base)
 
     def _forget(self, key: K) -> None:
         """Does nothing: each key is written once."""
@@ -230,9 +230,7 @@ class HyperNodeMembers(NamedTuple):
 
 
 class HyperNode(NamedTuple):
-    """A Volcano HyperNode: the smaller the tier, the closer its nodes. `members` is None if they are not known, or if
-    there are too many to keep.
-    """
+    """A Volcano HyperNode: the smaller the tier, the closer its nodes. `members` is None: unknown, or too many."""
 
     tier: int
     tier_name: str | None
@@ -267,14 +265,12 @@ class QueueTree(Indexed[str, Any]):
 
     @staticmethod
     def terms(_: str, value: Any) -> Iterable[Hashable]:
-        """Returns its parent."""
+        """Returns the parent of the queue."""
         return (value.parent,)
 
     @property
     def leaves(self) -> list[str]:
-        """The queues without children, sorted. Computed once after each change, and not for each place that names a
-        wrong queue.
-        """
+        """The queues without children, sorted. Computed once after each change."""
         if self._leaves is None:
             self._leaves = sorted(self.keys() - self.every_term)
         return self._leaves
@@ -291,9 +287,9 @@ class HyperNodes(Indexed[str, HyperNode]):
 
     __slots__ = ("state",)
 
-    def __init__(self, known: Mapping[str, HyperNode] | None = None) -> None:
+    def __init__(self, entries: Mapping[str, HyperNode] | None = None) -> None:
         self.state = object()
-        super().__init__(known)
+        super().__init__(entries)
 
     def _forget(self, key: str) -> None:
         self.state = object()
@@ -301,7 +297,7 @@ class HyperNodes(Indexed[str, HyperNode]):
 
     @staticmethod
     def terms(_: str, value: HyperNode) -> Iterable[Hashable]:
-        """Returns its tier, and the name of the tier."""
+        """Returns the tier of the HyperNode, and the name of the tier."""
         return (value.tier,) if value.tier_name is None else (value.tier, (value.tier_name, value.tier))
 
     @property
@@ -319,13 +315,13 @@ class ElasticQuotas(dict[str, Quota]):
     `disputed`: koord-scheduler takes the one that it saw first, and then each that is updated.
     """
 
-    def __init__(self, known: Mapping[str, Quota] | None = None) -> None:
+    def __init__(self, entries: Mapping[str, Quota] | None = None) -> None:
         super().__init__()
         self.disputed: set[str] = set()
         # The quotas that take pods of a namespace, under None those that may take pods of any; and those within it.
         self._takers: dict[str | None, dict[str, None]] = {}
         self._within: dict[str | None, dict[str, None]] = {}
-        self.update(known or {})
+        self.update(entries or {})
 
     def __setitem__(self, name: str, quota: Quota) -> None:
         before = self.get(name)
@@ -363,25 +359,25 @@ class ElasticQuotas(dict[str, Quota]):
         """Returns the quotas that users of a namespace may know: those in it, and those that take its pods."""
         return {*self._within.get(namespace, ()), *self._takers.get(namespace, ())}
 
-    def update(self, *known: Any, **_: Any) -> None:
+    def update(self, *sources: Any, **_: Any) -> None:
         """Adds all of these."""
-        for found in known:
-            for name, quota in dict(found).items():
+        for source in sources:
+            for name, quota in dict(source).items():
                 self[name] = quota
-            self.disputed |= getattr(found, "disputed", set())
+            self.disputed |= getattr(source, "disputed", set())
 
     def copy(self) -> ElasticQuotas:
-        """These quotas with the disputed names. A plain dict of them would not have these."""
+        """Returns a copy with the disputed names. A plain dict of the quotas would not have these."""
         return ElasticQuotas(self)
 
     def overlaid(self, changes: Mapping[str, Quota | None]) -> ElasticQuotas:
-        """These quotas with some of them replaced by a live read; None for a removed one."""
-        found = ElasticQuotas()
-        found.update({name: quota for name, quota in self.items() if name not in changes})
-        found.update({name: quota for name, quota in changes.items() if quota is not None})
+        """Returns these quotas with some of them replaced by a live read; None for a removed one."""
+        quotas = ElasticQuotas()
+        quotas.update({name: quota for name, quota in self.items() if name not in changes})
+        quotas.update({name: quota for name, quota in changes.items() if quota is not None})
         # A live read finds one of them.
-        found.disputed |= self.disputed & found.keys()
-        return found
+        quotas.disputed |= self.disputed & quotas.keys()
+        return quotas
 
 
 def _age(quota: Quota) -> tuple[str, str]:
@@ -396,9 +392,9 @@ class KaiLevels(tuple[str, ...]):
 
     def __new__(cls, keys: Iterable[str], aliases: Mapping[str, str] = MappingProxyType({})) -> KaiLevels:
         """Levels with these keys; each alias maps to the key that it stands for."""
-        found = super().__new__(cls, keys)
-        found.aliases = aliases
-        return found
+        levels = super().__new__(cls, keys)
+        levels.aliases = aliases
+        return levels
 
 
 class QueuedGroup(NamedTuple):
@@ -412,7 +408,7 @@ class QueuedGroups(Indexed[ObjectKey, QueuedGroup]):
 
     @staticmethod
     def terms(key: ObjectKey, value: QueuedGroup) -> Iterable[Hashable]:
-        """Returns its name and its queue."""
+        """Returns the name and the queue of the group."""
         return (("name", key[1]), ("queue", value.queue))
 
     def called(self, name: str) -> Iterable[ObjectKey]:

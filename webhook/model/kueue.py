@@ -98,14 +98,12 @@ FRAMEWORKS = {
 
 # Kinds of operators that Kueue can hold, by group and kind.
 OPERATOR_FRAMEWORKS = {
-    ("kubeflow.org", "JAXJob"): "kubeflow.org/jaxjob",
-    ("kubeflow.org", "MPIJob"): "kubeflow.org/mpijob",
-    ("kubeflow.org", "PaddleJob"): "kubeflow.org/paddlejob",
-    ("kubeflow.org", "PyTorchJob"): "kubeflow.org/pytorchjob",
-    ("kubeflow.org", "TFJob"): "kubeflow.org/tfjob",
-    ("kubeflow.org", "XGBoostJob"): "kubeflow.org/xgboostjob",
-    ("ray.io", "RayCluster"): "ray.io/raycluster",
-    ("ray.io", "RayJob"): "ray.io/rayjob",
+    (group, kind): f"{group}/{kind.lower()}"
+    for group, kinds in (
+        ("kubeflow.org", ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")),
+        ("ray.io", ("RayCluster", "RayJob")),
+    )
+    for kind in kinds
 }
 
 # The kinds that make Jobs, JobSets or LeaderWorkerSets of their own and are held instead of these, by group and kind.
@@ -295,9 +293,7 @@ class KueueSettings:
         return FRAMEWORKS.get(kind) in self.frameworks
 
     def manages_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool | None:
-        """Returns whether Kueue manages the workloads of a namespace. `labels` are its labels, None if they are
-        unknown; then the answer may be unknown, too.
-        """
+        """Returns whether Kueue manages a namespace; None if its labels would decide and are unknown (None)."""
         if self._left_out is not None:
             return name not in self._left_out
         selector = self.managed_namespaces
@@ -307,9 +303,7 @@ class KueueSettings:
 
 
 def _stated_times(annotation: object) -> tuple[int, int | None] | None:
-    """Returns the time until all pods are ready and the one after a loss, which is off at 0, as an annotation states
-    them.
-    """
+    """Returns an annotation's time until all pods are ready, and the one after a loss, which is off at 0."""
     if not isinstance(annotation, str):
         return None
     try:
@@ -329,13 +323,13 @@ def _stated_times(annotation: object) -> tuple[int, int | None] | None:
 def _names_left_out(selector: Manifest) -> frozenset[str] | None:
     match selector:
         case {"matchExpressions": [{"key": key, "operator": "NotIn", "values": [*values]}], **others}:
-            only_names = key == NAMESPACE_NAME and not others and all(isinstance(one, str) for one in values)
+            only_names = key == NAMESPACE_NAME and not others and all(isinstance(value, str) for value in values)
             return frozenset(values) if only_names else None
     return None
 
 
 def _by_name_only(selector: Manifest) -> bool:
-    keys = [*(selector.get("matchLabels") or {}), *(one["key"] for one in selector.get("matchExpressions") or ())]
+    keys = [*(selector.get("matchLabels") or {}), *(entry["key"] for entry in selector.get("matchExpressions") or ())]
     return all(key == NAMESPACE_NAME for key in keys)
 
 

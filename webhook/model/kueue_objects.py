@@ -77,9 +77,7 @@ class Cohort(NamedTuple):
 
 
 class ResourceFlavor(NamedTuple):
-    """A ResourceFlavor. With a `topology`, Kueue chooses the nodes of the pods. `node_labels` become their
-    nodeSelector; None if there are too many to keep.
-    """
+    """A ResourceFlavor. With `topology` Kueue chooses nodes; `node_labels` become the nodeSelector (None: too many)."""
 
     topology: str | None = None
     node_labels: tuple[tuple[str, str], ...] | None = ()
@@ -113,9 +111,7 @@ class CheckState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPods:
-    """A pod set of a Workload: `admitted` is its number of pods by the current admission, None without one. `placed`
-    means that Kueue chose the nodes.
-    """
+    """A pod set of a Workload. `admitted`: its pods by the current admission; `placed`: Kueue chose the nodes."""
 
     name: str
     count: int
@@ -142,9 +138,7 @@ class Evictions:
 
 
 class KueueWorkload(NamedTuple):
-    """A Workload of Kueue, not to be confused with a Workload of scheduling.k8s.io. `cluster_queue` is the one that has
-    reserved its quota.
-    """
+    """A Workload of Kueue, not of scheduling.k8s.io. `cluster_queue` is the one that has reserved its quota."""
 
     queue: str | None = None
     cluster_queue: str | None = None
@@ -167,12 +161,12 @@ class KueueWorkload(NamedTuple):
 
     def condition(self, type_: str) -> KueueCondition | None:
         """Returns the condition of that type."""
-        return next((one for one in self.conditions if one.type == type_), None)
+        return next((condition for condition in self.conditions if condition.type == type_), None)
 
     def is_true(self, type_: str) -> bool:
         """Returns whether the condition of that type is True."""
-        found = self.condition(type_)
-        return found is not None and found.status
+        condition = self.condition(type_)
+        return condition is not None and condition.status
 
     @property
     def finished(self) -> bool:
@@ -222,33 +216,25 @@ WORKLOAD_KIND = _kind("Workload", "workloads", namespaced=True)
 
 
 def _message(value: object, most: int = _MESSAGE) -> str:
-    found = text(value) or ""
-    return found if len(found) <= most else f"{found[: most - len(_CUT)]}{_CUT}"
+    message = text(value) or ""
+    return message if len(message) <= most else f"{message[: most - len(_CUT)]}{_CUT}"
 
 
 def _conditions(raw: Manifest) -> Iterator[KueueCondition]:
-    for one in map(mapping, islice(sequence(mapping(raw.get("status")).get("conditions")), _MOST_CONDITIONS)):
+    for condition in map(mapping, islice(sequence(mapping(raw.get("status")).get("conditions")), _MOST_CONDITIONS)):
         yield KueueCondition(
-            name_text(one.get("type")) or "",
-            one.get("status") == "True",
-            name_text(one.get("reason")) or "",
-            _message(one.get("message")),
-            name_text(one.get("lastTransitionTime")) or "",
+            name_text(condition.get("type")) or "",
+            condition.get("status") == "True",
+            name_text(condition.get("reason")) or "",
+            _message(condition.get("message")),
+            name_text(condition.get("lastTransitionTime")) or "",
         )
 
 
-def _conditions_of_workload(raw: Manifest) -> Iterator[KueueCondition]:
-    """Yields the conditions that Kueue sets on a Workload, each type once: no more than they are."""
-    found = {one.type: one for one in _conditions(raw) if one.type in kueue.WORKLOAD_CONDITIONS}
-    yield from found.values()
-
-
 def _active(raw: Manifest) -> tuple[bool | None, str, str]:
-    """Returns whether Kueue calls a queue or a check active, and its reason and message; None if it has not said so
-    yet.
-    """
-    found = next((one for one in _conditions(raw) if one.type == kueue.ACTIVE), None)
-    return (None, "", "") if found is None else (found.status, found.reason, found.message)
+    """Returns whether Kueue calls a queue or a check active (None: not said yet), its reason and message."""
+    active = next((condition for condition in _conditions(raw) if condition.type == kueue.ACTIVE), None)
+    return (None, "", "") if active is None else (active.status, active.reason, active.message)
 
 
 def _stop_policy(spec: Mapping[str, Any]) -> str:
@@ -262,11 +248,11 @@ def _local_queue(raw: Manifest) -> tuple[ObjectKey, LocalQueue]:
 
 def _cluster_queue(raw: Manifest) -> tuple[str, ClusterQueue]:
     spec = mapping(raw.get("spec"))
-    flavors = tuple(dict.fromkeys(name_text(one.get("name")) or "" for one in _flavors(spec)))
+    flavors = tuple(dict.fromkeys(name_text(flavor.get("name")) or "" for flavor in _flavors(spec)))
     strategy = sequence(mapping(spec.get("admissionChecksStrategy")).get("admissionChecks"))
-    named = [mapping(one).get("name") for one in strategy]
+    names = [mapping(entry).get("name") for entry in strategy]
     # The second name of each field is that of v1beta1, in which files may still be written.
-    checks = tuple(name_text(one) or "" for one in (*named, *sequence(spec.get("admissionChecks"))))
+    checks = tuple(name_text(name) or "" for name in (*names, *sequence(spec.get("admissionChecks"))))
     return name_of(raw), ClusterQueue(
         name_text(spec.get("cohortName")) or name_text(spec.get("cohort")),
         list_kept(flavors),
@@ -279,9 +265,7 @@ def _cluster_queue(raw: Manifest) -> tuple[str, ClusterQueue]:
 
 
 def _selected(spec: Mapping[str, Any]) -> bool | None:
-    """Returns whether a ClusterQueue selects every namespace or none; None: some. Without a selector it selects
-    none.
-    """
+    """Returns whether a ClusterQueue selects every namespace or, as without a selector, none; None: some."""
     selector = spec.get("namespaceSelector")
     if selector is None:
         return False
@@ -294,19 +278,19 @@ def _flavors(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _quotas(spec: Mapping[str, Any]) -> tuple[FlavorQuota, ...] | None:
-    found: list[FlavorQuota] = []
+    quotas: list[FlavorQuota] = []
     for flavor in _flavors(spec):
-        for one in map(mapping, sequence(flavor.get("resources"))):
-            if len(found) == MOST_ITEMS:
+        for quota in map(mapping, sequence(flavor.get("resources"))):
+            if len(quotas) == MOST_ITEMS:
                 return None
-            borrowing, lending = _amount(one.get("borrowingLimit")), _amount(one.get("lendingLimit"))
-            name, resource = name_text(flavor.get("name")) or "", name_text(one.get("name")) or ""
-            found.append(FlavorQuota(name, resource, _amount(one.get("nominalQuota")) or "0", borrowing, lending))
-    return tuple(found)
+            borrowing, lending = _amount(quota.get("borrowingLimit")), _amount(quota.get("lendingLimit"))
+            name, resource = name_text(flavor.get("name")) or "", name_text(quota.get("name")) or ""
+            quotas.append(FlavorQuota(name, resource, _amount(quota.get("nominalQuota")) or "0", borrowing, lending))
+    return tuple(quotas)
 
 
 def _amount(value: object) -> str | None:
-    """Returns a quantity, which a file may write as a number."""
+    # A file may write a number.
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else name_text(value)
 
 
@@ -323,7 +307,7 @@ def _resource_flavor(raw: Manifest) -> tuple[str, ResourceFlavor]:
 
 def _topology(raw: Manifest) -> tuple[str, tuple[str, ...]]:
     levels = sequence(mapping(raw.get("spec")).get("levels"))
-    return name_of(raw), list_kept(tuple(name_text(mapping(one).get("nodeLabel")) or "" for one in levels))
+    return name_of(raw), list_kept(tuple(name_text(mapping(level).get("nodeLabel")) or "" for level in levels))
 
 
 def _admission_check(raw: Manifest) -> tuple[str, AdmissionCheck]:
@@ -336,8 +320,10 @@ def _workload(raw: Manifest) -> tuple[ObjectKey, KueueWorkload]:
     controller = controller_in(metadata)
     owner = None
     if controller is not None:
-        owner = Owner(*(name_text(one) or "" for one in (controller.kind, controller.name, controller.uid)))
+        owner = Owner(*(name_text(value) or "" for value in (controller.kind, controller.name, controller.uid)))
     requeue = mapping(status.get("requeueState"))
+    # Each type once.
+    conditions = {state.type: state for state in _conditions(raw) if state.type in kueue.WORKLOAD_CONDITIONS}
     return key_of(raw), KueueWorkload(
         queue=name_text(spec.get("queueName")),
         cluster_queue=name_text(mapping(status.get("admission")).get("clusterQueue")),
@@ -346,7 +332,7 @@ def _workload(raw: Manifest) -> tuple[ObjectKey, KueueWorkload]:
         job_uid=name_text(mapping(metadata.get("labels")).get(kueue.JOB_UID)),
         component_index=name_text(mapping(metadata.get("annotations")).get(kueue.COMPONENT_INDEX)),
         pods=tuple(_pods(spec, mapping(status.get("admission")))),
-        conditions=tuple(_conditions_of_workload(raw)),
+        conditions=tuple(conditions.values()),
         checks=tuple(_checks(status)),
         requeue_count=integer(requeue.get("count")),
         requeue_at=name_text(requeue.get("requeueAt")),
@@ -359,29 +345,29 @@ def _workload(raw: Manifest) -> tuple[ObjectKey, KueueWorkload]:
 
 def _pods(spec: Mapping[str, Any], admission: Mapping[str, Any]) -> Iterator[WorkloadPods]:
     assigned = islice(sequence(admission.get("podSetAssignments")), _MOST_PODS)
-    by_name = {text(one.get("name")) or kueue.MAIN: one for one in map(mapping, assigned)}
-    for one in map(mapping, islice(sequence(spec.get("podSets")), _MOST_PODS)):
-        name, count = text(one.get("name")) or kueue.MAIN, integer(one.get("count")) or 0
-        found = by_name.get(name)
+    by_name = {text(entry.get("name")) or kueue.MAIN: entry for entry in map(mapping, assigned)}
+    for pod_set in map(mapping, islice(sequence(spec.get("podSets")), _MOST_PODS)):
+        name, count = text(pod_set.get("name")) or kueue.MAIN, integer(pod_set.get("count")) or 0
+        assignment = by_name.get(name)
         admitted = None
-        if found is not None:
-            stated = integer(found.get("count"))
+        if assignment is not None:
+            stated = integer(assignment.get("count"))
             admitted = count if stated is None else stated
-        placed = found is not None and found.get("topologyAssignment") is not None
-        yield WorkloadPods(name_text(name) or "", count, integer(one.get("minCount")), admitted, placed)
+        placed = assignment is not None and assignment.get("topologyAssignment") is not None
+        yield WorkloadPods(name_text(name) or "", count, integer(pod_set.get("minCount")), admitted, placed)
 
 
 def _checks(status: Mapping[str, Any]) -> Iterator[CheckState]:
-    for one in map(mapping, islice(sequence(status.get("admissionChecks")), _MOST_CHECKS)):
-        message = _message(one.get("message"), _CHECK_MESSAGE)
-        yield CheckState(name_text(one.get("name")) or "", name_text(one.get("state")) or "", message)
+    for check in map(mapping, islice(sequence(status.get("admissionChecks")), _MOST_CHECKS)):
+        message = _message(check.get("message"), _CHECK_MESSAGE)
+        yield CheckState(name_text(check.get("name")) or "", name_text(check.get("state")) or "", message)
 
 
 def _evictions(status: Mapping[str, Any]) -> Iterator[Evictions]:
-    found = sequence(mapping(status.get("schedulingStats")).get("evictions"))
-    for one in map(mapping, islice(found, _MOST_EVICTIONS)):
-        reason, cause = name_text(one.get("reason")) or "", name_text(one.get("underlyingCause")) or ""
-        yield Evictions(reason, integer(one.get("count")) or 0, cause)
+    evictions = sequence(mapping(status.get("schedulingStats")).get("evictions"))
+    for eviction in map(mapping, islice(evictions, _MOST_EVICTIONS)):
+        reason, cause = name_text(eviction.get("reason")) or "", name_text(eviction.get("underlyingCause")) or ""
+        yield Evictions(reason, integer(eviction.get("count")) or 0, cause)
 
 
 _CONDITIONS = "status.conditions"

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Set
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
 from webhook.model import grove
-from webhook.model.bounds import name_text
+from webhook.model.bounds import latest_equal, name_text
 from webhook.model.claims import claims_on
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.known_kinds import PODS
@@ -61,13 +60,11 @@ class _OfGang(NamedTuple):
 
 
 class NodePods(Indexed[ObjectKey, NodePod]):
-    """Pods by namespace and name, indexed by node and by gang. What each node's pods use together is updated with each
-    pod that is added or removed.
-    """
+    """Pods by namespace and name, indexed by node and by gang, with what each node's pods use together."""
 
-    def __init__(self, known: Mapping[ObjectKey, NodePod] | None = None) -> None:
+    def __init__(self, pods: Mapping[ObjectKey, NodePod] | None = None) -> None:
         self._used: dict[str, dict[str, int]] = {}
-        super().__init__(known)
+        super().__init__(pods)
 
     @staticmethod
     def terms(key: ObjectKey, value: NodePod) -> Iterable[Hashable]:
@@ -112,26 +109,25 @@ class NodePods(Indexed[ObjectKey, NodePod]):
 
 
 def read_node_pod(raw: Manifest) -> tuple[ObjectKey, NodePod] | None:
-    """Returns the projection of a pod that holds room on a node; None for another pod, and for one that is not whole.
-    Raises `Malformed`.
-    """
+    """Returns the projection of a whole pod that holds room on a node; None for another pod. Raises `Malformed`."""
     spec = mapping(raw.get("spec"))
     node = text(spec.get("nodeName"))
     if node is None or not spec.get("containers") or mapping(raw.get("status")).get("phase") in _ENDED:
         return None
     pod = Pod(raw)
     namespace, name = key_of(raw)
-    return (_one(namespace), name), NodePod(_one(node), _shared(_amounts(pod.template)), gang_named_by(pod.template))
+    amounts = _shared_amounts(_amounts(pod.template))
+    return (_shared_name(namespace), name), NodePod(_shared_name(node), amounts, gang_named_by(pod.template))
 
 
 def gang_named_by(pod: PodTemplate) -> str | None:
     """Returns the gang that a pod names, in its namespace; None if it names none. Raises `Malformed`."""
     for label in _GANG_LABELS:
-        if (named := name_text(pod.labels.get(label))) is not None:
-            return _one(named)
+        if (gang := name_text(pod.labels.get(label))) is not None:
+            return _shared_name(gang)
     for claim in claims_on(pod):
-        if (named := _claimed(claim.value)) is not None:
-            return _one(named)
+        if (gang := _claimed(claim.value)) is not None:
+            return _shared_name(gang)
     return None
 
 
@@ -144,21 +140,16 @@ def _claimed(value: object) -> str | None:
 
 def _amounts(pod: PodTemplate) -> PodAmounts:
     """Returns what a pod uses. An amount that cannot be read counts as nothing."""
-    own = mapping(pod.spec.get("resources"))
-    named = pod.resources.union(*map(mapping, (own.get("requests"), own.get("limits"), pod.spec.get("overhead"))))
-    units = {resource: in_units(resource, pod.total_request(resource) or 0) for resource in named}
+    stated = mapping(pod.spec.get("resources"))
+    pod_level = map(mapping, (stated.get("requests"), stated.get("limits"), pod.spec.get("overhead")))
+    resources = pod.resources.union(*pod_level)
+    units = {resource: in_units(resource, pod.total_request(resource) or 0) for resource in resources}
     return ("pods", 1), *sorted((resource, amount) for resource, amount in units.items() if amount > 0)
 
 
 # Many pods are equal in what they use, and name one of few nodes and gangs: one object stands for equal ones.
-@lru_cache(maxsize=4096)
-def _shared(amounts: PodAmounts) -> PodAmounts:
-    return amounts
-
-
-@lru_cache(maxsize=16384)
-def _one(name: str) -> str:
-    return name
+_shared_amounts = latest_equal(4096)
+_shared_name = latest_equal(16384)
 
 
 class Reservation(NamedTuple):

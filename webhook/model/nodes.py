@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from webhook.model.bounds import Row, name_text
+from webhook.model.bounds import Row, latest_equal, name_text
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.projections import Projection, Resource, key_of, name_of
 from webhook.model.quantity import LARGEST_AMOUNT, parse_quantity
@@ -59,7 +59,7 @@ class Node(NamedTuple):
     problem: str | None = None
 
     def after(self, before: Node) -> Node:
-        """This node with the devices that it had before."""
+        """Returns this node with the devices that it had before."""
         more = {
             resource: amount
             for resource, amount in before.highest.items()
@@ -118,15 +118,14 @@ def _read(name: str, raw: Manifest) -> Node:
         amounts,
         _row_of(amounts, devices),
         Row.of({key: text(value) or "" for key, value in labels.items()}),
-        tuple(taint_of(one) for one in taints),
-        any(mapping(one).get("type") == "Ready" and one.get("status") == "True" for one in _conditions(status)),
+        tuple(taint_of(taint) for taint in taints),
+        any(
+            mapping(state).get("type") == "Ready" and state.get("status") == "True"
+            for state in sequence(status.get("conditions"))
+        ),
         flag(spec.get("unschedulable")),
         _oversubscribed(mapping(metadata.get("annotations"))),
     )
-
-
-def _conditions(status: Mapping[str, Any]) -> Any:
-    return sequence(status.get("conditions"))
 
 
 def _too_large(labels: Any, allocatable: Any, capacity: Any, taints: Any) -> str | None:
@@ -141,42 +140,41 @@ def _too_large(labels: Any, allocatable: Any, capacity: Any, taints: Any) -> str
 
 def taint_of(raw: object) -> Taint:
     """Returns a taint as a node, or a NodePool, states it. Raises `Malformed`."""
-    one = mapping(raw)
-    return _known_taint(*(name_text(one.get(field)) or "" for field in ("key", "value", "effect")))
+    taint = mapping(raw)
+    return _latest_taint(Taint(*(name_text(taint.get(field)) or "" for field in ("key", "value", "effect"))))
 
 
-@lru_cache(maxsize=4096)
-def _known_taint(key: str, value: str, effect: str) -> Taint:
-    return Taint(key, value, effect)
+_latest_taint = latest_equal(4096)
 
 
-def _amounts(found: Mapping[str, Any]) -> Row[int]:
-    return _shared_row(tuple(sorted((resource, amount_of(resource, said)) for resource, said in found.items())))
+def _amounts(quantities: Mapping[str, Any]) -> Row[int]:
+    amounts = {resource: amount_of(resource, quantity) for resource, quantity in quantities.items()}
+    return _shared_row(tuple(sorted(amounts.items())))
 
 
-def amount_of(resource: str, said: object) -> int:
+def amount_of(resource: str, quantity: object) -> int:
     """Returns a quantity of a resource in the units of schedulers, rounded up. Raises `Malformed`."""
-    amount = _amount_of_text(resource, said) if isinstance(said, str) else _amount(resource, said)
+    amount = _amount_of_text(resource, quantity) if isinstance(quantity, str) else _amount(resource, quantity)
     if amount is None:
-        raise Malformed(said, f"a quantity of {resource[:80]}")
+        raise Malformed(quantity, f"a quantity of {resource[:80]}")
     return amount
 
 
 @lru_cache(maxsize=16384)
-def _amount_of_text(resource: str, said: str) -> int | None:
-    return _amount(resource, said)
+def _amount_of_text(resource: str, quantity: str) -> int | None:
+    return _amount(resource, quantity)
 
 
-def _amount(resource: str, said: object) -> int | None:
+def _amount(resource: str, quantity: object) -> int | None:
     """Returns an amount in the units of schedulers; None for one that the API server does not keep."""
-    number = parse_quantity(said)
+    number = parse_quantity(quantity)
     amount = None if number is None else math.ceil(number * 1000 if resource == "cpu" else number)
     return amount if amount is not None and 0 <= amount <= LARGEST_AMOUNT else None
 
 
-def _row_of(known: Mapping[str, int], more: Mapping[str, int]) -> Row[int]:
-    """Returns the amounts `known`, raised to those of `more`."""
-    both = {**known, **{resource: max(amount, known.get(resource, 0)) for resource, amount in more.items()}}
+def _row_of(amounts: Mapping[str, int], more: Mapping[str, int]) -> Row[int]:
+    """Returns the amounts, raised to those of `more`."""
+    both = {**amounts, **{resource: max(amount, amounts.get(resource, 0)) for resource, amount in more.items()}}
     return _shared_row(tuple(sorted(both.items())))
 
 
@@ -186,12 +184,12 @@ def _shared_row(items: tuple[tuple[str, int], ...]) -> Row[int]:
 
 
 def _oversubscribed(annotations: Mapping[str, Any]) -> Row[int] | None:
-    found = {
+    amounts = {
         resource: amount
         for resource, key in OVERSUBSCRIPTION.items()
         if key in annotations and (amount := _whole(name_text(annotations[key]) or "")) > 0
     }
-    return _shared_row(tuple(sorted(found.items()))) if found else None
+    return _shared_row(tuple(sorted(amounts.items()))) if amounts else None
 
 
 def _whole(written: str) -> int:
@@ -206,8 +204,6 @@ def _whole(written: str) -> int:
         return 0
     return LIMITLESS if number > LIMITLESS else math.ceil(max(number, 0.0))
 
-
-__all__ = ["NODES", "Node", "NodeGroup", "Nodes", "Taint"]
 
 T = TypeVar("T")
 V = TypeVar("V", bound="NodesView")
@@ -308,8 +304,8 @@ class Nodes(dict[str, Node]):
     `revision` grows with every change that a gang may see.
     """
 
-    def __init__(self, found: Mapping[str, Node] | Iterable[tuple[str, Node]] = ()) -> None:
-        super().__init__(found)
+    def __init__(self, nodes: Mapping[str, Node] | Iterable[tuple[str, Node]] = ()) -> None:
+        super().__init__(nodes)
         self._reset()
 
     def _reset(self) -> None:
@@ -344,13 +340,13 @@ class Nodes(dict[str, Node]):
         """Removes a node and returns it, or the default."""
         if name not in self:
             return super().pop(name, *default)
-        found = self[name]
+        node = self[name]
         del self[name]
-        return found
+        return node
 
-    def update(self, *found: Any, **named: Node) -> None:
+    def update(self, *sources: Any, **by_name: Node) -> None:
         """Adds nodes."""
-        super().update(*found, **named)
+        super().update(*sources, **by_name)
         self._reset()
 
     def clear(self) -> None:
@@ -366,7 +362,7 @@ class Nodes(dict[str, Node]):
         """Returns the values that nodes have for a label key, with the number of nodes of each."""
         if not self.has_key(key):
             return {}
-        return _kept(self._counts, key, lambda: Counter(self._values_of(key)), _MOST_COUNTED)
+        return _kept(self._counts, key, lambda: self._values_counted(key), _MOST_COUNTED)
 
     def is_unique(self, key: str) -> bool:
         """Returns whether no two nodes have the same value for a label key."""
@@ -376,20 +372,20 @@ class Nodes(dict[str, Node]):
     def groups(self, keys: tuple[str, ...], present: tuple[str, ...] = ()) -> NodeGroups:
         """Returns the names of the nodes by group, for the values of label `keys` and for having those of `present`."""
         both = (keys, present)
-        found = _kept(self._groupings, both, lambda: self._grouped(both), _MOST_GROUPINGS)
+        groups = _kept(self._groupings, both, lambda: self._grouped(both), _MOST_GROUPINGS)
         _lighten(self._groupings, len)
-        return found
+        return groups
 
-    def remembered(self, key: Hashable, made: Callable[[], T]) -> T:
-        """Returns what `made` returns, until a node changes."""
-        found: T = _kept(self._remembered, key, made, _MOST_REMEMBERED)
-        return found
+    def remembered(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Returns what `compute` returns, until a node changes."""
+        value: T = _kept(self._remembered, key, compute, _MOST_REMEMBERED)
+        return value
 
-    def view(self, key: Hashable, made: Callable[[], V]) -> V:
-        """Returns what `made` returned, also after nodes changed: it looks itself at what did since."""
-        found: V = _kept(self._views, key, made, _MOST_VIEWS)
-        _lighten(self._views, _weight)
-        return found
+    def view(self, key: Hashable, compute: Callable[[], V]) -> V:
+        """Returns what `compute` returned, also after nodes changed: it looks itself at what did since."""
+        view: V = _kept(self._views, key, compute, _MOST_VIEWS)
+        _lighten(self._views, lambda kept: kept.weight)
+        return view
 
     @property
     def problem(self) -> str | None:
@@ -397,18 +393,15 @@ class Nodes(dict[str, Node]):
         name = next(iter(self._problems), None)
         return None if name is None else f"node {name} could not be read: {self[name].problem}"
 
-    def _values_of(self, key: str) -> Iterator[str]:
-        for node in self.values():
-            value = node.labels.get(key)
-            if value is not None:
-                yield value
+    def _values_counted(self, key: str) -> Counter[str]:
+        return Counter(value for node in self.values() if (value := node.labels.get(key)) is not None)
 
     def _grouped(self, keys: _Keys) -> NodeGroups:
-        found = NodeGroups()
+        groups = NodeGroups()
         for name, node in self.items():
-            found.add(_group(node, *keys), name)
-        found.changed = self.revision
-        return found
+            groups.add(_group(node, *keys), name)
+        groups.changed = self.revision
+        return groups
 
     def _changed(self, name: str, before: Node | None, after: Node | None) -> None:
         """Follows a node that changed, was added (`before` is None) or was removed."""
@@ -455,26 +448,22 @@ def _add(counts: Counter[Any], key: Any, by: int) -> None:
         del counts[key]
 
 
-def _kept(known: OrderedDict[Any, T], key: Hashable, made: Callable[[], T], most: int) -> T:
-    """Returns the value of a key, made if it is not known. The one that was not asked for longest is dropped."""
-    if key in known:
-        known.move_to_end(key)
-        return known[key]
-    found = known[key] = made()
-    while len(known) > most:
-        known.popitem(last=False)
-    return found
+def _kept(cache: OrderedDict[Any, T], key: Hashable, compute: Callable[[], T], most: int) -> T:
+    """Returns the value of a key, computed if it is not there. The one that was not asked for longest is dropped."""
+    if key in cache:
+        cache.move_to_end(key)
+        return cache[key]
+    value = cache[key] = compute()
+    while len(cache) > most:
+        cache.popitem(last=False)
+    return value
 
 
-def _weight(view: NodesView) -> int:
-    return view.weight
-
-
-def _lighten(known: OrderedDict[Any, T], weight: Callable[[T], int]) -> None:
+def _lighten(cache: OrderedDict[Any, T], weight: Callable[[T], int]) -> None:
     """Drops those that were not asked for longest, until all together are light enough. The last one stays."""
-    total = sum(map(weight, known.values()))
-    while total > _MOST_KEPT and len(known) > 1:
-        total -= weight(known.popitem(last=False)[1])
+    total = sum(map(weight, cache.values()))
+    while total > _MOST_KEPT and len(cache) > 1:
+        total -= weight(cache.popitem(last=False)[1])
 
 
 def _node(raw: Manifest) -> tuple[str, Node]:
@@ -527,7 +516,7 @@ def _status(raw: Manifest) -> tuple[ObjectKey, NodeGrower] | None:
 
 
 def _machines(raw: Manifest) -> tuple[ObjectKey, NodeGrower] | None:
-    """Machines that are scaled. Even at their highest number some may have no node yet."""
+    # Also at their highest number some may have no node yet.
     scaled = _MOST_MACHINES in mapping(mapping(raw.get("metadata")).get("annotations"))
     return (key_of(raw), NodeGrower()) if scaled else None
 
@@ -540,10 +529,10 @@ def _node_pool(raw: Manifest) -> tuple[str, NodeGrower] | None:
         return None
     template = mapping(mapping(spec.get("template")).get("spec"))
     taints = sequence(template.get("startupTaints"))[:_MOST_STARTUP_TAINTS]
-    return name_of(raw), NodeGrower(tuple(taint_of(one) for one in taints))
+    return name_of(raw), NodeGrower(tuple(taint_of(taint) for taint in taints))
 
 
-def _of_cluster_api(
+def _cluster_api_projections(
     part: str, kind: str, read: Callable[[Manifest], tuple[Any, Any] | None] = _machines
 ) -> tuple[Projection, ...]:
     return tuple(
@@ -575,8 +564,8 @@ NODE_POOLS = Projection(
 )
 GROWTH = (
     CLUSTER_AUTOSCALER,
-    *_of_cluster_api("machine_deployments", "MachineDeployment"),
-    *_of_cluster_api("machine_sets", "MachineSet"),
-    *_of_cluster_api("machine_pools", "MachinePool"),
+    *_cluster_api_projections("machine_deployments", "MachineDeployment"),
+    *_cluster_api_projections("machine_sets", "MachineSet"),
+    *_cluster_api_projections("machine_pools", "MachinePool"),
     NODE_POOLS,
 )

@@ -46,26 +46,26 @@ class GroupsEntry(NamedTuple):
 
 def entries_of(annotations: Mapping[str, Any]) -> Iterator[GroupsEntry]:
     """Yields what the annotation says, entry by entry."""
-    said = text(annotations.get(GROUPS_TOGETHER))
-    if said is None:
+    stated = text(annotations.get(GROUPS_TOGETHER))
+    if stated is None:
         return
-    entries, seen = said.split(",", _MOST_ENTRIES), set[str]()
+    entries, seen = stated.split(",", _MOST_ENTRIES), set[str]()
     for entry in entries[:_MOST_ENTRIES]:
-        found = _ENTRY.fullmatch(entry)
-        if found is None or int(found[2]) > MOST_TOGETHER:
+        match = _ENTRY.fullmatch(entry)
+        if match is None or int(match[2]) > MOST_TOGETHER:
             yield GroupsEntry(entry, why=f"it is not ROLE=NUMBER with a number from 1 to {MOST_TOGETHER}")
-        elif found[1] in seen:
+        elif match[1] in seen:
             yield GroupsEntry(entry, why="the role has an entry already")
         else:
-            seen.add(found[1])
-            yield GroupsEntry(entry, found[1], int(found[2]))
+            seen.add(match[1])
+            yield GroupsEntry(entry, match[1], int(match[2]))
     for entry in entries[_MOST_ENTRIES:]:
         yield GroupsEntry(entry, why=f"only {_MOST_ENTRIES} entries are read")
 
 
 def together_in(annotations: Mapping[str, Any]) -> Mapping[str, int]:
-    """By role, how many of its groups start together."""
-    return {one.role: one.groups for one in entries_of(annotations) if one.groups is not None}
+    """Returns by role how many of its groups start together."""
+    return {entry.role: entry.groups for entry in entries_of(annotations) if entry.groups is not None}
 
 
 def groups_together(role: str, together: Mapping[str, int]) -> int:
@@ -74,9 +74,7 @@ def groups_together(role: str, together: Mapping[str, int]) -> int:
 
 
 def shared_name(leader_worker_set: str, role: str) -> str:
-    """Returns the gang of the first groups: the name of any of the LeaderWorkerSets without its role, which is at its
-    end.
-    """
+    """Returns the gang of the first groups: the name of one of the LeaderWorkerSets without the role at its end."""
     return leader_worker_set.removesuffix(f"-{role}")
 
 
@@ -86,9 +84,7 @@ def group_name(leader_worker_set: str, index: int) -> str:
 
 
 def surge_of(spec: Mapping[str, Any], groups: int) -> int:
-    """Returns how many groups one step of a rollout makes, from the spec of a LeaderWorkerSet: maxSurge, or
-    maxUnavailable.
-    """
+    """Returns how many groups of a LeaderWorkerSet one step of a rollout makes: maxSurge, or maxUnavailable."""
     stated = plain_object(plain_object(spec.get("rolloutStrategy")).get("rollingUpdateConfiguration"))
     surge = _scaled(stated.get("maxSurge"), groups, up=True)
     return max(surge or _scaled(stated.get("maxUnavailable"), groups, up=False), 1)
@@ -147,16 +143,14 @@ def place_of(pod: Pod) -> Place | None:
     if controller is None:
         return None
     if is_a(controller, JOBS):
-        return _of_job(pod, controller.name)
+        return _place_in_job(pod, controller.name)
     if is_a(controller, STATEFUL_SETS):
-        return _of_stateful_set(pod, controller.name)
+        return _place_in_stateful_set(pod, controller.name)
     return None
 
 
-def _of_job(pod: Pod, job: str) -> Place:
-    """Returns the place of a Job's pod. Anyone can write labels, so a JobSet counts only if the Job's name matches
-    it.
-    """
+def _place_in_job(pod: Pod, job: str) -> Place:
+    """Returns the place of a Job's pod. Anyone writes labels: a JobSet counts only if the Job's name matches."""
     labels = pod.template.labels
     name, part, index = (text(labels.get(key)) for key in (JOB_SET_NAME, REPLICATED_JOB_NAME, JOB_INDEX))
     if name is not None and part is not None and job == f"{name}-{part}-{index}":
@@ -164,7 +158,7 @@ def _of_job(pod: Pod, job: str) -> Place:
     return Place(Needed("jobs", (pod.namespace, job)))
 
 
-def _of_stateful_set(pod: Pod, stateful_set: str) -> Place | None:
+def _place_in_stateful_set(pod: Pod, stateful_set: str) -> Place | None:
     """Returns the place of a LeaderWorkerSet's pod. Leaders belong to a StatefulSet with its name, workers to one with
     their leader's name. A group is named by its index and the revision of its template: `0-5f8`.
     """
@@ -189,8 +183,8 @@ def membership(place: Place, *, sequenced: bool, together: Mapping[str, int] = E
     if place.made is not None:
         if place.group_index >= groups_together(place.part, together):
             return membership(place.made, sequenced=sequenced)
-        made = place.made.workload.name
-        return Membership(shared_name(made, place.part), group_name(made, place.group_index))
+        leader_worker_set = place.made.workload.name
+        return Membership(shared_name(leader_worker_set, place.part), group_name(leader_worker_set, place.group_index))
     name = place.workload.name
     if place.group:
         gang = f"{name}-{place.group}"
@@ -219,13 +213,11 @@ _LONGEST = 317
 
 
 def kept_controller(metadata: Mapping[str, Any]) -> OwnerReference | None:
-    """Returns the reference to an object's controller as it is kept; None if no such object can exist. Siblings share
-    it.
-    """
-    found = controller_in(metadata)
-    if found is None or any(len(part or "") > _LONGEST for part in found):
+    """Returns the kept reference to an object's controller, which siblings share; None if none such can exist."""
+    controller = controller_in(metadata)
+    if controller is None or any(len(part or "") > _LONGEST for part in controller):
         return None
-    return _latest(*found[:3], found.uid or "")
+    return _latest(*controller[:3], controller.uid or "")
 
 
 @lru_cache(maxsize=4096)

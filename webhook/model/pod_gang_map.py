@@ -24,9 +24,7 @@ _INT32_DIGITS = 10
 
 
 class EntryRole(StrEnum):
-    """What an entry is. The replicas of scaling groups above their minimum are in the tail; those added later are
-    scaled out.
-    """
+    """What an entry is. Tail: replicas of scaling groups above their minimum. Scale-out: those added later."""
 
     ANCHOR = "Anchor"
     TAIL = "Tail"
@@ -70,13 +68,11 @@ class PodGangMap(NamedTuple):
         return [] if entry is None else [short_name(f"{self.name}-{epoch}") for epoch in entry.depends_on]
 
     def entries_with(self, podclique: str) -> Iterator[PodGangEntry]:
-        """Yields the entries that contain pods of a PodClique (`demo-0-router`), in the map's order. More than one
-        divide its pods.
-        """
+        """Yields the entries with pods of a PodClique (`demo-0-router`), in order. Several divide its pods."""
         start = f"{self.name}-"
         if podclique.startswith(start):
             rest = podclique[len(start) :]
-            yield from (entry for entry in self.entries if rest in entry.cliques or _in_groups(rest, entry.groups))
+            yield from (entry for entry in self.entries if rest in entry.cliques or _is_in_groups(rest, entry.groups))
 
     def _names(self, entry: PodGangEntry, podgang: str) -> bool:
         start = f"{self.name}-{entry.epoch}"
@@ -85,7 +81,8 @@ class PodGangMap(NamedTuple):
         if podgang.startswith(f"{start}-"):
             group, _, index = podgang[len(start) + 1 :].rpartition("-")
             return _number(index) in entry.groups.get(group, frozenset())
-        return any(short_name(full) == podgang for full in _full_names(start, entry) if len(full) > _MOST)
+        full_names = (f"{start}-{group}-{index}" for group, indices in entry.groups.items() for index in indices)
+        return any(short_name(full) == podgang for full in full_names if len(full) > _MOST)
 
 
 def short_name(full: str) -> str:
@@ -95,17 +92,12 @@ def short_name(full: str) -> str:
     return f"{full[:_START].rstrip('-.')}-h{hashlib.sha256(full.encode()).hexdigest()[:_DIGITS]}"
 
 
-def _full_names(start: str, entry: PodGangEntry) -> Iterator[str]:
-    for group, indices in entry.groups.items():
-        yield from (f"{start}-{group}-{index}" for index in sorted(indices))
-
-
 def _number(index: str) -> int | None:
     """Returns a replica index as names contain it. It has at most ten digits, which is what an int32 needs."""
     return int(index) if len(index) <= _INT32_DIGITS and index.isascii() and index.isdecimal() else None
 
 
-def _in_groups(rest: str, groups: Mapping[str, frozenset[int]]) -> bool:
+def _is_in_groups(rest: str, groups: Mapping[str, frozenset[int]]) -> bool:
     """Returns whether `<group>-<index>-<clique>` is in one of the groups. Names may contain dashes."""
     for group, indices in groups.items():
         if rest.startswith(f"{group}-"):
@@ -131,12 +123,12 @@ def _entries(spec: Mapping[str, Any]) -> tuple[PodGangEntry, ...]:
 
 def _entry(raw: Mapping[str, Any]) -> PodGangEntry:
     groups = mapping(raw.get("pcsgReplicaIndices"))
-    indices = {group: frozenset(integer(index) or 0 for index in sequence(found)) for group, found in groups.items()}
+    indices = {group: frozenset(integer(index) or 0 for index in sequence(listed)) for group, listed in groups.items()}
     return PodGangEntry(
         name_text(raw.get("role")) or "",
         name_text(raw.get("epoch")) or "",
         frozenset(name for name, pods in mapping(raw.get("podCliques")).items() if integer(pods)),
-        {group: found for group, found in indices.items() if found},
+        {group: replicas for group, replicas in indices.items() if replicas},
         tuple(name_text(epoch) or "" for epoch in sequence(raw.get("dependsOn"))),
     )
 
@@ -149,7 +141,7 @@ def _spec(entries: tuple[PodGangEntry, ...]) -> Manifest:
                 "role": entry.role,
                 "epoch": entry.epoch,
                 "podCliques": dict.fromkeys(sorted(entry.cliques), 1),
-                "pcsgReplicaIndices": {group: sorted(found) for group, found in entry.groups.items()},
+                "pcsgReplicaIndices": {group: sorted(replicas) for group, replicas in entry.groups.items()},
                 "dependsOn": list(entry.depends_on),
             }
             for entry in entries

@@ -33,7 +33,7 @@ def circles(starts: Iterable[K], above: Callable[[K], K | None]) -> list[tuple[K
     """
     # By key: the number of the way that visited it first. A way that meets itself is a cycle.
     met: dict[K, int] = {}
-    found = []
+    cycles = []
     for number, start in enumerate(starts):
         way: list[K] = []
         key: K | None = start
@@ -44,8 +44,8 @@ def circles(starts: Iterable[K], above: Callable[[K], K | None]) -> list[tuple[K
         if key is not None and met[key] == number:
             around = way[way.index(key) :]
             first = around.index(min(around))
-            found.append((*around[first:], *around[:first]))
-    return found
+            cycles.append((*around[first:], *around[:first]))
+    return cycles
 
 
 # The levels of a tree, including its leaves, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
@@ -103,13 +103,11 @@ class Groups(Indexed[ObjectKey, TreeGroup]):
         return self.having(parent)
 
     def overlaid(self, changes: Mapping[ObjectKey, TreeGroup | None]) -> Groups:
-        """These groups with some of them changed (None for a removed one), without a copy. So one live read costs the
-        same no matter how many groups are known.
-        """
-        return _Overlaid(self, changes)
+        """Returns these groups with some changed (None for a removed one), without a copy of all."""
+        return _OverlaidGroups(self, changes)
 
 
-class _Overlaid(Overlay[ObjectKey, TreeGroup], Groups):
+class _OverlaidGroups(Overlay[ObjectKey, TreeGroup], Groups):
     """Groups with a few changes."""
 
 
@@ -123,11 +121,11 @@ def ancestors(
         if group.parent is None:
             return
         above = (key[0], group.parent)
-        found = composites.get(above)
-        if found is None:
+        parent = composites.get(above)
+        if parent is None:
             return
-        yield above, found
-        group = found
+        yield above, parent
+        group = parent
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -175,11 +173,11 @@ class KoordinatorPodGroups(Indexed[ObjectKey, KoordinatorPodGroup]):
         return self.having(_too_long_in(namespace))
 
     def overlaid(self, changes: Mapping[ObjectKey, KoordinatorPodGroup | None]) -> KoordinatorPodGroups:
-        """These PodGroups with some of them changed (None for a removed one), without a copy."""
-        return _GangGroupsOverlaid(self, changes)
+        """Returns these PodGroups with some of them changed (None for a removed one), without a copy."""
+        return _OverlaidGangGroups(self, changes)
 
 
-class _GangGroupsOverlaid(Overlay[ObjectKey, KoordinatorPodGroup], KoordinatorPodGroups):
+class _OverlaidGangGroups(Overlay[ObjectKey, KoordinatorPodGroup], KoordinatorPodGroups):
     """PodGroups with a few changes."""
 
 
@@ -207,14 +205,14 @@ class GroupPod:
 class GroupPods(Indexed[ObjectKey, GroupPod]):
     """Pods by namespace and name, indexed by their group and scheduler as well."""
 
-    def __init__(self, known: Mapping[ObjectKey, GroupPod] | None = None) -> None:
+    def __init__(self, pods: Mapping[ObjectKey, GroupPod] | None = None) -> None:
         # By group: the schedulers that its pods name, in the order in which they were added.
         self._schedulers: dict[Hashable, dict[str, None]] = {}
-        super().__init__(known)
+        super().__init__(pods)
 
     @staticmethod
     def terms(_: ObjectKey, value: GroupPod) -> Iterable[Hashable]:
-        """Returns its group and its scheduler, which is the value itself."""
+        """Returns the group and the scheduler of the pod, which are the value itself."""
         return (value,)
 
     def of_another_scheduler(self, group: Hashable, scheduler: str, besides: ObjectKey) -> ObjectKey | None:
@@ -222,17 +220,17 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
         return self._other(group, scheduler, frozenset({besides}))
 
     def overlaid(self, changes: Mapping[ObjectKey, GroupPod | None]) -> GroupPods:
-        """These pods with some of them changed (None for one that no longer waits), without a copy. So one live read
-        costs the same no matter how many pods wait.
-        """
-        return _GroupPodsOverlaid(self, changes)
+        """Returns these pods with some changed (None for one that no longer waits), without a copy of all."""
+        return _OverlaidPods(self, changes)
 
     def _other(self, group: Hashable, scheduler: str, without: frozenset[ObjectKey]) -> ObjectKey | None:
         for name in self._schedulers.get(group, ()):
             if name != scheduler:
-                found = next((key for key in self.having(GroupPod(group, name)) if key not in without), None)
-                if found is not None:
-                    return found
+                # Of an overlay the changed pods alone.
+                pods = Indexed.having(self, GroupPod(group, name))
+                other = next((key for key in pods if key not in without), None)
+                if other is not None:
+                    return other
         return None
 
     def __setitem__(self, key: ObjectKey, value: GroupPod) -> None:
@@ -249,37 +247,18 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
                 del self._schedulers[before.group]
 
 
-class _GroupPodsOverlaid(GroupPods):
-    """Pods with a few changes. It supports only what a rule asks for: a pod by its key, and a pod that disagrees."""
+class _OverlaidPods(Overlay[ObjectKey, GroupPod], GroupPods):
+    """Pods with a few changes."""
 
-    def __init__(self, known: GroupPods, changes: Mapping[ObjectKey, GroupPod | None]) -> None:
-        self._known = known
-        self._changed = frozenset(changes)
-        super().__init__()
-        for key, pod in changes.items():
-            if pod is not None:
-                self[key] = pod
-
-    def __missing__(self, key: ObjectKey) -> GroupPod:
-        if key in self._changed:
-            raise KeyError(key)
-        return self._known[key]
-
-    def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or (key not in self._changed and key in self._known)
-
-    def _forget(self, key: ObjectKey) -> None:
-        """Does nothing: each key is written once."""
+    _base: GroupPods
 
     def _other(self, group: Hashable, scheduler: str, without: frozenset[ObjectKey]) -> ObjectKey | None:
-        own = super()._other(group, scheduler, without)
-        return own if own is not None else self._known._other(group, scheduler, without | self._changed)
+        other = super()._other(group, scheduler, without)
+        return other if other is not None else self._base._other(group, scheduler, without | self._changed)
 
 
 def waits(raw: Mapping[str, Any]) -> bool:
-    """Returns whether a pod is yet to be scheduled: it has no node, has not ended, and is not being deleted. Raises
-    `Malformed`.
-    """
+    """Returns whether a pod has no node, has not ended and is not being deleted. Raises `Malformed`."""
     status, metadata = mapping(raw.get("status")), mapping(raw.get("metadata"))
     over = text(status.get("phase")) in {"Succeeded", "Failed"} or metadata.get("deletionTimestamp") is not None
     return not over and not text(mapping(raw.get("spec")).get("nodeName"))

@@ -28,7 +28,7 @@ HUGE_PAGES = "hugepages-"
 
 
 def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_level: bool = True) -> dict[str, Any]:
-    """Yields the whole pod's request by resource, as a `Fraction`: the sum of its containers and sidecars, or its
+    """Returns the whole pod's request by resource, as a `Fraction`: the sum of its containers and sidecars, or its
     largest init container with the sidecars before it, whichever is more, and its overhead. None where a quantity
     cannot be read, or is negative.
 
@@ -42,8 +42,8 @@ def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_lev
     unreadable: set[str] = set()
 
     def amounts(holder: Mapping[str, Any]) -> Iterator[tuple[str, Fraction]]:
-        for resource, said in holder.items():
-            amount = parse_quantity(said)
+        for resource, quantity in holder.items():
+            amount = parse_quantity(quantity)
             if amount is None or amount < 0:
                 unreadable.add(resource)
             else:
@@ -52,24 +52,28 @@ def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_lev
     for container in sequence(spec.get("containers")):
         _add(running, amounts(requests_of_container(container, from_limits=from_limits)))
     for container in sequence(spec.get("initContainers")):
-        own = dict(amounts(requests_of_container(container, from_limits=from_limits)))
+        init_amounts = dict(amounts(requests_of_container(container, from_limits=from_limits)))
         if mapping(container).get("restartPolicy") == "Always":
-            _add(sidecars, own.items())
-            own = dict.fromkeys(own, _ZERO)
-        for resource, amount in own.items():
+            _add(sidecars, init_amounts.items())
+            init_amounts = dict.fromkeys(init_amounts, _ZERO)
+        for resource, amount in init_amounts.items():
             total = sidecars.get(resource, _ZERO) + amount
             largest_init[resource] = max(largest_init.get(resource, _ZERO), total)
     _add(running, sidecars.items())
     # A sum of fractions takes longer than everything else here, and most resources have one amount.
-    found = {resource: amount if amount.numerator > 0 else _ZERO for resource, amount in running.items()}
+    totals = {resource: amount if amount.numerator > 0 else _ZERO for resource, amount in running.items()}
     for resource, amount in largest_init.items():
-        found[resource] = max(found.get(resource, _ZERO), amount)
+        totals[resource] = max(totals.get(resource, _ZERO), amount)
     if pod_level:
-        stated = {name: said for name, said in _of_pod(spec, found.keys() | unreadable).items() if _is_pod_level(name)}
+        stated = {
+            name: quantity
+            for name, quantity in _pod_level_requests(spec, totals.keys() | unreadable).items()
+            if _is_pod_level(name)
+        }
         unreadable.difference_update(stated)
-        found.update(amounts(stated))
-    _add(found, amounts(mapping(spec.get("overhead"))))
-    return {**found, **dict.fromkeys(sorted(unreadable))}
+        totals.update(amounts(stated))
+    _add(totals, amounts(mapping(spec.get("overhead"))))
+    return {**totals, **dict.fromkeys(sorted(unreadable))}
 
 
 def unreadable_request(spec: Mapping[str, Any], resource: str) -> str:
@@ -93,22 +97,22 @@ def _add(totals: dict[str, Fraction], amounts: Any) -> None:
 def requests_of_container(container: object, *, from_limits: bool) -> Mapping[str, Any]:
     """Returns what a container requests. The API server reads null as 0, and a limit is no default for it."""
     resources = mapping(mapping(container).get("resources"))
-    own = {name: _NULL if said is None else said for name, said in mapping(resources.get("requests")).items()}
-    return {**mapping(resources.get("limits")), **own} if from_limits else own
+    requests = {
+        name: _NULL if quantity is None else quantity for name, quantity in mapping(resources.get("requests")).items()
+    }
+    return {**mapping(resources.get("limits")), **requests} if from_limits else requests
 
 
-def _of_pod(spec: Mapping[str, Any], requested: Any) -> Mapping[str, Any]:
-    """Returns what the pod itself requests. A limit counts for what no container requests, and always for huge
-    pages.
-    """
-    own = mapping(spec.get("resources"))
+def _pod_level_requests(spec: Mapping[str, Any], requested: Any) -> Mapping[str, Any]:
+    """Returns what the pod itself requests. Limits count for huge pages, and for what no container requests."""
+    resources = mapping(spec.get("resources"))
     limits = {
-        name: said
-        for name, said in mapping(own.get("limits")).items()
+        name: quantity
+        for name, quantity in mapping(resources.get("limits")).items()
         if name not in requested or name.startswith(HUGE_PAGES)
     }
-    requests = mapping(own.get("requests")).items()
-    return {**limits, **{name: _NULL if said is None else said for name, said in requests}}
+    requests = mapping(resources.get("requests")).items()
+    return {**limits, **{name: _NULL if quantity is None else quantity for name, quantity in requests}}
 
 
 def _is_pod_level(resource: str) -> bool:
@@ -183,13 +187,11 @@ class PodTemplate:
         return self._asked
 
     def total_request(self, resource: str) -> Fraction | None:
-        """Returns the whole pod's request for `resource`, as `total_requests` has it. None if a quantity cannot be
-        read.
-        """
+        """Returns the pod's request for `resource`, as `total_requests` does; None if a quantity is unreadable."""
         if self._totals is None:
             self._totals = total_requests(self.spec)
-        found: Fraction | None = self._totals.get(resource, _ZERO)
-        return found
+        total: Fraction | None = self._totals.get(resource, _ZERO)
+        return total
 
 
 class ResourceRequest(NamedTuple):
@@ -200,16 +202,14 @@ class ResourceRequest(NamedTuple):
 
 
 def find_request(spec: Mapping[str, Any], resources: frozenset[str]) -> ResourceRequest | None:
-    """Returns the first request or limit in a pod spec for a non-zero amount of one of `resources`, in any
-    container.
-    """
+    """Returns the first request or limit of a container for a non-zero amount of one of `resources`."""
     for field in ("containers", "initContainers"):
         for index, container in enumerate(sequence(spec.get(field))):
-            asked = mapping(container).get("resources")
-            if not asked:
+            container_resources = mapping(container).get("resources")
+            if not container_resources:
                 continue
             for kind in ("requests", "limits"):
-                amounts = mapping(mapping(asked).get(kind))
+                amounts = mapping(mapping(container_resources).get(kind))
                 if resources.isdisjoint(amounts):
                     continue
                 for resource in sorted(resources.intersection(amounts)):
@@ -225,21 +225,23 @@ def add_resources(spec: Mapping[str, Any], resources: set[str]) -> None:
         if (containers := spec.get(field)) is None:
             continue
         for container in sequence(containers):
-            asked = mapping(container).get("resources")
+            container_resources = mapping(container).get("resources")
             # As `find_request` reads it: an empty value of another type requests nothing.
-            if asked:
-                resources.update(mapping(mapping(asked).get("requests")), mapping(asked.get("limits")))
+            if container_resources:
+                resources.update(
+                    mapping(mapping(container_resources).get("requests")), mapping(container_resources.get("limits"))
+                )
 
 
-class _Paths(NamedTuple):
-    """Where a pod has its metadata and its spec."""
+class TemplatePaths(NamedTuple):
+    """The paths of the object with labels and annotations, and of the one with the fields of a pod's spec."""
 
     metadata_path: FieldPath
     spec_path: FieldPath
 
 
 # A template that referred to its pod would keep the memory of both until the garbage collector finds them.
-_PATHS = _Paths(METADATA, SPEC)
+_PATHS = TemplatePaths(METADATA, SPEC)
 
 
 class Pod:
@@ -275,9 +277,7 @@ class Pod:
 
     @property
     def long_label(self) -> str | None:
-        """The key of a label whose value is longer than any name. Kubernetes refuses such a label, but only after
-        mutation.
-        """
+        """The key of a label value longer than any name. Kubernetes refuses it, but only after mutation."""
         for key, value in self.template.labels.items():
             if isinstance(value, str) and len(value) > NAME_LIMIT:
                 return key
@@ -300,7 +300,7 @@ _READ_BYTES = 2048
 def asked_in(annotations: Mapping[str, Any]) -> list[str]:
     """Returns the names of the claims that a workload asks to be shared. Raises `Malformed`."""
     stated = (text(annotations.get(CLAIMS_ANNOTATION)) or "")[:_READ_BYTES]
-    return list(dict.fromkeys(name for one in stated.split(",") if (name := one.strip())))
+    return list(dict.fromkeys(name for entry in stated.split(",") if (name := entry.strip())))
 
 
 def claims_in(spec: Mapping[str, Any]) -> Iterator[SharedClaim]:
@@ -316,19 +316,17 @@ def pods_claims(
     """Returns the claims that a workload asks to be shared; none if they are too many to keep. `templates` are the
     pods' names, as `PodsClaim` has them, and specs. Raises `Malformed`.
     """
-    if not (asked := frozenset(asked_in(annotations)[:MAX_CLAIMS])):
+    if not (names := frozenset(asked_in(annotations)[:MAX_CLAIMS])):
         return ()
-    every = (PodsClaim(pods, one) for pods, spec in templates for one in claims_in(spec) if one.name in asked)
-    found = tuple(islice(dict.fromkeys(every), MOST_ITEMS + 1))
-    characters = sum(len(text or "") for one in found for text in (one.pods, *one.shared))
-    return found if len(found) <= MOST_ITEMS and characters <= MOST_CHARACTERS else ()
+    every = (PodsClaim(pods, claim) for pods, spec in templates for claim in claims_in(spec) if claim.name in names)
+    claims = tuple(islice(dict.fromkeys(every), MOST_ITEMS + 1))
+    characters = sum(len(text or "") for claim in claims for text in (claim.pods, *claim.shared))
+    return claims if len(claims) <= MOST_ITEMS and characters <= MOST_CHARACTERS else ()
 
 
 def shared_by(claims: Iterable[SharedClaim]) -> list[SharedClaim]:
-    """Returns the claims that one group lists, of those that its pods are to share. Pods that name different sources
-    under one name share none of them.
-    """
+    """Returns the claims that a group lists, of those its pods share; none of a name with several sources."""
     sources: dict[str, set[SharedClaim]] = {}
-    for one in claims:
-        sources.setdefault(one.name, set()).add(one)
-    return [next(iter(found)) for _, found in sorted(sources.items()) if len(found) == 1]
+    for claim in claims:
+        sources.setdefault(claim.name, set()).add(claim)
+    return [next(iter(distinct)) for _, distinct in sorted(sources.items()) if len(distinct) == 1]

@@ -80,7 +80,7 @@ class Projection(NamedTuple):
     @property
     def named(self) -> str | None:
         """The only name of the objects that are read, by the field selector; None if it names none."""
-        conditions = (one.partition("=") for one in self.field_selector.split(","))
+        conditions = (term.partition("=") for term in self.field_selector.split(","))
         return next((name for field, _, name in conditions if field == "metadata.name"), None)
 
     @property
@@ -91,33 +91,31 @@ class Projection(NamedTuple):
 
 
 def spec_fields(schema: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the fields of `spec` in an OpenAPI schema; None if it does not list them, or preserves fields that it
-    does not list.
-    """
+    """Returns the fields of `spec` in an OpenAPI schema; None if it does not list them, or not all."""
     spec = mapping(mapping(schema.get("properties")).get("spec"))
     fields = mapping(spec.get("properties"))
     return frozenset(fields) if fields and not spec.get("x-kubernetes-preserve-unknown-fields") else None
 
 
 def required(value: str | None, path: FieldPath) -> str:
-    """`value`. Raises `Missing` if it is None."""
+    """Returns `value`. Raises `Missing` if it is None."""
     if value is None:
         raise Missing(path)
     return value
 
 
 def name_of(raw: Manifest) -> str:
-    """metadata.name. Raises `Missing`."""
+    """Returns metadata.name. Raises `Missing`."""
     return required(text(mapping(raw.get("metadata")).get("name")), METADATA / "name")
 
 
 def key_of(raw: Manifest) -> ObjectKey:
-    """Namespace and name. Raises `Missing`."""
+    """Returns namespace and name. Raises `Missing`."""
     return shared(text(mapping(raw.get("metadata")).get("namespace")) or "default"), name_of(raw)
 
 
 def labels_of(raw: Manifest) -> dict[str, Any]:
-    """metadata.labels."""
+    """Returns metadata.labels."""
     return dict(mapping(mapping(raw.get("metadata")).get("labels")))
 
 
@@ -265,31 +263,29 @@ _Tree = Mapping[str, Any]
 
 def pod_fields(spec: str, *metadata: str) -> tuple[str, ...]:
     """Returns the fields of a pod that are kept, as paths below `spec` and, for labels and annotations, `metadata`."""
-    marks = (f"{one}.{kind}" for one in metadata for kind in ("labels", "annotations"))
+    marks = (f"{path}.{kind}" for path in metadata for kind in ("labels", "annotations"))
     return (*marks, *(f"{spec}.{field}" for field in POD_FIELDS))
 
 
 def template_fields(*templates: str) -> tuple[str, ...]:
     """Returns the fields of pod templates at these paths that are kept."""
-    return tuple(field for one in templates for field in pod_fields(f"{one}.spec", f"{one}.metadata"))
+    return tuple(field for template in templates for field in pod_fields(f"{template}.spec", f"{template}.metadata"))
 
 
 def kept(manifest: Manifest, fields: tuple[str, ...]) -> Manifest:
-    """Returns the named fields of an object, and its name. A path goes through lists, and `*` stands for every entry;
-    below its end everything is kept.
-    """
-    found = _picked(manifest, _tree((*_METADATA, *fields)))
-    return found if isinstance(found, dict) else {}
+    """Returns the named fields of an object, and its name. Paths go through lists; `*` stands for every entry."""
+    picked = _picked(manifest, _tree((*_METADATA, *fields)))
+    return picked if isinstance(picked, dict) else {}
 
 
 @cache
 def _tree(fields: tuple[str, ...]) -> _Tree:
-    found: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for path in fields:
-        below = found
+        below = tree
         for name in path.split("."):
             below = below.setdefault(name, {})
-    return found
+    return tree
 
 
 def _picked(value: Any, tree: _Tree) -> Any:
@@ -300,11 +296,11 @@ def _picked(value: Any, tree: _Tree) -> Any:
         return [_picked(item, tree.get("*", tree)) for item in value]
     if not isinstance(value, dict):
         return None
-    found = {name: _picked(held, tree["*"]) for name, held in value.items()} if "*" in tree else {}
+    picked = {name: _picked(held, tree["*"]) for name, held in value.items()} if "*" in tree else {}
     for name, below in tree.items():
         if value.get(name) is not None:
-            found[name] = _annotations(value[name]) if name == "annotations" else _picked(value[name], below)
-    return found
+            picked[name] = _annotations(value[name]) if name == "annotations" else _picked(value[name], below)
+    return picked
 
 
 def _annotations(written: Any) -> dict[str, Any]:
@@ -316,4 +312,4 @@ def _is_read(annotation: str) -> bool:
     domain, slash, name = annotation.rpartition("/")
     if not slash:
         return annotation in _WITHOUT_DOMAIN
-    return QUEUE_WORD in name or any(domain == one or domain.endswith(f".{one}") for one in _DOMAINS)
+    return QUEUE_WORD in name or any(domain == base or domain.endswith(f".{base}") for base in _DOMAINS)

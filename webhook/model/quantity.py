@@ -47,10 +47,10 @@ def parse_quantity(value: object) -> Fraction | None:
 # Most pods request the same few amounts.
 @lru_cache(maxsize=4096)
 def _parsed(value: str) -> Fraction | None:
-    found = _QUANTITY.match(value)
-    if found is None:
+    match = _QUANTITY.match(value)
+    if match is None:
         return None
-    sign, digits, exponent, suffix = found.groups()
+    sign, digits, exponent, suffix = match.groups()
     number = Fraction(digits if digits[-1] != "." else digits[:-1])
     if exponent:
         number *= Fraction(10) ** int(exponent[1:])
@@ -74,7 +74,7 @@ _NOTHING: Amounts = MappingProxyType({})
 
 
 def nothing_stated() -> Amounts:
-    """No amount of any resource."""
+    """Returns no amount of any resource."""
     return _NOTHING
 
 
@@ -97,22 +97,20 @@ def exact_amounts(stated: object) -> Mapping[str, Fraction] | None:
     """Returns the quantities of an object by resource; None if there are too many, or if one cannot be read, is
     negative or overflows. Raises `Malformed`.
     """
-    named: Mapping[str, Any] = mapping(stated)
-    if len(named) > MOST_RESOURCES or any(len(name) > _LONGEST_RESOURCE for name in named):
+    quantities: Mapping[str, Any] = mapping(stated)
+    if len(quantities) > MOST_RESOURCES or any(len(name) > _LONGEST_RESOURCE for name in quantities):
         return None
-    found: dict[str, Fraction] = {}
-    for name, said in named.items():
-        amount = parse_quantity(said)
+    amounts: dict[str, Fraction] = {}
+    for name, quantity in quantities.items():
+        amount = parse_quantity(quantity)
         if amount is None or amount < 0 or rounded_up(name, amount) > LARGEST_AMOUNT:
             return None
-        found[sys.intern(name)] = amount
-    return found
+        amounts[sys.intern(name)] = amount
+    return amounts
 
 
 def ceiling_amounts(stated: object) -> Amounts | None:
-    """Returns the limits that an object states, rounded up; None if there are too many, or one cannot be read. Raises
-    `Malformed`.
-    """
+    """Returns the limits that an object states, rounded up; None as for `exact_amounts`. Raises `Malformed`."""
     exact = exact_amounts(stated)
     return None if exact is None else {name: rounded_up(name, amount) for name, amount in exact.items()}
 
@@ -131,12 +129,12 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def int32(written: str) -> int | None:
-    """`strconv.ParseInt(written, 10, 32)`; None if Go returns an error."""
+    """Returns `strconv.ParseInt(written, 10, 32)`; None if Go returns an error."""
     return _bounded(written, _INT32) if _WHOLE.match(written) else None
 
 
 def int64(written: str) -> int | None:
-    """`strconv.Atoi(written)` on a machine of 64 bits; None if Go returns an error."""
+    """Returns `strconv.Atoi(written)` on a machine of 64 bits; None if Go returns an error."""
     return _bounded(written, _INT64) if _WHOLE.match(written) else None
 
 
@@ -151,7 +149,7 @@ def _bounded(digits: str, limit: int) -> int | None:
 
 
 def nanoseconds(written: str) -> int | None:
-    """`time.ParseDuration(written)`; None if Go returns an error."""
+    """Returns `time.ParseDuration(written)`; None if Go returns an error."""
     return None if len(written) > _LONGEST_DURATION else _nanoseconds(written)
 
 
@@ -197,8 +195,8 @@ class Fields(tuple[tuple[str, Any], ...]):
 
     def named(self, name: str) -> Iterator[Any]:
         """Returns the values of a field, ignoring the case of its name. The last one counts, and each must be valid."""
-        wanted = name.casefold()
-        return (value for key, value in self if key.casefold() == wanted)
+        folded = name.casefold()
+        return (value for key, value in self if key.casefold() == folded)
 
 
 def json_value(written: str) -> Any:
@@ -240,5 +238,5 @@ class Version(NamedTuple):
     @classmethod
     def parse(cls, word: str) -> Version | None:
         """Returns the version that `word` writes, or None."""
-        found = _VERSION.match(word)
-        return None if found is None else cls(*(int(part or 0) for part in found.groups()))
+        match = _VERSION.match(word)
+        return None if match is None else cls(*(int(part or 0) for part in match.groups()))

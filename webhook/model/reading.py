@@ -45,8 +45,8 @@ _TYPES = {
 class Malformed(TypeError):
     """A value does not have the type that the schema of its object requires."""
 
-    def __init__(self, value: object, wanted: str) -> None:
-        super().__init__(f"expected {wanted}, found {_TYPES.get(name := type(value).__name__, name)}")
+    def __init__(self, value: object, expected: str) -> None:
+        super().__init__(f"expected {expected}, found {_TYPES.get(name := type(value).__name__, name)}")
 
 
 def is_unrendered(value: object) -> bool:
@@ -101,7 +101,7 @@ def integer(value: object) -> int | None:
 def any_true(raw: Manifest, types: Container[str]) -> bool:
     """Returns whether a condition of one of these types is True. Raises `Malformed`."""
     conditions = map(mapping, sequence(mapping(raw.get("status")).get("conditions")))
-    return any(one.get("type") in types and one.get("status") == "True" for one in conditions)
+    return any(condition.get("type") in types and condition.get("status") == "True" for condition in conditions)
 
 
 # The API server sets this label on each namespace; a namespaceSelector selects a namespace's name by it.
@@ -110,10 +110,10 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 def selects(selector: object, labels: Mapping[str, Any]) -> bool:
     """Returns whether a selector matches these labels; a missing or empty selector matches everything."""
-    found = mapping(selector)
-    if any(labels.get(key) != value for key, value in mapping(found.get("matchLabels")).items()):
+    terms = mapping(selector)
+    if any(labels.get(key) != value for key, value in mapping(terms.get("matchLabels")).items()):
         return False
-    return all(_holds(mapping(one), labels) for one in sequence(found.get("matchExpressions")))
+    return all(_holds(mapping(expression), labels) for expression in sequence(terms.get("matchExpressions")))
 
 
 def _holds(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
@@ -140,7 +140,7 @@ def port_name(service: object, number: int) -> str | None:
     name; it is then the empty string. None if the Service has no such port. Raises `Malformed`.
     """
     ports = map(mapping, sequence(mapping(mapping(service).get("spec")).get("ports")))
-    return next((text(one.get("name")) or "" for one in ports if one.get("port") == number), None)
+    return next((text(port.get("name")) or "" for port in ports if port.get("port") == number), None)
 
 
 def slices_of(service: str) -> str:
@@ -149,17 +149,15 @@ def slices_of(service: str) -> str:
 
 
 def endpoints_in(endpoint_slice: object) -> Iterator[ServiceEndpoint]:
-    """Yields the endpoints in one slice. An endpoint may be in two slices, one for each address family. Raises
-    `Malformed`.
-    """
+    """Yields the endpoints in a slice. One may be in two slices, one an address family. Raises `Malformed`."""
     holder = mapping(endpoint_slice)
     ports = {}
-    for one in map(mapping, sequence(holder.get("ports"))):
+    for port in map(mapping, sequence(holder.get("ports"))):
         # A port without a number means every port; a Service never routes to it.
-        if (number := integer(one.get("port"))) is not None:
-            ports[text(one.get("name")) or ""] = number
-    for one in map(mapping, sequence(holder.get("endpoints"))):
-        addresses = tuple(address for raw in sequence(one.get("addresses")) if (address := text(raw)) is not None)
+        if (number := integer(port.get("port"))) is not None:
+            ports[text(port.get("name")) or ""] = number
+    for endpoint in map(mapping, sequence(holder.get("endpoints"))):
+        addresses = tuple(address for raw in sequence(endpoint.get("addresses")) if (address := text(raw)) is not None)
         # An endpoint without the condition is ready.
-        ready = mapping(one.get("conditions")).get("ready") is not False
-        yield ServiceEndpoint(addresses, ports, ready, text(one.get("nodeName")))
+        ready = mapping(endpoint.get("conditions")).get("ready") is not False
+        yield ServiceEndpoint(addresses, ports, ready, text(endpoint.get("nodeName")))

@@ -51,9 +51,7 @@ class Slice(NamedTuple):
 
 
 class DeviceClass(NamedTuple):
-    """A DeviceClass. `driver` is the one that all its devices surely have, `resource` the extended resource that it
-    stands for.
-    """
+    """A DeviceClass: the driver that all its devices surely have, and the extended resource it stands for."""
 
     driver: str | None = None
     resource: str | None = None
@@ -93,8 +91,8 @@ class Summarized(dict[K, V], Generic[K, V]):
             self._summaries = {}
         if compute not in self._summaries:
             self._summaries[compute] = compute(self)
-        found: S = self._summaries[compute]
-        return found
+        summary: S = self._summaries[compute]
+        return summary
 
     def __setitem__(self, key: K, value: V) -> None:
         if self.get(key) != value:
@@ -110,10 +108,10 @@ class Summarized(dict[K, V], Generic[K, V]):
         self._summaries = None
         return super().pop(key, *default)
 
-    def update(self, *known: Any, **_: Any) -> None:
+    def update(self, *sources: Any, **_: Any) -> None:
         """Adds all of these."""
-        for found in known:
-            for key, value in dict(found).items():
+        for source in sources:
+            for key, value in dict(source).items():
                 self[key] = value
 
 
@@ -123,35 +121,32 @@ def summary_of(entries: Mapping[K, V], compute: Callable[[Mapping[K, V]], S]) ->
 
 
 def driver_of(selectors: object) -> str | None:
-    """Returns the driver that CEL selectors, which must all match, surely demand; None without one. Raises
-    `Malformed`.
-    """
+    """Returns the driver that CEL selectors surely demand together; None without one. Raises `Malformed`."""
     for selector in sequence(selectors):
         expression = text(mapping(mapping(selector).get("cel")).get("expression")) or ""
-        found = _DRIVER.match(expression)
+        match = _DRIVER.match(expression)
         # With "or" and "?:" the rest may match other drivers' devices.
-        if found and not any(mark in (found[3] or "") for mark in ("||", "?")):
-            return name_text(found[1] or found[2])
+        if match and not any(mark in (match[3] or "") for mark in ("||", "?")):
+            return name_text(match[1] or match[2])
     return None
 
 
 def _slice(raw: Manifest) -> tuple[str, Slice]:
     spec = mapping(raw.get("spec"))
     pool = mapping(spec.get("pool"))
-    own = text(spec.get("nodeName"))
+    only_node = text(spec.get("nodeName"))
     numbers: dict[str, int] = {}
     shared = False
-    for one in sequence(spec.get("devices")):
-        device = mapping(one)
+    for device in map(mapping, sequence(spec.get("devices"))):
         of_device = mapping(device.get("basic")) or device
         shared = shared or of_device.get("allowMultipleAllocations") is True
-        node = own or text(of_device.get("nodeName")) or ""
+        node = only_node or text(of_device.get("nodeName")) or ""
         numbers[node] = numbers.get(node, 0) + 1
     if len(numbers) > _MOST_SLICE_NODES:
         numbers = {"": sum(numbers.values())}
-    if own:
+    if only_node:
         # The driver runs on the node, even if it has no device there.
-        numbers.setdefault(own, 0)
+        numbers.setdefault(only_node, 0)
     return name_of(raw), Slice(
         driver=name_text(spec.get("driver")) or "",
         pool=name_text(pool.get("name")) or "",
@@ -168,9 +163,7 @@ def _device_class(raw: Manifest) -> tuple[str, DeviceClass]:
 
 
 def _claim(raw: Manifest) -> tuple[ObjectKey, Claim] | None:
-    """Returns the requests of a ResourceClaim; None for one that is made from a template, which no other object
-    names.
-    """
+    """Returns the requests of a ResourceClaim; None for one made from a template, which no other object names."""
     owners = sequence(mapping(raw.get("metadata")).get("ownerReferences"))
     if any(text(mapping(owner).get("kind")) in _MADE_FOR for owner in owners):
         return None
@@ -187,17 +180,16 @@ def requests_in(spec: Mapping[str, Any]) -> Claim:
     listed = sequence(mapping(spec.get("devices")).get("requests"))
     if len(listed) > MOST_REQUESTS:
         return None
-    found = []
-    for one in listed:
-        request = mapping(one)
+    requests = []
+    for request in map(mapping, listed):
         exactly = mapping(request.get("exactly")) or request
         ways: Iterable[Any] = sequence(request.get("firstAvailable")) or (exactly,)
         alternatives = tuple(_alternative(mapping(way)) for way in ways)
         if len(alternatives) > MOST_ALTERNATIVES:
             return None
         admin = exactly.get("adminAccess") is True
-        found.append(DeviceRequest(name_text(request.get("name")) or "", alternatives, admin))
-    return tuple(found)
+        requests.append(DeviceRequest(name_text(request.get("name")) or "", alternatives, admin))
+    return tuple(requests)
 
 
 def _alternative(stated: Mapping[str, Any]) -> Alternative:
@@ -280,9 +272,7 @@ class NamespaceQuota(NamedTuple):
 
 
 class ResourceRange(NamedTuple):
-    """What one item of a LimitRange demands of each Pod or Container. `ratio` is the most that a limit may be of its
-    request.
-    """
+    """What a LimitRange demands of each Pod or Container. `ratio` is the most that a limit may be of its request."""
 
     of: str
     most: Mapping[str, Fraction]
@@ -295,7 +285,7 @@ class InNamespaces(Indexed[ObjectKey, Limited]):
 
     @staticmethod
     def terms(key: ObjectKey, _: Any) -> Iterable[Hashable]:
-        """Returns its namespace."""
+        """Returns the namespace of the object."""
         return (key[0],)
 
     def of(self, namespace: str) -> Set[ObjectKey]:
@@ -314,8 +304,7 @@ def in_namespace(objects: Mapping[ObjectKey, Limited], namespace: str) -> list[t
 def _scopes(spec: Mapping[str, Any]) -> Iterator[QuotaScope]:
     for name in sequence(spec.get("scopes")):
         yield QuotaScope(text(name) or "")
-    for one in sequence(mapping(spec.get("scopeSelector")).get("matchExpressions")):
-        stated = mapping(one)
+    for stated in map(mapping, sequence(mapping(spec.get("scopeSelector")).get("matchExpressions"))):
         values = tuple(name_text(value) or "" for value in sequence(stated.get("values")))
         yield QuotaScope(text(stated.get("scopeName")) or "", text(stated.get("operator")) or "", values)
 
@@ -335,14 +324,13 @@ def _quota(raw: Manifest) -> tuple[ObjectKey, NamespaceQuota]:
 
 
 def _limit_range(raw: Manifest) -> tuple[ObjectKey, tuple[ResourceRange, ...]]:
-    found = []
-    for one in sequence(mapping(raw.get("spec")).get("limits"))[:MOST_ITEMS]:
-        stated = mapping(one)
+    ranges = []
+    for stated in map(mapping, sequence(mapping(raw.get("spec")).get("limits"))[:MOST_ITEMS]):
         # What cannot be read demands nothing.
         most, least, ratio = (exact_amounts(stated.get(part)) for part in ("max", "min", "maxLimitRequestRatio"))
         if (of := text(stated.get("type"))) in {"Pod", "Container"} and (most or least or ratio):
-            found.append(ResourceRange(of, most or _NO_AMOUNTS, least or _NO_AMOUNTS, ratio or _NO_AMOUNTS))
-    return key_of(raw), tuple(found)
+            ranges.append(ResourceRange(of, most or _NO_AMOUNTS, least or _NO_AMOUNTS, ratio or _NO_AMOUNTS))
+    return key_of(raw), tuple(ranges)
 
 
 RESOURCE_QUOTAS = Projection(

@@ -47,9 +47,7 @@ class Domain(NamedTuple):
 
 
 class TopologyLevel(NamedTuple):
-    """A level that at least one node has a label for, and its domains in the order of their values. `tier` is 1 for
-    the narrowest level of the binding.
-    """
+    """A level that a node has a label for, with its domains by value. `tier` is 1 for the binding's narrowest."""
 
     level: BindingLevel
     tier: int
@@ -115,10 +113,10 @@ def _misplaced(levels: Sequence[BindingLevel], paths: Sequence[tuple[str, ...]])
         for path in paths:
             parents.setdefault(path[depth], set()).add(path[:depth])
             children.setdefault(path[depth - 1], set()).add(path[depth])
-        torn = sorted(value for value, found in parents.items() if len(found) > 1)
+        torn = sorted(value for value, places in parents.items() if len(places) > 1)
         if not torn:
             continue
-        if all(len(found) == 1 for found in children.values()) and len(parents) < len(children):
+        if all(len(below) == 1 for below in children.values()) and len(parents) < len(children):
             yield LevelProblem(
                 LevelFault.ORDER,
                 f"each {above.domain} is in one {level.domain}, and {level.domain} {torn[0]} has several: the binding "

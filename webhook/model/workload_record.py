@@ -32,9 +32,7 @@ POD_CLIQUE, SCALING_GROUP = "podcliques", "podcliquescalinggroups"
 
 
 class ScaleChange(NamedTuple):
-    """A change of the replicas of `target`. `group` is the name of the PodCliqueScalingGroup of a PodClique that
-    belongs to one.
-    """
+    """A change of the replicas of `target`. `group` names the PodCliqueScalingGroup that a PodClique is in."""
 
     name: str
     old: int
@@ -58,20 +56,20 @@ class ScaleTarget(NamedTuple):
 
 def scalable_in(workload: PodCliqueSet) -> tuple[Scalable, ...]:
     """Returns the cliques and scaling groups of a set; none if they are too many to keep."""
-    single = [_of_clique(one) for one in workload.cliques if one.group is None]
+    single = [
+        Scalable(clique.name, clique.min_available, clique.replicas if _has_fixed_size(clique) else None)
+        for clique in workload.cliques
+        if clique.group is None
+    ]
     groups = []
     for group in workload.scaling_groups:
-        members = [one for one in workload.cliques if one.group is group]
-        most = group.replicas if any(_has_fixed_size(one) for one in members) else None
-        cliques = tuple(Scalable(one.name, one.min_available) for one in members)
+        members = [clique for clique in workload.cliques if clique.group is group]
+        most = group.replicas if any(_has_fixed_size(clique) for clique in members) else None
+        cliques = tuple(Scalable(clique.name, clique.min_available) for clique in members)
         groups.append(Scalable(group.name, group.min_available, most, cliques))
-    found = (*single, *groups)
-    every = [*(one.name for one in groups), *(one.name for one in workload.cliques)]
-    return found if fits(every) else ()
-
-
-def _of_clique(clique: Clique) -> Scalable:
-    return Scalable(clique.name, clique.min_available, clique.replicas if _has_fixed_size(clique) else None)
+    scalable = (*single, *groups)
+    every = [*(group.name for group in groups), *(clique.name for clique in workload.cliques)]
+    return scalable if fits(every) else ()
 
 
 def _has_fixed_size(clique: Clique) -> bool:
@@ -86,11 +84,9 @@ def numbers_in(scale: Manifest | None) -> int:
 
 
 def target_of(name: str, namespace: str, resource: str, sets: Mapping[ObjectKey, Record]) -> ScaleTarget | None:
-    """Returns the clique or scaling group of that name; None if there is none, or if the name may mean several. An
-    empty `resource` is not known.
-    """
-    found = list(_targets(name, namespace, resource, sets))
-    return found[0] if len(found) == 1 else None
+    """Returns the one clique or scaling group of that name, else None. An empty `resource` is not known."""
+    targets = list(_targets(name, namespace, resource, sets))
+    return targets[0] if len(targets) == 1 else None
 
 
 def _targets(name: str, namespace: str, resource: str, sets: Mapping[ObjectKey, Record]) -> Iterator[ScaleTarget]:
@@ -108,7 +104,9 @@ def _targets(name: str, namespace: str, resource: str, sets: Mapping[ObjectKey, 
             for target in record.scalable:
                 if target.name == group:
                     whole = f"{workload}-{first}-{group}"
-                    yield from (ScaleTarget(record, one, whole) for one in target.cliques or () if one.name == clique)
+                    yield from (
+                        ScaleTarget(record, member, whole) for member in target.cliques or () if member.name == clique
+                    )
 
 
 def _divisions(name: str) -> Iterator[tuple[str, str, str]]:
@@ -134,10 +132,10 @@ _NO_LABELS = frozenset({VOLCANO_QUEUE})
 
 def recorded_quota(workload: PodCliqueSet) -> str | None:
     """Returns the quota of a set: its own annotation, else the first clique's (rules refuse cliques that differ)."""
-    own = text(workload.annotations.get(QUOTA_ANNOTATION))
-    if own is not None:
-        return own
-    return next((found for clique in workload.cliques if (found := quota_of_template(clique.raw)) is not None), None)
+    set_quota = text(workload.annotations.get(QUOTA_ANNOTATION))
+    if set_quota is not None:
+        return set_quota
+    return next((quota for clique in workload.cliques if (quota := quota_of_template(clique.raw)) is not None), None)
 
 
 def quota_of_template(metadata: Mapping[str, Any]) -> str | None:
@@ -153,14 +151,14 @@ def queues_of(metadata: Mapping[str, Any]) -> dict[str, str]:
     The scheduler decides which key counts, and with KAI the administrator. That a key names a queue is visible from its
     name.
     """
-    found: dict[str, str] = {}
+    queues: dict[str, str] = {}
     for name in ("annotations", "labels"):
         for key, value in mapping(metadata.get(name)).items():
             if QUEUE_WORD not in key or QUEUE_WORD not in key.rpartition("/")[2]:
                 continue
             if (name != "labels" or key not in _NO_LABELS) and (queue := (text(value) or "").strip()):
-                found[key] = queue
-    return found
+                queues[key] = queue
+    return queues
 
 
 def queue_of(metadata: Mapping[str, Any], key: str) -> str | None:
@@ -180,7 +178,7 @@ def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
     ordered = tuple((key, queues[key]) for key in sorted(queues))
     disruption = disruption_of(workload.labels)
     spare = spare_cliques(workload)
-    claims = pods_claims(workload.annotations, ((end, one.pod_spec) for end, one in podclique_ends(workload)))
+    claims = pods_claims(workload.annotations, ((end, clique.pod_spec) for end, clique in podclique_ends(workload)))
     return Record(scheduler, recorded_quota(workload), ordered, workload.priority_class, disruption, spare, claims)
 
 

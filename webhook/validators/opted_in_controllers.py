@@ -131,7 +131,7 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
         # Where Rollcall makes no gang, it waits for no pod, and the operator's own gang is the only one.
         warnings = workload.warnings() if context.opted_in else ()
         made = workload.has_gangs and context.makes_gangs and context.opted_in
-        unreachable = () if _is_read_by_scheduler(workload, context) else workload.unreachable(made=made)
+        unreachable = () if _is_read_by_scheduler(workload, context) else workload.unreachable(makes_gang=made)
         for found in (*warnings, *unreachable, *(workload.shrinks() if context.makes_gangs else ())):
             yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
 

@@ -28,11 +28,11 @@ class Job(OptedInWorkload):
         yield Part("", SPEC, path, template_at(mapping(self.spec.get("template")), path), pods, pods)
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
-        """Returns its `parallelism` and `completions`."""
+        """Returns `parallelism` and `completions` of the Job."""
         return job_counts(self.spec, SPEC)
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """More completions than parallel pods, now or after Kueue has lowered the number of parallel pods."""
+        # More completions than parallel pods, now or after Kueue has lowered the number of parallel pods.
         yield from tail(self.spec, SPEC, pods_at_once(self.spec))
         least = text(self.annotations.get(MIN_PARALLELISM))
         in_step = parse_bool(self.annotations.get(COMPLETIONS_IN_STEP)) or self.spec.get("completions") is None
@@ -53,8 +53,8 @@ def job_counts(spec: Mapping[str, Any], path: FieldPath) -> Iterator[tuple[Field
 
 def parallelism(spec: Mapping[str, Any]) -> int:
     """Returns the number of pods that a Job's spec allows in parallel."""
-    found = integer(spec.get("parallelism"))
-    return 1 if found is None else found
+    count = integer(spec.get("parallelism"))
+    return 1 if count is None else count
 
 
 def pods_at_once(spec: Mapping[str, Any]) -> int:

@@ -75,9 +75,7 @@ class JobSet(OptedInWorkload):
         return super().native_path
 
     def scheduling_blocks(self) -> Iterator[SchedulingBlock]:
-        """Yields what the JobSet asks for as a whole, for some of its replicated Jobs, for each Job of one, and what
-        the Jobs ask for themselves.
-        """
+        """Yields what the JobSet asks for as a whole, for replicated Jobs and for each Job, and what Jobs ask for."""
         for whole in super().scheduling_blocks():
             yield whole
             entries = whole.spec.get("replicatedJobs")
@@ -95,32 +93,30 @@ class JobSet(OptedInWorkload):
                 yield SchedulingBlock(part.path / "template" / "spec" / "scheduling", scheduling, (part.name,), True)
 
     def follows(self, part: Part) -> Iterator[str]:
-        """Yields the names that a part waits for, directly and indirectly. A name may occur twice: each is one step of
-        the walk.
-        """
-        found: set[str] = set()
+        """Yields the names that a part waits for, also indirectly. A name may occur twice: each is one step."""
+        seen: set[str] = set()
         waiting = list(part.after)
         while waiting:
             name = waiting.pop()
             yield name
-            if name in self._by_name and name not in found:
-                found.add(name)
+            if name in self._by_name and name not in seen:
+                seen.add(name)
                 waiting += self._by_name[name].after
 
     def done_before(self, part: Part, followed: Iterable[str]) -> frozenset[str]:
-        """Returns the names of the parts whose pods are finished when a part starts. `followed` are those that it
-        follows.
-        """
+        """Returns the parts whose pods are finished when a part starts. `followed` are those that it follows."""
         return frozenset(name for waiting in (part.name, *followed) for name in self._completed.get(waiting, ()))
 
     @cached_property
     def _completed(self) -> dict[str, tuple[str, ...]]:
         """By part, the parts that it waits for until they are complete. Others are only ready."""
-        found = {}
+        completed = {}
         for part, raw in zip(self.parts, sequence(self.spec.get("replicatedJobs")), strict=True):
             waits = map(mapping, () if self.in_order else sequence(mapping(raw).get("dependsOn")))
-            found[part.name] = tuple(text(one.get("name")) or "" for one in waits if one.get("status") == "Complete")
-        return found
+            completed[part.name] = tuple(
+                text(dependency.get("name")) or "" for dependency in waits if dependency.get("status") == "Complete"
+            )
+        return completed
 
     @cached_property
     def _by_name(self) -> dict[str, Part]:
@@ -145,15 +141,14 @@ class JobSet(OptedInWorkload):
             yield from job_counts(job, part.path / "template" / "spec")
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """Exclusive topology, and Jobs that replace finished pods."""
         every = sum(part.pods for part in self.parts)
         at_once = self.sequence_path is None
         for index, part in enumerate(self.parts):
-            if part.each > 1 and (asked := self._exclusive(index, part)) is not None:
+            if part.each > 1 and (use := self._exclusive(index, part)) is not None:
                 yield Hindrance(
                     "owner/exclusive-topology",
-                    asked.path,
-                    asked.value,
+                    use.path,
+                    use.value,
                     f"JobSet creates the other {part.each - 1} pods of a Job only when the first is on a node, but a "
                     "gang scheduler puts no pod on a node before all pods exist",
                     f"remove the annotation, or assign the Jobs to nodes yourself and add {NODE_SELECTOR}",
@@ -164,14 +159,18 @@ class JobSet(OptedInWorkload):
         """Returns the annotation that asks for a part's exclusive topology, if JobSet's webhook enforces it. The other
         annotation is read only next to the first. The pods get the annotations of the JobSet and of the Job together.
         """
-        own = mapping(self.job_metadata(index).get("annotations"))
+        job_annotations = mapping(self.job_metadata(index).get("annotations"))
         path = part.path / "template" / "metadata" / "annotations"
-        asked = [(one, at) for one, at in ((own, path), (self.annotations, ANNOTATIONS)) if EXCLUSIVE in one]
-        if not asked or any(NODE_SELECTOR in holder for holder, _ in asked):
+        stated = [
+            (holder, at)
+            for holder, at in ((job_annotations, path), (self.annotations, ANNOTATIONS))
+            if EXCLUSIVE in holder
+        ]
+        if not stated or any(NODE_SELECTOR in holder for holder, _ in stated):
             return None
-        holder, at = asked[0]
+        holder, at = stated[0]
         return Use(at / EXCLUSIVE, holder[EXCLUSIVE])
 
 
 def _names(depends_on: object) -> tuple[str, ...]:
-    return tuple(text(mapping(one).get("name")) or "" for one in sequence(depends_on))
+    return tuple(text(mapping(entry).get("name")) or "" for entry in sequence(depends_on))

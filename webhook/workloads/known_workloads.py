@@ -93,13 +93,13 @@ def _reader(view: type[OptedInWorkload]) -> Callable[[Manifest], tuple[ObjectKey
 
 
 def _spec(raw: Manifest) -> Packed:
-    found = {"metadata": {"name": name_of(raw)}, "spec": dict(mapping(raw.get("spec")))}
-    packed = Packed.of(found)
+    runtime = {"metadata": {"name": name_of(raw)}, "spec": dict(mapping(raw.get("spec")))}
+    packed = Packed.of(runtime)
     if len(packed) <= KEPT_BYTES:
         # An unreadable runtime must fail here, and not as a fault of the TrainJob that names it. For a runtime that is
         # too large to keep, this check would take too long for one event.
-        made = TrainJob({}).job_set(Runtime(found))
-        _ = made.record, made.sequence_path, made.hindrances, names_of(made)
+        job_set = TrainJob({}).job_set(Runtime(runtime))
+        _ = job_set.record, job_set.sequence_path, job_set.hindrances, names_of(job_set)
     return packed
 
 
@@ -123,9 +123,9 @@ def _job_fields(job: str) -> tuple[str, ...]:
 
 def _job_set_fields(spec: str) -> tuple[str, ...]:
     jobs = f"{spec}.replicatedJobs"
-    own = tuple(f"{jobs}.{field}" for field in ("name", "replicas", "dependsOn"))
+    fields = tuple(f"{jobs}.{field}" for field in ("name", "replicas", "dependsOn"))
     marks = tuple(f"{jobs}.template.{mark}" for mark in _MARKS)
-    return (f"{spec}.startupPolicy", f"{spec}.scheduling", *own, *marks, *_job_fields(f"{jobs}.template.spec"))
+    return (f"{spec}.startupPolicy", f"{spec}.scheduling", *fields, *marks, *_job_fields(f"{jobs}.template.spec"))
 
 
 _OF_LEADER_WORKER_SETS = (
@@ -149,11 +149,7 @@ _OF_RUNTIMES = (
     *_job_set_fields("spec.template.spec"),
 )
 TRAIN_JOB_FACTS = Projection(
-    "train_jobs",
-    TRAIN_JOBS,
-    _reader(TrainJob),
-    label_selector=SCHEDULER_LABEL,
-    fields=(*_COMMON, *_OF_TRAIN_JOBS),
+    "train_jobs", TRAIN_JOBS, _reader(TrainJob), label_selector=SCHEDULER_LABEL, fields=(*_COMMON, *_OF_TRAIN_JOBS)
 )
 PROJECTIONS = (
     Projection("jobs", JOBS, _reader(Job), label_selector=SCHEDULER_LABEL, fields=(*_COMMON, *_job_fields("spec"))),
@@ -185,7 +181,7 @@ GENERAL = (*_OF_GANGS, *PROJECTIONS)
 # What files may contain, and what commands read.
 EVERY_GENERAL = (*GENERAL, *KUEUE_PROJECTIONS, WORKLOADS)
 # Gangs are also judged by who may not read Kueue's objects, so nothing waits for them.
-KUEUE_TO_RECONCILER = tuple(one._replace(awaited=False) for one in (*FOLLOWED, WORKLOADS))
+KUEUE_TO_RECONCILER = tuple(projection._replace(awaited=False) for projection in (*FOLLOWED, WORKLOADS))
 
 
 def general_to_server(*, kueue: bool) -> tuple[Projection, ...]:
@@ -199,7 +195,7 @@ def general_to_reconciler(*, opted_in: bool, kueue: bool) -> tuple[Projection, .
     JobSet completes. With `kueue` it says of gangs that Kueue holds them.
     """
     return (
-        *(one for one in _OF_GANGS if one is not POD_GANGS),
+        *(projection for projection in _OF_GANGS if projection is not POD_GANGS),
         *((TRAIN_JOB_FACTS,) if opted_in else ()),
         *(KUEUE_TO_RECONCILER if kueue else ()),
     )

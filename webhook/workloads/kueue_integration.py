@@ -71,27 +71,25 @@ def waiting_checks(workload: KueueWorkload, ours: Container[str]) -> tuple[str, 
     """
     if not workload.active or not workload.is_true(kueue.QUOTA_RESERVED) or any(map(workload.is_true, _OVER)):
         return ()
-    return tuple(one.name for one in workload.checks if one.state == kueue.CHECK_PENDING and one.name in ours)
+    return tuple(check.name for check in workload.checks if check.state == kueue.CHECK_PENDING and check.name in ours)
 
 
 def reserved_at(workload: KueueWorkload) -> str:
-    """When Kueue reserved quota for a workload, as Kueue writes it; empty if it did not."""
-    found = workload.condition(kueue.QUOTA_RESERVED)
-    return "" if found is None else found.at
+    """Returns when Kueue reserved quota for a workload, as Kueue writes it; empty if it did not."""
+    condition = workload.condition(kueue.QUOTA_RESERVED)
+    return "" if condition is None else condition.at
 
 
 def owners_of(raw: Manifest) -> Iterator[OwnerReference]:
-    """Yields the objects that a Workload is made for: its controller, or every pod of a pod group. Raises
-    `Malformed`.
-    """
+    """Yields what a Workload is made for: its controller, or every pod of a pod group. Raises `Malformed`."""
     metadata = mapping(raw.get("metadata"))
     if (controller := controller_in(metadata)) is not None:
         # Kueue makes a job the controller of its Workload. Any user may add other owners.
         yield controller
         return
-    for one in map(mapping, sequence(metadata.get("ownerReferences"))):
-        version, kind, name = (text(one.get(key)) or "" for key in ("apiVersion", "kind", "name"))
-        yield OwnerReference(version, kind, name, text(one.get("uid")))
+    for reference in map(mapping, sequence(metadata.get("ownerReferences"))):
+        version, kind, name = (text(reference.get(key)) or "" for key in ("apiVersion", "kind", "name"))
+        yield OwnerReference(version, kind, name, text(reference.get("uid")))
 
 
 def answered(raw: Manifest, names: Container[str], state: str, message: str, now: str) -> list[Manifest]:
@@ -108,9 +106,7 @@ def answered(raw: Manifest, names: Container[str], state: str, message: str, now
 
 
 def activation(name: str, now: str) -> Manifest:
-    """Returns the status of an AdmissionCheck that is served. Kueue admits nothing by a ClusterQueue with an inactive
-    check.
-    """
+    """Returns the status of a served AdmissionCheck. Kueue admits nothing by a ClusterQueue with an inactive one."""
     return {
         "apiVersion": f"{kueue.GROUP}/{kueue.VERSION}",
         "kind": "AdmissionCheck",
@@ -131,8 +127,8 @@ def activation(name: str, now: str) -> Manifest:
 
 def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
     """Returns the runtime of a TrainJob, or None if it is unknown."""
-    found = _stored(workload, facts)
-    return None if found is None else Runtime(unpacked(found))
+    stored = _stored(workload, facts)
+    return None if stored is None else Runtime(unpacked(stored))
 
 
 def with_pods(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
@@ -140,15 +136,15 @@ def with_pods(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload
     runtime is known. None for a JobSet that a TrainJob makes: it is judged with the TrainJob.
     """
     if isinstance(workload, TrainJob):
-        found = _stored(workload, facts)
-        return None if found is None else workload.job_set_of(found)
+        stored = _stored(workload, facts)
+        return None if stored is None else workload.job_set_of(stored)
     return None if isinstance(workload, JobSet) and train_job_of(workload) is not None else workload
 
 
 def _stored(workload: TrainJob, facts: ClusterFacts) -> Manifest | Packed | None:
     needed = workload.runtime
-    found: Manifest | Packed | None = (getattr(facts, needed.part) or {}).get(needed.key)
-    return found
+    stored: Manifest | Packed | None = (getattr(facts, needed.part) or {}).get(needed.key)
+    return stored
 
 
 class HeldBy(StrEnum):
@@ -209,7 +205,7 @@ def held(workload: OptedInWorkload, facts: ClusterFacts, settings: KueueSettings
     queue = _queue(top.labels, top.namespace, facts, settings)
     if queue is None:
         return None
-    path = LABELS / kueue.QUEUE_NAME if queue.named else None
+    path = LABELS / kueue.QUEUE_NAME if queue.is_named else None
     if isinstance(workload, LeaderWorkerSet):
         return Held(queue.name, path, HeldBy.GATES, Unit.GROUP, pod_sets(workload))
     by = HeldBy.ELASTIC if isinstance(workload, Job) and is_elastic(workload) else HeldBy.SUSPEND
@@ -218,7 +214,7 @@ def held(workload: OptedInWorkload, facts: ClusterFacts, settings: KueueSettings
 
 def pod_sets(workload: OptedInWorkload) -> tuple[PodSet, ...]:
     """Returns the pod sets of a Workload that Kueue makes for a workload, or for a group of a LeaderWorkerSet."""
-    return tuple(_of_group(workload) if isinstance(workload, LeaderWorkerSet) else _of_workload(workload))
+    return tuple(_group_pod_sets(workload) if isinstance(workload, LeaderWorkerSet) else _workload_pod_sets(workload))
 
 
 def framework_of(workload: OptedInWorkload) -> str | None:
@@ -236,7 +232,9 @@ def held_by_label(workload: OptedInWorkload, facts: ClusterFacts, settings: Kueu
     queue = _queue(workload.labels, workload.namespace, facts, settings)
     if queue is None:
         return None
-    return Held(queue.name, LABELS / kueue.QUEUE_NAME, HeldBy.SUSPEND, Unit.WORKLOAD, tuple(_of_workload(workload)))
+    return Held(
+        queue.name, LABELS / kueue.QUEUE_NAME, HeldBy.SUSPEND, Unit.WORKLOAD, tuple(_workload_pod_sets(workload))
+    )
 
 
 def held_clique(clique: Clique, workload: PodCliqueSet, facts: ClusterFacts, settings: KueueSettings) -> Held | None:
@@ -256,7 +254,7 @@ def held_template(
     queue = _queue(template.labels, namespace, facts, settings)
     if queue is None:
         return None
-    path = template.labels_path / kueue.QUEUE_NAME if queue.named else None
+    path = template.labels_path / kueue.QUEUE_NAME if queue.is_named else None
     group = pod_group(template)
     total = text(template.annotations.get(kueue.POD_GROUP_TOTAL_COUNT))
     pods = PodSet(text(template.annotations.get(kueue.ROLE_HASH)) or kueue.MAIN, count if group else 1, template)
@@ -319,26 +317,24 @@ class _Queue(NamedTuple):
     """The name of a LocalQueue, None if there is none, and whether the object itself names it."""
 
     name: str | None
-    named: bool
+    is_named: bool
 
 
 def _queue(labels: Mapping[str, Any], namespace: str, facts: ClusterFacts, settings: KueueSettings) -> _Queue | None:
-    """Returns the LocalQueue of an object; None if Kueue does not manage it. Most objects are not managed: this is
-    quick for them.
-    """
-    found = _Queue(text(labels.get(kueue.QUEUE_NAME)), named=True)
-    if found.name is None:
+    """Returns the LocalQueue of an object; None, quickly, if Kueue does not manage it, as most objects."""
+    queue = _Queue(text(labels.get(kueue.QUEUE_NAME)), is_named=True)
+    if queue.name is None:
         if (namespace, kueue.DEFAULT_QUEUE) in (facts.local_queues or ()):
-            found = _Queue(kueue.DEFAULT_QUEUE, named=False)
+            queue = _Queue(kueue.DEFAULT_QUEUE, is_named=False)
         elif settings.manage_without_queue_name and is_installed(facts):
-            found = _Queue(None, named=False)
+            queue = _Queue(None, is_named=False)
         else:
             return None
     if is_installed(facts) is False:
         return None
-    known = (facts.namespaces or {}).get(namespace)
-    managed = settings.manages_namespace(namespace, None if known is None else known.labels)
-    return None if managed is False else found
+    namespace_facts = (facts.namespaces or {}).get(namespace)
+    managed = settings.manages_namespace(namespace, None if namespace_facts is None else namespace_facts.labels)
+    return None if managed is False else queue
 
 
 def _through_owner(workload: OptedInWorkload) -> bool:
@@ -347,7 +343,7 @@ def _through_owner(workload: OptedInWorkload) -> bool:
     return owner is not None and (owner.group, owner.kind) in kueue.HOLDING_OWNERS
 
 
-def _of_workload(workload: OptedInWorkload) -> Iterator[PodSet]:
+def _workload_pod_sets(workload: OptedInWorkload) -> Iterator[PodSet]:
     if isinstance(workload, TrainJob):
         return
     for part in workload.parts:
@@ -357,7 +353,7 @@ def _of_workload(workload: OptedInWorkload) -> Iterator[PodSet]:
             yield PodSet(part.name, part.pods, part.template)
 
 
-def _of_group(workload: LeaderWorkerSet) -> Iterator[PodSet]:
+def _group_pod_sets(workload: LeaderWorkerSet) -> Iterator[PodSet]:
     """Yields the pod sets of one group: one for all its pods, or one for a leader with its own template."""
     parts = {part.name: part for part in workload.parts}
     leader, worker = parts["leader"], parts.get("worker")
@@ -397,29 +393,33 @@ def levels_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Requi
     binding = (facts.topology_bindings or {}).get(workload.topology_name() or "")
     if binding is None:
         return
-    for asked in workload.constraints():
-        said = asked.topology.required or ""
-        if (key := binding.keys.get(said)) is not None:
-            yield RequiredLevel(said, asked.topology.required_path, key, tuple(dict.fromkeys(asked.clique_names)))
+    for constraint in workload.constraints():
+        domain = constraint.topology.required or ""
+        if (key := binding.keys.get(domain)) is not None:
+            yield RequiredLevel(
+                domain, constraint.topology.required_path, key, tuple(dict.fromkeys(constraint.clique_names))
+            )
 
 
 def levels_for(system: str, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[RequiredLevel]:
-    """Yields the levels that the scheduler `system` (as named in `webhook.model.claims`) reads in the annotations of a
-    workload.
-    """
+    """Yields the levels that `system` (a name of `webhook.model.claims`) reads in a workload's annotations."""
     if system == "KAI":
-        yield from _for_kai(of_workload(workload), facts)
+        yield from _kai_levels(of_workload(workload), facts)
         # Podgrouper reads the templates of a JobSet's Jobs as well, and no pods.
         for part, place in zip(workload.parts, of_jobs(workload), strict=False):
-            yield from (found._replace(parts=(part.name,)) for found in _for_kai(place, facts))
+            yield from (level._replace(parts=(part.name,)) for level in _kai_levels(place, facts))
         if isinstance(workload, MadeJobSet) and KAI_REQUIRED not in workload.annotations:
             above = of_workload(workload.train_job)
-            yield from (found._replace(inherited=True) for found in _for_kai(above, facts))
+            yield from (level._replace(inherited=True) for level in _kai_levels(above, facts))
     elif system in {"Koordinator", "Volcano"}:
         key = KOORDINATOR_TOPOLOGY if system == "Koordinator" else VOLCANO_TIER
         for place in every_place(workload):
-            if place.holder is not AnnotationPlace.JOBS and place.asks(key) and (said := domains(place)[0]) is not None:
-                yield RequiredLevel(said, place.path / key, _label_key(said, facts))
+            if (
+                place.holder is not AnnotationPlace.JOBS
+                and place.asks(key)
+                and (domain := domains(place)[0]) is not None
+            ):
+                yield RequiredLevel(domain, place.path / key, _label_key(domain, facts))
                 # A gang has one topology.
                 return
 
@@ -436,16 +436,15 @@ def levels_of_own_gang(workload: OptedInWorkload) -> Iterator[RequiredLevel]:
                 yield RequiredLevel(key, path, key, block.parts)
 
 
-def _for_kai(place: Annotations, facts: ClusterFacts) -> Iterator[RequiredLevel]:
+def _kai_levels(place: Annotations, facts: ClusterFacts) -> Iterator[RequiredLevel]:
     """Yields the level at one place. Without the name of a Topology KAI ignores it."""
     level, topology = text(place.found.get(KAI_REQUIRED)), text(place.found.get(KAI_TOPOLOGY))
     if level is not None and topology is not None:
-        known = (facts.kai_topologies or {}).get(topology)
-        aliases = known.aliases if isinstance(known, KaiLevels) else {}
+        levels = (facts.kai_topologies or {}).get(topology)
+        aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
         yield RequiredLevel(level, place.path / KAI_REQUIRED, aliases.get(level, level))
 
 
 def _label_key(layer: str, facts: ClusterFacts) -> str | None:
-    """Returns the node label key of a layer of Koordinator's topology."""
     layers = (facts.network_topologies or {}).get(_NETWORK_TOPOLOGY, ())
-    return next((one.label_keys[0] for one in layers if one.name == layer and one.label_keys), None)
+    return next((entry.label_keys[0] for entry in layers if entry.name == layer and entry.label_keys), None)

@@ -25,14 +25,14 @@ class LeaderWorkerSet(OptedInWorkload):
     @property
     def size(self) -> int:
         """The number of pods in a group, including its leader."""
-        found = integer(mapping(self.spec.get("leaderWorkerTemplate")).get("size"))
-        return 1 if found is None else found
+        size = integer(mapping(self.spec.get("leaderWorkerTemplate")).get("size"))
+        return 1 if size is None else size
 
     @property
     def replicas(self) -> int:
         """How many groups there are."""
-        found = integer(self.spec.get("replicas"))
-        return 1 if found is None else found
+        replicas = integer(self.spec.get("replicas"))
+        return 1 if replicas is None else replicas
 
     def _read_parts(self) -> Iterator[Part]:
         templates = mapping(self.spec.get("leaderWorkerTemplate"))
@@ -52,7 +52,6 @@ class LeaderWorkerSet(OptedInWorkload):
         yield SPEC / "replicas", integer(self.spec.get("replicas"))
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """Workers that are not created before the leader is ready, or on a node."""
         if self.size < 2:  # noqa: PLR2004 - a leader without workers does not wait
             return
         policy = text(self.spec.get("startupPolicy"))

@@ -67,7 +67,7 @@ class Annotations(NamedTuple):
     found: Mapping[str, Any]
 
     def asks(self, *keys: str) -> list[Use]:
-        """Those of the keys that have a value, with their places."""
+        """Returns those of the keys that have a value, with their places."""
         return [Use(self.path / key, value) for key in keys if (value := text(self.found.get(key)))]
 
 
@@ -80,8 +80,8 @@ def of_jobs(workload: OptedInWorkload) -> Iterator[Annotations]:
     """Yields the annotations of the Jobs of each part of a JobSet."""
     if isinstance(workload, JobSet):
         for index, part in enumerate(workload.parts):
-            found = mapping(workload.job_metadata(index).get("annotations"))
-            yield Annotations(AnnotationPlace.JOBS, part.path / "template" / "metadata" / "annotations", found)
+            annotations = mapping(workload.job_metadata(index).get("annotations"))
+            yield Annotations(AnnotationPlace.JOBS, part.path / "template" / "metadata" / "annotations", annotations)
 
 
 def of_pods(part: Part) -> Annotations:
@@ -96,15 +96,13 @@ def every_place(workload: OptedInWorkload) -> Iterator[Annotations]:
     yield from map(of_pods, workload.distinct_parts)
 
 
-def requests(workload: OptedInWorkload, made: OptedInWorkload | None) -> list[tuple[str, Use]]:
-    """Returns the reader of every annotation that asks for topology, and its place: on the workload, and for a TrainJob
-    also on the JobSet that is `made`.
-    """
-    found = [(_reader(use), use) for place in every_place(workload) for use in place.asks(*READERS)]
-    if isinstance(made, MadeJobSet):
-        of_made = [use for place in every_place(made) for use in place.asks(*READERS)]
-        found += [(_reader(use), Use(made.in_train_job(use.path), use.value)) for use in of_made]
-    return found
+def requests(workload: OptedInWorkload, job_set: OptedInWorkload | None) -> list[tuple[str, Use]]:
+    """Returns each annotation that asks for topology, with its reader: of a workload, and of its JobSet if given."""
+    uses = [(_reader(use), use) for place in every_place(workload) for use in place.asks(*READERS)]
+    if isinstance(job_set, MadeJobSet):
+        of_made = [use for place in every_place(job_set) for use in place.asks(*READERS)]
+        uses += [(_reader(use), Use(job_set.in_train_job(use.path), use.value)) for use in of_made]
+    return uses
 
 
 def _reader(use: Use) -> str:
@@ -112,15 +110,13 @@ def _reader(use: Use) -> str:
 
 
 def domains(place: Annotations) -> tuple[str | None, str | None]:
-    """Returns the domains that one place requires and prefers, as a person reads them: KAI's levels, Koordinator's
-    layers, or Volcano's tier.
-    """
-    found = {use.path.parts[-1]: str(use.value) for use in place.asks(*READERS)}
-    required, preferred = found.get(KAI_REQUIRED), found.get(KAI_PREFERRED)
-    tier = found.get(VOLCANO_TIER)
-    if tier is not None and found.get(VOLCANO_MODE, "hard").lower() != "soft":
+    """Returns the domains that a place requires and prefers: KAI's levels, Koordinator's layers, Volcano's tier."""
+    stated = {use.path.parts[-1]: str(use.value) for use in place.asks(*READERS)}
+    required, preferred = stated.get(KAI_REQUIRED), stated.get(KAI_PREFERRED)
+    tier = stated.get(VOLCANO_TIER)
+    if tier is not None and stated.get(VOLCANO_MODE, "hard").lower() != "soft":
         required = required or f"tier {tier}"
-    layers = _layers(found.get(KOORDINATOR_TOPOLOGY))
+    layers = _layers(stated.get(KOORDINATOR_TOPOLOGY))
     return required or layers.get("MustGather"), preferred or layers.get("PreferGather")
 
 
@@ -128,7 +124,9 @@ def _layers(written: str | None) -> dict[str, str]:
     """Returns the last layer of each strategy in a network-topology-spec; none if it is not one."""
     try:
         entries = sequence(mapping(json.loads(written or "null")).get("gatherStrategy"))
-        return {text(mapping(one).get("strategy")) or "": text(mapping(one).get("layer")) or "" for one in entries}
+        return {
+            text(mapping(entry).get("strategy")) or "": text(mapping(entry).get("layer")) or "" for entry in entries
+        }
     except (ValueError, RecursionError, Malformed):
         return {}
 
@@ -158,12 +156,7 @@ class OptedInGang(PodGang):
         """`members` are the names and pods of its members; `parts` has the parts of each. `minimums` are the numbers of
         pods that the gang needs of those members of which it does not need all.
         """
-        metadata: Manifest = {
-            **workload.metadata,
-            "name": name,
-            "namespace": workload.namespace,
-            "uid": workload.uid,
-        }
+        metadata: Manifest = {**workload.metadata, "name": name, "namespace": workload.namespace, "uid": workload.uid}
         super().__init__({"metadata": metadata, "spec": {"priorityClassName": workload.priority_class}})
         self.workload = workload
         self.parts = parts
@@ -171,7 +164,7 @@ class OptedInGang(PodGang):
         self.grouped_as: GroupKind = workload.resource.api.group_kind
         # The record of the workload that made `workload` for one of its roles.
         self.above: Record | None = None
-        self.elastic = any(part.elastic for found in parts.values() for part in found)
+        self.elastic = any(part.elastic for member_parts in parts.values() for part in member_parts)
         self.members = [
             Member(SPEC, member, minimums.get(member, pods), pods, _UNCONSTRAINED) for member, pods in members
         ]
@@ -213,15 +206,13 @@ def no_gang(workload: OptedInWorkload) -> NoGang | None:
     for template in workload.templates:
         for claim in claims_on(template):
             return NoGang(claim.path, f"{claim.path} says that {claim.system} has claimed its pods")
-    for found in workload.hindrances:
-        return NoGang(found.at, found.why, found)
+    for hindrance in workload.hindrances:
+        return NoGang(hindrance.at, hindrance.why, hindrance)
     return None
 
 
 def template_record(workload: OptedInWorkload) -> str | None:
-    """Returns the scheduler that was recorded in all pod templates of a workload; None if they have none, or
-    several.
-    """
+    """Returns the scheduler recorded in all pod templates of a workload; None if they have none, or several."""
     labels = [value_at(workload.raw, path / SCHEDULER_LABEL)[1] for path in workload.marked_paths]
     return labels[0] if labels and isinstance(labels[0], str) and all(label == labels[0] for label in labels) else None
 
@@ -245,11 +236,11 @@ def scheduler_of_pods(workload: OptedInWorkload) -> Use | None:
     writes its own name into the pods of its Jobs.
     """
     for part in workload.distinct_parts:
-        if (named := text(part.template.spec.get("schedulerName"))) not in {None, "", DEFAULT_SCHEDULER}:
-            return Use(part.template.spec_path / "schedulerName", named)
+        if (name := text(part.template.spec.get("schedulerName"))) not in {None, "", DEFAULT_SCHEDULER}:
+            return Use(part.template.spec_path / "schedulerName", name)
     if volcano_job.is_volcano_job(workload):
-        named = text(workload.spec.get("schedulerName")) or volcano_job.SCHEDULER
-        return None if named == DEFAULT_SCHEDULER else Use(SPEC / "schedulerName", named)
+        name = text(workload.spec.get("schedulerName")) or volcano_job.SCHEDULER
+        return None if name == DEFAULT_SCHEDULER else Use(SPEC / "schedulerName", name)
     return None
 
 
@@ -285,7 +276,7 @@ def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     elif workload.together is not None:
         yield from gangs_of_roles(workload, workload.name)
     elif workload.has_gangs or workload.left_to:
-        yield from _of_parts(workload)
+        yield from _gangs_of_parts(workload)
 
 
 def names_of(workload: OptedInWorkload) -> frozenset[str]:
@@ -298,7 +289,7 @@ def names_of(workload: OptedInWorkload) -> frozenset[str]:
     return frozenset({*(gang.name for gang in gangs), *(member.name for gang in gangs for member in gang.members)})
 
 
-def _of_parts(workload: OptedInWorkload) -> Iterator[OptedInGang]:
+def _gangs_of_parts(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     gangs: dict[str, list[tuple[str, int]]] = {}
     parts: dict[str, tuple[Part, ...]] = {}
     minimums: dict[str, int] = {}
@@ -306,10 +297,10 @@ def _of_parts(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     sequenced = workload.gang_per_part
     for part in workload.parts:
         if part.needed > 0:
-            found = membership(Place(Needed("", workload.key), part.name), sequenced=sequenced)
-            gangs.setdefault(found.gang, []).append((found.member, part.pods))
-            parts[found.member] = (part,)
-            minimums[found.member] = part.needed
+            names = membership(Place(Needed("", workload.key), part.name), sequenced=sequenced)
+            gangs.setdefault(names.gang, []).append((names.member, part.pods))
+            parts[names.member] = (part,)
+            minimums[names.member] = part.needed
     for name, members in gangs.items():
         yield OptedInGang(workload, name, members, {member: parts[member] for member, _ in members}, minimums)
 
@@ -327,24 +318,22 @@ def gangs_of_roles(workload: OptedInWorkload, name: str) -> Iterator[OptedInGang
 def gang_of_first_groups(
     workload: OptedInWorkload, name: str, roles: Iterable[LeaderWorkerSetRole]
 ) -> Iterator[OptedInGang]:
-    """Yields the gang `name` of the first groups of these roles, unless none has any. A role without groups is not
-    waited for.
-    """
+    """Yields the gang `name` of the first groups of these roles, unless none has any."""
     together = workload.together or {}
     members: dict[str, LeaderWorkerSetRole] = {}
     for role in roles:
         if role.groups > 0 and role.size > 0:
-            made = f"{name}-{role.part.name}"
-            members |= {group_name(made, index): role for index in range(groups_together(role.part.name, together))}
+            leader_worker_set = f"{name}-{role.part.name}"
+            members |= {
+                group_name(leader_worker_set, index): role for index in range(groups_together(role.part.name, together))
+            }
     if members:
         sizes = [(member, role.size) for member, role in members.items()]
         yield OptedInGang(workload, name, sizes, {member: (role.part,) for member, role in members.items()})
 
 
 def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OptedInGang:
-    """Returns the gang of one group, named by its index and the revision of its template. `size` is the group size of
-    that revision, if known.
-    """
-    found = membership(Place(Needed("leader_worker_sets", workload.key), "", group), sequenced=False)
-    members = [(found.member, workload.size if size is None else size)]
-    return OptedInGang(workload, found.gang, members, {found.member: workload.parts})
+    """Returns the gang of one group, named by index and revision. `size` is that revision's, if known."""
+    names = membership(Place(Needed("leader_worker_sets", workload.key), "", group), sequenced=False)
+    members = [(names.member, workload.size if size is None else size)]
+    return OptedInGang(workload, names.gang, members, {names.member: workload.parts})

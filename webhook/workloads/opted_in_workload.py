@@ -192,7 +192,7 @@ class OptedInWorkload(ABC):
 
     @abstractmethod
     def _read_parts(self) -> Iterator[Part]:
-        """Returns its parts."""
+        """Yields the parts of the workload."""
 
     @property
     def distinct_parts(self) -> tuple[Part, ...]:
@@ -206,9 +206,7 @@ class OptedInWorkload(ABC):
 
     @cached_property
     def mentions(self) -> set[str]:
-        """The names of its labels and annotations, of the fields of its spec, and all that its pod templates mention.
-        Raises `Malformed`.
-        """
+        """The names of its labels, annotations and spec fields, and what its templates mention. Raises `Malformed`."""
         mentions = {*self.labels, *self.annotations, *self.spec}
         return mentions.union(*(template.mentions for template in self.templates))
 
@@ -271,8 +269,8 @@ class OptedInWorkload(ABC):
         """
         if self.own_controller is None:
             return None
-        named = text(self.spec.get("managedBy"))
-        return None if named in {None, "", self.own_controller} else named
+        manager = text(self.spec.get("managedBy"))
+        return None if manager in {None, "", self.own_controller} else manager
 
     @property
     def managed_path(self) -> FieldPath:
@@ -304,23 +302,22 @@ class OptedInWorkload(ABC):
         return tuple(self._read_hindrances())
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """Returns its hindrances."""
         return iter(())
 
     @cached_property
     def priority_class(self) -> str | None:
         """The PriorityClass of its pods, if all name the same. Each gang uses it."""
-        named = {text(part.template.spec.get("priorityClassName")) for part in self.parts}
-        return named.pop() if len(named) == 1 else None
+        names = {text(part.template.spec.get("priorityClassName")) for part in self.parts}
+        return names.pop() if len(names) == 1 else None
 
     @property
     def record(self) -> Record:
         """The record from which its pods are prepared."""
         queues: dict[str, str] = {}
         holders = [(self.labels, self.annotations), *((EMPTY, template.annotations) for template in self.templates)]
-        for labels, said in holders:
+        for labels, stated in holders:
             # Other keys are not read there: KAI's key is a label of owners and pods.
-            read = {key: said[key] for key in QUEUE_ANNOTATIONS if key in said}
+            read = {key: stated[key] for key in QUEUE_ANNOTATIONS if key in stated}
             for key, queue in queues_of({"labels": dict(labels), "annotations": read}).items():
                 queues.setdefault(key, queue)
         quota = quota_of_template(self.metadata)

@@ -237,15 +237,13 @@ class PodCliqueSet:
             yield clique.template
 
     def groups_with_cliques(self) -> list[GroupCliques]:
-        """Returns its scaling groups with their cliques. A group without cliques has no pods and so no gang, even with
-        replicas, and is left out.
-        """
+        """Returns its scaling groups with their cliques. One without cliques has no pods and is left out."""
         by_name = {clique.name: clique for clique in self.cliques}
-        found = [
+        groups = [
             GroupCliques(group, tuple(by_name[name] for name in group.clique_names if name in by_name))
             for group in self.scaling_groups
         ]
-        return [one for one in found if one.cliques]
+        return [group for group in groups if group.cliques]
 
     def mnnvl_group(self, clique: Clique) -> MnnvlGroup | None:
         """Returns the group that Grove resolves for a clique: its own annotation, else its scaling group's, else the
@@ -264,12 +262,10 @@ class PodCliqueSet:
         return None
 
     def effective_topology(self, clique: Clique) -> tuple[str | None, str | None]:
-        """Returns the required and the preferred domain for a clique's pods. For each, the clique's constraint wins
-        over the set's.
-        """
-        own, whole = clique.topology, self.topology
-        required = (own and own.required) or (whole and whole.required) or None
-        preferred = (own and own.preferred) or (whole and whole.preferred) or None
+        """Returns the required and the preferred domain for a clique's pods: for each the clique's, else the set's."""
+        constraint, whole = clique.topology, self.topology
+        required = (constraint and constraint.required) or (whole and whole.required) or None
+        preferred = (constraint and constraint.preferred) or (whole and whole.preferred) or None
         return required, preferred
 
     def constraints(self) -> Iterator[Constrained]:
@@ -285,7 +281,7 @@ class PodCliqueSet:
 
     def topology_name(self) -> str | None:
         """Returns the ClusterTopologyBinding that the constraints refer to. Grove lets a set name only one."""
-        return next((asked.topology.name for asked in self.constraints() if asked.topology.name), None)
+        return next((constraint.topology.name for constraint in self.constraints() if constraint.topology.name), None)
 
 
 def _topology(holder: Mapping[str, Any], path: FieldPath) -> Topology | None:

@@ -21,7 +21,7 @@ from webhook.model.gang_objects import MANAGED_BY_ROLLCALL
 from webhook.model.keys import Record
 from webhook.model.known_kinds import DEFAULT_SCHEDULER, GANG_KINDS
 from webhook.model.place import surge_of, together_in
-from webhook.model.pod_template import PodTemplate
+from webhook.model.pod_template import PodTemplate, TemplatePaths
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.workload_record import QUEUE_WORD, SCHEDULER_LABEL
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
@@ -31,7 +31,7 @@ from webhook.workloads.opted_in_workload import (
     Left,
     OptedInWorkload,
     Part,
-    TemplatePlace,
+    template_at,
 )
 from webhook.workloads.workload_shape import (
     Over,
@@ -54,25 +54,6 @@ OPERATOR = "owner/operator"
 FLAT_FIELDS = ("schedulerName", "priorityClassName", "nodeSelector", "tolerations", "affinity")
 
 
-class FlatPlace(NamedTuple):
-    """The path of an object that has labels and annotations side by side, and of the one with fields of a pod's spec,
-    which is usually the same.
-    """
-
-    path: FieldPath
-    spec: FieldPath
-
-    @property
-    def metadata_path(self) -> FieldPath:
-        """The path of labels and annotations."""
-        return self.path
-
-    @property
-    def spec_path(self) -> FieldPath:
-        """The path of the fields of a pod's spec."""
-        return self.spec
-
-
 class ShapedWorkload(OptedInWorkload):
     """A workload of a declared kind. `view_of` makes the class of each kind. `shape` is the form of this workload."""
 
@@ -91,10 +72,10 @@ class ShapedWorkload(OptedInWorkload):
             self.marked_paths,
             tuple(self.leaves()),
             tuple(self.warnings()),
-            tuple(self.unreachable(made=self.has_gangs)),
+            tuple(self.unreachable(makes_gang=self.has_gangs)),
             tuple(self.shrinks()),
         )
-        _ = [self.carried(one.key) for one in self.shape.carried]
+        _ = [self.carried(entry.key) for entry in self.shape.carried]
 
     @property
     def gang_per_part(self) -> bool:
@@ -114,11 +95,17 @@ class ShapedWorkload(OptedInWorkload):
     def _roles(self) -> Iterator[LeaderWorkerSetRole]:
         for part in self.parts:
             entry = mapping(value_at(self.raw, part.path)[1])
-            made = LeaderWorkerSet(dict(entry))
+            leader_worker_set = LeaderWorkerSet(dict(entry))
             # A DisaggregatedSetRoleScaler has the number. The gang waits for a first group of it.
             is_stated = mapping(entry.get("scaling")).get("mode") != "External"
-            groups = max(made.replicas, 0 if is_stated else 1)
-            yield LeaderWorkerSetRole(part, groups, max(made.size, 0), surge_of(made.spec, made.replicas), is_stated)
+            groups = max(leader_worker_set.replicas, 0 if is_stated else 1)
+            yield LeaderWorkerSetRole(
+                part,
+                groups,
+                max(leader_worker_set.size, 0),
+                surge_of(leader_worker_set.spec, leader_worker_set.replicas),
+                is_stated,
+            )
 
     @cached_property
     def native_path(self) -> FieldPath | None:
@@ -205,14 +192,14 @@ class ShapedWorkload(OptedInWorkload):
 
     @property
     def marked_paths(self) -> tuple[FieldPath, ...]:
-        """The paths of the labels into which the record is written: of its templates that exist, and of the metadata of
-        objects that its controller makes.
-        """
+        """The paths of the labels for the record: of existing templates, and of what its controller makes."""
         if not (self.has_gangs or self.left_to):
             return ()
         places = [part.template.labels_path for part in self.parts if value_at(self.raw, part.place)[1] is not None]
         for path in self.shape.marked:
-            places += [_below(found_at, path) for found_at in _holders(path, self._scope)]
+            # The objects that have, or may get, the metadata at `path`.
+            holders = ShapePath(path.text, path.steps[:-1], path.of_entry).values(self._scope)
+            places += [holder.path / str(path.steps[-1]) / "labels" for holder in holders]
         return tuple(dict.fromkeys(places))
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
@@ -225,10 +212,8 @@ class ShapedWorkload(OptedInWorkload):
         yield from stated.items()
 
     def _read_hindrances(self) -> Iterator[Hindrance]:
-        """Yields what the shape says of a workload whose gang is never complete, and parts that cannot be told
-        apart.
-        """
-        yield from self._said(self.shape.refuses, INCOMPLETE)
+        """Yields why the gang is never complete by its shape, and parts that cannot be told apart."""
+        yield from self._stated(self.shape.refuses, INCOMPLETE)
         names = set[str]()
         for part in self.parts if self.has_gangs or self.left_to else ():
             if part.name in names:
@@ -238,18 +223,16 @@ class ShapedWorkload(OptedInWorkload):
 
     def warnings(self) -> Iterator[Hindrance]:
         """Yields what the shape warns of."""
-        yield from self._said(self.shape.warns, OPERATOR)
+        yield from self._stated(self.shape.warns, OPERATOR)
 
-    def unreachable(self, *, made: bool) -> Iterator[Hindrance]:
-        """Yields the minimums that no number of its pods reaches, also that which it asks its operator for. `made`:
-        whether Rollcall makes the gang.
-        """
+    def unreachable(self, *, makes_gang: bool) -> Iterator[Hindrance]:
+        """Yields the minimums that its pods never reach, also its operator's, if Rollcall `makes_gang` or not."""
         places = set[FieldPath]()
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
-                for found in _unreachable(part, scope, has_gangs=made):
-                    places.add(found.at)
-                    yield found
+                for hindrance in _unreachable(part, scope, has_gangs=makes_gang):
+                    places.add(hindrance.at)
+                    yield hindrance
         at, stated = self.operator_minimum
         pods = sum(part.pods for part in (*self.parts, *self.outside_parts))
         if self.has_gangs and at is not None and at not in places and stated is not None and stated > pods > 0:
@@ -264,17 +247,15 @@ class ShapedWorkload(OptedInWorkload):
 
     def carried(self, key: str) -> Use | None:
         """Returns the value that its operator writes under a key on what it makes, and the place that it is from."""
-        for one in self.shape.carried:
-            if one.key == key and (value := one.value(self._scope)) is not None:
-                return Use(one.path.at(self._scope), value)
+        for entry in self.shape.carried:
+            if entry.key == key and (value := entry.value(self._scope)) is not None:
+                return Use(entry.path.at(self._scope), value)
         return None
 
     def carried_path(self, key: str) -> FieldPath | None:
-        """Returns the place that its operator takes the value for a key from, whether it has one or not; None if it
-        writes nothing under the key.
-        """
-        carried = (one for one in self.shape.carried if one.key == key and all_hold(one.when, self._scope))
-        return next((one.path.at(self._scope) for one in carried), None)
+        """Returns where its operator takes the value for a key from; None if it writes nothing under the key."""
+        carried = (entry for entry in self.shape.carried if entry.key == key and all_hold(entry.when, self._scope))
+        return next((entry.path.at(self._scope) for entry in carried), None)
 
     @property
     def record(self) -> Record:
@@ -289,18 +270,18 @@ class ShapedWorkload(OptedInWorkload):
                 queues[carried.key] = value if is_left else queues.get(carried.key, value)
         return replace(record, queues=tuple((key, queues[key]) for key in sorted(queues)))
 
-    def _said(self, statements: tuple[Statement, ...], rule: str) -> Iterator[Hindrance]:
-        for said in statements:
-            for scope in said.scopes(self._scope):
-                at, found = _place_of(said, scope)
-                yield Hindrance(rule, at, found, said.why, said.remedy)
+    def _stated(self, statements: tuple[Statement, ...], rule: str) -> Iterator[Hindrance]:
+        for statement in statements:
+            for scope in statement.scopes(self._scope):
+                at, value = _statement_place(statement, scope)
+                yield Hindrance(rule, at, value, statement.why, statement.remedy)
 
     def leaves(self) -> Iterator[Left]:
         """Yields why something else makes its gang."""
-        for said in self.shape.leaves:
-            for scope in said.scopes(self._scope):
-                at, _ = _place_of(said, scope)
-                yield Left(at, said.why, system=said.system)
+        for statement in self.shape.leaves:
+            for scope in statement.scopes(self._scope):
+                at, _ = _statement_place(statement, scope)
+                yield Left(at, statement.why, system=statement.system)
         if self.shape.left_to:
             yield Left(SPEC, f"its controller makes a {self.shape.left_to}, which has the gang", is_made=True)
 
@@ -311,11 +292,11 @@ def view_of(forms: tuple[WorkloadShape, ...], title: str = "") -> type[ShapedWor
     all of them. `title` replaces the kind where that alone is ambiguous.
     """
     shape = forms[0]
-    named = title or shape.resource.api.kind
+    kind_title = title or shape.resource.api.kind
 
     class View(ShapedWorkload):
         resource = shape.resource
-        kind = named
+        kind = kind_title
         by_namespace = shape.by_namespace
         crd = shape.crd
         has_gangs = shape.has_gangs
@@ -338,10 +319,10 @@ def _template_of(part: PartShape, scope: ShapeScope) -> tuple[FieldPath, Mapping
 
 def _template(part: PartShape, at: FieldPath, raw: Mapping[str, Any], scope: ShapeScope) -> PodTemplate:
     if not part.flat:
-        return PodTemplate(mapping(raw.get("metadata")), mapping(raw.get("spec")), TemplatePlace(at))
+        return template_at(raw, at)
     if part.spec is not None:
-        return PodTemplate(raw, mapping(part.spec.value(scope)), FlatPlace(at, part.spec.at(scope)))
-    return PodTemplate(raw, {field: raw[field] for field in FLAT_FIELDS if field in raw}, FlatPlace(at, at))
+        return PodTemplate(raw, mapping(part.spec.value(scope)), TemplatePaths(at, part.spec.at(scope)))
+    return PodTemplate(raw, {field: raw[field] for field in FLAT_FIELDS if field in raw}, TemplatePaths(at, at))
 
 
 def _unreachable(part: PartShape, scope: ShapeScope, *, has_gangs: bool) -> Iterator[Hindrance]:
@@ -357,18 +338,17 @@ def _unreachable(part: PartShape, scope: ShapeScope, *, has_gangs: bool) -> Iter
 
 
 def _shrinkable(part: PartShape, scope: ShapeScope) -> Iterator[Hindrance]:
-    """Yields what is wrong with a part that may run with fewer pods than its gang needs."""
     lowest = part.lower_bound(scope)
     if lowest is None:
         return
     bound, needed = lowest.value(scope), _needed(part, scope, part.pods.value(scope))
     if bound < needed:
-        at, found, remedy = _remedy(part, scope, lowest)
+        at, value, remedy = _remedy(part, scope, lowest)
         why = (
             f"the workload may run with {bound} of these pods, but its gang needs {needed}: as long as fewer exist, "
             "a pod that is created again waits"
         )
-        yield Hindrance(OPERATOR, at, found, why, remedy)
+        yield Hindrance(OPERATOR, at, value, why, remedy)
 
 
 def _remedy(part: PartShape, scope: ShapeScope, lowest: PodCount) -> tuple[FieldPath, Any, str]:
@@ -376,33 +356,22 @@ def _remedy(part: PartShape, scope: ShapeScope, lowest: PodCount) -> tuple[Field
     minimum = part.minimum(scope)
     if minimum is not None and minimum.path is not None:
         other = "" if lowest.path is None else f", or raise {lowest.path.at(scope)},"
-        found = minimum.path.value(scope)
-        return minimum.path.at(scope), found, f"lower it{other} until both are the same number of pods"
+        value = minimum.path.value(scope)
+        return minimum.path.at(scope), value, f"lower it{other} until both are the same number of pods"
     if lowest.path is not None:
         return lowest.path.at(scope), lowest.path.value(scope), "raise it to the pods that the gang needs"
     return _template_of(part, scope)[0], None, "let minimum and lowest in the WorkloadShape be the same number of pods"
 
 
 def _needed(part: PartShape, scope: ShapeScope, pods: int) -> int:
-    """Returns how many of its pods the gang needs."""
     needed = part.minimum(scope)
     return pods if needed is None else min(needed.value(scope), pods)
 
 
-def _place_of(said: Statement, scope: ShapeScope) -> tuple[FieldPath, Any]:
-    if said.at is not None:
-        return said.at.at(scope), said.at.value(scope)
+def _statement_place(statement: Statement, scope: ShapeScope) -> tuple[FieldPath, Any]:
+    if statement.at is not None:
+        return statement.at.at(scope), statement.at.value(scope)
     return (SPEC, None) if scope.entry is None else (scope.entry.path, None)
-
-
-def _holders(path: ShapePath, scope: ShapeScope) -> Iterator[FieldPath]:
-    """Yields the objects that have, or may get, the metadata at `path`."""
-    above = ShapePath(path.text, path.steps[:-1], path.of_entry)
-    yield from (found.path for found in above.values(scope))
-
-
-def _below(holder: FieldPath, path: ShapePath) -> FieldPath:
-    return holder / str(path.steps[-1]) / "labels"
 
 
 # Group, kind, namespace and name of a workload.
@@ -439,7 +408,7 @@ def gang_size(workload: ShapedWorkload) -> GangSize | None:
     most = pods + sum(part.pods for part in beside)
     if not pods:
         return None
-    needed, enough = _gang_size_needed(workload), most
+    needed, enough = _pods_needed(workload), most
     if needed is not None and workload.shape.over is Over.ALL:
         enough = needed + most - pods
     stated_path, stated = workload.operator_minimum
@@ -451,7 +420,7 @@ def gang_size(workload: ShapedWorkload) -> GangSize | None:
     return GangSize(f"{workload.kind} {workload.name}", most, enough, needed, later, stated_path, workload.uid)
 
 
-def _gang_size_needed(workload: ShapedWorkload) -> int | None:
+def _pods_needed(workload: ShapedWorkload) -> int | None:
     """Returns how many pods the gang needs, or the smallest of its gangs; None if the shape does not say."""
     shape = workload.shape
     on_request = not shape.by_namespace and SCHEDULER_LABEL not in workload.labels
@@ -466,26 +435,26 @@ def gang_sizes(workloads: Iterable[ShapedWorkload], groups: Mapping[WorkloadKey,
     """Returns the sizes of workloads that own a PodGroup; `groups` is the number of PodGroups of each. A workload that
     leaves its gang to one object that it makes has the size of that object. Raises `Malformed`.
     """
-    every = {key_of_workload(one): one for one in workloads}
-    made: dict[WorkloadKey, list[ShapedWorkload]] = {}
-    for one in every.values():
-        if (controller := one.controller) is not None:
-            owner = (controller.group, controller.kind, one.namespace, controller.name)
-            made.setdefault(owner, []).append(one)
-    found: dict[WorkloadKey, GangSize] = {}
+    every = {key_of_workload(workload): workload for workload in workloads}
+    by_owner: dict[WorkloadKey, list[ShapedWorkload]] = {}
+    for shaped in every.values():
+        if (controller := shaped.controller) is not None:
+            owner = (controller.group, controller.kind, shaped.namespace, controller.name)
+            by_owner.setdefault(owner, []).append(shaped)
+    sizes: dict[WorkloadKey, GangSize] = {}
     for key, number in groups.items():
         workload = every.get(key)
         if workload is None:
             continue
-        left_to = [one for one in made.get(key, ()) if one.resource.api.kind == workload.left_to]
+        left_to = [candidate for candidate in by_owner.get(key, ()) if candidate.resource.api.kind == workload.left_to]
         size = gang_size(left_to[0] if left_to else workload) if len(left_to) <= 1 else None
         if size is not None:
-            found[key] = size._replace(uid=workload.uid, groups=number)
-    return found
+            sizes[key] = size._replace(uid=workload.uid, groups=number)
+    return sizes
 
 
 def key_of_workload(workload: ShapedWorkload) -> WorkloadKey:
-    """Returns its group, kind, namespace and name."""
+    """Returns group, kind, namespace and name of a workload."""
     return (*workload.shape.group_kind, *workload.key)
 
 
@@ -503,9 +472,7 @@ MINIMUM_FIELDS = frozenset({"minMember", "schedulingPolicy"})
 
 
 class OperatorGroup:
-    """A PodGroup of one of `MINIMUMS`. `owners` are the objects that own it, its controller first, each with its uid.
-    Raises `Malformed`.
-    """
+    """A PodGroup of one of `MINIMUMS`, with its `owners` and their uids, the controller first. Raises `Malformed`."""
 
     __slots__ = ("is_foreign", "key", "minimum", "owners", "path")
 
@@ -538,16 +505,17 @@ class OperatorGroup:
         if why is None:
             return None
         right = size.most if size.needed is None else min(size.needed, size.most)
-        return Finding(
-            at=self.path, found=self.minimum, why=why, remedy=_operator_group_remedy(right, size), instead=(right,)
-        )
+        return Finding(at=self.path, found=self.minimum, why=why, remedy=_minimum_remedy(right, size), instead=(right,))
 
 
 def _owners(metadata: Mapping[str, object], namespace: str) -> Iterator[tuple[WorkloadKey, str | None]]:
     every = [mapping(raw) for raw in sequence(metadata.get("ownerReferences"))]
-    for one in sorted(every, key=lambda found: found.get("controller") is not True):
-        group = (text(one.get("apiVersion")) or "").rpartition("/")[0]
-        yield (group, text(one.get("kind")) or "", namespace, text(one.get("name")) or ""), text(one.get("uid"))
+    for reference in sorted(every, key=lambda reference: reference.get("controller") is not True):
+        group = (text(reference.get("apiVersion")) or "").rpartition("/")[0]
+        yield (
+            (group, text(reference.get("kind")) or "", namespace, text(reference.get("name")) or ""),
+            text(reference.get("uid")),
+        )
 
 
 def _min_count(spec: Mapping[str, object]) -> int | None:
@@ -563,7 +531,8 @@ def _why(minimum: int, size: GangSize) -> str | None:
     if size.needed is None or size.groups > 1:
         return None
     if minimum < size.needed:
-        return f"the gang of {size.name} needs {_pods(size.needed)}, and the scheduler {_starts(minimum)}"
+        starts = "starts each pod alone" if minimum <= 0 else f"starts {minimum} of them without the others"
+        return f"the gang of {size.name} needs {_pods(size.needed)}, and the scheduler {starts}"
     if minimum > size.enough:
         return f"{size.name} can run with {_pods(size.needed)}, but the scheduler waits for {minimum}"
     return None
@@ -573,11 +542,7 @@ def _pods(number: int) -> str:
     return "1 pod" if number == 1 else f"{number} pods"
 
 
-def _starts(minimum: int) -> str:
-    return "starts each pod alone" if minimum <= 0 else f"starts {minimum} of them without the others"
-
-
-def _operator_group_remedy(right: int, size: GangSize) -> str:
+def _minimum_remedy(right: int, size: GangSize) -> str:
     if size.stated_path is not None:
         return f"set {size.stated_path} of {size.name} to {right}: its operator takes the minimum from there"
     return f"set it to {right}, or delete the PodGroup if its operator then creates it again"

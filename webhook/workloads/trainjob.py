@@ -70,9 +70,7 @@ class Runtime:
 
     @property
     def kai_marks(self) -> list[TrainerMark]:
-        """The marks of the proposed KAI plugin for the queue that it names. The CRD of every release drops that field,
-        so it occurs only in files.
-        """
+        """The marks of the proposed KAI plugin for its queue: in files only, as every CRD drops that field."""
         policy = mapping(self.spec.get("podGroupPolicy"))
         queue = text(mapping(policy.get("kaiScheduler")).get("queue"))
         path = SPEC / "podGroupPolicy" / "kaiScheduler" / "queue"
@@ -176,8 +174,8 @@ class TrainJob(OptedInWorkload):
                 _add(_below(raw, "template", "spec", "template", "metadata"), {mark.field: {mark.key: mark.value}})
                 brought[_pod_metadata(index, raw) / mark.field / mark.key] = mark.path
         api = JOB_SETS.api
-        made = {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
-        return MadeJobSet(made, self, runtime, brought, resources_known=resources_known)
+        manifest = {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
+        return MadeJobSet(manifest, self, runtime, brought, resources_known=resources_known)
 
     def _give_resources(self, jobs: list[Manifest], runtime: Runtime) -> bool:
         """Gives the containers of the trainer the resources that the TrainJob states, in place of the runtime's.
@@ -192,7 +190,7 @@ class TrainJob(OptedInWorkload):
             return True
         if mapping(runtime.spec.get("mlPolicy")).get("mpi") is not None:
             return False
-        known = True
+        certain = True
         for raw in jobs:
             labels = mapping(mapping(mapping(raw.get("template")).get("metadata")).get("labels"))
             for container in sequence(_below(raw, "template", "spec", "template", "spec").get("containers")):
@@ -200,8 +198,8 @@ class TrainJob(OptedInWorkload):
                     if labels.get(ANCESTOR) == "trainer" and container["name"] == _NODE:
                         container["resources"] = deepcopy(given)
                     elif labels:
-                        known = False
-        return known
+                        certain = False
+        return certain
 
     def _count(self, replicated: Manifest, runtime: Runtime) -> None:
         """Sets parallelism and completions of a replicated Job, as Trainer does."""
@@ -249,13 +247,13 @@ class MadeJobSet(JobSet):
         return self.train_job.managed_elsewhere or super().managed_elsewhere
 
     def counts(self) -> Iterator[tuple[FieldPath, int | None]]:
-        """None: the TrainJob states its numbers."""
+        """Returns nothing: the TrainJob states its numbers."""
         return iter(())
 
     def in_train_job(self, path: FieldPath) -> FieldPath:
         """Returns where the TrainJob sets the value at `path`: in a patch, or by naming its runtime."""
-        found = self._brought.get(path)
-        return found if found is not None and "runtimePatches" in found.parts else self.train_job.runtime_path
+        origin = self._brought.get(path)
+        return origin if origin is not None and "runtimePatches" in origin.parts else self.train_job.runtime_path
 
     def in_runtime(self, path: FieldPath) -> FieldPath:
         """Returns where the runtime sets the value."""
@@ -282,18 +280,18 @@ def _patch(patched: _Patched, template: Mapping[str, Any], path: FieldPath) -> N
     _merge(patched, patched.metadata, template, METADATA, path / "metadata")
     # Before the API server has checked a patch against its schema, the patch may name anything, any number of times.
     by_name: dict[str | None, list[tuple[int, Manifest]]] = {}
-    for index, known in patched.jobs:
-        by_name.setdefault(text(known.get("name")), []).append((index, known))
+    for index, job in patched.jobs:
+        by_name.setdefault(text(job.get("name")), []).append((index, job))
     for place, raw in enumerate(sequence(mapping(template.get("spec")).get("replicatedJobs"))):
         patch = mapping(raw)
-        own = path / "spec" / "replicatedJobs" / Item(place, text(patch.get("name"))) / "template"
-        for index, known in by_name.get(text(patch.get("name")), ()):
+        job_path = path / "spec" / "replicatedJobs" / Item(place, text(patch.get("name"))) / "template"
+        for index, job in by_name.get(text(patch.get("name")), ()):
             of_job = mapping(patch.get("template"))
             of_pods = mapping(mapping(of_job.get("spec")).get("template"))
-            at = _replicated(index, known) / "template" / "metadata"
-            _merge(patched, _below(known, "template", "metadata"), of_job, at, own / "metadata")
-            metadata = _below(known, "template", "spec", "template", "metadata")
-            _merge(patched, metadata, of_pods, _pod_metadata(index, known), own / "spec" / "template" / "metadata")
+            at = _replicated(index, job) / "template" / "metadata"
+            _merge(patched, _below(job, "template", "metadata"), of_job, at, job_path / "metadata")
+            metadata = _below(job, "template", "spec", "template", "metadata")
+            _merge(patched, metadata, of_pods, _pod_metadata(index, job), job_path / "spec" / "template" / "metadata")
 
 
 def _merge(patched: _Patched, target: Manifest, holder: Mapping[str, Any], at: FieldPath, path: FieldPath) -> None:
@@ -320,13 +318,13 @@ def _pod_metadata(index: int, raw: Mapping[str, Any]) -> FieldPath:
 
 def _below(holder: Manifest, *fields: str) -> Manifest:
     """Returns the object at that path, created if it is missing. The manifest is a copy and may be changed."""
-    found = holder
+    target = holder
     for field in fields:
-        if found.get(field) is None:
-            found[field] = {}
-        found = found[field]
-        mapping(found)
-    return found
+        if target.get(field) is None:
+            target[field] = {}
+        target = target[field]
+        mapping(target)
+    return target
 
 
 def train_job_of(job_set: JobSet) -> ObjectKey | None:

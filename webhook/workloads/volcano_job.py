@@ -38,14 +38,14 @@ def is_volcano_job(workload: OptedInWorkload) -> bool:
 
 def tasks_of(workload: OptedInWorkload) -> list[Task]:
     """Returns the tasks of a Volcano Job. Raises `Malformed`."""
-    found = []
+    tasks = []
     for index, raw in enumerate(sequence(workload.spec.get("tasks"))):
         task = mapping(raw)
         replicas, stated = integer(task.get("replicas")) or 0, integer(task.get("minAvailable"))
         needed = _filled_in(task, replicas) if stated is None else stated
         waits = bool(sequence(mapping(task.get("dependsOn")).get("name")))
-        found.append(Task(SPEC / "tasks" / Item(index, text(task.get("name"))), replicas, stated, needed, waits))
-    return found
+        tasks.append(Task(SPEC / "tasks" / Item(index, text(task.get("name"))), replicas, stated, needed, waits))
+    return tasks
 
 
 def _filled_in(task: Mapping[str, Any], replicas: int) -> int | None:
@@ -60,9 +60,7 @@ def _filled_in(task: Mapping[str, Any], replicas: int) -> int | None:
 
 
 def minimum_of(workload: OptedInWorkload) -> int | None:
-    """Returns the minAvailable that a Volcano Job states; 0 states none: Volcano's webhook writes the sum of its tasks
-    for it. Raises `Malformed`.
-    """
+    """Returns a stated minAvailable. For 0 Volcano's webhook writes the sum of the tasks. Raises `Malformed`."""
     return integer(workload.spec.get("minAvailable")) or None
 
 
@@ -73,9 +71,7 @@ def tasks_count(tasks: list[Task], minimum: int) -> bool:
 
 
 def least_pods(workload: OptedInWorkload) -> dict[FieldPath, int] | None:
-    """Returns the pods that the gang surely needs of each task, by its path; None if that is not known, or if the gang
-    never has its minimum. Raises `Malformed`.
-    """
+    """Returns by task path the pods surely needed; None if unknown, or never reached. Raises `Malformed`."""
     tasks, stated = tasks_of(workload), minimum_of(workload)
     if any(task.needed is None for task in tasks):
         return None
@@ -85,12 +81,12 @@ def least_pods(workload: OptedInWorkload) -> dict[FieldPath, int] | None:
     if minimum > pods or (each and any(task.waits and task.needed for task in tasks)):
         return None
     first = [task for task in tasks if not task.waits]
-    found = {}
+    least = {}
     for task in first:
         # The other tasks may give all of their pods.
         rest = minimum - (pods - task.replicas)
-        found[task.path] = max(rest, task.needed or 0 if each else 0, 0)
-    return found
+        least[task.path] = max(rest, task.needed or 0 if each else 0, 0)
+    return least
 
 
 def pod_groups_of(workload: OptedInWorkload) -> SchedulerGroups:

@@ -41,22 +41,27 @@ def place_by_shape(pod: Pod, controller: OwnerReference, candidates: Iterable[Ca
     for shape, part in candidates:
         links = part.pod.chain
         name = links[0].workload_of(controller.name, pod.template.labels) if links else controller.name
-        named = _part_of(pod, part)
-        if name and named is not None:
-            return Place(Needed(SHAPED_WORKLOADS, (shape.crd, pod.namespace, name)), named)
+        part_name = _part_of(pod, part)
+        if name and part_name is not None:
+            return Place(Needed(SHAPED_WORKLOADS, (shape.crd, pod.namespace, name)), part_name)
     return None
 
 
-def place_in_role(pod: Pod, known: Place, shapes: Iterable[WorkloadShape]) -> Place | None:
-    """Returns the place of a pod, whose place in its LeaderWorkerSet is `known`, in the workload that made this for a
+def place_in_role(pod: Pod, place: Place, shapes: Iterable[WorkloadShape]) -> Place | None:
+    """Returns the place of a pod, whose `place` is in its LeaderWorkerSet, in the workload that made this for a
     role; None if none of the shapes says so. The labels must agree with the name of the LeaderWorkerSet: it begins with
     the workload's and ends with the role.
     """
-    made, labels = known.workload.name, pod.template.labels
+    leader_worker_set, labels = place.workload.name, pod.template.labels
     for shape in shapes:
         name, role = (text(labels.get(key)) for key in (shape.name_label, shape.role_label))
-        if name and role and made.startswith(f"{name}-") and made.removeprefix(name).endswith(f"-{role}"):
-            return Place(Needed(SHAPED_WORKLOADS, (shape.crd, pod.namespace, name)), role, known.group, known)
+        if (
+            name
+            and role
+            and leader_worker_set.startswith(f"{name}-")
+            and leader_worker_set.removeprefix(name).endswith(f"-{role}")
+        ):
+            return Place(Needed(SHAPED_WORKLOADS, (shape.crd, pod.namespace, name)), role, place.group, place)
     return None
 
 
@@ -104,8 +109,8 @@ class WorkloadKinds:
         controllers: dict[Resource, str] = dict(OF_OPTED_IN)
         candidates: dict[tuple[str, str], tuple[Candidate, ...]] = {}
         forms: dict[tuple[str, ...], tuple[WorkloadShape, ...]] = {}
-        for one in self.declared:
-            forms[one.group_kind] = (*forms.get(one.group_kind, ()), one)
+        for form in self.declared:
+            forms[form.group_kind] = (*forms.get(form.group_kind, ()), form)
         for shape, *_ in forms.values():
             # Pods do not show in which version their workload was written, so the first form says how they are known.
             kind = shape.group_kind
@@ -133,7 +138,9 @@ class WorkloadKinds:
         self._set("_of_crd", {first.crd: first for first, *_ in forms.values()})
         self._set("views", MappingProxyType(views))
         self._set("gang_workloads", MappingProxyType(gangs))
-        self._set("projections", (*PROJECTIONS, *(_projection(one) for one in forms.values() if one[0].has_gangs)))
+        self._set(
+            "projections", (*PROJECTIONS, *(_projection(shapes) for shapes in forms.values() if shapes[0].has_gangs))
+        )
         self._set("pod_controllers", MappingProxyType(controllers))
         self._set("candidates", candidates)
         self._set("known_controllers", frozenset(NO_GANGS | _OF_GROVE | views.keys() | candidates.keys()))
@@ -168,8 +175,15 @@ class WorkloadKinds:
 
     def projection(self, group: str, kind: str) -> Projection | None:
         """Returns what is known of the workloads of a declared kind."""
-        found = (one for one in self.projections if one.part == SHAPED_WORKLOADS)
-        return next((one for one in found if (one.resource.api.group, one.resource.api.kind) == (group, kind)), None)
+        declared = (projection for projection in self.projections if projection.part == SHAPED_WORKLOADS)
+        return next(
+            (
+                projection
+                for projection in declared
+                if (projection.resource.api.group, projection.resource.api.kind) == (group, kind)
+            ),
+            None,
+        )
 
     def place_of(self, pod: Pod) -> Place | None:
         """Returns the place of a pod in an opted-in workload; None if no controller of such a workload made the pod."""
@@ -177,8 +191,8 @@ class WorkloadKinds:
         if controller is None:
             return None
         candidates = self.candidates.get((controller.group, controller.kind), ())
-        if is_a(controller, STATEFUL_SETS) and (known := place_of(pod)) is not None:
-            return place_in_role(pod, known, self.with_roles) or known
+        if is_a(controller, STATEFUL_SETS) and (place := place_of(pod)) is not None:
+            return place_in_role(pod, place, self.with_roles) or place
         return place_by_shape(pod, controller, candidates) or place_of(pod)
 
     def grouped_as(self, workload: OptedInWorkload) -> GroupKind:
@@ -186,11 +200,11 @@ class WorkloadKinds:
         its own, or that of the workload that made this LeaderWorkerSet for a role. Such a scheduler asks the topmost
         controller.
         """
-        controller, own = workload.controller, workload.resource.api.group_kind
-        if controller is None or own != LEADER_WORKER_SETS.api.group_kind:
-            return own
+        controller, group_kind = workload.controller, workload.resource.api.group_kind
+        if controller is None or group_kind != LEADER_WORKER_SETS.api.group_kind:
+            return group_kind
         maker = controller.group, controller.kind
-        return maker if any(maker == shape.group_kind for shape in self.with_roles) else own
+        return maker if any(maker == shape.group_kind for shape in self.with_roles) else group_kind
 
     def grouped_as_at(self, place: Place) -> GroupKind:
         """Returns the same for a pod at `place`."""
@@ -200,8 +214,8 @@ class WorkloadKinds:
 
     def title(self, group: str, kind: str) -> str | None:
         """Returns the kind of the keys of the gangs of such workloads; None if they have none here."""
-        found = self._titles.get((group, kind))
-        return found if found in self.gang_workloads else None
+        title = self._titles.get((group, kind))
+        return title if title in self.gang_workloads else None
 
     def title_of(self, needed: Needed) -> str:
         """Returns the title of the kind of a workload that is a fact."""
@@ -220,7 +234,7 @@ class WorkloadKinds:
 
     def title_with_roles(self, group: str, kind: str) -> str | None:
         """Returns the title of a kind that makes a LeaderWorkerSet for each role; None for another kind."""
-        return self.title(group, kind) if any(one.group_kind == (group, kind) for one in self.with_roles) else None
+        return self.title(group, kind) if any(shape.group_kind == (group, kind) for shape in self.with_roles) else None
 
     def declaration_of(self, kind: tuple[str, ...], raw: Manifest) -> WorkloadShape | None:
         """Returns the shape of an object of a kind by group and kind; None if the kind is not declared."""
@@ -240,9 +254,6 @@ class WorkloadKinds:
             return False
         if workload.crd and self.title(controller.group, controller.kind) is not None:
             return True
-        return self._makes(controller, workload)
-
-    def _makes(self, controller: OwnerReference, workload: OptedInWorkload) -> bool:
         api = workload.resource.api
         return any(
             (controller.group, controller.kind) == shape.group_kind
@@ -251,14 +262,14 @@ class WorkloadKinds:
         )
 
     def with_declared(self, shapes: Iterable[WorkloadShape]) -> WorkloadKinds:
-        """These kinds with other shapes too, which replace all shapes of the same group and kind."""
+        """Returns these kinds with other shapes too, which replace all shapes of the same group and kind."""
         added = tuple(shapes)
-        replaced = {one.group_kind for one in added}
-        return WorkloadKinds((*(one for one in self.declared if one.group_kind not in replaced), *added))
+        replaced = {shape.group_kind for shape in added}
+        return WorkloadKinds((*(shape for shape in self.declared if shape.group_kind not in replaced), *added))
 
 
 # Grove's own kinds between a pod and its PodCliqueSet.
-_OF_GROVE = frozenset((one.api.group, one.api.kind) for one in OF_GROVE)
+_OF_GROVE = frozenset((resource.api.group, resource.api.kind) for resource in OF_GROVE)
 
 
 def fact_of(workload: OptedInWorkload) -> Needed:
@@ -270,13 +281,13 @@ def fact_of(workload: OptedInWorkload) -> Needed:
 
 def replicas_of(spec: Mapping[str, Any]) -> int:
     """Returns the number of pods that a controller's spec asks for. Raises `Malformed`."""
-    found = integer(spec.get("replicas"))
-    return 1 if found is None else found
+    replicas = integer(spec.get("replicas"))
+    return 1 if replicas is None else replicas
 
 
-def _either(known: str | None, selector: str) -> str:
+def _either(other: str | None, selector: str) -> str:
     """Returns a labelSelector for both, which is none unless they are equal."""
-    return selector if known is None or known == selector else ""
+    return selector if other is None or other == selector else ""
 
 
 def _projection(forms: tuple[WorkloadShape, ...]) -> Projection:

@@ -75,12 +75,12 @@ class ShapePath(NamedTuple):
 
     def value(self, scope: ShapeScope) -> Any:
         """Returns the value, None if there is none. Only for a path of a single value. Raises `Malformed`."""
-        found = self._start(scope).value
+        value = self._start(scope).value
         for step in self.steps:
-            if found is None:
+            if value is None:
                 return None
-            found = mapping(found).get(step)  # type: ignore[arg-type]
-        return found
+            value = mapping(value).get(step)  # type: ignore[arg-type]
+        return value
 
     def values(self, scope: ShapeScope) -> Iterator[PathValue]:
         """Returns the values in the order of the workload; null counts as none. Raises `Malformed`."""
@@ -169,7 +169,7 @@ def _name(value: object) -> str | None:
     """Returns the name of a list's entry, by which two versions of a workload are compared."""
     if not isinstance(value, dict):
         return None
-    return next((found for key in ("name", "groupName") if isinstance(found := value.get(key), str) and found), None)
+    return next((name for key in ("name", "groupName") if isinstance(name := value.get(key), str) and name), None)
 
 
 Scalar = str | int | bool
@@ -188,22 +188,22 @@ class ShapeCondition(NamedTuple):
 
     def holds(self, scope: ShapeScope) -> bool:
         """Returns whether it holds. Raises `Malformed` if what is compared is an object or a list."""
-        found = self.path.value(scope)
+        value = self.path.value(scope)
         if self.exists is not None:
-            return (found not in {None, ""} if _is_scalar(found) else bool(found)) is self.exists
-        if found is None:
-            found = self.default
-        if not _is_scalar(found):
-            raise Malformed(found, "a text, a number, true or false")
+            return (value not in {None, ""} if _is_scalar(value) else bool(value)) is self.exists
+        if value is None:
+            value = self.default
+        if not _is_scalar(value):
+            raise Malformed(value, "a text, a number, true or false")
         if self.values:
-            return any(_equal(found, one) for one in self.values)
-        return not any(_equal(found, one) for one in self.others)
+            return any(_equal(value, scalar) for scalar in self.values)
+        return not any(_equal(value, scalar) for scalar in self.others)
 
     def __str__(self) -> str:
         if self.exists is not None:
             return f"{self.path} {'exists' if self.exists else 'does not exist'}"
-        named = ", ".join(map(str, self.values or self.others))
-        return f"{self.path} is {'' if self.values else 'not '}{named}"
+        scalars = ", ".join(map(str, self.values or self.others))
+        return f"{self.path} is {'' if self.values else 'not '}{scalars}"
 
 
 def all_hold(conditions: Iterable[ShapeCondition], scope: ShapeScope) -> bool:
@@ -215,9 +215,9 @@ def _is_scalar(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
-def _equal(found: object, wanted: Scalar) -> bool:
+def _equal(value: object, scalar: Scalar) -> bool:
     # In Python true equals 1.
-    return found == wanted and isinstance(found, bool) is isinstance(wanted, bool)
+    return value == scalar and isinstance(value, bool) is isinstance(scalar, bool)
 
 
 # An int32, as a CRD has numbers of pods.
@@ -246,24 +246,24 @@ class PodCount:
         """Returns the number. Raises `Malformed`."""
         if self.zero_if and any(condition.holds(scope) for condition in self.zero_if):
             return 0
-        found = self._base(scope)
+        number = self._base(scope)
         if self.at_least is not None:
-            found = max(found, self.at_least.value(scope))
+            number = max(number, self.at_least.value(scope))
         if self.at_most is not None:
-            found = min(found, self.at_most.value(scope))
+            number = min(number, self.at_most.value(scope))
         if self.minus is not None:
-            found -= self.minus.value(scope)
+            number -= self.minus.value(scope)
         if self.times is not None:
-            found *= self.times.value(scope)
-        return min(max(found, 0), MOST)
+            number *= self.times.value(scope)
+        return min(max(number, 0), MOST)
 
     def _base(self, scope: ShapeScope) -> int:
         if self.path is None:
             return self.number
-        found = integer(self.path.value(scope))
-        if found is None and self.default is not None:
+        number = integer(self.path.value(scope))
+        if number is None and self.default is not None:
             return self.default.value(scope)
-        return found or 0
+        return number or 0
 
     def stated(self, scope: ShapeScope) -> Iterator[tuple[FieldPath, int | None]]:
         """Yields the fields that it is computed from, with their values. Raises `Malformed`."""
@@ -275,7 +275,7 @@ class PodCount:
     def __iter__(self) -> Iterator[PodCount]:
         """The counts that it contains."""
         inner = (self.default, self.at_least, self.at_most, self.minus, self.times)
-        return (one for one in inner if one is not None)
+        return (count for count in inner if count is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,10 +346,10 @@ class ChainLink(NamedTuple):
     def workload_of(self, name: str, labels: object) -> str | None:
         """Returns the name of the workload if the object has this name; None if no workload can have made it."""
         held = labels if isinstance(labels, dict) else {}
-        written = LABEL_IN_NAME.sub(lambda found: str(held.get(found[1]) or "/"), self.name)
+        written = LABEL_IN_NAME.sub(lambda match: str(held.get(match[1]) or "/"), self.name)
         before, _, after = written.partition(WORKLOAD)
-        found = name[len(before) : len(name) - len(after)]
-        return found if found and name == f"{before}{found}{after}" else None
+        workload = name[len(before) : len(name) - len(after)]
+        return workload if workload and name == f"{before}{workload}{after}" else None
 
 
 class PodShape(NamedTuple):
@@ -391,18 +391,18 @@ class PartShape(NamedTuple):
 
     def minimum(self, scope: ShapeScope) -> PodCount | None:
         """Returns how many of its pods the gang needs; None if it needs all. Raises `Malformed`."""
-        found = _first(self.minimums, scope)
-        return None if found is None else found.count
+        minimum = _first(self.minimums, scope)
+        return None if minimum is None else minimum.count
 
     def is_elastic(self, scope: ShapeScope) -> bool:
         """Returns whether more pods than it has now may join the gang later. Raises `Malformed`."""
-        found = _first(self.minimums, scope)
-        return found is not None and found.elastic
+        minimum = _first(self.minimums, scope)
+        return minimum is not None and minimum.elastic
 
     def lower_bound(self, scope: ShapeScope) -> PodCount | None:
         """Returns how few of its pods the workload may run with; None if that is not declared. Raises `Malformed`."""
-        found = _first(self.lowest, scope)
-        return None if found is None else found.count
+        bound = _first(self.lowest, scope)
+        return None if bound is None else bound.count
 
 
 class Statement(NamedTuple):
@@ -511,7 +511,7 @@ class WorkloadShape(NamedTuple):
     def lists(self) -> tuple[ShapePath, ...]:
         """The paths whose entries are parts, or are judged one by one."""
         every = [part.each for part in self.parts]
-        every += [said.each for said in self.statements]
+        every += [statement.each for statement in self.statements]
         return tuple(dict.fromkeys(path for path in every if path is not None))
 
     @property
@@ -521,31 +521,29 @@ class WorkloadShape(NamedTuple):
             yield from (part.each,) if part.each is not None else ()
             yield from part.templates
             for minimum in (*part.minimums, *part.lowest):
-                yield from _of_count(minimum.count)
-                yield from (one.path for one in minimum.when)
-            yield from _of_count(part.pods)
-            yield from (one.path for one in part.when)
-            yield from (one for one in (part.name.path, part.spec) if one is not None)
+                yield from _count_paths(minimum.count)
+                yield from (condition.path for condition in minimum.when)
+            yield from _count_paths(part.pods)
+            yield from (condition.path for condition in part.when)
+            yield from (path for path in (part.name.path, part.spec) if path is not None)
         for carried in self.carried:
             yield carried.path
-            yield from (one.path for one in carried.when)
+            yield from (condition.path for condition in carried.when)
         yield from self.marked
-        yield from (one.path for one in (*self.suspended, *self.elsewhere, *self.operator.finished))
+        yield from (condition.path for condition in (*self.suspended, *self.elsewhere, *self.operator.finished))
         yield from (path for path in (self.operator.minimum, self.operator.scheduler) if path is not None)
-        for said in self.statements:
-            yield from (one for one in (said.each, said.at) if one is not None)
-            yield from (one.path for one in said.when)
+        for statement in self.statements:
+            yield from (path for path in (statement.each, statement.at) if path is not None)
+            yield from (condition.path for condition in statement.when)
 
 
 def _first(counts: tuple[Minimum, ...], scope: ShapeScope) -> Minimum | None:
     """Returns the first that holds. Raises `Malformed`."""
-    return next((one for one in counts if one.holds(scope)), None)
+    return next((minimum for minimum in counts if minimum.holds(scope)), None)
 
 
 def form_of(forms: Sequence[WorkloadShape], raw: Manifest) -> WorkloadShape:
-    """Returns the form in which an object is written, by its apiVersion; the first one for a version that none
-    declares.
-    """
+    """Returns the form of an object by its apiVersion; the first one for a version that none declares."""
     written = raw.get("apiVersion")
     version = written.rpartition("/")[2] if isinstance(written, str) else ""
     return next((form for form in forms if version in form.versions), forms[0])
@@ -554,15 +552,15 @@ def form_of(forms: Sequence[WorkloadShape], raw: Manifest) -> WorkloadShape:
 def _scopes(each: ShapePath | None, when: tuple[ShapeCondition, ...], scope: ShapeScope) -> Iterator[ShapeScope]:
     """Returns the entries at `each` in which `when` holds, or the workload itself. Raises `Malformed`."""
     entries = (scope,) if each is None else (ShapeScope(scope.workload, entry) for entry in each.values(scope))
-    return (one for one in entries if all_hold(when, one))
+    return (entry for entry in entries if all_hold(when, entry))
 
 
 def _waits(part: PartShape) -> bool:
     return bool(part.after) and part.until is not Until.CREATED
 
 
-def _of_count(count: PodCount) -> Iterator[ShapePath]:
+def _count_paths(count: PodCount) -> Iterator[ShapePath]:
     yield from (count.path,) if count.path is not None else ()
-    yield from (one.path for one in count.zero_if)
+    yield from (condition.path for condition in count.zero_if)
     for inner in count:
-        yield from _of_count(inner)
+        yield from _count_paths(inner)

@@ -200,7 +200,7 @@ def test_what_never_is_complete(manifest: Manifest, at: str) -> None:
 )
 def test_what_works_against_the_gang(manifest: Manifest, at: str, why: str) -> None:
     workload = view(manifest)
-    findings = (*workload.warnings(), *workload.unreachable(made=workload.has_gangs), *workload.shrinks())
+    findings = (*workload.warnings(), *workload.unreachable(makes_gang=workload.has_gangs), *workload.shrinks())
     of_place = [finding for finding in findings if (finding.rule, str(finding.at)) == ("owner/operator", at)]
     assert any(is_like(finding.why, why) and finding.remedy for finding in of_place)
 
