@@ -84,9 +84,9 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock
         public = leaf.public_key().public_bytes(*_KEY_FORM)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise CertificateError(f"{certificate}: its key cannot be read: {error}") from None
-    own = loaded.public_key().public_bytes(*_KEY_FORM)
-    if own != public:
-        if own in _public_keys(chain):
+    key_public = loaded.public_key().public_bytes(*_KEY_FORM)
+    if key_public != public:
+        if key_public in _public_keys(chain):
             raise CertificateError(
                 f"{certificate}: the certificate of {key} must come first, then the certificates that signed it"
             )
@@ -107,8 +107,8 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock
 def _public_keys(chain: bytes) -> Iterator[bytes]:
     """Yields the public key (DER) of each readable certificate in a chain."""
     try:
-        for one in x509.load_pem_x509_certificates(chain):
-            yield one.public_key().public_bytes(*_KEY_FORM)
+        for certificate in x509.load_pem_x509_certificates(chain):
+            yield certificate.public_key().public_bytes(*_KEY_FORM)
     except (ValueError, UnsupportedAlgorithm):
         return
 
@@ -230,10 +230,10 @@ def read_authorities(path: Path) -> bytes:
 def authorities_of(path: Path, content: bytes) -> bytes:
     """Returns the certificates in the content of a file, like `read_authorities`. Raises `CertificateError`."""
     try:
-        found = x509.load_pem_x509_certificates(content)
+        certificates = x509.load_pem_x509_certificates(content)
     except ValueError:
         raise CertificateError(f"{path}: no certificate in PEM form") from None
-    authorities = pem(found)
+    authorities = pem(certificates)
     try:
         # OpenSSL does the handshakes, and may refuse what another parser accepts.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=authorities.decode())

@@ -46,20 +46,20 @@ def configuration_schema() -> dict[str, Any]:
 
 def published_schema() -> dict[str, Any]:
     """Returns the schema for editors: with descriptions, defaults, and the ids of the rules."""
-    found = _schema(("title",)) | {"required": ["apiVersion", "kind"]}
+    schema = _schema(("title",)) | {"required": ["apiVersion", "kind"]}
     every = (
         *SHAPE_RULES,
         *CHOICE_RULES,
         *GENERAL_RULES,
-        *(one for of in installed_backends().values() for one in of.rules),
+        *(rule for of in installed_backends().values() for rule in of.rules),
     )
     ids = {"enum": sorted({rule.id for rule in every})}
-    profile = found["properties"]["scheduler"]["properties"]["profiles"]["items"]
-    for holder in (found, profile):
+    profile = schema["properties"]["scheduler"]["properties"]["profiles"]["items"]
+    for holder in (schema, profile):
         holder["properties"]["enforcement"]["properties"]["rules"]["propertyNames"] = ids
     exceptable = {"enum": sorted({rule.id for rule in every if not rule.never_excepted})}
-    found["properties"]["exceptions"]["items"]["properties"]["rules"]["items"] = exceptable
-    return {"$schema": _DRAFT, "title": sections.KIND, **found}
+    schema["properties"]["exceptions"]["items"]["properties"]["rules"]["items"] = exceptable
+    return {"$schema": _DRAFT, "title": sections.KIND, **schema}
 
 
 def _schema(without: tuple[str, ...]) -> dict[str, Any]:
@@ -84,26 +84,26 @@ def _schema(without: tuple[str, ...]) -> dict[str, Any]:
 
 def _of_profiles(without: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     for name, backend in installed_backends().items():
-        named = {"properties": {"name": {"const": name}}, "required": ["name"]}
-        own = {"anyOf": [_of(backend.settings_model, without), {"type": "null"}]}
-        yield {"if": named, "then": {"properties": {"config": own}}}
+        condition = {"properties": {"name": {"const": name}}, "required": ["name"]}
+        config = {"anyOf": [_of(backend.settings_model, without), {"type": "null"}]}
+        yield {"if": condition, "then": {"properties": {"config": config}}}
 
 
 def _of(model: type[BaseModel], without: tuple[str, ...]) -> dict[str, Any]:
     schema = model.model_json_schema()
-    found: dict[str, Any] = _plain(_inlined(schema, schema.pop("$defs", {})), without)
-    return found
+    shown: dict[str, Any] = _plain(_inlined(schema, schema.pop("$defs", {})), without)
+    return shown
 
 
 def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
     """Returns a schema with the blocks that it refers to in their places."""
     if isinstance(schema, list):
-        return [_inlined(one, definitions) for one in schema]
+        return [_inlined(entry, definitions) for entry in schema]
     if not isinstance(schema, dict):
         return schema
     name = schema.get("$ref", "").rpartition("/")[2]
     referred = _inlined(definitions[name], definitions) if name else {}
-    return {**referred, **{key: _inlined(one, definitions) for key, one in schema.items() if key != "$ref"}}
+    return {**referred, **{key: _inlined(value, definitions) for key, value in schema.items() if key != "$ref"}}
 
 
 def _plain(schema: Any, without: tuple[str, ...]) -> Any:
@@ -111,11 +111,11 @@ def _plain(schema: Any, without: tuple[str, ...]) -> Any:
     allows these too.
     """
     if isinstance(schema, list):
-        return [_plain(one, without) for one in schema]
+        return [_plain(entry, without) for entry in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {
-        key: {name: _plain(one, without) for name, one in value.items()}
+    plain = {
+        key: {name: _plain(property, without) for name, property in value.items()}
         if key == "properties"
         else " ".join(value.split())
         if key == "description"
@@ -123,8 +123,8 @@ def _plain(schema: Any, without: tuple[str, ...]) -> Any:
         for key, value in schema.items()
         if key not in without
     }
-    words = found.get("enum", ())
+    words = plain.get("enum", ())
     if "off" in words:
-        told = {key: value for key, value in found.items() if key in _TOLD}
-        return told | {"enum": [*words, *([True] if "on" in words else []), False]}
-    return found
+        shown = {key: value for key, value in plain.items() if key in _TOLD}
+        return shown | {"enum": [*words, *([True] if "on" in words else []), False]}
+    return plain

@@ -89,20 +89,22 @@ def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[obj
     to `problems`.
     """
     section = read_section(WorkloadsSection, raw, "workloads", problems) or WorkloadsSection()
-    known = built_in_shapes()
+    built_in = built_in_shapes()
     for index, name in enumerate(section.disabled):
-        if name not in known:
-            why = f"is not a built-in shape{meant(name, known)}"
-            problems.append(Problem(path_of(("disabled", index), "workloads"), name, why, tuple(known)))
-    written = [(path_of(("shapes", index), "workloads"), one) for index, one in enumerate(section.shapes)]
-    written += [(f"documents[{index}]", one) for index, one in enumerate(documents)]
-    read = [(path, shape) for path, one in written if (shape := read_shape(one, path, problems)) is not None]
+        if name not in built_in:
+            why = f"is not a built-in shape{meant(name, built_in)}"
+            problems.append(Problem(path_of(("disabled", index), "workloads"), name, why, tuple(built_in)))
+    written = [(path_of(("shapes", index), "workloads"), document) for index, document in enumerate(section.shapes)]
+    written += [(f"documents[{index}]", document) for index, document in enumerate(documents)]
+    read = [(path, shape) for path, document in written if (shape := read_shape(document, path, problems)) is not None]
     shapes = [shape for _, shape in read]
-    problems += (replace(one, path=f"{read[index][0]}.{one.path}") for index, one in form_problems(shapes))
+    problems += (replace(problem, path=f"{read[index][0]}.{problem.path}") for index, problem in form_problems(shapes))
     if not (shapes or section.disabled):
         return built_in_kinds()
-    disabled = {shape.group_kind for name, shape in known.items() if name in section.disabled}
-    return WorkloadKinds(tuple(one for one in known.values() if one.group_kind not in disabled)).with_declared(shapes)
+    disabled = {shape.group_kind for name, shape in built_in.items() if name in section.disabled}
+    return WorkloadKinds(tuple(shape for shape in built_in.values() if shape.group_kind not in disabled)).with_declared(
+        shapes
+    )
 
 
 class AuditSection(Section):
@@ -186,14 +188,14 @@ def read_shadows(
             Problem("shadow", list(entries), f"has {len(entries)} entries; at most {MOST_SHADOWS} are allowed")
         )
         return []
-    found: dict[str, ShadowEntry] = {}
+    shadows: dict[str, ShadowEntry] = {}
     for index, raw in enumerate(entries):
         entry = _read_entry(raw, f"shadow[{index}]", files or {}, problems)
-        if entry is not None and entry.name in found:
+        if entry is not None and entry.name in shadows:
             problems.append(Problem(f"shadow[{index}]", entry.name, "appears twice"))
         elif entry is not None:
-            found[entry.name] = entry
-    return list(found.values())
+            shadows[entry.name] = entry
+    return list(shadows.values())
 
 
 def _read_entry(raw: object, path: str, files: Mapping[str, Settings], problems: list[Problem]) -> ShadowEntry | None:
@@ -219,19 +221,19 @@ def _read_entry(raw: object, path: str, files: Mapping[str, Settings], problems:
     return ShadowEntry(raw)
 
 
-def shadow_of(entry: ShadowEntry, own: Settings, general: Enforcement) -> Shadow:
-    """Returns the shadow of an entry. A scheduler is judged by its profile in `own`; if it has none, by its backend's
-    defaults, with the actions that `general` sets.
+def shadow_of(entry: ShadowEntry, settings: Settings, general: Enforcement) -> Shadow:
+    """Returns the shadow of an entry. A scheduler is judged by its profile in `settings`; if it has none, by its
+    backend's defaults, with the actions that `general` sets.
     """
     if entry.settings is not None:
         return Shadow(entry.name, replace(entry.settings, compares=False), is_file=True)
-    profile = own.profiles.get(entry.name)
+    profile = settings.profiles.get(entry.name)
     if profile is None:
         backend = installed_backends()[entry.name]
         profile = Profile(backend(backend.settings_model()), general, Enforcement())
     only: dict[str, Any] = {"profiles": {entry.name: profile}, "default": entry.name}
     return Shadow(
-        entry.name, replace(own, **only, forced=entry.name, forced_by="shadow", overrides=True, compares=False)
+        entry.name, replace(settings, **only, forced=entry.name, forced_by="shadow", overrides=True, compares=False)
     )
 
 
@@ -257,19 +259,19 @@ def settings_from(
     configuration = read_section(RollcallConfiguration, document, "", problems)
     if configuration is None:
         # apiVersion or kind is wrong: this is reported, and the rest is still checked.
-        named = {**document, "apiVersion": API_VERSION, "kind": KIND}
-        configuration = read_section(RollcallConfiguration, named, "", []) or RollcallConfiguration(
+        corrected = {**document, "apiVersion": API_VERSION, "kind": KIND}
+        configuration = read_section(RollcallConfiguration, corrected, "", []) or RollcallConfiguration(
             apiVersion="rollcall.dev/v1alpha1", kind="RollcallConfiguration"
         )
     scheduler = read_section(SchedulerSection, configuration.scheduler, "scheduler", problems) or SchedulerSection()
     general = _enforcement(configuration.enforcement, "enforcement", _every_rule(), problems)
     profiles = _profiles(scheduler, general, problems)
     default = scheduler.defaultProfileName or DEFAULT_SCHEDULER
-    known = tuple(profiles)
+    names = tuple(profiles)
     if default not in profiles:
-        why = f"is not one of the profiles{meant(default, known)}"
-        problems.append(Problem("scheduler.defaultProfileName", default, why, known))
-    namespaces = _namespaces(configuration, known, problems)
+        why = f"is not one of the profiles{meant(default, names)}"
+        problems.append(Problem("scheduler.defaultProfileName", default, why, names))
+    namespaces = _namespaces(configuration, names, problems)
     registered = read_section(RegistrationSection, configuration.registration, "registration", problems)
     escapes = read_section(EscapesSection, configuration.escapes, "escapes", problems) or EscapesSection()
     audit = read_section(AuditSection, configuration.audit, "audit", problems) or AuditSection()
@@ -286,7 +288,7 @@ def settings_from(
     shadows = read_shadows(configuration.shadow, shadow_files, problems)
     if problems:
         raise ConfigurationError(source, problems)
-    own = Settings(
+    settings = Settings(
         profiles,
         default,
         namespaces,
@@ -306,7 +308,7 @@ def settings_from(
         exceptions=exceptions,
         remedies=remedy_settings(remedies),
     )
-    return replace(own, shadows=tuple(shadow_of(one, own, general) for one in shadows))
+    return replace(settings, shadows=tuple(shadow_of(shadow, settings, general) for shadow in shadows))
 
 
 def choosing_settings(configs: Mapping[str, Mapping[str, Any]] = EMPTY) -> Settings:
@@ -337,23 +339,23 @@ def _judged_kinds(kinds: WorkloadKinds) -> frozenset[str]:
 
 
 def _namespaces(
-    configuration: RollcallConfiguration, known: tuple[str, ...], problems: list[Problem]
+    configuration: RollcallConfiguration, profiles: tuple[str, ...], problems: list[Problem]
 ) -> dict[str, NamespaceDefaults]:
-    """Returns what the section `namespaces` says; `known` are the profiles."""
-    found = {}
+    """Returns what the section `namespaces` says; `profiles` are their names."""
+    namespaces = {}
     for name, raw in configuration.namespaces.items():
         path = path_of((name,), "namespaces")
         section = read_section(NamespaceSection, raw, path, problems) or NamespaceSection()
-        if section.scheduler is not None and section.scheduler not in known:
-            why = f"is not one of the profiles{meant(section.scheduler, known)}"
-            problems.append(Problem(f"{path}.scheduler", section.scheduler, why, known))
-        found[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement), section.optOut)
-    return found
+        if section.scheduler is not None and section.scheduler not in profiles:
+            why = f"is not one of the profiles{meant(section.scheduler, profiles)}"
+            problems.append(Problem(f"{path}.scheduler", section.scheduler, why, profiles))
+        namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement), section.optOut)
+    return namespaces
 
 
 def _profiles(scheduler: SchedulerSection, general: Enforcement, problems: list[Problem]) -> dict[str, Profile]:
     backends = installed_backends()
-    found: dict[str, Profile] = {}
+    profiles: dict[str, Profile] = {}
     for index, raw in enumerate(scheduler.profiles):
         path = f"scheduler.profiles[{index}]"
         section = read_section(ProfileSection, raw, path, problems)
@@ -364,18 +366,18 @@ def _profiles(scheduler: SchedulerSection, general: Enforcement, problems: list[
             why = f"is not a scheduler with a backend{meant(section.name, backends)}"
             problems.append(Problem(f"{path}.name", section.name, why, tuple(backends)))
             continue
-        if section.name in found:
+        if section.name in profiles:
             problems.append(Problem(f"{path}.name", section.name, "appears twice"))
         rules = _general_rules() | {rule.id: rule for rule in backend.rules}
-        own = _enforcement(section.enforcement, f"{path}.enforcement", rules, problems)
+        enforcement = _enforcement(section.enforcement, f"{path}.enforcement", rules, problems)
         controllers = None if section.controllers is None else tuple(section.controllers)
         problems.extend(_no_users(controllers or (), f"{path}.controllers"))
         judging = _backend(section, backend, path, problems)
-        found[section.name] = Profile(judging, general, own, gate=section.gate, controllers=controllers)
-    if DEFAULT_SCHEDULER not in found:
+        profiles[section.name] = Profile(judging, general, enforcement, gate=section.gate, controllers=controllers)
+    if DEFAULT_SCHEDULER not in profiles:
         backend = backends[DEFAULT_SCHEDULER]
-        found[DEFAULT_SCHEDULER] = Profile(backend(backend.settings_model()), general, Enforcement())
-    return found
+        profiles[DEFAULT_SCHEDULER] = Profile(backend(backend.settings_model()), general, Enforcement())
+    return profiles
 
 
 def _backend(section: ProfileSection, backend: BackendClass, path: str, problems: list[Problem]) -> Backend[Any]:

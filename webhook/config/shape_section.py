@@ -136,11 +136,11 @@ def count_problems(count: CountSection, path: str, *, has_entry: bool, depth: in
 
 def condition_problems(conditions: list[ConditionSection], path: str, *, has_entry: bool) -> Iterator[Problem]:
     """Yields what is wrong with conditions."""
-    for index, one in enumerate(conditions):
-        given = [one.is_ or None, one.isNot or None, one.exists]
+    for index, condition in enumerate(conditions):
+        given = [condition.is_ or None, condition.isNot or None, condition.exists]
         if sum(value is not None for value in given) != 1:
             yield Problem(f"{path}[{index}]", None, "must have exactly one of is, isNot and exists")
-        yield from path_problems(one.path, f"{path}[{index}].path", has_entry=has_entry)
+        yield from path_problems(condition.path, f"{path}[{index}].path", has_entry=has_entry)
 
 
 def path_problems(path: str | None, at: str, *, has_entry: bool) -> Iterator[Problem]:
@@ -155,7 +155,7 @@ def path_problems(path: str | None, at: str, *, has_entry: bool) -> Iterator[Pro
 def count_of(section: CountSection) -> PodCount:
     """Returns the count that a section means."""
     inner = (section.default, section.atLeast, section.atMost, section.minus, section.times)
-    default, at_least, at_most, minus, times = (None if one is None else count_of(one) for one in inner)
+    default, at_least, at_most, minus, times = (None if count is None else count_of(count) for count in inner)
     path, zero_if = path_or_none(section.path), conditions_of(section.zeroIf)
     return PodCount(section.number or 0, path, default, at_least, at_most, minus, times, zero_if)
 
@@ -163,8 +163,14 @@ def count_of(section: CountSection) -> PodCount:
 def conditions_of(sections: list[ConditionSection]) -> tuple[ShapeCondition, ...]:
     """Returns the conditions that sections mean."""
     return tuple(
-        ShapeCondition(shape_path(one.path), tuple(one.is_), tuple(one.isNot), one.exists, one.default)
-        for one in sections
+        ShapeCondition(
+            shape_path(condition.path),
+            tuple(condition.is_),
+            tuple(condition.isNot),
+            condition.exists,
+            condition.default,
+        )
+        for condition in sections
     )
 
 

@@ -85,11 +85,11 @@ def scheduler_disagree(workload: PodCliqueSet, context: Context[Any]) -> Results
     choice = context.choice
     # Another rule refuses an unknown scheduler, and templates must not be changed to name it.
     unknown = choice.scheduler not in choice.available
-    for named in () if choice.overrides or unknown else template_names(workload):
-        if named.scheduler != choice.scheduler:
+    for template in () if choice.overrides or unknown else template_names(workload):
+        if template.scheduler != choice.scheduler:
             yield Finding(
-                at=named.path,
-                found=named.scheduler,
+                at=template.path,
+                found=template.scheduler,
                 why=f"all pods of a gang need the same scheduler, and {choice.by} says {choice.scheduler}",
                 remedy=f"remove schedulerName from all templates and choose {choice.scheduler} by the label "
                 f"{SCHEDULER_LABEL}, or set it to {choice.scheduler} in all, if Grove has a profile of that name",
@@ -130,15 +130,15 @@ def scheduler_change(change: PodCliqueSetChange, context: Context[Any]) -> Resul
     if before == now or now is None:
         return
     gangs, bound = context.facts.pod_gangs, context.facts.bound_gangs
-    known = gangs is not None and (before is not None or bound is not None)
+    is_certain = gangs is not None and (before is not None or bound is not None)
     living = gangs_of_set(workload, gangs or {})
-    if known and not any(before is not None or key in (bound or ()) for key in living):
+    if is_certain and not any(before is not None or key in (bound or ()) for key in living):
         return
     yield Finding(
         at=LABELS / SCHEDULER_LABEL,
         found=now,
         why=f"its gangs were prepared for {before or 'no recorded scheduler'}"
-        + (" and still exist" if known else ", and it is unknown whether any still exists"),
+        + (" and still exist" if is_certain else ", and it is unknown whether any still exists"),
         remedy="delete the PodCliqueSet and recreate it with the other scheduler",
         forbidden=True,
     )
@@ -176,10 +176,10 @@ def writer_change(change: PodCliqueSetChange, context: Context[Any]) -> Results:
     gangs = context.facts.pod_gangs
     if gangs is not None and not any(gangs_of_set(change.new, gangs)):
         return
-    named = now or before
+    template = now or before
     writes = "start writing" if now else "stop writing"
     yield Finding(
-        at=named.path if named else LABELS / SCHEDULER_LABEL,
+        at=template.path if template else LABELS / SCHEDULER_LABEL,
         found=now.scheduler if now else None,
         why=f"Grove's own backend would {writes} its PodGroups"
         + (" while its gangs exist" if gangs is not None else ", and it is unknown whether its gangs still exist"),
@@ -190,7 +190,7 @@ def writer_change(change: PodCliqueSetChange, context: Context[Any]) -> Results:
 
 def _for_grove_s_backend(workload: PodCliqueSet) -> NamedScheduler | None:
     """Returns the schedulerName of the templates for which Grove's own backend writes the gang objects, or None."""
-    return next((named for named in template_names(workload) if named.scheduler in WRITERS), None)
+    return next((template for template in template_names(workload) if template.scheduler in WRITERS), None)
 
 
 @rule(
@@ -238,9 +238,9 @@ def opted_out(workload: OptedInWorkload, context: Context[Any]) -> Results:
     schedulers = {*choice.available} - {OPTED_OUT, DEFAULT_SCHEDULER}
     for part in workload.distinct_parts:
         template = part.template
-        named = [(template.spec_path / "schedulerName", text(template.spec.get("schedulerName")))]
-        named.append((template.labels_path / SCHEDULER_LABEL, text(template.labels.get(SCHEDULER_LABEL))))
-        wrong: list[tuple[FieldPath, object]] = [(path, name) for path, name in named if name in schedulers]
+        names = [(template.spec_path / "schedulerName", text(template.spec.get("schedulerName")))]
+        names.append((template.labels_path / SCHEDULER_LABEL, text(template.labels.get(SCHEDULER_LABEL))))
+        wrong: list[tuple[FieldPath, object]] = [(path, name) for path, name in names if name in schedulers]
         wrong += [(claim.path, claim.value) for claim in claims_on(template)]
         for path, value in wrong:
             yield Finding(

@@ -66,14 +66,14 @@ def pod_outside_gang(pod: PodTemplate, context: Context[Any]) -> Results:
     podgang, podclique = pod.labels.get(grove.LABEL_PODGANG), pod.labels.get(grove.LABEL_PODCLIQUE)
     if context.workload is not None or podgang is None or podclique is None:
         return
-    known = (context.facts.pod_gangs or {}).get((context.namespace, podgang))
-    if known is None:
+    gang = (context.facts.pod_gangs or {}).get((context.namespace, podgang))
+    if gang is None:
         return
-    if known.cliques is None:
+    if gang.cliques is None:
         yield Unjudged(
             pod.labels_path / grove.LABEL_PODCLIQUE, f"the members of PodGang {podgang}, which are too many to keep"
         )
-    elif podclique not in known.cliques:
+    elif podclique not in gang.cliques:
         yield Finding(
             at=pod.labels_path / grove.LABEL_PODCLIQUE,
             found=podclique,
@@ -300,17 +300,17 @@ _OPTED_IN = ClusterFacts(namespaces={"default": Namespace({SCHEDULER_LABEL: "koo
     passes=Example(_unknown_owner_pod("apps/v1", "ReplicaSet"), facts=_OPTED_IN),
     fails=Example(_unknown_owner_pod("example.com/v1", "Training"), facts=_OPTED_IN),
 )
-def unknown_kind(found: UnknownOwner, _: Context[Any]) -> Results:
+def unknown_kind(pod: UnknownOwner, _: Context[Any]) -> Results:
     """The pods of a kind that Rollcall does not know start one by one, although their namespace, their label or their
     schedulerName asks for a gang scheduler. Pods of Deployments, StatefulSets and DaemonSets, and pods without a
     controller, are not reported.
 
     Source: webhook/model/workloads/shapes (the kinds that are known are those in Python and the declared ones).
     """
-    kind = found.controller.kind
+    kind = pod.controller.kind
     yield Finding(
         at=METADATA / "ownerReferences",
         found=kind,
-        why=f"Rollcall does not know this kind, so its pods start one by one, not as a gang of {found.opted_in_by}",
+        why=f"Rollcall does not know this kind, so its pods start one by one, not as a gang of {pod.opted_in_by}",
         remedy=f"declare it by a WorkloadShape: `rollcall shapes init {kind} --from-crd FILE` drafts one",
     )

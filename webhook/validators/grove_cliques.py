@@ -104,15 +104,15 @@ def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
     # By name: the first later clique whose longer name ends in it. Only later cliques count, because Grove finds a
     # longer name correctly if it comes first.
     longer: dict[str, str] = {}
-    found: list[tuple[Clique, str]] = []
+    matches: list[tuple[Clique, str]] = []
     for member in reversed(workload.cliques):
         if member.name in longer:
-            found.append((member, longer[member.name]))
+            matches.append((member, longer[member.name]))
         suffix = suffixes.get(member.name)
         while suffix is not None:
             longer[suffix] = member.name
             suffix = suffixes.get(suffix)
-    for member, name in reversed(found):
+    for member, name in reversed(matches):
         yield Finding(
             at=member.path / "name",
             found=member.name,
@@ -123,18 +123,18 @@ def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
 def _longest_suffixes(names: Iterable[str]) -> dict[str, str]:
     """By name that ends in another name: the longest such other name."""
-    found: dict[str, str] = {}
+    longest: dict[str, str] = {}
     # Sorted from their ends: the names that are suffixes of a name come directly before it, on this stack.
     every, ends = sorted({name[::-1] for name in names if name}), list[str]()
     if not any(map(str.startswith, every[1:], every)):
-        return found
+        return longest
     for backwards in every:
         while ends and not backwards.startswith(ends[-1]):
             ends.pop()
         if ends:
-            found[backwards[::-1]] = ends[-1][::-1]
+            longest[backwards[::-1]] = ends[-1][::-1]
         ends.append(backwards)
-    return found
+    return longest
 
 
 @rule(
@@ -176,14 +176,16 @@ def own_names(workload: PodCliqueSet, _: Context[Any]) -> Results:
     Source: in a cluster the CRD of grove.io/v1alpha1 (cliques are a map by name) and Grove's own validation refuse it.
     A file on the command line has no such check.
     """
-    for what, named in (("clique", workload.cliques), ("scaling group", workload.scaling_groups)):
+    for what, holders in (("clique", workload.cliques), ("scaling group", workload.scaling_groups)):
         seen: set[str] = set()
-        for one in named:
-            if not one.name:
-                yield Finding(one.path / "name", None, f"a {what} needs a name", f"name the {what}")
-            elif one.name in seen:
-                yield Finding(one.path / "name", one.name, f"another {what} has the same name", "rename one of the two")
-            seen.add(one.name)
+        for holder in holders:
+            if not holder.name:
+                yield Finding(holder.path / "name", None, f"a {what} needs a name", f"name the {what}")
+            elif holder.name in seen:
+                yield Finding(
+                    holder.path / "name", holder.name, f"another {what} has the same name", "rename one of the two"
+                )
+            seen.add(holder.name)
     grouped: dict[str, str] = {}
     for group in workload.scaling_groups:
         for name in group.clique_names:
@@ -227,9 +229,9 @@ def names(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
     Source: Grove's own validation of metadata.name, cliques[].name and podCliqueScalingGroups[].name.
     """
-    own = text(mapping(workload.raw.get("metadata")).get("name"))
-    if own is not None and not is_subdomain(own):
-        yield _wrong_name(own, METADATA)
+    set_name = text(mapping(workload.raw.get("metadata")).get("name"))
+    if set_name is not None and not is_subdomain(set_name):
+        yield _wrong_name(set_name, METADATA)
     for member in _members(workload):
         if member.name and not is_subdomain(member.name):
             yield _wrong_name(member.name, member.path)
@@ -252,10 +254,10 @@ def name_length(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
     Source: Grove's own validation of cliques[].name and podCliqueScalingGroups[].cliqueNames.
     """
-    own = text(mapping(workload.raw.get("metadata")).get("name")) or ""
+    set_name = text(mapping(workload.raw.get("metadata")).get("name")) or ""
     for member in workload.cliques:
         group = "" if member.group is None else member.group.name
-        if (joined := len(own) + len(group) + len(member.name)) > _MAX_JOINED_CHARACTERS:
+        if (joined := len(set_name) + len(group) + len(member.name)) > _MAX_JOINED_CHARACTERS:
             with_group = ", of its scaling group" if group else ""
             yield Finding(
                 at=member.path / "name",
@@ -267,9 +269,9 @@ def name_length(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
 
 def _as_role(role: str, name: str) -> Manifest:
-    found = clique(name)
-    found["spec"]["roleName"] = role
-    return found
+    member = clique(name)
+    member["spec"]["roleName"] = role
+    return member
 
 
 @rule(
@@ -334,9 +336,9 @@ def _members(workload: PodCliqueSet) -> Iterable[Clique | ScalingGroup]:
 
 
 def _scaled(**limits: int) -> Manifest:
-    found = clique("worker", replicas=4, minimum=2)
-    found["spec"]["autoScalingConfig"] = limits
-    return found
+    member = clique("worker", replicas=4, minimum=2)
+    member["spec"]["autoScalingConfig"] = limits
+    return member
 
 
 @rule(
@@ -379,7 +381,7 @@ def _limits(scaled: Clique | ScalingGroup, config: Mapping[str, Any], path: Fiel
 
 def _maximum(member: Clique, config: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
     most, least = integer(config.get("maxReplicas")), integer(config.get("minReplicas"))
-    wanted = max(member.replicas, least or 0)
-    if (most or 0) < wanted:
+    minimum = max(member.replicas, least or 0)
+    if (most or 0) < minimum:
         why = "Grove refuses a maxReplicas that is missing or below replicas or minReplicas"
-        yield Finding(path / "maxReplicas", most, why, f"set {wanted} or more", instead=(wanted,))
+        yield Finding(path / "maxReplicas", most, why, f"set {minimum} or more", instead=(minimum,))

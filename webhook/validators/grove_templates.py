@@ -192,7 +192,9 @@ def resource_sharing(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
     Source: Grove's own validation of resourceSharing, of sets, scaling groups and cliques.
     """
-    templates = {text(one.get("name")) for one, _ in _entries(workload.template, "resourceClaimTemplates", _TEMPLATE)}
+    templates = {
+        text(template.get("name")) for template, _ in _entries(workload.template, "resourceClaimTemplates", _TEMPLATE)
+    }
     cliques = {member.name for member in workload.cliques}
     groups = {group.name for group in workload.scaling_groups}
     children: dict[str, Container[str]] = {"childCliqueNames": cliques, "childScalingGroupNames": groups}

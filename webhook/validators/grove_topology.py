@@ -153,8 +153,11 @@ def topology_domain(workload: PodCliqueSet, context: Context[Any]) -> Results:
             instead=() if likely is None else (likely,),
         )
         return
-    for one in constraints:
-        for domain, path in ((one.required, one.required_path), (one.preferred, one.preferred_path)):
+    for constraint in constraints:
+        for domain, path in (
+            (constraint.required, constraint.required_path),
+            (constraint.preferred, constraint.preferred_path),
+        ):
             if domain is not None and domain not in binding.keys:
                 likely = near.likely(domain, islice(binding.keys, _COMPARED))
                 yield Finding(
@@ -200,9 +203,9 @@ def topology_hierarchy(workload: PodCliqueSet, context: Context[Any]) -> Results
         return
     levels = {domain: level for level, domain in enumerate(binding.keys)}
     needed = Needed("topology_bindings", name)
-    for topology, own, above in _places(workload):
+    for topology, binding_name, above in _places(workload):
         # If the names differ, `grove/topology-name` says so.
-        parents = [parent for parent in above if own == name and parent.name in {None, name}]
+        parents = [parent for parent in above if binding_name == name and parent.name in {None, name}]
         needs = [(parent.required, parent.required_path) for parent in parents]
         yield from _wider(needs, (topology.required, topology.required_path), levels, needed)
         wishes = [(parent.preferred, parent.preferred_path) for parent in parents]

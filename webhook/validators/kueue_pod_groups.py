@@ -54,18 +54,18 @@ def pod_by_pod(workload: PodCliqueSet, context: Context[Any]) -> Results:
     """
     if set_starts_alone(workload):
         return
-    for one in held_cliques(workload, context):
-        if one.held.group is not None:
+    for member in held_cliques(workload, context):
+        if member.held.group is not None:
             continue
-        if one.held.path is not None:
+        if member.held.path is not None:
             yield Finding(
-                at=one.held.path,
-                found=one.held.queue,
+                at=member.held.path,
+                found=member.held.queue,
                 why="Kueue admits the pods of this gang one at a time",
                 remedy="remove the label, or use one pod group for all cliques",
             )
             continue
-        by = "it has a LocalQueue default" if one.held.queue is not None else "Kueue manages it"
+        by = "it has a LocalQueue default" if member.held.queue is not None else "Kueue manages it"
         yield Finding(
             at=NAMESPACE,
             found=workload.namespace,
@@ -93,15 +93,15 @@ def pod_group_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`validatePodGroupMetadata`,
     `removeExcessPods`).
     """
-    grouped = [one for one in held_cliques(workload, context) if one.held.group is not None]
+    grouped = [member for member in held_cliques(workload, context) if member.held.group is not None]
     if not grouped:
         return
     first = grouped[0]
-    for one in grouped:
-        if one.held.group != first.held.group:
+    for member in grouped:
+        if member.held.group != first.held.group:
             yield Finding(
-                at=one.group_path,
-                found=one.held.group,
+                at=member.group_path,
+                found=member.held.group,
                 why="another clique names another pod group, and Kueue admits the two apart",
                 remedy="use one pod group for all cliques",
             )
@@ -127,12 +127,12 @@ def pod_group_size(workload: PodCliqueSet, context: Context[Any]) -> Results:
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`validatePodGroupMetadata`,
     `removeExcessPods`), pod_webhook.go.
     """
-    grouped = [one for one in held_cliques(workload, context) if one.held.group is not None]
+    grouped = [member for member in held_cliques(workload, context) if member.held.group is not None]
     sizes: dict[str | None, int] = {}
-    for one in grouped:
-        sizes[one.held.group] = sizes.get(one.held.group, 0) + pods_of(one.clique, workload)
-    for one in grouped:
-        yield from _wrong_size(one, sizes[one.held.group])
+    for member in grouped:
+        sizes[member.held.group] = sizes.get(member.held.group, 0) + pods_of(member.clique, workload)
+    for member in grouped:
+        yield from _wrong_size(member, sizes[member.held.group])
 
 
 def _in_queue(minimum: int) -> Example:
@@ -173,14 +173,14 @@ def counted_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
             )
 
 
-def _wrong_size(one: HeldClique, pods: int) -> Results:
-    stated = one.held.total or ""
-    path = one.clique.template.annotations_path / kueue.POD_GROUP_TOTAL_COUNT
+def _wrong_size(member: HeldClique, pods: int) -> Results:
+    stated = member.held.total or ""
+    path = member.clique.template.annotations_path / kueue.POD_GROUP_TOTAL_COUNT
     remedy = f'set the annotation to "{pods}"'
     digits = stated.lstrip("0")
     if not (digits.isascii() and digits.isdigit()):
         why = "Kueue refuses a pod that names a pod group and does not state its number of pods"
-        yield Finding(at=path, found=one.held.total, why=why, remedy=remedy)
+        yield Finding(at=path, found=member.held.total, why=why, remedy=remedy)
     elif (above := len(digits) > _MOST_DIGITS or int(digits) > pods) or int(digits) < pods:
         then = "waits for more of them" if above else "deletes those above the stated number"
         yield Finding(
@@ -189,7 +189,7 @@ def _wrong_size(one: HeldClique, pods: int) -> Results:
             why=f"the cliques of the pod group have {pods} pods, and Kueue {then}",
             remedy=remedy,
             # Such a group starts. Kueue stops it later, if it waits for all pods to be ready.
-            at_most=Action.WARN if above and one.starts_early else Action.DENY,
+            at_most=Action.WARN if above and member.starts_early else Action.DENY,
         )
 
 
@@ -199,10 +199,10 @@ _KIND, _GROUP = "DisaggregatedSet", "disaggregatedset.x-k8s.io"
 
 def _role() -> Manifest:
     """Returns the LeaderWorkerSet of a role."""
-    found = leader_worker_set(labels=_QUEUED)
+    role = leader_worker_set(labels=_QUEUED)
     owner = {"apiVersion": f"{_GROUP}/v1", "kind": _KIND, "name": "chat", "uid": "1", "controller": True}
-    found["metadata"]["ownerReferences"] = [owner]
-    return found
+    role["metadata"]["ownerReferences"] = [owner]
+    return role
 
 
 @rule(

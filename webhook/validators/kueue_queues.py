@@ -49,12 +49,12 @@ def local_queue(workload: PodCliqueSet | OptedInWorkload, context: Context[Any])
 
     Source: kubernetes-sigs/kueue v0.19, pkg/cache/queue, pkg/scheduler (condition QuotaReserved, reason Inadmissible).
     """
-    known = context.facts.local_queues
+    local_queues = context.facts.local_queues
     for name, at in _named_queues(workload, context).items():
         needed = Needed("local_queues", (workload.namespace, name))
-        if known is None:
+        if local_queues is None:
             yield Unjudged(at, "the LocalQueues", part=needed.part)
-        elif (queue := known.get((workload.namespace, name))) is None:
+        elif (queue := local_queues.get((workload.namespace, name))) is None:
             yield Finding(
                 at=at,
                 found=name,
@@ -69,15 +69,15 @@ def local_queue(workload: PodCliqueSet | OptedInWorkload, context: Context[Any])
 def _named_queues(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> dict[str, FieldPath]:
     """Returns the LocalQueues that a workload or its cliques name, each with its first place."""
     if isinstance(workload, PodCliqueSet):
-        every = [one.held for one in held_cliques(workload, context)]
+        every = [member.held for member in held_cliques(workload, context)]
     else:
-        found = None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)
-        every = [] if found is None else [found]
-    named: dict[str, FieldPath] = {}
-    for one in every:
-        if one.path is not None and one.queue is not None:
-            named.setdefault(one.queue, one.path)
-    return named
+        hold = None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)
+        every = [] if hold is None else [hold]
+    queues: dict[str, FieldPath] = {}
+    for hold_of_part in every:
+        if hold_of_part.path is not None and hold_of_part.queue is not None:
+            queues.setdefault(hold_of_part.queue, hold_of_part.path)
+    return queues
 
 
 def _kept(workload: PodCliqueSet | OptedInWorkload) -> str:
@@ -87,11 +87,11 @@ def _kept(workload: PodCliqueSet | OptedInWorkload) -> str:
 def _unusable(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFacts, kept: str) -> Results:
     """Yields the reason why a LocalQueue admits nothing now: its own, else that of its ClusterQueue."""
     above, needed = queue.cluster_queue or "", Needed("cluster_queues", queue.cluster_queue)
-    known = facts.cluster_queues
-    state = (known or {}).get(above)
+    cluster_queues = facts.cluster_queues
+    state = (cluster_queues or {}).get(above)
     if queue.stopped:
         why, remedy = f"the LocalQueue has stopPolicy {shown(queue.stop_policy)}", "wait until its stopPolicy is None"
-    elif known is not None and state is None:
+    elif cluster_queues is not None and state is None:
         why, remedy = f"its ClusterQueue {shown(above)} does not exist", "create the ClusterQueue"
     elif state is not None and state.stopped:
         why = f"its ClusterQueue {shown(above)} has stopPolicy {shown(state.stop_policy)}"
@@ -138,13 +138,13 @@ def two_quotas(workload: OptedInWorkload, context: Context[Any]) -> Results:
     Source: kubeflow/trainer issue 2663; kai-scheduler/KAI-Scheduler issues 68 and 426; the rules of each scheduler
     about its queues.
     """
-    if isinstance(workload, MadeJobSet) or (found := held_gang(workload, context)) is None:
+    if isinstance(workload, MadeJobSet) or (gang := held_gang(workload, context)) is None:
         return
     for limit in context.gang_scheduler.limits(workload, context.facts):
         above = "" if limit.name == limit.own else f", which is above {shown(limit.own)},"
         yield Finding(
-            at=found.path,
-            found=found.held.queue,
+            at=gang.path,
+            found=gang.held.queue,
             why=f"Kueue admits by its own quota, and {limit.called} {shown(limit.name)}{above} has a limit, too: what "
             "Kueue has admitted may still wait for it",
             remedy=f"remove the limit, so that only Kueue counts, or use {limit.called} without Kueue",
@@ -176,17 +176,17 @@ def priority(workload: OptedInWorkload, context: Context[Any]) -> Results:
     (WorkloadPriorityClass); pkg/controller/jobframework/defaults.go (ApplyDefaultWorkloadPriorityClass, on by default
     from 0.20).
     """
-    if isinstance(workload, MadeJobSet) or (found := held_gang(workload, context)) is None:
+    if isinstance(workload, MadeJobSet) or (gang := held_gang(workload, context)) is None:
         return
-    named = text(workload.labels.get(PRIORITY_CLASS))
-    if not named or named == DEFAULT_PRIORITY_CLASS:
+    priority_class = text(workload.labels.get(PRIORITY_CLASS))
+    if not priority_class or priority_class == DEFAULT_PRIORITY_CLASS:
         return
-    if any(template.spec.get("priorityClassName") for template in found.pods.templates):
+    if any(template.spec.get("priorityClassName") for template in gang.pods.templates):
         return
     if any(not name.startswith("system-") for name in context.facts.priority_classes or ()):
         yield Finding(
             at=LABELS / PRIORITY_CLASS,
-            found=named,
+            found=priority_class,
             why=f"it orders Kueue's queue only: for {context.choice.scheduler} the pods have the default priority, and "
             "pods with a PriorityClass may preempt them",
             remedy="set priorityClassName in the pod templates, too",

@@ -68,18 +68,18 @@ def ready_timeout(workload: OptedInWorkload, context: Context[Any]) -> Results:
     pkg/scheduler/framework/runtime (Permit waits 15 minutes at most), pkg/scheduler/backend/queue (unschedulable pods
     are tried again after 5 minutes).
     """
-    found = held_gang(workload, context)
+    gang = held_gang(workload, context)
     times = ready_times(workload, context)
-    if times.start is None or found is None:
+    if times.start is None or gang is None:
         return
     goal, setting = start_limit(times)
-    steps = gangs_in_turn(found.pods)
+    steps = gangs_in_turn(gang.pods)
     needed = steps * context.gang_scheduler.retry_seconds
     if times.start < needed:
         of_steps = f" for its {steps} gangs in turn" if steps > 1 else ""
         yield Finding(
-            at=found.path,
-            found=found.held.queue,
+            at=gang.path,
+            found=gang.held.queue,
             why=f"Kueue takes it back {duration(times.start)} after its admission unless all pods are {goal}, and "
             f"{context.choice.scheduler} may need {duration(needed)} for a second attempt{of_steps}",
             remedy=f"set {setting} to more than {duration(needed)}, or lower scheduleTimeoutSeconds",
@@ -127,9 +127,9 @@ def _after_completion(workload: JobSet) -> Iterator[tuple[FieldPath, str, str]]:
     if workload.in_order:
         return
     for part, raw in zip(workload.parts, sequence(workload.spec.get("replicatedJobs")), strict=True):
-        for one in map(mapping, sequence(mapping(raw).get("dependsOn"))):
-            if text(one.get("status")) == "Complete":
-                yield part.path / "dependsOn", part.name, text(one.get("name")) or ""
+        for dependency in map(mapping, sequence(mapping(raw).get("dependsOn"))):
+            if text(dependency.get("status")) == "Complete":
+                yield part.path / "dependsOn", part.name, text(dependency.get("name")) or ""
                 return
 
 
@@ -153,13 +153,13 @@ def ready_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`PodsReady`); of 0.20,
     keps/15423 (maximum of pods that are not ready).
     """
-    for member, found in held_cliques(workload, context):
+    for member, hold in held_cliques(workload, context):
         timeout = context.kueue.ready_times(member.template.annotations.get(WAIT_FOR_PODS_READY)).ready
         missing = member.replicas - member.min_available
         spared = int32(text(member.template.annotations.get(POD_GROUP_MAX_NOT_READY_COUNT)) or "") or 0
         if timeout is None or (context.kueue.max_not_ready and missing <= spared):
             continue
-        if found.unit is Unit.POD_GROUP and missing > 0:
+        if hold.unit is Unit.POD_GROUP and missing > 0:
             yield Finding(
                 at=member.path / "spec" / "minAvailable",
                 found=member.min_available,
@@ -186,10 +186,10 @@ def block_admission(workload: OptedInWorkload, context: Context[Any]) -> Results
     settings = context.kueue
     if not settings.block_admission or settings.pods_ready_seconds is None:
         return
-    if (found := held_gang(workload, context)) is not None:
+    if (gang := held_gang(workload, context)) is not None:
         yield Finding(
-            at=found.path,
-            found=found.held.queue,
+            at=gang.path,
+            found=gang.held.queue,
             why=f"while {context.choice.scheduler} holds this gang after its admission, Kueue admits no other workload",
             remedy="set Kueue's waitForPodsReady.blockAdmission to false",
             once=True,
@@ -216,11 +216,11 @@ def gives_up(workload: OptedInWorkload, context: Context[Any]) -> Results:
     timeout = ready_times(workload, context).ready
     if settings.backoff_limit is None or timeout is None:
         return
-    if (found := held_gang(workload, context)) is not None:
+    if (gang := held_gang(workload, context)) is not None:
         then = f"deletes the {workload.kind}" if settings.deletes_deactivated else "deactivates it for good"
         yield Finding(
-            at=found.path,
-            found=found.held.queue,
+            at=gang.path,
+            found=gang.held.queue,
             why=f"Kueue {then} at the {settings.backoff_limit + 1}. time that its pods were not all ready after "
             f"{duration(timeout)}, also if {context.choice.scheduler} only holds the gang",
             remedy="leave Kueue's requeuingStrategy.backoffLimitCount unset",
@@ -285,8 +285,8 @@ def elastic_job(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/elasticjobs, pkg/controller/jobframework/validation.go.
     """
-    found = held_gang(workload, context)
-    if found is not None and found.held.by is HeldBy.ELASTIC:
+    gang = held_gang(workload, context)
+    if gang is not None and gang.held.by is HeldBy.ELASTIC:
         yield Finding(
             at=ANNOTATIONS / ELASTIC_JOB,
             found="true",

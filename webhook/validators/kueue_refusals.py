@@ -363,9 +363,9 @@ def preset_key(workload: OptedInWorkload, context: Context[Any]) -> Results:
     # Trainer merges Kueue's entry of runtimePatches over the runtime, so there is no conflict.
     if isinstance(workload, MadeJobSet) or mapping(workload.raw.get("status")):
         return
-    found = held(workload, context.facts, context.kueue)
-    for pods in () if found is None or found.by is HeldBy.ELASTIC else found.pod_sets:
-        for path, key, value, written in _preset(found, pods, workload, context):
+    hold = held(workload, context.facts, context.kueue)
+    for pods in () if hold is None or hold.by is HeldBy.ELASTIC else hold.pod_sets:
+        for path, key, value, written in _preset(hold, pods, workload, context):
             yield Finding(
                 at=path,
                 found=value,
@@ -376,18 +376,18 @@ def preset_key(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 
 def _preset(
-    found: Held | None, pods: PodSet, workload: OptedInWorkload, context: Context[Any]
+    hold: Held | None, pods: PodSet, workload: OptedInWorkload, context: Context[Any]
 ) -> Iterator[tuple[FieldPath, str, Any, str]]:
     """Yields the keys of a template that Kueue will write with another value: path, key, value, and what Kueue
     writes.
     """
     template = pods.template
-    queue = None if found is None else found.queue
-    known = (context.facts.local_queues or {}).get((workload.namespace, queue or ""))
+    queue = None if hold is None else hold.queue
+    local_queue = (context.facts.local_queues or {}).get((workload.namespace, queue or ""))
     written = {
         kueue.PODSET: pods.name,
         kueue.LOCAL_QUEUE_NAME: queue,
-        kueue.CLUSTER_QUEUE_NAME: None if known is None else known.cluster_queue,
+        kueue.CLUSTER_QUEUE_NAME: None if local_queue is None else local_queue.cluster_queue,
     }
     for key, value in written.items():
         if value is not None and key in template.labels and template.labels[key] != value:
@@ -406,8 +406,8 @@ _SO = "so Kueue refuses the workload"
 
 
 def _placed(**annotations: str) -> dict[str, Any]:
-    said = {f"{kueue.GROUP}/podset-{name.replace('_', '-')}": value for name, value in annotations.items()}
-    return job(labels=QUEUED, template=pod_template(annotations=said))
+    topology = {f"{kueue.GROUP}/podset-{name.replace('_', '-')}": value for name, value in annotations.items()}
+    return job(labels=QUEUED, template=pod_template(annotations=topology))
 
 
 @rule(
@@ -527,21 +527,21 @@ def template_labels(change: OptedInChange, context: Context[Any]) -> Results:
         if (was := before.get(part.place)) is None:
             continue
         now = part.template
-        for at, one, other in (
+        for at, before_change, after_change in (
             (now.labels_path, was.labels, now.labels),
             (now.annotations_path, was.annotations, now.annotations),
         ):
             # Kueue's own keys come and go with an admission.
             changed = {
                 key
-                for key in {*one, *other}
-                if one.get(key) != other.get(key) and not key.startswith(f"{kueue.GROUP}/")
+                for key in {*before_change, *after_change}
+                if before_change.get(key) != after_change.get(key) and not key.startswith(f"{kueue.GROUP}/")
             }
             for key in sorted(changed):
                 yield Finding(
                     at=at / key,
-                    found=other.get(key),
-                    why=f"Kueue puts back {shown(one.get(key))}, which the template had at first, when it stops the "
-                    f"{new.kind}",
+                    found=after_change.get(key),
+                    why=f"Kueue puts back {shown(before_change.get(key))}, which the template had at first, when it "
+                    f"stops the {new.kind}",
                     remedy=f"delete the {new.kind} and create it with the new value",
                 )

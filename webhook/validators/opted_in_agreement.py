@@ -62,11 +62,11 @@ def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """
     choice = context.choice
     for part in () if choice.overrides else workload.distinct_parts:
-        named = text(part.template.spec.get("schedulerName"))
-        if named not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
+        scheduler = text(part.template.spec.get("schedulerName"))
+        if scheduler not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
             yield Finding(
                 at=part.template.spec_path / "schedulerName",
-                found=named,
+                found=scheduler,
                 why=f"{choice.by} says {shown(choice.scheduler)}, which skips pods that name another scheduler",
                 remedy=f"remove schedulerName from the template, or name the same scheduler in {SCHEDULER_LABEL}",
             )
@@ -86,11 +86,11 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
     Source: kubeflow/trainer, pkg/runtime/core/trainingruntime.go (v2.3.0).
     """
     choice = context.choice
-    own = workload.scheduler if isinstance(workload, MadeJobSet) else None
-    if own not in {None, choice.scheduler} and not choice.overrides:
+    scheduler = workload.scheduler if isinstance(workload, MadeJobSet) else None
+    if scheduler not in {None, choice.scheduler} and not choice.overrides:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
-            found=own,
+            found=scheduler,
             why=f"the pods would be prepared for it, but the TrainJob is for {choice.scheduler}, by {choice.by}",
             remedy="choose the same scheduler in both, or remove the label from the runtime",
         )
@@ -122,12 +122,12 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
         )
         return
     needed = workload.runtime
-    known = getattr(context.facts, needed.part)
-    if known is None:
+    existing = getattr(context.facts, needed.part)
+    if existing is None:
         yield Unjudged(
             workload.runtime_path, f"the {needed}", remedy=_supply(needed.name, workload.runtime_kind), part=needed.part
         )
-    elif needed.key not in known:
+    elif needed.key not in existing:
         yield Finding(
             at=workload.runtime_path,
             found=needed.name,
@@ -144,8 +144,8 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
 def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
     """Yields one finding if the runtime cannot be read: a runtime from a file may have any content."""
     try:
-        found = runtime_of(workload, context.facts)
-        _ = None if found is None else workload.job_set(found).parts
+        runtime = runtime_of(workload, context.facts)
+        _ = None if runtime is None else workload.job_set(runtime).parts
     except Malformed as error:
         yield Finding(
             at=workload.runtime_path,
@@ -249,15 +249,17 @@ def runtime_parts(workload: OptedInWorkload, context: Context[Any]) -> Results:
     # owner/runtime reports a runtime that is missing, unknown or unreadable.
     if isinstance(workload, TrainJob):
         with suppress(Malformed):
-            found = runtime_of(workload, context.facts)
-            yield from () if found is None else list(_lacking(workload, found))
+            runtime = runtime_of(workload, context.facts)
+            yield from () if runtime is None else list(_lacking(workload, runtime))
 
 
-def _lacking(workload: TrainJob, found: Runtime) -> Iterator[Finding]:
-    called = f"{workload.runtime_kind} {found.name}"
+def _lacking(workload: TrainJob, runtime: Runtime) -> Iterator[Finding]:
+    called = f"{workload.runtime_kind} {runtime.name}"
     parts = {
-        text(mapping(raw).get("name")): {text(mapping(one).get("name")) for one in _containers_of(mapping(raw))}
-        for raw in sequence(mapping(found.template.get("spec")).get("replicatedJobs"))
+        text(mapping(raw).get("name")): {
+            text(mapping(container).get("name")) for container in _containers_of(mapping(raw))
+        }
+        for raw in sequence(mapping(runtime.template.get("spec")).get("replicatedJobs"))
     }
     for field, initializer in _INITIALIZERS.items():
         is_stated = mapping(workload.spec.get("initializer")).get(field) is not None
@@ -274,19 +276,19 @@ def _lacking(workload: TrainJob, found: Runtime) -> Iterator[Finding]:
         patch = mapping(mapping(mapping(mapping(raw).get("trainingRuntimeSpec")).get("template")).get("spec"))
         for place, patched in enumerate(sequence(patch.get("replicatedJobs"))):
             name = text(mapping(patched).get("name"))
-            containers = {text(mapping(one).get("name")) for one in _containers_of(mapping(patched))}
+            containers = {text(mapping(container).get("name")) for container in _containers_of(mapping(patched))}
             unknown = [name] if name not in parts else sorted(filter(None, containers - parts[name]))
-            for one in unknown:
+            for unknown_name in unknown:
                 what = "replicated Job" if name not in parts else "container"
                 yield Finding(
                     at=path / Item(place, name),
-                    found=one,
+                    found=unknown_name,
                     why=f"Trainer refuses it: {called} has no {what} of this name",
                     remedy="name one that the runtime has, or remove the patch",
                 )
             yield from _variables_of_patch(mapping(patched), parts.get(name, set()), path / Item(place, name))
-    yield from _unfit_policies(workload, found, parts)
-    policies = mapping(found.spec.get("mlPolicy"))
+    yield from _unfit_policies(workload, runtime, parts)
+    policies = mapping(runtime.spec.get("mlPolicy"))
     written = {name for policy, names in _WRITTEN.items() if policies.get(policy) is not None for name in names}
     for index, variable in enumerate(sequence(mapping(workload.spec.get("trainer")).get("env"))):
         name = text(mapping(variable).get("name"))
@@ -316,10 +318,10 @@ def _variables_of_patch(
             )
 
 
-def _unfit_policies(workload: TrainJob, found: Runtime, parts: Container[str | None]) -> Iterator[Finding]:
+def _unfit_policies(workload: TrainJob, runtime: Runtime, parts: Container[str | None]) -> Iterator[Finding]:
     """Yields what the policies of a runtime demand of it: a launcher beside other nodes, and the name of a queue."""
-    called = f"{workload.runtime_kind} {found.name}"
-    mpi = mapping(mapping(found.spec.get("mlPolicy")).get("mpi"))
+    called = f"{workload.runtime_kind} {runtime.name}"
+    mpi = mapping(mapping(runtime.spec.get("mlPolicy")).get("mpi"))
     nodes = integer(mapping(workload.spec.get("trainer")).get("numNodes"))
     if mpi.get("runLauncherAsNode") is True and nodes is not None and nodes > 1:
         for name in ("launcher", "node"):
@@ -332,11 +334,11 @@ def _unfit_policies(workload: TrainJob, found: Runtime, parts: Container[str | N
                     remedy="set 1, or name a runtime that has it",
                 )
                 return
-    annotations = mapping(mapping(found.template.get("metadata")).get("annotations"))
-    if any(plugin.name == "volcano" for plugin in found.plugins) and annotations.get(_VOLCANO_QUEUE) == "":
+    annotations = mapping(mapping(runtime.template.get("metadata")).get("annotations"))
+    if any(plugin.name == "volcano" for plugin in runtime.plugins) and annotations.get(_VOLCANO_QUEUE) == "":
         yield Finding(
             at=workload.runtime_path,
-            found=found.name,
+            found=runtime.name,
             why=f"Trainer refuses it: {called} has the annotation {_VOLCANO_QUEUE} without the name of a queue",
             remedy="name the queue in the template of the runtime, or remove the annotation",
         )
@@ -349,8 +351,8 @@ def _containers_of(replicated_job: Mapping[str, Any]) -> list[Any]:
 
 
 def _namespace(**labels: str) -> ClusterFacts:
-    found = {f"rollcall.dev/{key}": value for key, value in labels.items()}
-    return replace(runtimes(), namespaces={"default": Namespace(found)})
+    prefixed = {f"rollcall.dev/{key}": value for key, value in labels.items()}
+    return replace(runtimes(), namespaces={"default": Namespace(prefixed)})
 
 
 @rule(
@@ -443,17 +445,17 @@ def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if not context.makes_gangs or not workload.metadata.get("name"):
         return
     mine = names_of(workload)
-    for kind, known, names in _known_gangs(workload, context, mine):
+    for kind, holder, names in _known_gangs(workload, context, mine):
         if names is None:
-            yield Unjudged(METADATA / "name", f"the gang names of {kind} {known.name}, which are too many to keep")
+            yield Unjudged(METADATA / "name", f"the gang names of {kind} {holder.name}, which are too many to keep")
         elif shared := sorted(mine & names):
             yield Finding(
                 at=METADATA / "name",
                 found=workload.name,
-                why=f"{kind} {known.name} in the same namespace also has a gang with the name {shown(shared[0])}",
+                why=f"{kind} {holder.name} in the same namespace also has a gang with the name {shown(shared[0])}",
                 remedy=f"rename the {workload.kind}",
                 # It may have been deleted a moment ago.
-                absent=known,
+                absent=holder,
             )
             return
 
@@ -475,16 +477,20 @@ def _known_gangs(
         if not context.gang_scheduler.makes_gangs_of(api.group_kind):
             # The scheduler names their gangs itself.
             continue
-        known: dict[ObjectKey, KnownWorkload] = getattr(facts, part) or {}
+        workloads: dict[ObjectKey, KnownWorkload] = getattr(facts, part) or {}
         for name in others:
-            other = known.get((namespace, name))
+            other = workloads.get((namespace, name))
             if other is None or (kind == workload.kind and name == workload.name):
                 continue
             # What the caller chooses holds for all workloads that choose nothing.
             recorded = choice.scheduler if choice.forced and other.record.scheduler is None else other.record.scheduler
             if recorded == choice.scheduler and other.no_gang is None:
                 # The pods of a LeaderWorkerSet decide which groups exist.
-                groups = {one for one in mine if kind == "LeaderWorkerSet" and _GROUP.match(one.removeprefix(name))}
+                groups = {
+                    gang_name
+                    for gang_name in mine
+                    if kind == "LeaderWorkerSet" and _GROUP.match(gang_name.removeprefix(name))
+                }
                 yield kind, Needed(part, (namespace, name)), None if other.names is None else other.names | groups
     for name in others:
         key = (namespace, name)

@@ -45,10 +45,10 @@ _KNOWN = ClusterFacts(job_sets={("default", "train"): KnownWorkload(Record("koor
 
 
 def _made_by(uid: str) -> Manifest:
-    found = job()
+    made_job = job()
     reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": uid}
-    found["metadata"] |= {"name": "train-node-0", "ownerReferences": [{**reference, "controller": True}]}
-    return found
+    made_job["metadata"] |= {"name": "train-node-0", "ownerReferences": [{**reference, "controller": True}]}
+    return made_job
 
 
 @rule(
@@ -72,13 +72,13 @@ def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:
     at = METADATA / "ownerReferences"
     key = part.namespace, controller.name
     needed = Needed("job_sets", key)
-    known = context.facts.job_sets
-    if known is None or _of_another_version(context.facts):
+    job_sets = context.facts.job_sets
+    if job_sets is None or _of_another_version(context.facts):
         yield Unjudged(at, f"the {needed}", part=needed.part)
         return
-    found = known.get(key)
-    if found is None or found.uid not in {None, controller.uid}:
-        lacking = "this JobSet does not exist" if found is None else f"the JobSet {controller.name} has another uid"
+    owner = job_sets.get(key)
+    if owner is None or owner.uid not in {None, controller.uid}:
+        lacking = "this JobSet does not exist" if owner is None else f"the JobSet {controller.name} has another uid"
         yield Finding(
             at=at,
             found=controller.uid,
@@ -92,9 +92,9 @@ def _of_another_version(facts: ClusterFacts) -> bool:
     """Returns whether the cluster serves JobSets, but not in the version that Rollcall reads. No JobSet would be found
     then.
     """
-    wanted = JOB_SETS.api
-    served = {api for api in facts.apis or () if (api.group, api.kind) == (wanted.group, wanted.kind)}
-    return bool(served) and wanted not in served
+    api_read = JOB_SETS.api
+    served = {api for api in facts.apis or () if (api.group, api.kind) == (api_read.group, api_read.kind)}
+    return bool(served) and api_read not in served
 
 
 _STEPS = (
@@ -165,13 +165,13 @@ def plugin_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
     runtime = runtime_of(workload, context.facts)
     if runtime is None or not runtime.plugins:
         return
-    made = workload.job_set(runtime)
-    if (turns := made.sequence_path) is not None:
+    job_set = workload.job_set(runtime)
+    if (turns := job_set.sequence_path) is not None:
         yield Finding(
             at=workload.runtime_path,
             found=runtime.name,
             why=f"the PodGroup of its {runtime.plugins[0].path} counts pods that are created later because of its "
-            f"{made.in_runtime(turns)}, so no step ever starts",
+            f"{job_set.in_runtime(turns)}, so no step ever starts",
             remedy=f"name a runtime without {runtime.plugins[0].path}; each step then has its own gang",
         )
 
@@ -209,7 +209,7 @@ def membership_in_turn(workload: OptedInWorkload, _: Context[Any]) -> Results:
         before = sorted({name for name in walked if name in order}, key=order.__getitem__)
         earlier = [claim for name in before for claim in places[name]]
         for claim in places[part.name]:
-            same = next((one for one in earlier if one.key == claim.key and one.value == claim.value), None)
+            same = next((other for other in earlier if other.key == claim.key and other.value == claim.value), None)
             if same is not None:
                 yield Finding(
                     at=claim.path,
@@ -264,12 +264,12 @@ def claim_unsure(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 def _unread(workload: OptedInWorkload, context: Context[Any]) -> Iterator[Claim]:
     """Yields the memberships that the chosen scheduler does not read, each at the first place that has it."""
-    found: dict[tuple[str, str], Claim] = {}
+    first_claims: dict[tuple[str, str], Claim] = {}
     for template in workload.templates:
         for claim in claims_on(template):
             if claim.system not in context.reads_claims_of:
-                found.setdefault((claim.key, str(claim.value)), claim)
-    yield from found.values()
+                first_claims.setdefault((claim.key, str(claim.value)), claim)
+    yield from first_claims.values()
 
 
 def _may_be_read(claim: Claim, choice: Choice) -> bool:

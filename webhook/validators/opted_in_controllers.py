@@ -130,10 +130,10 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if isinstance(workload, ShapedWorkload):
         # Where Rollcall makes no gang, it waits for no pod, and the operator's own gang is the only one.
         warnings = workload.warnings() if context.opted_in else ()
-        made = workload.has_gangs and context.makes_gangs and context.opted_in
-        unreachable = () if _is_read_by_scheduler(workload, context) else workload.unreachable(made=made)
-        for found in (*warnings, *unreachable, *(workload.shrinks() if context.makes_gangs else ())):
-            yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
+        makes_gang = workload.has_gangs and context.makes_gangs and context.opted_in
+        unreachable = () if _is_read_by_scheduler(workload, context) else workload.unreachable(made=makes_gang)
+        for finding in (*warnings, *unreachable, *(workload.shrinks() if context.makes_gangs else ())):
+            yield Finding(at=finding.at, found=finding.found, why=finding.why, remedy=finding.remedy)
 
 
 def _is_read_by_scheduler(workload: OptedInWorkload, context: Context[Any]) -> bool:
@@ -158,18 +158,18 @@ def stated_groups(workload: OptedInWorkload, _: Context[Any]) -> Results:
         return
     roles = {role.part.name: role for role in workload.roles}
     at = ANNOTATIONS / GROUPS_TOGETHER
-    for one in entries_of(workload.annotations):
-        role = roles.get(one.role)
-        if one.groups is None:
+    for entry in entries_of(workload.annotations):
+        role = roles.get(entry.role)
+        if entry.groups is None:
             remedy = 'write it as "prefill=2,decode=1"'
-            yield Finding(at=at, found=one.entry, why=one.why, remedy=remedy)
+            yield Finding(at=at, found=entry.entry, why=entry.why, remedy=remedy)
         elif role is None:
             remedy = f"name one of {', '.join(sorted(roles)[:16])}"
-            yield Finding(at=at, found=one.entry, why="there is no role of that name", remedy=remedy)
-        elif role.is_stated and 0 < role.groups < one.groups:
-            why = f"the gang would never be complete, because the replicas of {one.role} are {role.groups}"
+            yield Finding(at=at, found=entry.entry, why="there is no role of that name", remedy=remedy)
+        elif role.is_stated and 0 < role.groups < entry.groups:
+            why = f"the gang would never be complete, because the replicas of {entry.role} are {role.groups}"
             remedy = "raise the replicas of the role. The number can be changed while all roles have 0 replicas"
-            yield Finding(at=at, found=one.entry, why=why, remedy=remedy)
+            yield Finding(at=at, found=entry.entry, why=why, remedy=remedy)
 
 
 @rule(
@@ -187,7 +187,7 @@ def groups_changed(change: OptedInChange, _: Context[Any]) -> Results:
     """
     names = {role.part.name for role in (*change.old.roles, *change.new.roles)}
     before, now = (
-        {name: groups_together(name, one.together or {}) for name in names} for one in (change.old, change.new)
+        {name: groups_together(name, state.together or {}) for name in names} for state in (change.old, change.new)
     )
     if before != now and any(role.groups for role in change.old.roles):
         yield Finding(

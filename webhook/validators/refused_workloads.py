@@ -553,7 +553,9 @@ def _of_pytorch(workload: OptedInWorkload) -> Results:
             why = "the training operator refuses 0 workers from v1.9 on"
             yield Finding(path / key / "replicas", count, why, "set 1 or more", at_most=Action.WARN, instead=(1,))
         containers = plain_object(plain_object(replica.get("template")).get("spec")).get("containers")
-        names = [plain_object(one).get("name") for one in containers] if isinstance(containers, list) else []
+        names = (
+            [plain_object(container).get("name") for container in containers] if isinstance(containers, list) else []
+        )
         if "pytorch" not in names:
             yield Finding(
                 path / key / "template" / "spec" / "containers",

@@ -547,11 +547,11 @@ def seal_of(rules: Iterable[Rule], settings: Any) -> ProfileSeal | None:
         if declared.guard is None:
             return None
         guards.append(declared.guard)
-    stated = "\n".join(f"{one.id} {_stated(guard)}" for one, guard in zip(about, guards, strict=True))
+    stated = "\n".join(f"{rule.id} {_stated(guard)}" for rule, guard in zip(about, guards, strict=True))
     digest = hashlib.sha256(stated.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    asked = tuple(BoundRule(one, one.default) for one, guard in zip(about, guards, strict=True) if guard.by_facts)
+    by_facts = tuple(BoundRule(rule, rule.default) for rule, guard in zip(about, guards, strict=True) if guard.by_facts)
     parts = tuple(dict.fromkeys(part for guard in guards for part in guard.by_facts))
-    return ProfileSeal(digest, any_of(guards), asked, parts, all(guard.suffices(settings) for guard in guards))
+    return ProfileSeal(digest, any_of(guards), by_facts, parts, all(guard.suffices(settings) for guard in guards))
 
 
 def _stated(guard: PodGuard) -> str:

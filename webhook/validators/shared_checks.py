@@ -43,12 +43,12 @@ def unsupported(capability: Capability, table: CapabilityTable, context: Context
 def missing_apis(context: Context[Any]) -> Results:
     """Yields one finding for each kind or field that the chosen scheduler needs and the cluster is known to lack."""
     facts, served = context.facts, context.facts.apis
-    for wanted in context.required_fields:
-        if facts.lacks_field(wanted):
+    for field in context.required_fields:
+        if facts.lacks_field(field):
             yield Finding(
                 at=context.choice.path,
                 found=context.choice.scheduler,
-                why=f"this cluster's {wanted.api} has no spec.{wanted.name}, which came with {wanted.since}",
+                why=f"this cluster's {field.api} has no spec.{field.name}, which came with {field.since}",
                 remedy="install a newer release of the scheduler with its CRDs, or choose another scheduler",
                 absent=Needed("spec_fields"),
             )
@@ -100,9 +100,9 @@ def moved(change: PodCliqueSetChange, context: Context[Any], use: Use, where: st
         )
 
 
-def gangs_of_set(workload: PodCliqueSet, known: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:
+def gangs_of_set(workload: PodCliqueSet, pod_gangs: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:
     """Returns the known PodGangs of a set."""
-    indexed = known if isinstance(known, PodGangIndex) else PodGangs(known)
+    indexed = pod_gangs if isinstance(pod_gangs, PodGangIndex) else PodGangs(pod_gangs)
     return indexed.of_set((workload.namespace, workload.name))
 
 
@@ -132,8 +132,8 @@ STRICT = "strict"
 
 def least_action(context: Context[Any]) -> Action:
     """Returns the weakest action for an object that does not exist yet."""
-    said = context.facts.namespace_label(context.namespace, CREATION_ORDER_LABEL)
-    return Action.DENY if said == STRICT else Action.OFF
+    order = context.facts.namespace_label(context.namespace, CREATION_ORDER_LABEL)
+    return Action.DENY if order == STRICT else Action.OFF
 
 
 # At most this many new ones and this many old ones: they are enough to see what is wrong.
@@ -158,13 +158,13 @@ def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]
     the templates moves no finding. If something else makes the gang, what the operator reads counts first.
     """
     carried = [use for _, key in keys if (use := workload.carried(key)) is not None][:1]
-    own = list(_first(workload.labels, workload.annotations, METADATA, keys))
-    found = carried if carried and (not own or made_elsewhere(workload)) else own
+    direct = list(_first(workload.labels, workload.annotations, METADATA, keys))
+    uses = carried if carried and (not direct or made_elsewhere(workload)) else direct
     templates = {part.place: part.template for part in workload.distinct_parts}
-    for place in sorted(templates, key=lambda one: one.anchor):
+    for place in sorted(templates, key=lambda path: path.anchor):
         template = templates[place]
-        found += _first(template.labels, template.annotations, place / "metadata", of_pods)
-    return found
+        uses += _first(template.labels, template.annotations, place / "metadata", of_pods)
+    return uses
 
 
 def first_named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> str | None:

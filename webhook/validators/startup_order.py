@@ -25,9 +25,9 @@ _NAMED = 4
 
 
 def _after(name: str, *others: str) -> Manifest:
-    found = clique(name)
-    found["spec"]["startsAfter"] = list(others)
-    return found
+    member = clique(name)
+    member["spec"]["startsAfter"] = list(others)
+    return member
 
 
 def _explicit(*cliques: Manifest) -> Manifest:
@@ -45,14 +45,16 @@ def startup_type(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
     Source: the CRD of grove.io/v1alpha1 (enum of `cliqueStartupType`); Grove's own validation.
     """
-    named = text(workload.template.get("cliqueStartupType"))
-    if named is not None and named not in _TYPES:
+    stated = text(workload.template.get("cliqueStartupType"))
+    if stated is not None and stated not in _TYPES:
         yield Finding(
             at=_TYPE,
-            found=named,
+            found=stated,
             why="Grove has no such startup type and refuses the set",
             remedy=f"set one of {', '.join(_TYPES)}",
-            instead=tuple(known for known in _TYPES if known.lower().endswith(named.lower())),
+            instead=tuple(
+                startup_type_name for startup_type_name in _TYPES if startup_type_name.lower().endswith(stated.lower())
+            ),
         )
 
 
@@ -70,27 +72,27 @@ def starts_after(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """
     if not _is_explicit(workload):
         return
-    known = {member.name for member in workload.cliques}
+    names = {member.name for member in workload.cliques}
     # One more, because a clique is not offered to itself.
-    least = nsmallest(_NAMED + 1, known)
+    least = nsmallest(_NAMED + 1, names)
     for member in workload.cliques:
         others = ", ".join([name for name in least if name != member.name][:_NAMED])
         remedy = f"name other cliques: {others}" if others else "remove the name: the set has no other clique"
         seen: set[str] = set()
         for index, name in enumerate(_named(member)):
-            why = _wrong(name, member, known, seen)
+            why = _wrong(name, member, names, seen)
             if why is not None:
                 at = _place(member) / Item(index, name or None)
                 yield Finding(at=at, found=name, why=why, remedy=remedy)
             seen.add(name)
 
 
-def _wrong(name: str, member: Clique, known: set[str], seen: set[str]) -> str | None:
+def _wrong(name: str, member: Clique, names: set[str], seen: set[str]) -> str | None:
     if name == member.name:
         return "a clique cannot start after itself, and Grove refuses the set"
     if name in seen:
         return "the clique is named twice, and Grove refuses the set"
-    return None if name in known else "no clique of the set has that name, and Grove refuses the set"
+    return None if name in names else "no clique of the set has that name, and Grove refuses the set"
 
 
 @rule(
@@ -142,10 +144,10 @@ def starts_after_unread(workload: PodCliqueSet, _: Context[Any]) -> Results:
     if _is_explicit(workload):
         return
     for member in workload.cliques:
-        if named := _named(member):
+        if others := _named(member):
             yield Finding(
                 at=_place(member),
-                found=named[0],
+                found=others[0],
                 why="Grove ignores startsAfter in a set of another startup type",
                 remedy=f"set {_TYPE} to {_EXPLICIT}, or remove startsAfter",
             )

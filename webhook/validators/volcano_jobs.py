@@ -281,7 +281,7 @@ def order_faults(workload: OptedInWorkload) -> Iterator[Finding]:
     tasks = [mapping(task) for task in sequence(workload.spec.get("tasks"))]
     # Volcano gives a task without a name one of its index.
     names = [text(task.get("name")) or f"default{index}" for index, task in enumerate(tasks)]
-    known, is_rendered = set(names), not any(map(is_unrendered, names))
+    task_names, is_rendered = set(names), not any(map(is_unrendered, names))
     after: dict[str, list[str]] = {}
     places: dict[tuple[str, str], FieldPath] = {}
     for index, (name, task) in enumerate(zip(names, tasks, strict=True)):
@@ -292,13 +292,13 @@ def order_faults(workload: OptedInWorkload) -> Iterator[Finding]:
         seen: set[str] = set()
         for position, other in enumerate(waits):
             place = at / Item(position, other or None)
-            is_missing = is_rendered and other not in known
+            is_missing = is_rendered and other not in task_names
             if is_missing or other in seen:
                 why = "the task is named twice" if other in seen else "no task has this name"
                 yield _shape(place, other, why, "name another task, or remove the name")
             seen.add(other)
             places.setdefault((name, other), place)
-        after.setdefault(name, []).extend(other for other in waits if other in known)
+        after.setdefault(name, []).extend(other for other in waits if other in task_names)
     try:
         TopologicalSorter(after).prepare()
     except CycleError as error:
