@@ -40,7 +40,6 @@ _LIFETIME = timedelta(days=90)
 _SPARE = timedelta(days=1)
 # A chain is a few kilobytes. A longer file is not a certificate, and a device may be endless.
 _MAX_BYTES = 1024 * 1024
-# The form in which public keys are compared.
 _KEY_FORM = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -131,7 +130,7 @@ Context = TypeVar("Context", bound=ssl.SSLContext)
 
 
 def hardened(context: Context) -> Context:
-    """Restrict a TLS server's `context` to TLS 1.2 or newer and to authenticated ciphers with forward secrecy.
+    """Restricts a TLS server's `context` to TLS 1.2 or newer and to authenticated ciphers with forward secrecy.
 
     Every API server supports these.
     """
@@ -153,12 +152,12 @@ def server_context(pair: Pair) -> ssl.SSLContext:
 
 def load_into(context: ssl.SSLContext, pair: Pair) -> None:
     """Makes `context` serve with `pair`."""
-    with _as_file(pair.chain) as chain, _as_file(pair.private) as private:
+    with _temporary_file(pair.chain) as chain, _temporary_file(pair.private) as private:
         context.load_cert_chain(chain, private)
 
 
 @contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
+def _temporary_file(content: bytes) -> Iterator[str]:
     """Returns a path where OpenSSL can read `content`: OpenSSL reads keys only from files.
 
     The file is in memory if the platform supports it: the disk may be read-only, and a key should not stay on it.

@@ -41,7 +41,6 @@ from webhook.model.reading import Malformed, Manifest, ServiceEndpoint, endpoint
 
 # The prefix of the hook's name, by the kind of its configuration.
 _PATHS = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
-# Timeout of a handshake with a server in the cluster.
 HANDSHAKE_SECONDS = 5.0
 
 
@@ -54,7 +53,7 @@ class StableSince:
         self._since: float | None = None
 
     def seen(self, what: str) -> float:
-        """Records that `what` is true now; return for how many seconds it has been."""
+        """Records that `what` is true now, and returns for how many seconds it has been."""
         now = self._clock.monotonic()
         if self._since is None or self._what != what:
             self._what, self._since = what, now
@@ -98,11 +97,7 @@ async def _unproven(
         return (
             f"{configuration.name} has no hook {next_hook_name(path)}; apply what `rollcall manifests webhooks` prints"
         )
-    metadata = {
-        "generateName": "rollcall-next-certificate-",
-        "namespace": namespace,
-        "labels": {NEXT_LABEL: path},
-    }
+    metadata = {"generateName": "rollcall-next-certificate-", "namespace": namespace, "labels": {NEXT_LABEL: path}}
     probe: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     try:
         answer = await client.told(requests.create(CONFIG_MAPS, probe, dry_run=True), allowed)

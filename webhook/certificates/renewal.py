@@ -177,7 +177,7 @@ def authority_state(secret: Manifest | None) -> AuthorityState:
     """Returns the state of the Secret rollcall-ca."""
     if secret is None:
         return AuthorityState(trouble="this Secret does not exist")
-    data, requested = secret_data(secret), _asked(secret)
+    data, requested = secret_data(secret), _requests_rotation(secret)
     try:
         trusted = read_certificates(data.get("ca.crt", b""))
         current = _authority(data, CURRENT) if data.get("ca.key") else None
@@ -197,7 +197,7 @@ def serving_state(secret: Manifest | None) -> ServingState:
     data = secret_data(secret)
     pair, trouble = _pair(data, SERVED)
     following, _ = _pair(data, NEXT)
-    return ServingState(pair, following, readable(data.get("ca.crt")), trouble, _asked(secret), data)
+    return ServingState(pair, following, readable(data.get("ca.crt")), trouble, _requests_rotation(secret), data)
 
 
 def registered(configuration: Manifest, namespace: str) -> Registered:
@@ -274,7 +274,7 @@ def readable(text: bytes | None) -> tuple[x509.Certificate, ...]:
         return ()
 
 
-def _asked(secret: Manifest) -> bool:
+def _requests_rotation(secret: Manifest) -> bool:
     return ROTATE_ANNOTATION in mapping(mapping(secret.get("metadata")).get("annotations"))
 
 
@@ -322,7 +322,7 @@ class RotationStep(StrEnum):
 
 
 class NewAuthority(NamedTuple):
-    """Create an authority. `kept` stays in the Secret; the new authority is stored at `place`."""
+    """A step that creates an authority. `kept` stays in the Secret; the new authority is stored at `place`."""
 
     kept: Mapping[str, bytes]
     place: str
@@ -333,7 +333,7 @@ class NewAuthority(NamedTuple):
 
 
 class Publish(NamedTuple):
-    """Write the caBundles of a configuration, and its owner."""
+    """A step that writes the caBundles of a configuration, and its owner."""
 
     configuration: Registered
     bundle: bytes
@@ -341,14 +341,14 @@ class Publish(NamedTuple):
 
 
 class ReleaseFields(NamedTuple):
-    """Release the ownership of the fields of a configuration that were just written."""
+    """A step that releases the ownership of the fields of a configuration that were just written."""
 
     configuration: Registered
     step: RotationStep = RotationStep.BUNDLE
 
 
 class Issue(NamedTuple):
-    """Sign a certificate and store it at `place`."""
+    """A step that signs a certificate and stores it at `place`."""
 
     signer: KeyPair
     place: str
@@ -358,14 +358,14 @@ class Issue(NamedTuple):
 
 
 class ProbeTrust(NamedTuple):
-    """Wait until the API server trusts the signer of this certificate."""
+    """A wait until the API server trusts the signer of this certificate."""
 
     leaf: x509.Certificate
     step: RotationStep = RotationStep.PROOF
 
 
 class Switch(NamedTuple):
-    """Serve the next certificate, which `signer` signed."""
+    """A step that serves the next certificate, which `signer` signed."""
 
     pair: KeyPair
     signer: KeyPair
@@ -373,14 +373,14 @@ class Switch(NamedTuple):
 
 
 class CheckServers(NamedTuple):
-    """Wait until every server presents a certificate of this authority."""
+    """A wait until every server presents a certificate of this authority."""
 
     authority: x509.Certificate
     step: RotationStep = RotationStep.SERVED
 
 
 class Promote(NamedTuple):
-    """Make the next authority the current and only one."""
+    """A step that makes the next authority the current and only one."""
 
     authority: KeyPair
     step: RotationStep = RotationStep.PROMOTION
@@ -410,15 +410,15 @@ class SeenCertificates(NamedTuple):
 def plan(stored: Stored, now: datetime, seen: SeenCertificates, settings: Certificates) -> Action:
     """Returns the next step. `now` is the API server's time, because the API server verifies the certificates."""
     return (
-        _plan_authority(stored, now, settings)
-        or _publish(stored)
-        or _leaf(stored, now, settings)
-        or _rotation(stored, now, seen, settings)
-        or _rest(stored, now, settings)
+        _authority_step(stored, now, settings)
+        or _bundle_step(stored)
+        or _leaf_step(stored, now, settings)
+        or _rotation_step(stored, now, seen, settings)
+        or _idle_step(stored, now, settings)
     )
 
 
-def _plan_authority(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
+def _authority_step(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
     authority = stored.authority
     if authority.trouble:
         trusted = still_trusted(stored, now)
@@ -429,11 +429,11 @@ def _plan_authority(stored: Stored, now: datetime, settings: Certificates) -> Ac
     if authority.next is not None:
         if holds(authority.next.certificate, now):
             return None
-        return NewAuthority(_without_next(stored.authority.data), NEXT, "the next authority is not valid now")
+        return NewAuthority(_drop_next(stored.authority.data), NEXT, "the next authority is not valid now")
     why = "" if authority.current is None else _end(authority.current.certificate, now, settings)
     if not why and authority.asked:
         why = "a rotation was requested"
-    return NewAuthority(_without_next(stored.authority.data), NEXT, why) if why else None
+    return NewAuthority(_drop_next(stored.authority.data), NEXT, why) if why else None
 
 
 def _end(certificate: x509.Certificate, now: datetime, settings: Certificates) -> str:
@@ -443,12 +443,12 @@ def _end(certificate: x509.Certificate, now: datetime, settings: Certificates) -
     return "it is due for renewal" if now >= renewal(certificate, settings.renew_at) else ""
 
 
-def _without_next(data: Mapping[str, bytes] | None) -> dict[str, bytes]:
+def _drop_next(data: Mapping[str, bytes] | None) -> dict[str, bytes]:
     """Returns the content of a Secret without the next authority or certificate."""
     return {key: value for key, value in (data or {}).items() if key not in {"next.crt", "next.key"}}
 
 
-def _publish(stored: Stored) -> Action | None:
+def _bundle_step(stored: Stored) -> Action | None:
     bundle = stored.authority.bundle
     for configuration in stored.registered:
         if configuration.hooks and (
@@ -460,7 +460,7 @@ def _publish(stored: Stored) -> Action | None:
     return None
 
 
-def _leaf(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
+def _leaf_step(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
     """Returns the step that repairs or renews the served certificate at once; None if there is none."""
     authority, serving = stored.authority, stored.serving
     signer, pair = authority.current, serving.pair
@@ -496,14 +496,14 @@ def _renewal(pair: KeyPair, signer: KeyPair, stored: Stored, now: datetime, sett
 
 
 def _leaf_due(pair: KeyPair, signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
-    """When a certificate must be renewed; at its end if a new one would not be valid any longer."""
+    """Returns when a certificate must be renewed; at its end if a new one would not be valid any longer."""
     end, due = pair.certificate.not_valid_after_utc, renewal(pair.certificate, settings.renew_at)
     return due if leaf_end(signer, max(now, due), settings) > end else end
 
 
 def leaf_renewal(stored: Stored, now: datetime, settings: Certificates) -> datetime | None:
-    """When the serving certificate must be renewed; None without one. The authority that signed it is the current one,
-    or in a rotation the next one.
+    """Returns when the serving certificate must be renewed; None without one. Its signer is the current authority or,
+    in a rotation, the next one.
     """
     pair = stored.serving.pair
     if pair is None:
@@ -518,7 +518,7 @@ def leaf_end(signer: KeyPair, now: datetime, settings: Certificates) -> datetime
     return min(now + settings.leaf_validity, signer.certificate.not_valid_after_utc)
 
 
-def _rotation(stored: Stored, now: datetime, seen: SeenCertificates, settings: Certificates) -> Action | None:
+def _rotation_step(stored: Stored, now: datetime, seen: SeenCertificates, settings: Certificates) -> Action | None:
     signer, serving, ready = stored.authority.next, stored.serving.pair, stored.serving.next
     if signer is None:
         return None
@@ -536,7 +536,7 @@ def _rotation(stored: Stored, now: datetime, seen: SeenCertificates, settings: C
     return Switch(ready, signer)
 
 
-def _rest(stored: Stored, now: datetime, settings: Certificates) -> Idle:
+def _idle_step(stored: Stored, now: datetime, settings: Certificates) -> Idle:
     """Returns the time of the next renewal. There is no next authority at this point, so the current one is
     complete.
     """
@@ -550,7 +550,7 @@ def _rest(stored: Stored, now: datetime, settings: Certificates) -> Idle:
 def authority_data(action: NewAuthority | Promote, stored: Stored, created: KeyPair | None = None) -> dict[str, bytes]:
     """Returns the whole content of the Secret rollcall-ca after a step; `created` is the new authority."""
     if isinstance(action, Promote):
-        return {**_without_next(stored.authority.data), **_files(CURRENT, action.authority)}
+        return {**_drop_next(stored.authority.data), **_files(CURRENT, action.authority)}
     return {**action.kept, **({} if created is None else _files(action.place, created))}
 
 
@@ -558,7 +558,7 @@ def serving_data(action: Issue | Switch, stored: Stored, created: KeyPair | None
     """Returns the whole content of the Secret rollcall-tls after a step; `created` is the new certificate."""
     data = stored.serving.data
     if isinstance(action, Switch):
-        return {**_without_next(data), "ca.crt": action.signer.certificate_pem, **_files(SERVED, action.pair)}
+        return {**_drop_next(data), "ca.crt": action.signer.certificate_pem, **_files(SERVED, action.pair)}
     signed = {} if created is None else _files(action.place, created)
     return {**(data or {}), **({"ca.crt": action.signer.certificate_pem} if action.place == SERVED else {}), **signed}
 

@@ -8,7 +8,7 @@ Secret.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
@@ -120,14 +120,14 @@ def status_of(snapshot: CertificateSnapshot, settings: Certificates) -> dict[str
                 _shown(certificate, renewal(certificate, settings.renew_at) if stored.authority.current else None)
                 for certificate in stored.authority.trusted
             ],
-            "next": _of(stored.authority.next),
+            "next": _shown_pair(stored.authority.next),
             "trouble": stored.authority.trouble or None,
         }
         if kept
         else None,
         "serving": {
-            "current": _of(stored.serving.pair, leaf_renewal(stored, snapshot.now, settings) if kept else None),
-            "next": _of(stored.serving.next),
+            "current": _shown_pair(stored.serving.pair, leaf_renewal(stored, snapshot.now, settings) if kept else None),
+            "next": _shown_pair(stored.serving.next),
             "trouble": stored.serving.trouble or None,
         },
         "configurations": [
@@ -145,7 +145,7 @@ def _step(snapshot: CertificateSnapshot, settings: Certificates) -> RotationStep
     return RotationStep.NONE if isinstance(action, Idle) else action.step
 
 
-def _of(pair: KeyPair | None, due: datetime | None = None) -> dict[str, Any] | None:
+def _shown_pair(pair: KeyPair | None, due: datetime | None = None) -> dict[str, Any] | None:
     return None if pair is None else _shown(pair.certificate, due)
 
 
@@ -195,7 +195,7 @@ def status_text(status: dict[str, Any]) -> Iterator[str]:
         yield _line("next certificate", serving["next"])
     yield from _trouble("certificate", serving["trouble"])
     for entry in status["configurations"]:
-        trusts = ", ".join(_short(entry["trusts"])) or "no authority"
+        trusts = ", ".join(digest[:_SHOWN] for digest in entry["trusts"]) or "no authority"
         differs = f"; differs in: {', '.join(entry['differing'])}" if entry["differing"] else ""
         yield f"{entry['name']:18}trusts {trusts}{differs}"
     if not status["configurations"]:
@@ -209,10 +209,6 @@ def status_text(status: dict[str, Any]) -> Iterator[str]:
 def _line(what: str, certificate: dict[str, Any]) -> str:
     renewed = f", renewal due {certificate['renewed']}" if "renewed" in certificate else ""
     return f"{what:18}{certificate['fingerprint'][:_SHOWN]} until {certificate['notAfter']}{renewed}"
-
-
-def _short(fingerprints: Iterable[str]) -> Iterator[str]:
-    return (fingerprint_hex[:_SHOWN] for fingerprint_hex in fingerprints)
 
 
 def _trouble(what: str, why: str | None) -> Iterator[str]:

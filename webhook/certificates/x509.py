@@ -111,7 +111,7 @@ def pem(certificates: Iterable[x509.Certificate]) -> bytes:
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
-    """SHA-256 of the certificate, 64 hexadecimal digits."""
+    """Returns the SHA-256 of the certificate, 64 hexadecimal digits."""
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
@@ -144,7 +144,7 @@ def is_authority(certificate: x509.Certificate) -> bool:
 
 
 def names_missing(certificate: x509.Certificate, hosts: Iterable[str]) -> list[str]:
-    """Those of `hosts` that the certificate is not for. Raises `CertificateError` if one is not a valid name."""
+    """Returns those of `hosts` that the certificate is not for. Raises `CertificateError` for an invalid name."""
     required = general_names(hosts)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -154,7 +154,7 @@ def names_missing(certificate: x509.Certificate, hosts: Iterable[str]) -> list[s
 
 
 def general_names(hosts: Iterable[str]) -> list[x509.GeneralName]:
-    """Names and addresses in the form of certificates, without duplicates. Raises `CertificateError`."""
+    """Returns names and addresses in the form of certificates, without duplicates. Raises `CertificateError`."""
     names: list[x509.GeneralName] = []
     for host in dict.fromkeys(hosts):
         try:
@@ -168,7 +168,7 @@ def general_names(hosts: Iterable[str]) -> list[x509.GeneralName]:
 
 
 def key_usage(*, authority: bool) -> x509.KeyUsage:
-    """Key usage: an authority only signs certificates, a server only signs handshakes."""
+    """Returns the key usage: an authority only signs certificates, a server only signs handshakes."""
     return x509.KeyUsage(
         digital_signature=not authority,
         content_commitment=False,

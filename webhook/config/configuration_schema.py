@@ -5,7 +5,7 @@ The schema has the keys and their allowed values. Only `rollcall config check` c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -34,14 +34,14 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "workloads": WorkloadsSection,
 }
 # Keys of a model that do not refuse anything.
-_TOLD = ("title", "description", "default")
+_EXPLANATIONS = ("title", "description", "default")
 # The draft that yaml-language-server reads.
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def configuration_schema() -> dict[str, Any]:
     """Returns the schema for the installed backends, with what refuses something and nothing else."""
-    return _schema(_TOLD)
+    return _schema(_EXPLANATIONS)
 
 
 def published_schema() -> dict[str, Any]:
@@ -63,33 +63,36 @@ def published_schema() -> dict[str, Any]:
 
 
 def _schema(without: tuple[str, ...]) -> dict[str, Any]:
-    profile = _of(sections.ProfileSection, without)
+    profile = _section_schema(sections.ProfileSection, without)
     profile["properties"]["name"] = {"enum": list(installed_backends())}
-    profile["properties"]["enforcement"] = _of(sections.EnforcementSection, without)
-    profile["allOf"] = list(_of_profiles(without))
-    scheduler = _of(sections.SchedulerSection, without)
+    profile["properties"]["enforcement"] = _section_schema(sections.EnforcementSection, without)
+    profile["allOf"] = [
+        {
+            "if": {"properties": {"name": {"const": name}}, "required": ["name"]},
+            "then": {
+                "properties": {
+                    "config": {"anyOf": [_section_schema(backend.settings_model, without), {"type": "null"}]}
+                }
+            },
+        }
+        for name, backend in installed_backends().items()
+    ]
+    scheduler = _section_schema(sections.SchedulerSection, without)
     scheduler["properties"]["profiles"] = {"type": "array", "items": profile}
     properties: dict[str, Any] = {
         "apiVersion": {"const": sections.API_VERSION},
         "kind": {"const": sections.KIND},
         "scheduler": scheduler,
-        "namespaces": {"type": "object", "additionalProperties": _of(sections.NamespaceSection, without)},
-        "exceptions": {"type": "array", "items": _of(ExceptionSection, without)},
+        "namespaces": {"type": "object", "additionalProperties": _section_schema(sections.NamespaceSection, without)},
+        "exceptions": {"type": "array", "items": _section_schema(ExceptionSection, without)},
     }
-    properties |= {name: _of(model, without) for name, model in _SECTIONS.items()}
-    shadows = {"anyOf": [{"enum": list(installed_backends())}, _of(ShadowFileSection, without)]}
+    properties |= {name: _section_schema(model, without) for name, model in _SECTIONS.items()}
+    shadows = {"anyOf": [{"enum": list(installed_backends())}, _section_schema(ShadowFileSection, without)]}
     properties["shadow"] = {"type": "array", "maxItems": MOST_SHADOWS, "items": shadows}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _of_profiles(without: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    for name, backend in installed_backends().items():
-        condition = {"properties": {"name": {"const": name}}, "required": ["name"]}
-        config = {"anyOf": [_of(backend.settings_model, without), {"type": "null"}]}
-        yield {"if": condition, "then": {"properties": {"config": config}}}
-
-
-def _of(model: type[BaseModel], without: tuple[str, ...]) -> dict[str, Any]:
+def _section_schema(model: type[BaseModel], without: tuple[str, ...]) -> dict[str, Any]:
     schema = model.model_json_schema()
     shown: dict[str, Any] = _plain(_inlined(schema, schema.pop("$defs", {})), without)
     return shown
@@ -125,6 +128,6 @@ def _plain(schema: Any, without: tuple[str, ...]) -> Any:
     }
     words = plain.get("enum", ())
     if "off" in words:
-        shown = {key: value for key, value in plain.items() if key in _TOLD}
+        shown = {key: value for key, value in plain.items() if key in _EXPLANATIONS}
         return shown | {"enum": [*words, *([True] if "on" in words else []), False]}
     return plain

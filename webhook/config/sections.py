@@ -66,6 +66,15 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
+class InnerSection(Section):
+    """A block within a section. A key without a value counts as missing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_null(cls, raw: object) -> object:
+        return {key: value for key, value in raw.items() if value is not None} if isinstance(raw, dict) else raw
+
+
 class EnforcementSection(Section):
     """`mode` is the strictest action that any rule may take; `rules` sets single rules by id."""
 
@@ -211,7 +220,7 @@ M = TypeVar("M", bound=BaseModel)
 
 def read_section(model: type[M], raw: object, path: str, problems: list[Problem]) -> M | None:
     """Returns one section of the file. Its mistakes go to `problems`, and its valid parts are kept, so that they can be
-    judged further. Return None if nothing is valid. A key without a value counts as missing, as everywhere in
+    judged further. None if nothing is valid. A key without a value counts as missing, as everywhere in
     Kubernetes.
     """
     if raw is None:
@@ -328,7 +337,7 @@ class TaintSection(Section):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
-class NodeTemplateSection(Section):
+class NodeTemplateSection(InnerSection):
     """A node group that may grow: what each of its nodes has. Without `max` it grows without limit. A label that
     divides the group, such as one of the topology, is left out.
     """
@@ -338,11 +347,6 @@ class NodeTemplateSection(Section):
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[TaintSection] = Field(default_factory=list)
     max: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_null(cls, raw: object) -> object:
-        return {key: value for key, value in raw.items() if value is not None} if isinstance(raw, dict) else raw
 
     @model_validator(mode="after")
     def _states_what_every_node_has(self) -> Self:

@@ -263,7 +263,7 @@ class Registration:
 
     @property
     def must_answer(self) -> bool:
-        """Return whether an object that Rollcall did not answer for is refused."""
+        """Whether an object that Rollcall did not answer for is refused."""
         return self.failure_policy == "Fail"
 
 
@@ -340,14 +340,12 @@ class Settings:
     judging: Mapping[tuple[str, str], tuple[Profile, ...]] = field(default_factory=dict)
     # The keys of labels that some profile's settings say its scheduler reads.
     configured_keys: frozenset[str] = frozenset()
-    # How Kueue is installed, if it is.
     kueue: KueueSettings = INSTALLED
     # Whether the reconciler answers Kueue's AdmissionChecks.
     admission_check: CheckMode = CheckMode.OFF
     auditing: Auditing = NO_REPORTS
     # What is stated of the cluster for whether gangs fit.
     fit: FitSettings = NOTHING_STATED
-    # The kinds of opted-in workloads.
     kinds: WorkloadKinds = PYTHON_KINDS
     exceptions: Exceptions = NO_EXCEPTIONS
     # What the reconciler does itself for gangs that would otherwise need a person.
@@ -374,7 +372,7 @@ class Settings:
 
     @property
     def with_shadows(self) -> tuple[Settings, ...]:
-        """Return these settings and those of the shadows: all that admissions are judged by."""
+        """These settings and those of the shadows: all that admissions are judged by."""
         return (self, *(shadow.settings for shadow in self.shadows))
 
     def shape_of(self, kind: tuple[str, str]) -> Mapping[str, Any]:
@@ -384,7 +382,7 @@ class Settings:
 
     @property
     def forced_choice(self) -> Choice | None:
-        """Return the choice of the caller, whatever the objects say; None if the objects choose."""
+        """The choice of the caller, whatever the objects say; None if the objects choose."""
         if self.forced is None:
             return None
         at = LABELS / SCHEDULER_LABEL
@@ -405,12 +403,12 @@ class Settings:
 
     @property
     def makes_opted_in_gangs(self) -> bool:
-        """Return whether Rollcall makes the gangs of workloads that are not Grove's, for any enabled scheduler."""
+        """Whether Rollcall makes the gangs of workloads that are not Grove's, for any enabled scheduler."""
         return bool(self.gang_workloads)
 
     @property
     def gang_workloads(self) -> Mapping[str, Resource]:
-        """Return the kinds of opted-in workloads whose gangs Rollcall makes for any enabled scheduler, by the kind of
+        """The kinds of opted-in workloads whose gangs Rollcall makes for any enabled scheduler, by the kind of
         their gangs' keys. LeaderWorkerSets are among them if they may be made for the roles of one of these kinds.
         """
         workloads = {
@@ -427,12 +425,12 @@ class Settings:
 
     @property
     def makes_gangs(self) -> bool:
-        """Return whether Rollcall makes gang objects for any enabled scheduler."""
+        """Whether Rollcall makes gang objects for any enabled scheduler."""
         return any(profile.backend.writable_kinds for profile in self.profiles.values())
 
     @property
     def judges_kueue(self) -> bool:
-        """Return whether a rule about Kueue is on, for any enabled scheduler."""
+        """Whether a rule about Kueue is on, for any enabled scheduler."""
         return any(
             bound.rule.id.startswith(KUEUE_RULES)
             for profile in self.profiles.values()

@@ -63,20 +63,20 @@ def shape_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
     yield from (Problem(f"{path}.for.versions[{place}]", versions[place], "is declared twice") for place in twice)
     names = [part.name.literal for part in section.parts if part.name.literal is not None]
     makes_gangs = section.gang.over != "none" and not section.gang.leftTo
-    yield from _of_groups(section, path)
+    yield from _group_problems(section, path)
     counted = [part for part in section.parts if not part.outside]
     if makes_gangs and not counted:
         yield Problem(f"{path}.parts", None, "must have a part that is not outside, because a gang needs pods")
     for index, part in enumerate(section.parts):
         at = f"{path}.parts[{index}]"
-        yield from _of_part(part, at)
+        yield from _part_problems(part, at)
         for place, name in enumerate(part.after):
             if name not in names:
                 yield Problem(f"{at}.after[{place}]", name, "is not the name of a part", tuple(names))
             elif part.name.literal is not None and _comes_after(name, part.name.literal, section.parts):
                 yield Problem(f"{at}.after[{place}]", name, "waits for this part itself, so neither would ever start")
         if makes_gangs and not part.outside and section.gang.over != "groups":
-            yield from _of_counted(part, at, section, alone=len(counted) == 1)
+            yield from _counted_part_problems(part, at, section, alone=len(counted) == 1)
     yield from condition_problems(section.suspended, f"{path}.suspended", has_entry=False)
     yield from condition_problems(section.elsewhere, f"{path}.elsewhere", has_entry=False)
     yield from path_problems(section.operator.minimum, f"{path}.operator.minimum", has_entry=False)
@@ -84,7 +84,7 @@ def shape_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
     yield from condition_problems(section.operator.finished, f"{path}.operator.finished", has_entry=False)
     for field, statements in (("leave", section.leave), ("refuse", section.refuse), ("warn", section.warn)):
         for index, statement in enumerate(statements):
-            yield from _of_statement(statement, f"{path}.{field}[{index}]", always=field == "leave")
+            yield from _statement_problems(statement, f"{path}.{field}[{index}]", always=field == "leave")
     for index, carried in enumerate(section.carry):
         yield from path_problems(carried.path, f"{path}.carry[{index}].path", has_entry=False)
         yield from condition_problems(carried.when, f"{path}.carry[{index}].when", has_entry=False)
@@ -108,7 +108,7 @@ def _comes_after(name: str, awaited: str, parts: list[PartSection]) -> bool:
     return False
 
 
-def _of_statement(statement: StatementSection, path: str, *, always: bool) -> Iterator[Problem]:
+def _statement_problems(statement: StatementSection, path: str, *, always: bool) -> Iterator[Problem]:
     """Yields what is wrong with a statement, which may be said of all workloads if `always`."""
     if not statement.when and not always:
         yield Problem(f"{path}.when", None, "is required, or it is said of every workload of the kind")
@@ -117,7 +117,7 @@ def _of_statement(statement: StatementSection, path: str, *, always: bool) -> It
     yield from path_problems(statement.at, f"{path}.at", has_entry=statement.each is not None)
 
 
-def _of_groups(section: ShapeSection, path: str) -> Iterator[Problem]:
+def _group_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
     """Yields what is wrong with a kind that makes a LeaderWorkerSet for each role."""
     gang = section.gang
     if gang.over != "groups":
@@ -136,7 +136,7 @@ def _of_groups(section: ShapeSection, path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.parts[{index}]", None, why)
 
 
-def _of_part(part: PartSection, path: str) -> Iterator[Problem]:
+def _part_problems(part: PartSection, path: str) -> Iterator[Problem]:
     has_entry = part.each is not None
     given = [value for value in (part.name.literal, part.name.path, part.name.key) if value is not None]
     if len(given) > 1:
@@ -160,7 +160,7 @@ def _of_part(part: PartSection, path: str) -> Iterator[Problem]:
             yield from condition_problems(minimum.when, f"{path}.{key}[{place}].when", has_entry=has_entry)
 
 
-def _of_counted(part: PartSection, path: str, section: ShapeSection, *, alone: bool) -> Iterator[Problem]:
+def _counted_part_problems(part: PartSection, path: str, section: ShapeSection, *, alone: bool) -> Iterator[Problem]:
     """Yields what is wrong with a part whose pods are in a gang."""
     if part.after and part.until != "created" and section.gang.over == "all":
         why = (
@@ -213,14 +213,14 @@ def _disagreements(shape: WorkloadShape, main: WorkloadShape) -> Iterator[Proble
             yield Problem(f"spec.{field}", value_here, why)
     if not (main.has_gangs and shape.has_gangs):
         return
-    pods_of_main = {_known_by(part) for part in main.parts if not part.outside}
+    pods_of_main = {_pod_identity(part) for part in main.parts if not part.outside}
     for index, part in enumerate(shape.parts):
-        if not part.outside and _known_by(part) not in pods_of_main:
+        if not part.outside and _pod_identity(part) not in pods_of_main:
             why = f"is that of no part of {main.name}, which is for the same kind: {_SAME['podLabel'][1]}"
             yield Problem(f"spec.parts[{index}].pod", None, why)
 
 
-def _known_by(part: PartShape) -> tuple[object, ...]:
+def _pod_identity(part: PartShape) -> tuple[object, ...]:
     """Returns how the pods of a part are known, and the name of the part where no label has it."""
     return part.pod, None if part.pod.name_label else part.name.literal
 

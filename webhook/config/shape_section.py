@@ -46,7 +46,7 @@ def listed(value: object) -> object:
     return value if isinstance(value, list) or value is None else [value]
 
 
-def _counted(value: object) -> object:
+def _count_block(value: object) -> object:
     """Returns a block for a number or a path."""
     if isinstance(value, int) and not isinstance(value, bool):
         return {"number": value}
@@ -98,15 +98,15 @@ class CountSection(Section):
 
     number: Annotated[int, Field(ge=0, le=MOST)] | None = None
     path: Path | None = None
-    default: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    atLeast: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    atMost: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    minus: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    times: Annotated[CountSection, BeforeValidator(_counted)] | None = None
+    default: Annotated[CountSection, BeforeValidator(_count_block)] | None = None
+    atLeast: Annotated[CountSection, BeforeValidator(_count_block)] | None = None
+    atMost: Annotated[CountSection, BeforeValidator(_count_block)] | None = None
+    minus: Annotated[CountSection, BeforeValidator(_count_block)] | None = None
+    times: Annotated[CountSection, BeforeValidator(_count_block)] | None = None
     zeroIf: Conditions = Field(default_factory=list)
 
 
-Counted = Annotated[CountSection, BeforeValidator(_counted)]
+Counted = Annotated[CountSection, BeforeValidator(_count_block)]
 
 
 class MinimumSection(Section):
@@ -149,9 +149,6 @@ def path_problems(path: str | None, at: str, *, has_entry: bool) -> Iterator[Pro
         yield Problem(at, path, "begins with @, but there is no `each` whose entry it could mean")
 
 
-# Their values
-
-
 def count_of(section: CountSection) -> PodCount:
     """Returns the count that a section means."""
     inner = (section.default, section.atLeast, section.atMost, section.minus, section.times)
@@ -182,12 +179,12 @@ def path_or_none(path: str | None) -> ShapePath | None:
 _MANY = 64
 
 
-def _named(value: object) -> object:
+def _name_block(value: object) -> object:
     """Returns a block for a fixed name."""
     return {"literal": value} if isinstance(value, str) else value
 
 
-def _beside(value: object) -> object:
+def _metadata_block(value: object) -> object:
     """Returns a block for the path of one object."""
     return {"metadata": value} if isinstance(value, str) else value
 
@@ -232,11 +229,11 @@ class FieldsSection(Section):
 class PartSection(Section):
     """The pods of one template, or of one for each entry."""
 
-    name: Annotated[NameSection, BeforeValidator(_named)] = NameSection()
+    name: Annotated[NameSection, BeforeValidator(_name_block)] = NameSection()
     each: EachPath | None = None
     when: Conditions = Field(default_factory=list)
     template: Annotated[list[Path], BeforeValidator(listed), Field(max_length=4)] = Field(default_factory=list)
-    fields: Annotated[FieldsSection, BeforeValidator(_beside)] | None = None
+    fields: Annotated[FieldsSection, BeforeValidator(_metadata_block)] | None = None
     pods: Counted
     minimum: Minimums = Field(default_factory=list)
     lowest: Minimums = Field(default_factory=list)

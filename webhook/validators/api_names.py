@@ -38,7 +38,7 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 # Read only on the workload itself.
 _OF_WORKLOADS = (SCHEDULER_LABEL, "rollcall.dev/disruption-mode")
 # Labels of the object itself, and those that a TrainJob gives to the JobSet that Trainer makes, are as short.
-_OWN = ("metadata", "labels")
+_OBJECT_LABELS = ("metadata", "labels")
 # An object with keys of more domains is looked at key by key: each may be compared with all known ones.
 _MOST_DOMAINS = 16
 # A CronJob has no gang. Each of its Jobs has one, and gets the labels of this template.
@@ -97,13 +97,13 @@ def misplaced_key(manifest: AnyObject, _: Context[Any]) -> Results:
     """
     is_namespace = manifest.kind[::2] == ("", "Namespace")
     # Tools that label everything in a file label the workload too, and then nothing is missing.
-    of_workload: tuple[Part, ...] = _OF_CRON_JOBS if manifest.kind[::2] == ("batch", "CronJob") else _OWN
+    of_workload: tuple[Part, ...] = _OF_CRON_JOBS if manifest.kind[::2] == ("batch", "CronJob") else _OBJECT_LABELS
     labels: Mapping[str, Any] = next((keys for parts, keys in manifest.holders if parts == of_workload), {})
     lacking = [key for key in _OF_WORKLOADS if key not in labels]
     for parts, keys in manifest.holders:
         written = KeyPlace.LABEL if parts[-1] == "labels" else KeyPlace.ANNOTATION
         of_namespace = is_namespace and written is KeyPlace.LABEL
-        in_template = len(parts) > len(_OWN) and parts != of_workload
+        in_template = len(parts) > len(_OBJECT_LABELS) and parts != of_workload
         for key, value in keys.items():
             holder = KNOWN_KEYS.get(key, KeyPlace.EITHER)
             # Most keys are in the right place, and this runs in the webhook.
@@ -111,12 +111,9 @@ def misplaced_key(manifest: AnyObject, _: Context[Any]) -> Results:
             if right and not (in_template and key in lacking):
                 continue
             where = "on the workload itself" if right else f"as {holder.value}"
-            yield Finding(
-                at=FieldPath((*parts, key)),
-                found=value,
-                why=f"it is read only {where}, so it has no effect here",
-                remedy=_remedy(key, parts, holder, of_workload, is_namespace=is_namespace),
-            )
+            why = f"it is read only {where}, so it has no effect here"
+            remedy = _remedy(key, parts, holder, of_workload, is_namespace=is_namespace)
+            yield Finding(FieldPath((*parts, key)), value, why, remedy)
 
 
 def are_unremarkable(marks: Iterable[Marks]) -> bool:
@@ -144,7 +141,7 @@ def _unremarkable_domain(key: str, mark: str, of_object: bool) -> str | None:
     domain = key.partition("/")[0] if "/" in key else ""
     holder = KNOWN_KEYS.get(key)
     if holder is not None:
-        written = KeyPlace.LABEL if mark == _OWN[-1] else KeyPlace.ANNOTATION
+        written = KeyPlace.LABEL if mark == _OBJECT_LABELS[-1] else KeyPlace.ANNOTATION
         return domain if holder in {KeyPlace.EITHER, written} and (of_object or key not in _OF_WORKLOADS) else None
     if key in RETIRED_KEYS or domain == OWN_DOMAIN or MisspeltKeys().likely(key) is not None:
         return None
@@ -172,18 +169,14 @@ _FACTS = ClusterFacts(
 )
 
 
-def _misspelt() -> dict[str, Any]:
-    member = clique("worker")
-    member["spec"]["minAvailabe"] = 2
-    return member
-
-
+_MISSPELT = clique("worker")
+_MISSPELT["spec"]["minAvailabe"] = 2
 # What does the work of a field that a later release has no more: by group, the field above it, and its name.
 _REMOVED: Mapping[tuple[str, ...], str] = {
     # Up to v2.1 of Trainer (TorchMLPolicySource).
     ("trainer.kubeflow.org", "torch", "numProcPerNode"): (
         "remove it, as Trainer has done in v2.2, and set spec.trainer.numProcPerNode in the TrainJob"
-    ),
+    )
 }
 
 
@@ -192,7 +185,7 @@ _REMOVED: Mapping[tuple[str, ...], str] = {
     subject=Subject.MANIFEST,
     default=Action.WARN,
     passes=Example(pod_clique_set(clique("worker", minimum=2)), facts=_FACTS),
-    fails=Example(pod_clique_set(_misspelt()), facts=_FACTS),
+    fails=Example(pod_clique_set(_MISSPELT), facts=_FACTS),
 )
 def unknown_field(manifest: AnyObject, _: Context[Any]) -> Results:
     """The API server drops a field that the kind does not have, or refuses the object if the client asks for strict
@@ -205,9 +198,7 @@ def unknown_field(manifest: AnyObject, _: Context[Any]) -> Results:
         if field.belongs is None:
             meant = f"did you mean {field.likely}? rename it" if field.likely else "remove it, or correct its name"
             meant = _REMOVED.get((manifest.kind.group, *map(str, field.at.parts[-2:])), meant)
-            yield Finding(
-                at=field.at, found=field.value, why=_why(manifest.fields or manifest.pod_fields), remedy=meant
-            )
+            yield Finding(field.at, field.value, _why_dropped(manifest.fields or manifest.pod_fields), meant)
 
 
 @rule(
@@ -226,12 +217,10 @@ def misplaced_field(manifest: AnyObject, _: Context[Any]) -> Results:
     for field in manifest.unknown_fields:
         if field.belongs is not None:
             meant = f"did you mean {field.belongs}? move it there"
-            yield Finding(
-                at=field.at, found=field.value, why=_why(manifest.fields or manifest.pod_fields), remedy=meant
-            )
+            yield Finding(field.at, field.value, _why_dropped(manifest.fields or manifest.pod_fields), meant)
 
 
-def _why(fields: KindFields | None) -> str:
+def _why_dropped(fields: KindFields | None) -> str:
     origin = "its kind" if fields is None else fields.origin
     return f"{origin} has no such field here, so the API server drops it or refuses the object"
 
@@ -253,7 +242,7 @@ def unknown_kind(manifest: AnyObject, _: Context[Any]) -> Results:
     Source: an API server serves a kind only by its exact group and name (k8s.io/apimachinery, pkg/api/meta).
     """
     kind = manifest.kind.kind
-    if (meant := _meant(manifest)) is None:
+    if (meant := _likely_kind(manifest)) is None:
         return
     likely_group, likely_kind = meant
     at, wrong, likely = (
@@ -261,15 +250,11 @@ def unknown_kind(manifest: AnyObject, _: Context[Any]) -> Results:
         if likely_kind != kind
         else (ROOT / "apiVersion", manifest.raw.get("apiVersion"), f"the API group {likely_group or '(core)'}")
     )
-    yield Finding(
-        at=at,
-        found=wrong,
-        why="Rollcall knows no such kind, so nothing in the object is judged",
-        remedy=f"did you mean {likely}? correct it",
-    )
+    why = "Rollcall knows no such kind, so nothing in the object is judged"
+    yield Finding(at, wrong, why, f"did you mean {likely}? correct it")
 
 
-def _meant(manifest: AnyObject) -> tuple[str, str] | None:
+def _likely_kind(manifest: AnyObject) -> tuple[str, str] | None:
     """Returns the group and kind that an unknown kind most likely means, or None."""
     group, _, kind = manifest.kind
     if (group, kind) in manifest.judged or (group, kind) in manifest.known or (group, kind) in RETIRED_KINDS:
@@ -346,9 +331,12 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
 _NEWEST_KUEUE = Version(0, 20)
 
 
-def _other_workload(kind: str, **spec: Any) -> Manifest:
-    metadata = {"name": "demo", "namespace": "default", "labels": {SCHEDULER_LABEL: "koord-scheduler"}}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+_REPLICA_SET: Manifest = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "demo", "namespace": "default", "labels": {SCHEDULER_LABEL: "koord-scheduler"}},
+    "spec": {"replicas": 2},
+}
 
 
 @rule(
@@ -356,7 +344,7 @@ def _other_workload(kind: str, **spec: Any) -> Manifest:
     subject=Subject.MANIFEST,
     default=Action.WARN,
     passes=Example(pod_clique_set(labels={SCHEDULER_LABEL: "koord-scheduler"})),
-    fails=Example(_other_workload("ReplicaSet", replicas=2)),
+    fails=Example(_REPLICA_SET),
 )
 def no_gangs(manifest: AnyObject, context: Context[Any]) -> Results:
     """Rollcall makes gangs of PodCliqueSets, TrainJobs, JobSets, LeaderWorkerSets, Jobs, and the kinds that a
@@ -369,33 +357,25 @@ def no_gangs(manifest: AnyObject, context: Context[Any]) -> Results:
     if kind in manifest.judged or kind in manifest.known:
         return
     if SCHEDULER_LABEL not in manifest.labels:
-        yield from _in_namespace(manifest, context)
+        yield from _opted_in_by_namespace(manifest, context)
         return
     remedy = OTHER_WORKLOADS.get(kind) or (UNKNOWN_WORKLOAD if _has_pods(manifest.raw) else None)
-    if remedy is not None and _meant(manifest) is None:
-        yield Finding(
-            at=LABELS / SCHEDULER_LABEL,
-            found=manifest.labels[SCHEDULER_LABEL],
-            why=f"Rollcall makes no gangs of the kind {manifest.kind.kind[:63]}, so the label has no effect",
-            remedy=remedy,
-        )
+    if remedy is not None and _likely_kind(manifest) is None:
+        why = f"Rollcall makes no gangs of the kind {manifest.kind.kind[:63]}, so the label has no effect"
+        yield Finding(LABELS / SCHEDULER_LABEL, manifest.labels[SCHEDULER_LABEL], why, remedy)
 
 
-def _in_namespace(manifest: AnyObject, context: Context[Any]) -> Results:
+def _opted_in_by_namespace(manifest: AnyObject, context: Context[Any]) -> Results:
     """Yields one finding about a workload of an unknown kind that a namespace opts in, unless it is no gang in most
     clusters, such as a DaemonSet.
     """
     kind = manifest.kind[::2]
-    if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(manifest.raw) or _meant(manifest) is not None:
+    if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(manifest.raw) or _likely_kind(manifest) is not None:
         return
     chosen = context.facts.namespace_label(manifest.namespace, SCHEDULER_LABEL)
     if chosen is not None:
-        yield Finding(
-            at=ROOT / "kind",
-            found=manifest.kind.kind,
-            why=f"its namespace is opted in to {chosen}, but Rollcall makes no gangs of this kind",
-            remedy=UNKNOWN_WORKLOAD,
-        )
+        why = f"its namespace is opted in to {chosen}, but Rollcall makes no gangs of this kind"
+        yield Finding(ROOT / "kind", manifest.kind.kind, why, UNKNOWN_WORKLOAD)
 
 
 def _has_pods(raw: Manifest) -> bool:

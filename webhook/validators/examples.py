@@ -52,11 +52,7 @@ def clique(
     container: Manifest = {"name": "main", "image": "example.com/main"}
     if requests:
         container["resources"] = {"requests": dict(requests)}
-    spec: Manifest = {
-        "roleName": name,
-        "replicas": replicas,
-        "podSpec": {"containers": [container], **(pod or {})},
-    }
+    spec: Manifest = {"roleName": name, "replicas": replicas, "podSpec": {"containers": [container], **(pod or {})}}
     if minimum is not None:
         spec["minAvailable"] = minimum
     return {"name": name, "spec": spec, **fields}
@@ -77,13 +73,13 @@ def preferred(domain: str) -> Manifest:
     return {"topologyName": "dc", "pack": {"preferred": domain}}
 
 
-_NAMED = {"name": "demo", "namespace": "default"}
+_METADATA = {"name": "demo", "namespace": "default"}
 
 
 def _metadata(
     labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, scheduler: str | None
 ) -> Manifest:
-    metadata: Manifest = dict(_NAMED)
+    metadata: Manifest = dict(_METADATA)
     recorded = {} if scheduler is None else {SCHEDULER_LABEL: scheduler}
     if all_labels := {**recorded, **(labels or {})}:
         metadata["labels"] = all_labels
@@ -263,12 +259,12 @@ def node(name: str, gpus: int = 0, labels: Mapping[str, str] | None = None) -> M
 
 def nodes(number: int, gpus: int = 0) -> ClusterFacts:
     """So many equal nodes, and nothing that adds others."""
-    return _known(node(f"node-{index}", gpus) for index in range(1, number + 1))
+    return _facts_of_nodes(node(f"node-{index}", gpus) for index in range(1, number + 1))
 
 
 def racks(number: int, each: int, gpus: int = 0) -> ClusterFacts:
     """So many racks of so many equal nodes, with the objects that Koordinator finds them by."""
-    facts = _known(
+    facts = _facts_of_nodes(
         node(f"node-{rack}-{index}", gpus, {_RACK: f"r{rack}"})
         for rack in range(1, number + 1)
         for index in range(1, each + 1)
@@ -289,7 +285,7 @@ def devices(number: int, each: int, amount: int) -> ClusterFacts:
     )
 
 
-def _known(manifests: Iterator[Manifest]) -> ClusterFacts:
+def _facts_of_nodes(manifests: Iterator[Manifest]) -> ClusterFacts:
     by_name = Nodes()
     for manifest in manifests:
         read = node_of(manifest)

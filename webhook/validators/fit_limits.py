@@ -27,19 +27,19 @@ def never_fits(family: FitFamily, workload: PodCliqueSet | OptedInWorkload, cont
     reported: list[Witness] = []
     for fit in context.fits(workload):
         witness = fit.verdict.witness
-        if witness is None or witness.family is not family or any(_says(witness, other) for other in reported):
+        if witness is None or witness.family is not family or any(_repeats(witness, other) for other in reported):
             continue
         reported.append(witness)
-        yield _short(witness)
+        yield _shortened(witness)
 
 
-def _says(witness: Witness, other: Witness) -> bool:
+def _repeats(witness: Witness, other: Witness) -> bool:
     """Returns whether a proof says nothing that another did not: the same of fewer members."""
     same = (witness.condition, witness.domain, witness.shortfalls) == (other.condition, other.domain, other.shortfalls)
     return same and set(witness.members) <= set(other.members)
 
 
-def _short(witness: Witness) -> Finding:
+def _shortened(witness: Witness) -> Finding:
     """Returns the finding of a proof, without the last remedies if it would be too long for a warning."""
     remedy = witness.remedy
     while True:

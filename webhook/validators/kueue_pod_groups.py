@@ -58,20 +58,14 @@ def pod_by_pod(workload: PodCliqueSet, context: Context[Any]) -> Results:
         if member.held.group is not None:
             continue
         if member.held.path is not None:
-            yield Finding(
-                at=member.held.path,
-                found=member.held.queue,
-                why="Kueue admits the pods of this gang one at a time",
-                remedy="remove the label, or use one pod group for all cliques",
-            )
+            why = "Kueue admits the pods of this gang one at a time"
+            remedy = "remove the label, or use one pod group for all cliques"
+            yield Finding(member.held.path, member.held.queue, why, remedy)
             continue
         by = "it has a LocalQueue default" if member.held.queue is not None else "Kueue manages it"
-        yield Finding(
-            at=NAMESPACE,
-            found=workload.namespace,
-            why=f"{by}, so Kueue admits the pods of this gang one at a time",
-            remedy="use a namespace that Kueue does not manage, or one pod group for all cliques",
-        )
+        why = f"{by}, so Kueue admits the pods of this gang one at a time"
+        remedy = "use a namespace that Kueue does not manage, or one pod group for all cliques"
+        yield Finding(NAMESPACE, workload.namespace, why, remedy)
         # The namespace is the cause for every clique.
         return
 
@@ -81,9 +75,7 @@ def pod_by_pod(workload: PodCliqueSet, context: Context[Any]) -> Results:
     looks_at=(kueue.QUEUE_NAME,),
     default=Action.WARN,
     passes=Example(pod_clique_set(_grouped())),
-    fails=Example(
-        {**pod_clique_set(_grouped("8")), "spec": {**pod_clique_set(_grouped("8"))["spec"], "replicas": 2}},
-    ),
+    fails=Example({**pod_clique_set(_grouped("8")), "spec": {**pod_clique_set(_grouped("8"))["spec"], "replicas": 2}}),
 )
 def pod_group_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
     """Kueue admits a pod group as a whole, and its number of pods is fixed. All gangs of a set share a group that the
@@ -99,19 +91,10 @@ def pod_group_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
     first = grouped[0]
     for member in grouped:
         if member.held.group != first.held.group:
-            yield Finding(
-                at=member.group_path,
-                found=member.held.group,
-                why="another clique names another pod group, and Kueue admits the two apart",
-                remedy="use one pod group for all cliques",
-            )
+            why = "another clique names another pod group, and Kueue admits the two apart"
+            yield Finding(member.group_path, member.held.group, why, "use one pod group for all cliques")
     if (cause := growth(workload)) is not None:
-        yield Finding(
-            at=first.group_path,
-            found=first.held.group,
-            why=cause,
-            remedy="make one PodCliqueSet for each gang",
-        )
+        yield Finding(first.group_path, first.held.group, cause, "make one PodCliqueSet for each gang")
 
 
 @rule(
@@ -135,7 +118,7 @@ def pod_group_size(workload: PodCliqueSet, context: Context[Any]) -> Results:
         yield from _wrong_size(member, sizes[member.held.group])
 
 
-def _in_queue(minimum: int) -> Example:
+def _queued_example(minimum: int) -> Example:
     """Returns a clique of four pods in a queue, whose gang kube-scheduler starts with `minimum`."""
     worker = clique("worker", replicas=4, minimum=minimum, labels={kueue.QUEUE_NAME: "team"})
     gates = {"featureGates": {"BringYourOwnPodGroup": True}}
@@ -147,8 +130,8 @@ def _in_queue(minimum: int) -> Example:
     "kueue/counted-minimum",
     looks_at=(kueue.QUEUE_NAME,),
     default=Action.WARN,
-    passes=_in_queue(4),
-    fails=_in_queue(2),
+    passes=_queued_example(4),
+    fails=_queued_example(2),
 )
 def counted_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
     """Kueue's proposal KEP-13150 makes a group of the plain pods that name the same PodGroup of scheduling.k8s.io, and
@@ -164,13 +147,12 @@ def counted_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
         return
     for member, held_clique in held_cliques(workload, context):
         if held_clique.group is None and member.min_available < member.replicas:
-            yield Finding(
-                at=member.path / "spec" / "minAvailable",
-                found=member.min_available,
-                why=f"Kueue counts the pods by the minCount of their PodGroup, {member.min_available}, and "
-                f"{member.replicas} run: it reserves too little quota",
-                remedy="set minAvailable to replicas, or turn Kueue's gate BringYourOwnPodGroup off",
+            why = (
+                f"Kueue counts the pods by the minCount of their PodGroup, {member.min_available}, and "
+                f"{member.replicas} run: it reserves too little quota"
             )
+            remedy = "set minAvailable to replicas, or turn Kueue's gate BringYourOwnPodGroup off"
+            yield Finding(member.path / "spec" / "minAvailable", member.min_available, why, remedy)
 
 
 def _wrong_size(member: HeldClique, pods: int) -> Results:
@@ -198,7 +180,6 @@ _KIND, _GROUP = "DisaggregatedSet", "disaggregatedset.x-k8s.io"
 
 
 def _role() -> Manifest:
-    """Returns the LeaderWorkerSet of a role."""
     role = leader_worker_set(labels=_QUEUED)
     owner = {"apiVersion": f"{_GROUP}/v1", "kind": _KIND, "name": "chat", "uid": "1", "controller": True}
     role["metadata"]["ownerReferences"] = [owner]
@@ -224,9 +205,5 @@ def roles_apart(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if not isinstance(workload, LeaderWorkerSet) or owner is None or (owner.group, owner.kind) != (_GROUP, _KIND):
         return
     if held(workload, context.facts, context.kueue) is not None:
-        yield Finding(
-            at=METADATA / "ownerReferences",
-            found=owner.name,
-            why="Kueue admits the roles of a slice one by one, so a part of a serving unit may hold quota",
-            remedy="use a LocalQueue with room for whole slices",
-        )
+        why = "Kueue admits the roles of a slice one by one, so a part of a serving unit may hold quota"
+        yield Finding(METADATA / "ownerReferences", owner.name, why, "use a LocalQueue with room for whole slices")

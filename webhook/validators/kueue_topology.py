@@ -123,10 +123,14 @@ def gangs_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) ->
     """
     if not context.kueue.topology_aware:
         return None
-    return _of_cliques(workload, context) if isinstance(workload, PodCliqueSet) else _of_workload(workload, context)
+    return (
+        _gangs_of_set(workload, context)
+        if isinstance(workload, PodCliqueSet)
+        else _gangs_of_workload(workload, context)
+    )
 
 
-def _of_cliques(workload: PodCliqueSet, context: Context[Any]) -> Gangs | None:
+def _gangs_of_set(workload: PodCliqueSet, context: Context[Any]) -> Gangs | None:
     members = list(held_cliques(workload, context))
     if not members:
         return None
@@ -138,7 +142,7 @@ def _of_cliques(workload: PodCliqueSet, context: Context[Any]) -> Gangs | None:
     return Gangs(members[0].held, pods, tuple(levels_of_set(workload, context.facts)))
 
 
-def _of_workload(workload: OptedInWorkload, context: Context[Any]) -> Gangs | None:
+def _gangs_of_workload(workload: OptedInWorkload, context: Context[Any]) -> Gangs | None:
     if not may_be_held(workload.labels, workload.namespace, context):
         return None
     whole = with_pods(workload, context.facts)
@@ -192,7 +196,7 @@ def _levels(workload: OptedInWorkload, context: Context[Any]) -> Iterator[Requir
 
 
 _RACK, _BLOCK = "example.com/rack", "example.com/block"
-_KNOWN = ClusterFacts(
+_TWO_QUEUES = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"block": _BLOCK, "rack": _RACK})},
     local_queues={("default", "team"): LocalQueue("placed"), ("default", "free"): LocalQueue("mixed")},
     cluster_queues={"placed": ClusterQueue(flavors=("racks",)), "mixed": ClusterQueue(flavors=("racks", "any"))},
@@ -201,7 +205,7 @@ _KNOWN = ClusterFacts(
 )
 
 
-def _set(*names: str, queue: str = "free", domain: str | None = "rack", **annotations: str) -> Manifest:
+def _example_set(*names: str, queue: str = "free", domain: str | None = "rack", **annotations: str) -> Manifest:
     """Returns a PodCliqueSet of one gang in a pod group of Kueue, with so many cliques of two pods."""
     total = str(2 * len(names))
     marks = {kueue.POD_GROUP_NAME: "demo", kueue.POD_GROUP_TOTAL_COUNT: total}
@@ -213,12 +217,12 @@ def _set(*names: str, queue: str = "free", domain: str | None = "rack", **annota
     return workload
 
 
-class _Placed(NamedTuple):
-    """Pods of which the gang requires one domain, and which Kueue places. `asked` means that a template asks it to."""
+class _TwicePlaced(NamedTuple):
+    """Pods of which the gang requires one domain, and which Kueue places; `requested` if a template asks it to."""
 
     level: RequiredLevel
     pods: tuple[Placeable, ...]
-    asked: bool
+    requested: bool
 
     @property
     def apart(self) -> tuple[str, str] | None:
@@ -232,19 +236,23 @@ class _Placed(NamedTuple):
         return None
 
 
-def _placed(workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any]) -> Iterator[_Placed]:
+def _placed_levels(
+    workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any]
+) -> Iterator[_TwicePlaced]:
     """Yields the required levels of gangs that Kueue places as well."""
     whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
     for level in gangs.levels:
         pods = tuple(placeable for placeable in gangs.within(level) if whole or placeable.request is not None)
         if pods:
-            yield _Placed(level, pods, any(placeable.request is not None for placeable in pods))
+            yield _TwicePlaced(level, pods, any(placeable.request is not None for placeable in pods))
 
 
-def _judged(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Iterator[tuple[Gangs, _Placed]]:
+def _gangs_with_placed_levels(
+    workload: PodCliqueSet | OptedInWorkload, context: Context[Any]
+) -> Iterator[tuple[Gangs, _TwicePlaced]]:
     gangs = gangs_of(workload, context)
     if gangs is not None:
-        for placed in _placed(workload, gangs, context):
+        for placed in _placed_levels(workload, gangs, context):
             yield gangs, placed
 
 
@@ -258,8 +266,8 @@ def _finding(gangs: Gangs, level: RequiredLevel, why: str, remedy: str) -> Findi
     looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
-    passes=Example(_set("leader", "worker", required_topology=_RACK, domain=None), facts=_KNOWN),
-    fails=Example(_set("leader", "worker", required_topology=_RACK), facts=_KNOWN),
+    passes=Example(_example_set("leader", "worker", required_topology=_RACK, domain=None), facts=_TWO_QUEUES),
+    fails=Example(_example_set("leader", "worker", required_topology=_RACK), facts=_TWO_QUEUES),
 )
 def topology_apart(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """Kueue chooses a domain for each pod set by itself, also for the leader and the workers of a LeaderWorkerSet. If
@@ -268,8 +276,8 @@ def topology_apart(workload: PodCliqueSet | OptedInWorkload, context: Context[An
     Source: kubernetes-sigs/kueue v0.19, pkg/cache/scheduler/tas_flavor_snapshot.go (`FindTopologyAssignmentsForFlavor`:
     pod sets are placed one by one unless they have one podset-group-name).
     """
-    for gangs, placed in _judged(workload, context):
-        if placed.asked and (pair := placed.apart) is not None:
+    for gangs, placed in _gangs_with_placed_levels(workload, context):
+        if placed.requested and (pair := placed.apart) is not None:
             first, other = pair
             what = f"each pod of {first} alone" if first == other else f"{first} and {other} apart"
             yield _finding(
@@ -285,8 +293,8 @@ def topology_apart(workload: PodCliqueSet | OptedInWorkload, context: Context[An
     looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
-    passes=Example(_set("worker", required_topology=_RACK, domain=None), facts=_KNOWN),
-    fails=Example(_set("worker", required_topology=_RACK), facts=_KNOWN),
+    passes=Example(_example_set("worker", required_topology=_RACK, domain=None), facts=_TWO_QUEUES),
+    fails=Example(_example_set("worker", required_topology=_RACK), facts=_TWO_QUEUES),
 )
 def two_topologies(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """If Kueue and the scheduler both place a gang, the scheduler can only agree with Kueue's choice or wait. Kueue
@@ -295,7 +303,7 @@ def two_topologies(workload: PodCliqueSet | OptedInWorkload, context: Context[An
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/tas/topology_ungater.go, non_tas_usage_controller.go;
     issue 3755.
     """
-    for gangs, placed in _judged(workload, context):
+    for gangs, placed in _gangs_with_placed_levels(workload, context):
         request, level = placed.pods[0].request, placed.level
         if placed.apart is not None or request is None or request.key != kueue.REQUIRED_TOPOLOGY:
             continue
@@ -311,8 +319,8 @@ def two_topologies(workload: PodCliqueSet | OptedInWorkload, context: Context[An
     looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
-    passes=Example(_set("worker"), facts=_KNOWN),
-    fails=Example(_set("worker", queue="team"), facts=_KNOWN),
+    passes=Example(_example_set("worker"), facts=_TWO_QUEUES),
+    fails=Example(_example_set("worker", queue="team"), facts=_TWO_QUEUES),
 )
 def topology_unsaid(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """If all flavors of a ClusterQueue have a Topology, Kueue chooses the nodes of every pod, also of pods that ask for
@@ -328,9 +336,9 @@ def topology_unsaid(workload: PodCliqueSet | OptedInWorkload, context: Context[A
     is_requested = any(placeable.request is not None for placeable in gangs.pods)
     if gangs.levels and not is_requested and (missing := lacking(context.facts)) is not None:
         yield Unjudged(gangs.place(gangs.levels[0])[0], f"the {Needed(missing)}", part=missing)
-    for placed in _placed(workload, gangs, context):
+    for placed in _placed_levels(workload, gangs, context):
         request = placed.pods[0].request
-        if placed.asked and (placed.apart is not None or (request and request.key == kueue.REQUIRED_TOPOLOGY)):
+        if placed.requested and (placed.apart is not None or (request and request.key == kueue.REQUIRED_TOPOLOGY)):
             continue
         yield _finding(
             gangs,
@@ -363,7 +371,7 @@ _LIBRARY = {"version": "0.19", "featureGates": {"SchedulerLibraryIntegration": T
 _ANY_SCHEDULER = Version(0, 20)
 
 
-def _named(scheduler: str | None) -> dict[str, Any]:
+def _template(scheduler: str | None) -> dict[str, Any]:
     return pod_template(None if scheduler is None else {"schedulerName": scheduler}, annotations=_RACKS)
 
 
@@ -371,8 +379,8 @@ def _named(scheduler: str | None) -> dict[str, Any]:
     "kueue/scheduler-library",
     looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
-    passes=Example(job(labels=_QUEUED, template=_named(None)), kueue=_LIBRARY),
-    fails=Example(job(labels=_QUEUED, template=_named("koord-scheduler")), kueue=_LIBRARY),
+    passes=Example(job(labels=_QUEUED, template=_template(None)), kueue=_LIBRARY),
+    fails=Example(job(labels=_QUEUED, template=_template("koord-scheduler")), kueue=_LIBRARY),
 )
 def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """With the feature gate SchedulerLibraryIntegration, Kueue up to 0.19 checks nodes with the filters of
@@ -389,20 +397,18 @@ def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context
     if runs is not None and runs >= _ANY_SCHEDULER:
         return
     whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
-    for path, name in _named_schedulers(workload, gangs, context, whole=whole):
+    for path, name in _scheduler_names(workload, gangs, context, whole=whole):
         if name != DEFAULT_SCHEDULER and runs is None:
             yield Unjudged(path, "the release of Kueue", part="apis")
         elif name != DEFAULT_SCHEDULER:
-            yield Finding(
-                at=path,
-                found=name,
-                why="with the gate SchedulerLibraryIntegration, Kueue up to 0.19 knows only default-scheduler and "
-                "admits no other",
-                remedy=_OF_PODS if isinstance(workload, PodCliqueSet) else _OF_TEMPLATES,
+            why = (
+                "with the gate SchedulerLibraryIntegration, Kueue up to 0.19 knows only default-scheduler and "
+                "admits no other"
             )
+            yield Finding(path, name, why, _OF_PODS if isinstance(workload, PodCliqueSet) else _OF_TEMPLATES)
 
 
-def _named_schedulers(
+def _scheduler_names(
     workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any], *, whole: bool
 ) -> Iterator[tuple[FieldPath, str]]:
     """Yields the schedulers that Kueue finds in the pod sets that it places, each with its path. Kueue copies Grove's
@@ -443,12 +449,8 @@ def provisioning(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]
     for name in cluster.checks if cluster is not None else ():
         check = (context.facts.admission_checks or {}).get(name)
         if check is not None and check.controller == kueue.PROVISIONING_REQUEST:
-            yield Finding(
-                at=hold.path or NAMESPACE,
-                found=hold.queue,
-                why=f"its check {name} books nodes for kube-scheduler, and {scheduler} was not tried with it",
-                remedy="try it, or use a queue without that check",
-            )
+            why = f"its check {name} books nodes for kube-scheduler, and {scheduler} was not tried with it"
+            yield Finding(hold.path or NAMESPACE, hold.queue, why, "try it, or use a queue without that check")
             return
 
 

@@ -24,7 +24,7 @@ _SCALED = ClusterFacts(
 )
 
 
-def _of_ray(minimum: int) -> Manifest:
+def _ray_pod_group(minimum: int) -> Manifest:
     """Returns the PodGroup that KubeRay makes for scheduler-plugins."""
     owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "demo", "uid": "a1"}
     return {
@@ -39,8 +39,8 @@ def _of_ray(minimum: int) -> Manifest:
     "owner/operator-group",
     subject=Subject.MANIFEST,
     default=Action.WARN,
-    passes=Example(_of_ray(5), facts=_SCALED),
-    fails=Example(_of_ray(4), facts=_SCALED),
+    passes=Example(_ray_pod_group(5), facts=_SCALED),
+    fails=Example(_ray_pod_group(4), facts=_SCALED),
 )
 def operator_group(manifest: AnyObject, context: Context[Any]) -> Results:
     """An operator may write a PodGroup with a wrong minimum, or not update it when its workload is scaled. A minimum

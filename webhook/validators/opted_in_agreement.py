@@ -43,7 +43,7 @@ from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.trainjob import ANCESTOR, MadeJobSet, Runtime, TrainJob
 
 
-def _naming(scheduler: str) -> dict[str, Any]:
+def _template_naming(scheduler: str) -> dict[str, Any]:
     return pod_template({"schedulerName": scheduler})
 
 
@@ -51,8 +51,8 @@ def _naming(scheduler: str) -> dict[str, Any]:
     "owner/scheduler-name",
     subject=Subject.OPTED_IN,
     fails_closed=True,
-    passes=Example(job(template=_naming("koord-scheduler"))),
-    fails=Example(job_set(replicated("node", template=_naming("volcano")))),
+    passes=Example(job(template=_template_naming("koord-scheduler"))),
+    fails=Example(job_set(replicated("node", template=_template_naming("volcano")))),
 )
 def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Another scheduler places a pod that names it, so the gang would wait for that pod for ever.
@@ -64,12 +64,9 @@ def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     for part in () if choice.overrides else workload.distinct_parts:
         scheduler = text(part.template.spec.get("schedulerName"))
         if scheduler not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
-            yield Finding(
-                at=part.template.spec_path / "schedulerName",
-                found=scheduler,
-                why=f"{choice.by} says {shown(choice.scheduler)}, which skips pods that name another scheduler",
-                remedy=f"remove schedulerName from the template, or name the same scheduler in {SCHEDULER_LABEL}",
-            )
+            why = f"{choice.by} says {shown(choice.scheduler)}, which skips pods that name another scheduler"
+            remedy = f"remove schedulerName from the template, or name the same scheduler in {SCHEDULER_LABEL}"
+            yield Finding(part.template.spec_path / "schedulerName", scheduler, why, remedy)
 
 
 @rule(
@@ -88,12 +85,9 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
     choice = context.choice
     scheduler = workload.scheduler if isinstance(workload, MadeJobSet) else None
     if scheduler not in {None, choice.scheduler} and not choice.overrides:
-        yield Finding(
-            at=LABELS / SCHEDULER_LABEL,
-            found=scheduler,
-            why=f"the pods would be prepared for it, but the TrainJob is for {choice.scheduler}, by {choice.by}",
-            remedy="choose the same scheduler in both, or remove the label from the runtime",
-        )
+        why = f"the pods would be prepared for it, but the TrainJob is for {choice.scheduler}, by {choice.by}"
+        remedy = "choose the same scheduler in both, or remove the label from the runtime"
+        yield Finding(LABELS / SCHEDULER_LABEL, scheduler, why, remedy)
 
 
 @rule(
@@ -138,21 +132,14 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
             hides_more=True,
         )
     else:
-        yield from _unreadable(workload, context)
-
-
-def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
-    """Yields one finding if the runtime cannot be read: a runtime from a file may have any content."""
-    try:
-        runtime = runtime_of(workload, context.facts)
-        _ = None if runtime is None else workload.job_set(runtime).parts
-    except Malformed as error:
-        yield Finding(
-            at=workload.runtime_path,
-            found=text(mapping(workload.spec.get("runtimeRef")).get("name")),
-            why=f"its {workload.runtime_kind} cannot be read: {error}",
-            remedy="correct the runtime according to its CRD",
-        )
+        # A runtime from a file may have any content.
+        try:
+            content = runtime_of(workload, context.facts)
+            _ = None if content is None else workload.job_set(content).parts
+        except Malformed as error:
+            why = f"its {workload.runtime_kind} cannot be read: {error}"
+            name = text(mapping(workload.spec.get("runtimeRef")).get("name"))
+            yield Finding(workload.runtime_path, name, why, "correct the runtime according to its CRD")
 
 
 _RUNTIME_KINDS = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
@@ -186,10 +173,10 @@ def runtime_steps(manifest: AnyObject, _: Context[Any]) -> Results:
         return
     # Another rule reports values of the wrong type.
     with suppress(Malformed):
-        yield from list(_unfit_steps(mapping(mapping(mapping(manifest.raw.get("spec")).get("template")).get("spec"))))
+        yield from list(_step_faults(mapping(mapping(mapping(manifest.raw.get("spec")).get("template")).get("spec"))))
 
 
-def _unfit_steps(job_set: Mapping[str, Any]) -> Results:
+def _step_faults(job_set: Mapping[str, Any]) -> Results:
     for index, raw in enumerate(sequence(job_set.get("replicatedJobs"))):
         replicated_job = mapping(raw)
         path = SPEC / "template" / "spec" / "replicatedJobs" / Item(index, text(replicated_job.get("name")))
@@ -250,10 +237,10 @@ def runtime_parts(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if isinstance(workload, TrainJob):
         with suppress(Malformed):
             runtime = runtime_of(workload, context.facts)
-            yield from () if runtime is None else list(_lacking(workload, runtime))
+            yield from () if runtime is None else list(_runtime_faults(workload, runtime))
 
 
-def _lacking(workload: TrainJob, runtime: Runtime) -> Iterator[Finding]:
+def _runtime_faults(workload: TrainJob, runtime: Runtime) -> Iterator[Finding]:
     called = f"{workload.runtime_kind} {runtime.name}"
     parts = {
         text(mapping(raw).get("name")): {
@@ -265,12 +252,8 @@ def _lacking(workload: TrainJob, runtime: Runtime) -> Iterator[Finding]:
         is_stated = mapping(workload.spec.get("initializer")).get(field) is not None
         if is_stated and initializer not in parts.get(initializer, ()):
             what = "container" if initializer in parts else "replicated Job"
-            yield Finding(
-                at=SPEC / "initializer" / field,
-                found=initializer,
-                why=f"Trainer refuses it: {called} has no {what} of this name",
-                remedy="remove it, or name a runtime that has it",
-            )
+            why = f"Trainer refuses it: {called} has no {what} of this name"
+            yield Finding(SPEC / "initializer" / field, initializer, why, "remove it, or name a runtime that has it")
     for index, raw in enumerate(sequence(workload.spec.get("runtimePatches"))):
         path = SPEC / "runtimePatches" / Item(index) / "trainingRuntimeSpec" / "template" / "spec" / "replicatedJobs"
         patch = mapping(mapping(mapping(mapping(raw).get("trainingRuntimeSpec")).get("template")).get("spec"))
@@ -280,28 +263,21 @@ def _lacking(workload: TrainJob, runtime: Runtime) -> Iterator[Finding]:
             unknown = [name] if name not in parts else sorted(filter(None, containers - parts[name]))
             for unknown_name in unknown:
                 what = "replicated Job" if name not in parts else "container"
-                yield Finding(
-                    at=path / Item(place, name),
-                    found=unknown_name,
-                    why=f"Trainer refuses it: {called} has no {what} of this name",
-                    remedy="name one that the runtime has, or remove the patch",
-                )
-            yield from _variables_of_patch(mapping(patched), parts.get(name, set()), path / Item(place, name))
-    yield from _unfit_policies(workload, runtime, parts)
+                why = f"Trainer refuses it: {called} has no {what} of this name"
+                remedy = "name one that the runtime has, or remove the patch"
+                yield Finding(path / Item(place, name), unknown_name, why, remedy)
+            yield from _patch_variable_faults(mapping(patched), parts.get(name, set()), path / Item(place, name))
+    yield from _policy_faults(workload, runtime, parts)
     policies = mapping(runtime.spec.get("mlPolicy"))
     written = {name for policy, names in _WRITTEN.items() if policies.get(policy) is not None for name in names}
     for index, variable in enumerate(sequence(mapping(workload.spec.get("trainer")).get("env"))):
         name = text(mapping(variable).get("name"))
         if name in written:
-            yield Finding(
-                at=SPEC / "trainer" / "env" / Item(index, name),
-                found=name,
-                why="Trainer writes this variable itself, and refuses the TrainJob",
-                remedy="remove it",
-            )
+            why = "Trainer writes this variable itself, and refuses the TrainJob"
+            yield Finding(SPEC / "trainer" / "env" / Item(index, name), name, why, "remove it")
 
 
-def _variables_of_patch(
+def _patch_variable_faults(
     patched: Mapping[str, Any], containers: Container[str | None], path: FieldPath
 ) -> Iterator[Finding]:
     job = mapping(mapping(patched.get("template")).get("spec"))
@@ -310,15 +286,12 @@ def _variables_of_patch(
     for index, raw in enumerate(sequence(pod.get("containers"))):
         name, variables = text(mapping(raw).get("name")), sequence(mapping(raw).get("env"))
         if name in _OF_TRAINER and name in containers and variables:
-            yield Finding(
-                at=place / Item(index, name) / "env",
-                found=text(mapping(variables[0]).get("name")),
-                why="Trainer refuses a patch with variables of this container",
-                remedy="write them in spec.trainer.env, or in spec.initializer",
-            )
+            why = "Trainer refuses a patch with variables of this container"
+            remedy = "write them in spec.trainer.env, or in spec.initializer"
+            yield Finding(place / Item(index, name) / "env", text(mapping(variables[0]).get("name")), why, remedy)
 
 
-def _unfit_policies(workload: TrainJob, runtime: Runtime, parts: Container[str | None]) -> Iterator[Finding]:
+def _policy_faults(workload: TrainJob, runtime: Runtime, parts: Container[str | None]) -> Iterator[Finding]:
     """Yields what the policies of a runtime demand of it: a launcher beside other nodes, and the name of a queue."""
     called = f"{workload.runtime_kind} {runtime.name}"
     mpi = mapping(mapping(runtime.spec.get("mlPolicy")).get("mpi"))
@@ -326,22 +299,17 @@ def _unfit_policies(workload: TrainJob, runtime: Runtime, parts: Container[str |
     if mpi.get("runLauncherAsNode") is True and nodes is not None and nodes > 1:
         for name in ("launcher", "node"):
             if name not in parts:
-                yield Finding(
-                    at=SPEC / "trainer" / "numNodes",
-                    found=nodes,
-                    why=f"Trainer refuses several nodes: the launcher of {called} is one of them, and it has no "
-                    f"replicated Job {name}",
-                    remedy="set 1, or name a runtime that has it",
+                why = (
+                    f"Trainer refuses several nodes: the launcher of {called} is one of them, and it has no "
+                    f"replicated Job {name}"
                 )
+                yield Finding(SPEC / "trainer" / "numNodes", nodes, why, "set 1, or name a runtime that has it")
                 return
     annotations = mapping(mapping(runtime.template.get("metadata")).get("annotations"))
     if any(plugin.name == "volcano" for plugin in runtime.plugins) and annotations.get(_VOLCANO_QUEUE) == "":
-        yield Finding(
-            at=workload.runtime_path,
-            found=runtime.name,
-            why=f"Trainer refuses it: {called} has the annotation {_VOLCANO_QUEUE} without the name of a queue",
-            remedy="name the queue in the template of the runtime, or remove the annotation",
-        )
+        why = f"Trainer refuses it: {called} has the annotation {_VOLCANO_QUEUE} without the name of a queue"
+        remedy = "name the queue in the template of the runtime, or remove the annotation"
+        yield Finding(workload.runtime_path, runtime.name, why, remedy)
 
 
 def _containers_of(replicated_job: Mapping[str, Any]) -> list[Any]:
@@ -350,7 +318,7 @@ def _containers_of(replicated_job: Mapping[str, Any]) -> list[Any]:
     return [*sequence(pod.get("containers")), *sequence(pod.get("initContainers"))]
 
 
-def _namespace(**labels: str) -> ClusterFacts:
+def _labelled_namespace(**labels: str) -> ClusterFacts:
     prefixed = {f"rollcall.dev/{key}": value for key, value in labels.items()}
     return replace(runtimes(), namespaces={"default": Namespace(prefixed)})
 
@@ -359,8 +327,8 @@ def _namespace(**labels: str) -> ClusterFacts:
     "owner/train-job-alone",
     subject=Subject.OPTED_IN,
     capability=Capability.GANG,
-    passes=Example(train_job(), facts=_namespace(scheduler="koord-scheduler")),
-    fails=Example(train_job(), facts=_namespace()),
+    passes=Example(train_job(), facts=_labelled_namespace(scheduler="koord-scheduler")),
+    fails=Example(train_job(), facts=_labelled_namespace()),
 )
 def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Trainer copies no label of a TrainJob to the JobSet that it makes. If neither the namespace nor the runtime has
@@ -445,7 +413,7 @@ def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if not context.makes_gangs or not workload.metadata.get("name"):
         return
     mine = names_of(workload)
-    for kind, holder, names in _known_gangs(workload, context, mine):
+    for kind, holder, names in _gangs_with_names(workload, context, mine):
         if names is None:
             yield Unjudged(METADATA / "name", f"the gang names of {kind} {holder.name}, which are too many to keep")
         elif shared := sorted(mine & names):
@@ -463,7 +431,7 @@ def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
 _KINDS = {"jobs": JOBS.api, "job_sets": JOB_SETS.api, "leader_worker_sets": LEADER_WORKER_SETS.api}
 
 
-def _known_gangs(
+def _gangs_with_names(
     workload: OptedInWorkload, context: Context[Any], mine: frozenset[str]
 ) -> Iterator[tuple[str, Needed, frozenset[str] | None]]:
     """Yields the gangs in the namespace that have the same scheduler and may have one of the names in `mine`, except
@@ -471,7 +439,7 @@ def _known_gangs(
     matter how many exist. Each gang comes with its names, or None if there are too many to keep.
     """
     facts, namespace, choice = context.facts, workload.namespace, context.choice
-    others = sorted({other for name in mine for other in _may_be_of(name)})
+    others = sorted({other for name in mine for other in _possible_workloads(name)})
     for part, api in _KINDS.items():
         kind = api.kind
         if not context.gang_scheduler.makes_gangs_of(api.group_kind):
@@ -504,7 +472,7 @@ def _known_gangs(
 _GROUP = re.compile(r"-[0-9]+-[^-]+\Z")
 
 
-def _may_be_of(name: str) -> Iterator[str]:
+def _possible_workloads(name: str) -> Iterator[str]:
     """Yields the possible names of a workload if one of its gangs or members has this name."""
     yield name
     for end, character in enumerate(name):

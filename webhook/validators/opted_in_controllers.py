@@ -131,15 +131,12 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
         # Where Rollcall makes no gang, it waits for no pod, and the operator's own gang is the only one.
         warnings = workload.warnings() if context.opted_in else ()
         makes_gang = workload.has_gangs and context.makes_gangs and context.opted_in
-        unreachable = () if _is_read_by_scheduler(workload, context) else workload.unreachable(made=makes_gang)
+        scheduler = context.gang_scheduler
+        # The scheduler's own rules judge minimums that it reads itself.
+        is_read = scheduler.groups(workload.resource.api.group_kind) and bool(scheduler.own_minimums(workload))
+        unreachable = () if is_read else workload.unreachable(made=makes_gang)
         for finding in (*warnings, *unreachable, *(workload.shrinks() if context.makes_gangs else ())):
             yield Finding(at=finding.at, found=finding.found, why=finding.why, remedy=finding.remedy)
-
-
-def _is_read_by_scheduler(workload: OptedInWorkload, context: Context[Any]) -> bool:
-    """Returns whether the scheduler itself reads the minimums of the workload, so that its own rules judge them."""
-    scheduler = context.gang_scheduler
-    return scheduler.groups(workload.resource.api.group_kind) and bool(scheduler.own_minimums(workload))
 
 
 @rule(
@@ -190,13 +187,10 @@ def groups_changed(change: OptedInChange, _: Context[Any]) -> Results:
         {name: groups_together(name, state.together or {}) for name in names} for state in (change.old, change.new)
     )
     if before != now and any(role.groups for role in change.old.roles):
-        yield Finding(
-            at=ANNOTATIONS / GROUPS_TOGETHER,
-            found=change.new.annotations.get(GROUPS_TOGETHER),
-            why="the groups that exist were prepared for another number",
-            remedy="undo it, or scale all roles to 0 before",
-            forbidden=True,
-        )
+        stated = change.new.annotations.get(GROUPS_TOGETHER)
+        why = "the groups that exist were prepared for another number"
+        remedy = "undo it, or scale all roles to 0 before"
+        yield Finding(ANNOTATIONS / GROUPS_TOGETHER, stated, why, remedy, forbidden=True)
 
 
 @rule(
@@ -220,12 +214,9 @@ def groups_rollout(workload: OptedInWorkload, _: Context[Any]) -> Results:
     for role in roles:
         first, needed = -(-role.groups // steps), groups_together(role.part.name, together)
         if first < needed <= role.groups:
-            yield Finding(
-                at=ANNOTATIONS / GROUPS_TOGETHER,
-                found=f"{role.part.name}={needed}",
-                why=f"a rollout first makes {first} of the groups to {role.part.name} and waits until they are ready",
-                remedy="raise maxSurge in the rolloutStrategy of all roles, or lower the number",
-            )
+            why = f"a rollout first makes {first} of the groups to {role.part.name} and waits until they are ready"
+            remedy = "raise maxSurge in the rolloutStrategy of all roles, or lower the number"
+            yield Finding(ANNOTATIONS / GROUPS_TOGETHER, f"{role.part.name}={needed}", why, remedy)
 
 
 @rule(
@@ -257,13 +248,9 @@ def group_size(workload: OptedInWorkload, _: Context[Any]) -> Results:
     Source: lws, pkg/webhooks/leaderworkerset_webhook.go; the CRD (`size`: "The minimum is 1", v0.9).
     """
     if isinstance(workload, LeaderWorkerSet) and workload.size < 1:
-        yield Finding(
-            at=SPEC / "leaderWorkerTemplate" / "size",
-            found=workload.size,
-            why="a group has at least a leader, and LeaderWorkerSet refuses a smaller size",
-            remedy="set the number of pods of a group, including its leader",
-            instead=(1,),
-        )
+        why = "a group has at least a leader, and LeaderWorkerSet refuses a smaller size"
+        remedy = "set the number of pods of a group, including its leader"
+        yield Finding(SPEC / "leaderWorkerTemplate" / "size", workload.size, why, remedy, instead=(1,))
 
 
 # The groups and kinds whose schema, webhook or controller refuses a negative number. Others make no pod of it.
@@ -299,14 +286,9 @@ def negative_pods(workload: OptedInWorkload, _: Context[Any]) -> Results:
     refuses = not _REFUSING.isdisjoint((api.group, api.kind))
     for at, count in workload.counts():
         if count is not None and count < 0:
-            yield Finding(
-                at=at,
-                found=count,
-                why="a negative number of pods is refused" if refuses else "no pod is made of a negative number",
-                remedy="write 0 or more",
-                at_most=Action.DENY if refuses else Action.WARN,
-                instead=(1,),
-            )
+            why = "a negative number of pods is refused" if refuses else "no pod is made of a negative number"
+            remedy = "write 0 or more"
+            yield Finding(at, count, why, remedy, at_most=Action.DENY if refuses else Action.WARN, instead=(1,))
 
 
 _NODE = {"name": "node", "status": "Complete"}
@@ -333,10 +315,7 @@ def depends_on(workload: OptedInWorkload, _: Context[Any]) -> Results:
     for part in workload.parts:
         for name in part.after:
             if name not in before:
-                yield Finding(
-                    at=part.path / "dependsOn",
-                    found=name,
-                    why="JobSet refuses it: no earlier replicated Job has that name",
-                    remedy="name a replicated Job that is before this one, or move this one to the end of the list",
-                )
+                why = "JobSet refuses it: no earlier replicated Job has that name"
+                remedy = "name a replicated Job that is before this one, or move this one to the end of the list"
+                yield Finding(part.path / "dependsOn", name, why, remedy)
         before.add(part.name)

@@ -28,7 +28,6 @@ from webhook.workloads.workload_shape import (
     PodCount,
     ShapeCondition,
     ShapePath,
-    Statement,
     WorkloadShape,
 )
 
@@ -207,7 +206,7 @@ class _Typed(NamedTuple):
 def declared_types(shape: WorkloadShape) -> dict[str, Any]:
     """Returns the types of the fields that a shape reads, in the form of `wrong_types`. The result is shared."""
     root: dict[Any, Any] = {"metadata": dict(METADATA), "spec": {}}
-    for path, entries, expected in _typed(shape):
+    for path, entries, expected in _shape_types(shape):
         if path.of_entry:
             for each in entries:
                 _put(root, (*each.steps, *path.steps), expected)
@@ -217,20 +216,20 @@ def declared_types(shape: WorkloadShape) -> dict[str, Any]:
     return types
 
 
-def _typed(shape: WorkloadShape) -> Iterator[_Typed]:
+def _shape_types(shape: WorkloadShape) -> Iterator[_Typed]:
     for part in shape.parts:
-        yield from _of_part(part)
+        yield from _part_types(part)
     for carried in shape.carried:
         yield _Typed(carried.path, (), str)
-        yield from _of_conditions(carried.when, ())
+        yield from _condition_types(carried.when, ())
     for mark in shape.marked:
         yield _Typed(mark, (), METADATA)
-    yield from _of_conditions((*shape.suspended, *shape.elsewhere), ())
+    yield from _condition_types((*shape.suspended, *shape.elsewhere), ())
     for statement in shape.statements:
-        yield from _of_statement(statement)
+        yield from _condition_types(statement.when, () if statement.each is None else (statement.each,))
 
 
-def _of_part(part: PartShape) -> Iterator[_Typed]:
+def _part_types(part: PartShape) -> Iterator[_Typed]:
     entries = () if part.each is None else (part.each,)
     if part.name.path is not None:
         yield _Typed(part.name.path, entries, str)
@@ -238,26 +237,22 @@ def _of_part(part: PartShape) -> Iterator[_Typed]:
         yield _Typed(path, entries, _FLAT if part.flat else _TEMPLATE)
     if part.spec is not None:
         yield _Typed(part.spec, entries, POD_SPEC)
-    yield from _of_count(part.pods, entries)
-    yield from _of_conditions(part.when, entries)
+    yield from _count_types(part.pods, entries)
+    yield from _condition_types(part.when, entries)
     for minimum in (*part.minimums, *part.lowest):
-        yield from _of_count(minimum.count, entries)
-        yield from _of_conditions(minimum.when, entries)
+        yield from _count_types(minimum.count, entries)
+        yield from _condition_types(minimum.when, entries)
 
 
-def _of_statement(statement: Statement) -> Iterator[_Typed]:
-    yield from _of_conditions(statement.when, () if statement.each is None else (statement.each,))
-
-
-def _of_count(count: PodCount, entries: tuple[ShapePath, ...]) -> Iterator[_Typed]:
+def _count_types(count: PodCount, entries: tuple[ShapePath, ...]) -> Iterator[_Typed]:
     if count.path is not None:
         yield _Typed(count.path, entries, int)
-    yield from _of_conditions(count.zero_if, entries)
+    yield from _condition_types(count.zero_if, entries)
     for inner in count:
-        yield from _of_count(inner, entries)
+        yield from _count_types(inner, entries)
 
 
-def _of_conditions(conditions: tuple[ShapeCondition, ...], entries: tuple[ShapePath, ...]) -> Iterator[_Typed]:
+def _condition_types(conditions: tuple[ShapeCondition, ...], entries: tuple[ShapePath, ...]) -> Iterator[_Typed]:
     for condition in conditions:
         if condition.exists is None:
             yield _Typed(condition.path, entries, _SCALAR)
@@ -289,11 +284,7 @@ def _finished(tree: Any) -> Any:
     return {key: _finished(below) for key, below in tree.items()}
 
 
-_CONSTRAINT: dict[str, Any] = {
-    "topologyName": str,
-    "packDomain": str,
-    "pack": {"required": str, "preferred": str},
-}
+_CONSTRAINT: dict[str, Any] = {"topologyName": str, "packDomain": str, "pack": {"required": str, "preferred": str}}
 _SHARING: dict[str, Any] = {
     "name": str,
     "namespace": str,
@@ -361,7 +352,6 @@ _SHAPES: dict[tuple[str, str], Any] = {
 
 
 def _pod_group(labels: Any) -> Manifest:
-    """Returns a PodGroup of Koordinator."""
     head = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup"}
     metadata = {"name": "demo", "namespace": "default", "labels": labels}
     return {**head, "metadata": metadata, "spec": {"minMember": 2}}
