@@ -83,9 +83,9 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock
         public = leaf.public_key().public_bytes(*_KEY_FORM)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise CertificateError(f"{certificate}: its key cannot be read: {error}") from None
-    key_public = loaded.public_key().public_bytes(*_KEY_FORM)
-    if key_public != public:
-        if key_public in _public_keys(chain):
+    public_of_key = loaded.public_key().public_bytes(*_KEY_FORM)
+    if public_of_key != public:
+        if public_of_key in _public_keys(chain):
             raise CertificateError(
                 f"{certificate}: the certificate of {key} must come first, then the certificates that signed it"
             )

@@ -46,10 +46,7 @@ def _line(value: str) -> str:
 
 
 def _end(value: str) -> str:
-    try:
-        end_of(value)
-    except ValueError as error:
-        raise ValueError(str(error)) from None
+    end_of(value)
     return value
 
 

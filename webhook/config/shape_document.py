@@ -207,15 +207,15 @@ def form_problems(shapes: Sequence[WorkloadShape]) -> Iterator[tuple[int, Proble
 
 def _disagreements(shape: WorkloadShape, main: WorkloadShape) -> Iterator[Problem]:
     for field, (value, because) in _SAME.items():
-        value_here, value_there = value(shape), value(main)
-        if value_here != value_there:
-            why = f"must be {value_there or 'empty'} as in {main.name}, which is for the same kind: {because}"
-            yield Problem(f"spec.{field}", value_here, why)
+        stated, expected = value(shape), value(main)
+        if stated != expected:
+            why = f"must be {expected or 'empty'} as in {main.name}, which is for the same kind: {because}"
+            yield Problem(f"spec.{field}", stated, why)
     if not (main.has_gangs and shape.has_gangs):
         return
-    pods_of_main = {_pod_identity(part) for part in main.parts if not part.outside}
+    identities = {_pod_identity(part) for part in main.parts if not part.outside}
     for index, part in enumerate(shape.parts):
-        if not part.outside and _pod_identity(part) not in pods_of_main:
+        if not part.outside and _pod_identity(part) not in identities:
             why = f"is that of no part of {main.name}, which is for the same kind: {_SAME['podLabel'][1]}"
             yield Problem(f"spec.parts[{index}].pod", None, why)
 

@@ -179,14 +179,9 @@ def path_or_none(path: str | None) -> ShapePath | None:
 _MANY = 64
 
 
-def _name_block(value: object) -> object:
-    """Returns a block for a fixed name."""
-    return {"literal": value} if isinstance(value, str) else value
-
-
-def _metadata_block(value: object) -> object:
-    """Returns a block for the path of one object."""
-    return {"metadata": value} if isinstance(value, str) else value
+def _block_of(field: str) -> BeforeValidator:
+    """Returns a validator that makes a block with that field of a text."""
+    return BeforeValidator(lambda value: {field: value} if isinstance(value, str) else value)
 
 
 Minimums = Annotated[list[MinimumSection], BeforeValidator(listed), Field(max_length=FEW)]
@@ -229,11 +224,11 @@ class FieldsSection(Section):
 class PartSection(Section):
     """The pods of one template, or of one for each entry."""
 
-    name: Annotated[NameSection, BeforeValidator(_name_block)] = NameSection()
+    name: Annotated[NameSection, _block_of("literal")] = NameSection()
     each: EachPath | None = None
     when: Conditions = Field(default_factory=list)
     template: Annotated[list[Path], BeforeValidator(listed), Field(max_length=4)] = Field(default_factory=list)
-    fields: Annotated[FieldsSection, BeforeValidator(_metadata_block)] | None = None
+    fields: Annotated[FieldsSection, _block_of("metadata")] | None = None
     pods: Counted
     minimum: Minimums = Field(default_factory=list)
     lowest: Minimums = Field(default_factory=list)

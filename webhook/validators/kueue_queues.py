@@ -64,14 +64,14 @@ def local_queue(workload: PodCliqueSet | OptedInWorkload, context: Context[Any])
 def _queues_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> dict[str, FieldPath]:
     """Returns the LocalQueues that a workload or its cliques name, each with its first place."""
     if isinstance(workload, PodCliqueSet):
-        every = [member.held for member in held_cliques(workload, context)]
+        holds = [member.held for member in held_cliques(workload, context)]
     else:
         hold = None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)
-        every = [] if hold is None else [hold]
+        holds = [] if hold is None else [hold]
     queues: dict[str, FieldPath] = {}
-    for hold_of_part in every:
-        if hold_of_part.path is not None and hold_of_part.queue is not None:
-            queues.setdefault(hold_of_part.queue, hold_of_part.path)
+    for each in holds:
+        if each.path is not None and each.queue is not None:
+            queues.setdefault(each.queue, each.path)
     return queues
 
 
