@@ -233,8 +233,8 @@ def runtimes(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> ClusterFacts:
-    """Facts with a ClusterTrainingRuntime of these replicated Jobs. Its labels and annotations become the JobSet's;
-    keywords go beside its template.
+    """Returns facts with a ClusterTrainingRuntime of these replicated Jobs. Its labels and annotations become the
+    JobSet's; keywords go beside its template.
     """
     template: Manifest = {"spec": {"replicatedJobs": list(jobs) or [replicated("node")]}}
     metadata = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
@@ -258,12 +258,12 @@ def node(name: str, gpus: int = 0, labels: Mapping[str, str] | None = None) -> M
 
 
 def nodes(number: int, gpus: int = 0) -> ClusterFacts:
-    """So many equal nodes, and nothing that adds others."""
+    """Returns so many equal nodes, and nothing that adds others."""
     return _facts_of_nodes(node(f"node-{index}", gpus) for index in range(1, number + 1))
 
 
 def racks(number: int, each: int, gpus: int = 0) -> ClusterFacts:
-    """So many racks of so many equal nodes, with the objects that Koordinator finds them by."""
+    """Returns so many racks of so many equal nodes, with the objects that Koordinator finds them by."""
     facts = _facts_of_nodes(
         node(f"node-{rack}-{index}", gpus, {_RACK: f"r{rack}"})
         for rack in range(1, number + 1)
@@ -275,7 +275,7 @@ def racks(number: int, each: int, gpus: int = 0) -> ClusterFacts:
 
 
 def devices(number: int, each: int, amount: int) -> ClusterFacts:
-    """So many nodes of so many devices of one driver, and a ResourceClaimTemplate `gpus` that wants some of them."""
+    """Returns so many nodes of so many devices of one driver, and a ResourceClaimTemplate `gpus` for some of them."""
     names = [f"node-{index}" for index in range(1, number + 1)]
     return replace(
         nodes(number),

@@ -180,7 +180,7 @@ class GangScheduler:
         return iter(())
 
     def pod_reading(self, settings: FitSettings) -> PodReading:
-        """By which arithmetic it compares pods with nodes. By default only requests are compared."""
+        """Returns by which arithmetic it compares pods with nodes. By default only requests are compared."""
         return PodReading(affinity=False, taints=False, ports=False, apart=False, spread=False)
 
     def roles(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Roles:
