@@ -40,7 +40,6 @@ _LIFETIME = timedelta(days=90)
 _SPARE = timedelta(days=1)
 # A chain is a few kilobytes. A longer file is not a certificate, and a device may be endless.
 _MAX_BYTES = 1024 * 1024
-# The form in which public keys are compared.
 _KEY_FORM = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -84,9 +83,9 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock
         public = leaf.public_key().public_bytes(*_KEY_FORM)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise CertificateError(f"{certificate}: its key cannot be read: {error}") from None
-    own = loaded.public_key().public_bytes(*_KEY_FORM)
-    if own != public:
-        if own in _public_keys(chain):
+    public_of_key = loaded.public_key().public_bytes(*_KEY_FORM)
+    if public_of_key != public:
+        if public_of_key in _public_keys(chain):
             raise CertificateError(
                 f"{certificate}: the certificate of {key} must come first, then the certificates that signed it"
             )
@@ -107,8 +106,8 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock
 def _public_keys(chain: bytes) -> Iterator[bytes]:
     """Yields the public key (DER) of each readable certificate in a chain."""
     try:
-        for one in x509.load_pem_x509_certificates(chain):
-            yield one.public_key().public_bytes(*_KEY_FORM)
+        for certificate in x509.load_pem_x509_certificates(chain):
+            yield certificate.public_key().public_bytes(*_KEY_FORM)
     except (ValueError, UnsupportedAlgorithm):
         return
 
@@ -131,7 +130,7 @@ Context = TypeVar("Context", bound=ssl.SSLContext)
 
 
 def hardened(context: Context) -> Context:
-    """Restrict a TLS server's `context` to TLS 1.2 or newer and to authenticated ciphers with forward secrecy.
+    """Restricts a TLS server's `context` to TLS 1.2 or newer and to authenticated ciphers with forward secrecy.
 
     Every API server supports these.
     """
@@ -153,12 +152,12 @@ def server_context(pair: Pair) -> ssl.SSLContext:
 
 def load_into(context: ssl.SSLContext, pair: Pair) -> None:
     """Makes `context` serve with `pair`."""
-    with _as_file(pair.chain) as chain, _as_file(pair.private) as private:
+    with _temporary_file(pair.chain) as chain, _temporary_file(pair.private) as private:
         context.load_cert_chain(chain, private)
 
 
 @contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
+def _temporary_file(content: bytes) -> Iterator[str]:
     """Returns a path where OpenSSL can read `content`: OpenSSL reads keys only from files.
 
     The file is in memory if the platform supports it: the disk may be read-only, and a key should not stay on it.
@@ -230,10 +229,10 @@ def read_authorities(path: Path) -> bytes:
 def authorities_of(path: Path, content: bytes) -> bytes:
     """Returns the certificates in the content of a file, like `read_authorities`. Raises `CertificateError`."""
     try:
-        found = x509.load_pem_x509_certificates(content)
+        certificates = x509.load_pem_x509_certificates(content)
     except ValueError:
         raise CertificateError(f"{path}: no certificate in PEM form") from None
-    authorities = pem(found)
+    authorities = pem(certificates)
     try:
         # OpenSSL does the handshakes, and may refuse what another parser accepts.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=authorities.decode())

@@ -41,7 +41,6 @@ from webhook.model.reading import Malformed, Manifest, ServiceEndpoint, endpoint
 
 # The prefix of the hook's name, by the kind of its configuration.
 _PATHS = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
-# Timeout of a handshake with a server in the cluster.
 HANDSHAKE_SECONDS = 5.0
 
 
@@ -54,7 +53,7 @@ class StableSince:
         self._since: float | None = None
 
     def seen(self, what: str) -> float:
-        """Records that `what` is true now; return for how many seconds it has been."""
+        """Records that `what` is true now, and returns for how many seconds it has been."""
         now = self._clock.monotonic()
         if self._since is None or self._what != what:
             self._what, self._since = what, now
@@ -78,12 +77,12 @@ async def unproven(
     Each check opens its own connections, to reach each of several API servers. There is no other way to see whether one
     of them does not know the caBundle yet.
     """
-    for one in stored.registered:
-        if not one.hooks:
+    for configuration in stored.registered:
+        if not configuration.hooks:
             continue
         client = Client(access, transport)
         try:
-            if why := await _unproven(client, stored.namespace, one, leaf, allowed):
+            if why := await _unproven(client, stored.namespace, configuration, leaf, allowed):
                 return why
         finally:
             await client.close()
@@ -98,11 +97,7 @@ async def _unproven(
         return (
             f"{configuration.name} has no hook {next_hook_name(path)}; apply what `rollcall manifests webhooks` prints"
         )
-    metadata = {
-        "generateName": "rollcall-next-certificate-",
-        "namespace": namespace,
-        "labels": {NEXT_LABEL: path},
-    }
+    metadata = {"generateName": "rollcall-next-certificate-", "namespace": namespace, "labels": {NEXT_LABEL: path}}
     probe: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     try:
         answer = await client.told(requests.create(CONFIG_MAPS, probe, dry_run=True), allowed)
@@ -110,7 +105,7 @@ async def _unproven(
         return f"the API server was not asked about the next certificate: {error}"
     if f"{NEXT_WARNING}{fingerprint(leaf)}" in answer.warnings:
         return ""
-    shown = next((said for said in answer.warnings if said.startswith(NEXT_WARNING)), None)
+    shown = next((warning for warning in answer.warnings if warning.startswith(NEXT_WARNING)), None)
     if shown is not None:
         return f"a server still presents a next certificate other than {fingerprint(leaf)[:16]}"
     return (
@@ -143,8 +138,8 @@ async def unserved(client: Client, stored: Stored, authority: x509.Certificate) 
         return f"the servers are not known: {error}"
     except Malformed as error:
         return f"the servers are not known: an EndpointSlice cannot be read: {error}"
-    found = await asyncio.gather(*(_unserved(place, authority) for place in places))
-    return next((why for why in found if why), "")
+    reasons = await asyncio.gather(*(_unserved(place, authority) for place in places))
+    return next((why for why in reasons if why), "")
 
 
 async def _unserved(place: ServerAddress, authority: x509.Certificate) -> str:
@@ -187,18 +182,18 @@ async def places_of(client: Client, hook: Hook) -> list[ServerAddress]:
     if hook.service is None:
         return [ServerAddress(hook.host, hook.port, hook.host)]
     namespace, name = hook.service
-    found: dict[ServerAddress, None] = {}
+    addresses: dict[ServerAddress, None] = {}
     listened = await _listened(client, namespace, name, hook.port)
     async for raw in client.items(ENDPOINT_SLICES, namespace=namespace, selector={"labelSelector": slices_of(name)}):
         for endpoint in endpoints_in(raw):
             port, trouble = listened(endpoint)
-            found.update(
+            addresses.update(
                 {
                     ServerAddress(address, port, hook.host, endpoint.ready, trouble): None
                     for address in endpoint.addresses
                 }
             )
-    return list(found)
+    return list(addresses)
 
 
 async def _listened(
@@ -212,11 +207,13 @@ async def _listened(
         if error.code in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
             return lambda endpoint: (_probable_port(endpoint), "")
         raise
-    wanted = port_name(service, number)
-    if wanted is None:
+    service_port = port_name(service, number)
+    if service_port is None:
         return lambda _: (0, f"the Service has no port {number}")
-    missing = f"it has no port {wanted} of the Service" if wanted else f"it has no port {number} of the Service"
-    return lambda endpoint: (port, "") if (port := endpoint.ports.get(wanted, 0)) else (0, missing)
+    missing = (
+        f"it has no port {service_port} of the Service" if service_port else f"it has no port {number} of the Service"
+    )
+    return lambda endpoint: (port, "") if (port := endpoint.ports.get(service_port, 0)) else (0, missing)
 
 
 def _probable_port(endpoint: ServiceEndpoint) -> int:
@@ -249,23 +246,23 @@ class BundleCheck(NamedTuple):
 
 async def cluster_checks(client: Client, snapshot: CertificateSnapshot) -> list[BundleCheck]:
     """Checks every configuration with each caBundle, and every server behind its hooks."""
-    found: list[BundleCheck] = []
-    known = {one.name: one for one in snapshot.stored.registered}
+    checks: list[BundleCheck] = []
+    by_name = {configuration.name: configuration for configuration in snapshot.stored.registered}
     for name in CONFIGURATIONS:
-        if name not in known:
-            found.append(
+        if name not in by_name:
+            checks.append(
                 BundleCheck(name, "this configuration does not exist, so the API server does not call Rollcall")
             )
             continue
         # Hooks with the same target and the same authorities are checked once.
-        hooks = {(hook.bundle, hook.host, hook.port): hook for hook in known[name].hooks if not is_next(hook)}
+        hooks = {(hook.bundle, hook.host, hook.port): hook for hook in by_name[name].hooks if not is_next(hook)}
         for hook in hooks.values():
-            found += await _hook_checks(client, name, hook, snapshot)
-        for hook in known[name].hooks:
-            if is_next(hook) and hook.bundle not in {one[0] for one in hooks}:
-                found.append(BundleCheck(f"{name} {hook.name}", "its caBundle differs from that of the other hooks"))
-    found += _stored_checks(snapshot)
-    return found
+            checks += await _hook_checks(client, name, hook, snapshot)
+        for hook in by_name[name].hooks:
+            if is_next(hook) and hook.bundle not in {target[0] for target in hooks}:
+                checks.append(BundleCheck(f"{name} {hook.name}", "its caBundle differs from that of the other hooks"))
+    checks += _stored_checks(snapshot)
+    return checks
 
 
 async def _hook_checks(client: Client, name: str, hook: Hook, snapshot: CertificateSnapshot) -> list[BundleCheck]:
@@ -314,10 +311,12 @@ def _stored_checks(snapshot: CertificateSnapshot) -> Iterator[BundleCheck]:
         return
     if stored.authority.trouble and stored.authority.data is not None:
         yield BundleCheck("Secret rollcall-ca", stored.authority.trouble)
-    for one in stored.registered:
-        for bundle, host in dict.fromkeys((hook.bundle, hook.host) for hook in one.hooks):
+    for configuration in stored.registered:
+        for bundle, host in dict.fromkeys((hook.bundle, hook.host) for hook in configuration.hooks):
             if not bundle_problem(bundle, snapshot.now):
-                yield BundleCheck(f"{what} for {one.name}", _stored_problem(stored.serving.pair, bundle, host))
+                yield BundleCheck(
+                    f"{what} for {configuration.name}", _stored_problem(stored.serving.pair, bundle, host)
+                )
 
 
 def bundle_problem(bundle: bytes, now: datetime) -> str:
@@ -328,7 +327,7 @@ def bundle_problem(bundle: bytes, now: datetime) -> str:
         certificates = read_certificates(bundle)
     except CertificateError as error:
         return str(error)
-    if not any(holds(one, now) for one in certificates):
+    if not any(holds(certificate, now) for certificate in certificates):
         return "none of its certificates is valid now"
     return ""
 
@@ -343,19 +342,19 @@ def file_checks(certificate: Path, key: Path, authority: Path | None, names: Ite
         pair = load_pair(certificate, key)
     except CertificateError as error:
         return [BundleCheck(what, str(error))]
-    found = [BundleCheck(what)]
+    checks = [BundleCheck(what)]
     # Without an authority the certificate itself is trusted, to check the names, which are the most frequent mistake.
     trusted = bundle or ssl.DER_cert_to_PEM_cert(pair.leaf).encode()
-    return [*found, *(BundleCheck(f"{certificate} as {name}", handshake(pair, trusted, name)) for name in names)]
+    return [*checks, *(BundleCheck(f"{certificate} as {name}", handshake(pair, trusted, name)) for name in names)]
 
 
 def _stored_problem(stored: KeyPair, bundle: bytes, name: str) -> str:
     """Returns why a client that trusts `bundle` would reject the stored pair as a server with that name; empty if it
     would not.
     """
-    found = stored.certificate
-    held = found.not_valid_before_utc, found.not_valid_after_utc
-    leaf = found.public_bytes(serialization.Encoding.DER)
+    certificate = stored.certificate
+    held = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    leaf = certificate.public_bytes(serialization.Encoding.DER)
     pair = Pair(Path(CERTIFICATE_FILE), Path(KEY_FILE), *held, leaf, stored.certificate_pem, stored.key_pem)
     return handshake(pair, bundle, name)
 
@@ -368,20 +367,20 @@ def handshake(pair: Pair, bundle: bytes, name: str) -> str:
     except (ssl.SSLError, OSError) as error:
         return str(error)
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    asked = server.wrap_bio(to_server, to_client, server_side=True)
-    asking = trusting(bundle).wrap_bio(to_client, to_server, server_hostname=name)
+    server_end = server.wrap_bio(to_server, to_client, server_side=True)
+    client_end = trusting(bundle).wrap_bio(to_client, to_server, server_hostname=name)
     for _ in range(_TURNS):
         try:
-            for one in (asking, asked):
+            for end in (client_end, server_end):
                 try:
-                    one.do_handshake()
+                    end.do_handshake()
                 except ssl.SSLWantReadError:
                     continue
         except ssl.SSLCertVerificationError as error:
             return error.verify_message
         except ssl.SSLError as error:
             return str(error)
-    return "" if asking.getpeercert() else "the handshake does not complete"
+    return "" if client_end.getpeercert() else "the handshake does not complete"
 
 
 CA, LEAF = "ca", "leaf"

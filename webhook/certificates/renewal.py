@@ -70,7 +70,7 @@ class AuthorityState:
     def pair_of(self, certificate: x509.Certificate | None) -> KeyPair | None:
         """Returns the current or the next authority, whichever has that certificate; None if its key is not stored."""
         return next(
-            (one for one in (self.current, self.next) if one is not None and one.certificate == certificate), None
+            (pair for pair in (self.current, self.next) if pair is not None and pair.certificate == certificate), None
         )
 
     @property
@@ -148,24 +148,24 @@ class Stored:
                 urls[hook.host] = None
             else:
                 services[hook.service] = None
-        named = [name for namespace, service in services for name in _service_names(namespace, service)]
-        return (*named, *(host for host in urls if host))
+        names = [name for namespace, service in services for name in _service_names(namespace, service)]
+        return (*names, *(host for host in urls if host))
 
     @property
     def places(self) -> tuple[Hook, ...]:
         """The targets that the API server calls, or will call: one hook for each Service and each address."""
-        found = {(hook.service, hook.host, hook.port): hook for hook in self._hooks() if not is_next(hook)}
-        own = Hook("", b"", _service_names(self.namespace, SERVER)[2], SERVICE_PORT, (self.namespace, SERVER))
-        return tuple(found.values()) or (own,)
+        targets = {(hook.service, hook.host, hook.port): hook for hook in self._hooks() if not is_next(hook)}
+        default = Hook("", b"", _service_names(self.namespace, SERVER)[2], SERVICE_PORT, (self.namespace, SERVER))
+        return tuple(targets.values()) or (default,)
 
     @property
     def is_asked(self) -> bool:
         """Whether the API server calls any webhook at all."""
-        return any(one.hooks for one in self.registered)
+        return any(configuration.hooks for configuration in self.registered)
 
     def _hooks(self) -> Iterator[Hook]:
-        for one in self.registered:
-            yield from one.hooks
+        for configuration in self.registered:
+            yield from configuration.hooks
 
 
 def is_next(hook: Hook) -> bool:
@@ -177,7 +177,7 @@ def authority_state(secret: Manifest | None) -> AuthorityState:
     """Returns the state of the Secret rollcall-ca."""
     if secret is None:
         return AuthorityState(trouble="this Secret does not exist")
-    data, asked = secret_data(secret), _asked(secret)
+    data, requested = secret_data(secret), _requests_rotation(secret)
     try:
         trusted = read_certificates(data.get("ca.crt", b""))
         current = _authority(data, CURRENT) if data.get("ca.key") else None
@@ -185,9 +185,9 @@ def authority_state(secret: Manifest | None) -> AuthorityState:
         if current is None and following is None:
             raise CertificateError("ca.key: missing")
     except CertificateError as error:
-        known = distinct((*readable(data.get("ca.crt")), *readable(data.get("next.crt"))))
-        return AuthorityState(known, trouble=str(error), asked=asked, data=data)
-    return AuthorityState(trusted, current, following, asked=asked, data=data)
+        certificates = distinct((*readable(data.get("ca.crt")), *readable(data.get("next.crt"))))
+        return AuthorityState(certificates, trouble=str(error), asked=requested, data=data)
+    return AuthorityState(trusted, current, following, asked=requested, data=data)
 
 
 def serving_state(secret: Manifest | None) -> ServingState:
@@ -197,56 +197,56 @@ def serving_state(secret: Manifest | None) -> ServingState:
     data = secret_data(secret)
     pair, trouble = _pair(data, SERVED)
     following, _ = _pair(data, NEXT)
-    return ServingState(pair, following, readable(data.get("ca.crt")), trouble, _asked(secret), data)
+    return ServingState(pair, following, readable(data.get("ca.crt")), trouble, _requests_rotation(secret), data)
 
 
 def registered(configuration: Manifest, namespace: str) -> Registered:
     """Returns the state of a webhook configuration; `namespace` is Rollcall's."""
     metadata = mapping(configuration.get("metadata"))
-    managers = tuple(mapping(one) for one in sequence(metadata.get("managedFields")))
-    owners = [mapping(one) for one in sequence(metadata.get("ownerReferences"))]
+    managers = tuple(mapping(manager) for manager in sequence(metadata.get("managedFields")))
+    owners = [mapping(owner) for owner in sequence(metadata.get("ownerReferences"))]
     return Registered(
         str(configuration.get("kind") or ""),
         str(metadata.get("name")),
         str(metadata.get("uid")),
         str(metadata.get("resourceVersion")),
-        tuple(_hook(mapping(one)) for one in sequence(configuration.get("webhooks"))),
-        any((one.get("kind"), one.get("name")) == ("Namespace", namespace) for one in owners),
-        any(one.get("manager") == FIELD_MANAGER for one in managers),
+        tuple(_hook(mapping(webhook)) for webhook in sequence(configuration.get("webhooks"))),
+        any((owner.get("kind"), owner.get("name")) == ("Namespace", namespace) for owner in owners),
+        any(manager.get("manager") == FIELD_MANAGER for manager in managers),
         managers,
     )
 
 
 def secret_data(secret: Manifest) -> dict[str, bytes]:
     """Returns the content of a Secret."""
-    found = {}
+    content = {}
     for key, value in mapping(secret.get("data")).items():
         try:
-            found[str(key)] = b64decode(value, validate=True)
+            content[str(key)] = b64decode(value, validate=True)
         except (ValueError, TypeError):
-            found[str(key)] = b""
-    return found
+            content[str(key)] = b""
+    return content
 
 
 def still_trusted(stored: Stored, now: datetime) -> tuple[x509.Certificate, ...]:
     """Returns every authority that may still be needed if the Secret rollcall-ca is unusable: the readable ones from
     it, from rollcall-tls and from the caBundles.
     """
-    found = [*stored.authority.certificates, *stored.serving.authorities]
-    for one in stored.registered:
-        for hook in one.hooks:
-            found += readable(hook.bundle)
-    return distinct(one for one in found if holds(one, now))[:MOST_TRUSTED]
+    certificates = [*stored.authority.certificates, *stored.serving.authorities]
+    for configuration in stored.registered:
+        for hook in configuration.hooks:
+            certificates += readable(hook.bundle)
+    return distinct(certificate for certificate in certificates if holds(certificate, now))[:MOST_TRUSTED]
 
 
 def signer_of(leaf: x509.Certificate, authorities: Iterable[x509.Certificate]) -> x509.Certificate | None:
     """Returns the authority that signed `leaf`; None if none of them did."""
-    return next((one for one in authorities if issued_by(leaf, one)), None)
+    return next((authority for authority in authorities if issued_by(leaf, authority)), None)
 
 
 def distinct(certificates: Iterable[x509.Certificate]) -> tuple[x509.Certificate, ...]:
     """Returns the certificates without duplicates, in their order."""
-    return tuple({fingerprint(one): one for one in certificates}.values())
+    return tuple({fingerprint(certificate): certificate for certificate in certificates}.values())
 
 
 def _authority(data: Mapping[str, bytes], place: str) -> KeyPair:
@@ -274,7 +274,7 @@ def readable(text: bytes | None) -> tuple[x509.Certificate, ...]:
         return ()
 
 
-def _asked(secret: Manifest) -> bool:
+def _requests_rotation(secret: Manifest) -> bool:
     return ROTATE_ANNOTATION in mapping(mapping(secret.get("metadata")).get("annotations"))
 
 
@@ -322,7 +322,7 @@ class RotationStep(StrEnum):
 
 
 class NewAuthority(NamedTuple):
-    """Create an authority. `kept` stays in the Secret; the new authority is stored at `place`."""
+    """A step that creates an authority. `kept` stays in the Secret; the new authority is stored at `place`."""
 
     kept: Mapping[str, bytes]
     place: str
@@ -333,7 +333,7 @@ class NewAuthority(NamedTuple):
 
 
 class Publish(NamedTuple):
-    """Write the caBundles of a configuration, and its owner."""
+    """A step that writes the caBundles of a configuration, and its owner."""
 
     configuration: Registered
     bundle: bytes
@@ -341,14 +341,14 @@ class Publish(NamedTuple):
 
 
 class ReleaseFields(NamedTuple):
-    """Release the ownership of the fields of a configuration that were just written."""
+    """A step that releases the ownership of the fields of a configuration that were just written."""
 
     configuration: Registered
     step: RotationStep = RotationStep.BUNDLE
 
 
 class Issue(NamedTuple):
-    """Sign a certificate and store it at `place`."""
+    """A step that signs a certificate and stores it at `place`."""
 
     signer: KeyPair
     place: str
@@ -358,14 +358,14 @@ class Issue(NamedTuple):
 
 
 class ProbeTrust(NamedTuple):
-    """Wait until the API server trusts the signer of this certificate."""
+    """A wait until the API server trusts the signer of this certificate."""
 
     leaf: x509.Certificate
     step: RotationStep = RotationStep.PROOF
 
 
 class Switch(NamedTuple):
-    """Serve the next certificate, which `signer` signed."""
+    """A step that serves the next certificate, which `signer` signed."""
 
     pair: KeyPair
     signer: KeyPair
@@ -373,14 +373,14 @@ class Switch(NamedTuple):
 
 
 class CheckServers(NamedTuple):
-    """Wait until every server presents a certificate of this authority."""
+    """A wait until every server presents a certificate of this authority."""
 
     authority: x509.Certificate
     step: RotationStep = RotationStep.SERVED
 
 
 class Promote(NamedTuple):
-    """Make the next authority the current and only one."""
+    """A step that makes the next authority the current and only one."""
 
     authority: KeyPair
     step: RotationStep = RotationStep.PROMOTION
@@ -410,30 +410,30 @@ class SeenCertificates(NamedTuple):
 def plan(stored: Stored, now: datetime, seen: SeenCertificates, settings: Certificates) -> Action:
     """Returns the next step. `now` is the API server's time, because the API server verifies the certificates."""
     return (
-        _plan_authority(stored, now, settings)
-        or _publish(stored)
-        or _leaf(stored, now, settings)
-        or _rotation(stored, now, seen, settings)
-        or _rest(stored, now, settings)
+        _authority_step(stored, now, settings)
+        or _bundle_step(stored)
+        or _leaf_step(stored, now, settings)
+        or _rotation_step(stored, now, seen, settings)
+        or _idle_step(stored, now, settings)
     )
 
 
-def _plan_authority(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
-    found = stored.authority
-    if found.trouble:
+def _authority_step(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
+    authority = stored.authority
+    if authority.trouble:
         trusted = still_trusted(stored, now)
         if not trusted:
-            return NewAuthority({}, CURRENT, found.trouble, repair=found.data is not None)
+            return NewAuthority({}, CURRENT, authority.trouble, repair=authority.data is not None)
         # The keys of these authorities may be lost or stolen, but servers still present certificates that they signed.
-        return NewAuthority({"ca.crt": pem(trusted)}, NEXT, found.trouble, repair=True)
-    if found.next is not None:
-        if holds(found.next.certificate, now):
+        return NewAuthority({"ca.crt": pem(trusted)}, NEXT, authority.trouble, repair=True)
+    if authority.next is not None:
+        if holds(authority.next.certificate, now):
             return None
-        return NewAuthority(_without_next(stored.authority.data), NEXT, "the next authority is not valid now")
-    why = "" if found.current is None else _end(found.current.certificate, now, settings)
-    if not why and found.asked:
+        return NewAuthority(_drop_next(stored.authority.data), NEXT, "the next authority is not valid now")
+    why = "" if authority.current is None else _end(authority.current.certificate, now, settings)
+    if not why and authority.asked:
         why = "a rotation was requested"
-    return NewAuthority(_without_next(stored.authority.data), NEXT, why) if why else None
+    return NewAuthority(_drop_next(stored.authority.data), NEXT, why) if why else None
 
 
 def _end(certificate: x509.Certificate, now: datetime, settings: Certificates) -> str:
@@ -443,22 +443,24 @@ def _end(certificate: x509.Certificate, now: datetime, settings: Certificates) -
     return "it is due for renewal" if now >= renewal(certificate, settings.renew_at) else ""
 
 
-def _without_next(data: Mapping[str, bytes] | None) -> dict[str, bytes]:
+def _drop_next(data: Mapping[str, bytes] | None) -> dict[str, bytes]:
     """Returns the content of a Secret without the next authority or certificate."""
     return {key: value for key, value in (data or {}).items() if key not in {"next.crt", "next.key"}}
 
 
-def _publish(stored: Stored) -> Action | None:
+def _bundle_step(stored: Stored) -> Action | None:
     bundle = stored.authority.bundle
-    for one in stored.registered:
-        if one.hooks and (not one.owned or any(hook.bundle != bundle for hook in one.hooks)):
-            return Publish(one, bundle)
-        if one.claimed:
-            return ReleaseFields(one)
+    for configuration in stored.registered:
+        if configuration.hooks and (
+            not configuration.owned or any(hook.bundle != bundle for hook in configuration.hooks)
+        ):
+            return Publish(configuration, bundle)
+        if configuration.claimed:
+            return ReleaseFields(configuration)
     return None
 
 
-def _leaf(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
+def _leaf_step(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
     """Returns the step that repairs or renews the served certificate at once; None if there is none."""
     authority, serving = stored.authority, stored.serving
     signer, pair = authority.current, serving.pair
@@ -494,14 +496,14 @@ def _renewal(pair: KeyPair, signer: KeyPair, stored: Stored, now: datetime, sett
 
 
 def _leaf_due(pair: KeyPair, signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
-    """When a certificate must be renewed; at its end if a new one would not be valid any longer."""
+    """Returns when a certificate must be renewed; at its end if a new one would not be valid any longer."""
     end, due = pair.certificate.not_valid_after_utc, renewal(pair.certificate, settings.renew_at)
     return due if leaf_end(signer, max(now, due), settings) > end else end
 
 
 def leaf_renewal(stored: Stored, now: datetime, settings: Certificates) -> datetime | None:
-    """When the serving certificate must be renewed; None without one. The authority that signed it is the current one,
-    or in a rotation the next one.
+    """Returns when the serving certificate must be renewed; None without one. Its signer is the current authority or,
+    in a rotation, the next one.
     """
     pair = stored.serving.pair
     if pair is None:
@@ -516,7 +518,7 @@ def leaf_end(signer: KeyPair, now: datetime, settings: Certificates) -> datetime
     return min(now + settings.leaf_validity, signer.certificate.not_valid_after_utc)
 
 
-def _rotation(stored: Stored, now: datetime, seen: SeenCertificates, settings: Certificates) -> Action | None:
+def _rotation_step(stored: Stored, now: datetime, seen: SeenCertificates, settings: Certificates) -> Action | None:
     signer, serving, ready = stored.authority.next, stored.serving.pair, stored.serving.next
     if signer is None:
         return None
@@ -534,7 +536,7 @@ def _rotation(stored: Stored, now: datetime, seen: SeenCertificates, settings: C
     return Switch(ready, signer)
 
 
-def _rest(stored: Stored, now: datetime, settings: Certificates) -> Idle:
+def _idle_step(stored: Stored, now: datetime, settings: Certificates) -> Idle:
     """Returns the time of the next renewal. There is no next authority at this point, so the current one is
     complete.
     """
@@ -545,19 +547,19 @@ def _rest(stored: Stored, now: datetime, settings: Certificates) -> Idle:
     return Idle(min(ends))
 
 
-def authority_data(action: NewAuthority | Promote, stored: Stored, made: KeyPair | None = None) -> dict[str, bytes]:
-    """Returns the whole content of the Secret rollcall-ca after a step; `made` is the new authority."""
+def authority_data(action: NewAuthority | Promote, stored: Stored, created: KeyPair | None = None) -> dict[str, bytes]:
+    """Returns the whole content of the Secret rollcall-ca after a step; `created` is the new authority."""
     if isinstance(action, Promote):
-        return {**_without_next(stored.authority.data), **_files(CURRENT, action.authority)}
-    return {**action.kept, **({} if made is None else _files(action.place, made))}
+        return {**_drop_next(stored.authority.data), **_files(CURRENT, action.authority)}
+    return {**action.kept, **({} if created is None else _files(action.place, created))}
 
 
-def serving_data(action: Issue | Switch, stored: Stored, made: KeyPair | None = None) -> dict[str, bytes]:
-    """Returns the whole content of the Secret rollcall-tls after a step; `made` is the new certificate."""
+def serving_data(action: Issue | Switch, stored: Stored, created: KeyPair | None = None) -> dict[str, bytes]:
+    """Returns the whole content of the Secret rollcall-tls after a step; `created` is the new certificate."""
     data = stored.serving.data
     if isinstance(action, Switch):
-        return {**_without_next(data), "ca.crt": action.signer.certificate_pem, **_files(SERVED, action.pair)}
-    signed = {} if made is None else _files(action.place, made)
+        return {**_drop_next(data), "ca.crt": action.signer.certificate_pem, **_files(SERVED, action.pair)}
+    signed = {} if created is None else _files(action.place, created)
     return {**(data or {}), **({"ca.crt": action.signer.certificate_pem} if action.place == SERVED else {}), **signed}
 
 

@@ -8,7 +8,7 @@ Secret.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
@@ -67,13 +67,13 @@ class CertificateSnapshot(NamedTuple):
 async def read_snapshot(client: Client, namespace: str, *, clock: Clock = MACHINE_CLOCK) -> CertificateSnapshot:
     """Reads the state. Raises `RequestFailed`; a missing object is not an error."""
     now: datetime | None = None
-    found: dict[str, Manifest | None] = {}
+    secrets: dict[str, Manifest | None] = {}
     for name in (CA_SECRET, TLS_SECRET):
         try:
             answer = await client.get(requests.read(SECRETS, name, namespace))
-            found[name], now = answer.content, _time(answer.date) or now
+            secrets[name], now = answer.content, _time(answer.date) or now
         except NotFound:
-            found[name] = None
+            secrets[name] = None
     configurations: list[Registered] = []
     for name, resource in CONFIGURATIONS.items():
         try:
@@ -83,12 +83,12 @@ async def read_snapshot(client: Client, namespace: str, *, clock: Clock = MACHIN
         now = _time(answer.date) or now
         configurations.append(registered({**answer.content, "kind": resource.api.kind}, namespace))
     stored = Stored(
-        namespace, authority_state(found[CA_SECRET]), serving_state(found[TLS_SECRET]), tuple(configurations)
+        namespace, authority_state(secrets[CA_SECRET]), serving_state(secrets[TLS_SECRET]), tuple(configurations)
     )
     if now is None:
         # The namespace is read for its Date header: a response for a missing object gives no time here.
         now = _time((await client.get(requests.read(NAMESPACES.resource, namespace))).date)
-    return CertificateSnapshot(stored, found, now or clock.now())
+    return CertificateSnapshot(stored, secrets, now or clock.now())
 
 
 def _time(date: str | None) -> datetime | None:
@@ -112,23 +112,28 @@ def status_of(snapshot: CertificateSnapshot, settings: Certificates) -> dict[str
         "namespace": stored.namespace,
         "selfManaged": kept,
         "step": _step(snapshot, settings).value if kept else None,
-        "asked": [name for name, asked in (("ca", stored.authority.asked), ("leaf", stored.serving.asked)) if asked],
+        "asked": [
+            name for name, requested in (("ca", stored.authority.asked), ("leaf", stored.serving.asked)) if requested
+        ],
         "authority": {
             "current": [
-                _shown(one, renewal(one, settings.renew_at) if stored.authority.current else None)
-                for one in stored.authority.trusted
+                _shown(certificate, renewal(certificate, settings.renew_at) if stored.authority.current else None)
+                for certificate in stored.authority.trusted
             ],
-            "next": _of(stored.authority.next),
+            "next": _shown_pair(stored.authority.next),
             "trouble": stored.authority.trouble or None,
         }
         if kept
         else None,
         "serving": {
-            "current": _of(stored.serving.pair, leaf_renewal(stored, snapshot.now, settings) if kept else None),
-            "next": _of(stored.serving.next),
+            "current": _shown_pair(stored.serving.pair, leaf_renewal(stored, snapshot.now, settings) if kept else None),
+            "next": _shown_pair(stored.serving.next),
             "trouble": stored.serving.trouble or None,
         },
-        "configurations": [_configuration(one, stored.authority.bundle if kept else None) for one in stored.registered],
+        "configurations": [
+            _configuration(configuration, stored.authority.bundle if kept else None)
+            for configuration in stored.registered
+        ],
     }
 
 
@@ -140,41 +145,47 @@ def _step(snapshot: CertificateSnapshot, settings: Certificates) -> RotationStep
     return RotationStep.NONE if isinstance(action, Idle) else action.step
 
 
-def _of(pair: KeyPair | None, due: datetime | None = None) -> dict[str, Any] | None:
+def _shown_pair(pair: KeyPair | None, due: datetime | None = None) -> dict[str, Any] | None:
     return None if pair is None else _shown(pair.certificate, due)
 
 
 def _shown(certificate: x509.Certificate, due: datetime | None = None) -> dict[str, Any]:
     """Returns the certificate as JSON values; `due` is when it is to be renewed."""
-    found = {
+    shown = {
         "fingerprint": fingerprint(certificate),
         "subject": certificate.subject.rfc4514_string(),
         "notBefore": certificate.not_valid_before_utc.isoformat(),
         "notAfter": certificate.not_valid_after_utc.isoformat(),
     }
     if due is not None:
-        found["renewed"] = due.isoformat(timespec="seconds")
-    return found
+        shown["renewed"] = due.isoformat(timespec="seconds")
+    return shown
 
 
-def _configuration(one: Registered, wanted: bytes | None) -> dict[str, Any]:
-    trusted = dict.fromkeys(fingerprint(found) for hook in one.hooks for found in readable(hook.bundle))
-    differing = [hook.name for hook in one.hooks if hook.bundle != (one.hooks[0].bundle if wanted is None else wanted)]
+def _configuration(configuration: Registered, bundle: bytes | None) -> dict[str, Any]:
+    trusted = dict.fromkeys(
+        fingerprint(certificate) for hook in configuration.hooks for certificate in readable(hook.bundle)
+    )
+    differing = [
+        hook.name
+        for hook in configuration.hooks
+        if hook.bundle != (configuration.hooks[0].bundle if bundle is None else bundle)
+    ]
     return {
-        "name": one.name,
+        "name": configuration.name,
         "trusts": list(trusted),
         # Hooks whose caBundle is wrong or differs from the others.
         "differing": differing,
-        "goesWithNamespace": one.owned,
+        "goesWithNamespace": configuration.owned,
     }
 
 
-def status_text(found: dict[str, Any]) -> Iterator[str]:
+def status_text(status: dict[str, Any]) -> Iterator[str]:
     """Yields the status as lines of text."""
-    authority, serving = found["authority"], found["serving"]
+    authority, serving = status["authority"], status["serving"]
     if authority is not None:
-        for one in authority["current"]:
-            yield _line("authority", one)
+        for entry in authority["current"]:
+            yield _line("authority", entry)
         if authority["next"] is not None:
             yield _line("next authority", authority["next"])
         yield from _trouble("authority", authority["trouble"])
@@ -183,25 +194,21 @@ def status_text(found: dict[str, Any]) -> Iterator[str]:
     if serving["next"] is not None:
         yield _line("next certificate", serving["next"])
     yield from _trouble("certificate", serving["trouble"])
-    for one in found["configurations"]:
-        trusts = ", ".join(_short(one["trusts"])) or "no authority"
-        differs = f"; differs in: {', '.join(one['differing'])}" if one["differing"] else ""
-        yield f"{one['name']:18}trusts {trusts}{differs}"
-    if not found["configurations"]:
+    for entry in status["configurations"]:
+        trusts = ", ".join(digest[:_SHOWN] for digest in entry["trusts"]) or "no authority"
+        differs = f"; differs in: {', '.join(entry['differing'])}" if entry["differing"] else ""
+        yield f"{entry['name']:18}trusts {trusts}{differs}"
+    if not status["configurations"]:
         yield f"{'configurations':18}none exist, so the API server does not call Rollcall"
-    for what in found["asked"]:
+    for what in status["asked"]:
         yield f"{'asked for':18}{what}"
-    if found["step"] is not None:
-        yield f"{'step':18}{found['step']}"
+    if status["step"] is not None:
+        yield f"{'step':18}{status['step']}"
 
 
-def _line(what: str, one: dict[str, Any]) -> str:
-    renewed = f", renewal due {one['renewed']}" if "renewed" in one else ""
-    return f"{what:18}{one['fingerprint'][:_SHOWN]} until {one['notAfter']}{renewed}"
-
-
-def _short(fingerprints: Iterable[str]) -> Iterator[str]:
-    return (one[:_SHOWN] for one in fingerprints)
+def _line(what: str, certificate: dict[str, Any]) -> str:
+    renewed = f", renewal due {certificate['renewed']}" if "renewed" in certificate else ""
+    return f"{what:18}{certificate['fingerprint'][:_SHOWN]} until {certificate['notAfter']}{renewed}"
 
 
 def _trouble(what: str, why: str | None) -> Iterator[str]:
@@ -238,9 +245,9 @@ async def ask_for_rotation(client: Client, namespace: str, *, authority: bool, c
         "uid": mapping(live.get("metadata")).get("uid"),
         "annotations": {ROTATE_ANNOTATION: clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")},
     }
-    asked = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    request = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
     try:
-        await client.write(requests.apply(SECRETS, asked, "rollcall-certs"))
+        await client.write(requests.apply(SECRETS, request, "rollcall-certs"))
     except NotFound as error:
         raise FactsUnavailable(f"the Secret {namespace}/{name} was deleted: {error}") from None
     return Before(authority, _current(snapshot, authority=authority))
@@ -251,28 +258,28 @@ async def until_rotated(
     namespace: str,
     before: Before,
     seconds: float,
-    told: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     clock: Clock = MACHINE_CLOCK,
 ) -> str:
-    """Waits for the end of the rotation; return the new fingerprint. `told` is called with each step. Raises like
+    """Waits for the end of the rotation and returns the new fingerprint. `report` is called with each step. Raises like
     `ask_for_rotation`.
     """
-    end, said = clock.monotonic() + seconds, ""
+    end, step = clock.monotonic() + seconds, ""
     while True:
         snapshot = await read_snapshot(client, namespace, clock=clock)
         stored = snapshot.stored
-        asked = stored.authority.asked if before.authority else stored.serving.asked
+        pending = stored.authority.asked if before.authority else stored.serving.asked
         now = _current(snapshot, authority=before.authority)
         action = plan(stored, snapshot.now, SeenCertificates(), Certificates(self_managed=True, renew_at=1.0))
-        if not asked and now != before.fingerprint and (not before.authority or isinstance(action, Idle)):
+        if not pending and now != before.fingerprint and (not before.authority or isinstance(action, Idle)):
             return now
-        if action.step.value != said:
-            said = action.step.value
-            told(f"step {said}")
+        if action.step.value != step:
+            step = action.step.value
+            report(f"step {step}")
         if clock.monotonic() > end:
             raise FactsUnavailable(
-                f"the rotation is not finished after {seconds:g} s: it is at step {said}; the events of the "
+                f"the rotation is not finished after {seconds:g} s: it is at step {step}; the events of the "
                 f"Secrets in {namespace} and the reconciler's log say what it waits for"
             )
         await asyncio.sleep(LOOK_SECONDS)
@@ -280,5 +287,5 @@ async def until_rotated(
 
 def _current(snapshot: CertificateSnapshot, *, authority: bool) -> str:
     stored = snapshot.stored
-    found: KeyPair | None = stored.authority.current if authority else stored.serving.pair
-    return "" if found is None else fingerprint(found.certificate)
+    pair: KeyPair | None = stored.authority.current if authority else stored.serving.pair
+    return "" if pair is None else fingerprint(pair.certificate)

@@ -82,36 +82,36 @@ def new_leaf(authority: KeyPair, hosts: Iterable[str], now: datetime, until: dat
 
 def read_pair(certificate: bytes, key: bytes) -> KeyPair:
     """Returns the pair in two PEM texts. Raises `CertificateError`, whose message never contains a part of them."""
-    found = read_certificates(certificate)[0]
+    leaf = read_certificates(certificate)[0]
     try:
         private = serialization.load_pem_private_key(key, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise CertificateError("the key is not a private key in PEM form without a password") from None
     form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    if private.public_key().public_bytes(*form) != found.public_key().public_bytes(*form):
+    if private.public_key().public_bytes(*form) != leaf.public_key().public_bytes(*form):
         raise CertificateError("the key belongs to another certificate")
-    return KeyPair(found, private)
+    return KeyPair(leaf, private)
 
 
 def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
     """Returns the certificates in a PEM text, at least one. Raises `CertificateError`."""
     try:
-        found = tuple(x509.load_pem_x509_certificates(text))
-        for one in found:
+        certificates = tuple(x509.load_pem_x509_certificates(text))
+        for certificate in certificates:
             # These fields are parsed on first access, which shows errors in them.
-            _ = one.not_valid_after_utc, one.extensions, one.subject, one.public_key()
+            _ = certificate.not_valid_after_utc, certificate.extensions, certificate.subject, certificate.public_key()
     except (ValueError, UnsupportedAlgorithm):
         raise CertificateError("there is no certificate in PEM form") from None
-    return found
+    return certificates
 
 
 def pem(certificates: Iterable[x509.Certificate]) -> bytes:
     """Returns the certificates as PEM, one after the other."""
-    return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
+    return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in certificates)
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
-    """SHA-256 of the certificate, 64 hexadecimal digits."""
+    """Returns the SHA-256 of the certificate, 64 hexadecimal digits."""
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
@@ -144,17 +144,17 @@ def is_authority(certificate: x509.Certificate) -> bool:
 
 
 def names_missing(certificate: x509.Certificate, hosts: Iterable[str]) -> list[str]:
-    """Those of `hosts` that the certificate is not for. Raises `CertificateError` if one is not a valid name."""
-    wanted = general_names(hosts)
+    """Returns those of `hosts` that the certificate is not for. Raises `CertificateError` for an invalid name."""
+    required = general_names(hosts)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        return [str(name.value) for name in wanted]
-    return [str(name.value) for name in wanted if name not in names]
+        return [str(name.value) for name in required]
+    return [str(name.value) for name in required if name not in names]
 
 
 def general_names(hosts: Iterable[str]) -> list[x509.GeneralName]:
-    """Names and addresses in the form of certificates, without duplicates. Raises `CertificateError`."""
+    """Returns names and addresses in the form of certificates, without duplicates. Raises `CertificateError`."""
     names: list[x509.GeneralName] = []
     for host in dict.fromkeys(hosts):
         try:
@@ -168,7 +168,7 @@ def general_names(hosts: Iterable[str]) -> list[x509.GeneralName]:
 
 
 def key_usage(*, authority: bool) -> x509.KeyUsage:
-    """Key usage: an authority only signs certificates, a server only signs handshakes."""
+    """Returns the key usage: an authority only signs certificates, a server only signs handshakes."""
     return x509.KeyUsage(
         digital_signature=not authority,
         content_commitment=False,

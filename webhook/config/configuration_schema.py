@@ -5,7 +5,7 @@ The schema has the keys and their allowed values. Only `rollcall config check` c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -34,76 +34,79 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "workloads": WorkloadsSection,
 }
 # Keys of a model that do not refuse anything.
-_TOLD = ("title", "description", "default")
+_EXPLANATIONS = ("title", "description", "default")
 # The draft that yaml-language-server reads.
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def configuration_schema() -> dict[str, Any]:
     """Returns the schema for the installed backends, with what refuses something and nothing else."""
-    return _schema(_TOLD)
+    return _schema(_EXPLANATIONS)
 
 
 def published_schema() -> dict[str, Any]:
     """Returns the schema for editors: with descriptions, defaults, and the ids of the rules."""
-    found = _schema(("title",)) | {"required": ["apiVersion", "kind"]}
+    schema = _schema(("title",)) | {"required": ["apiVersion", "kind"]}
     every = (
         *SHAPE_RULES,
         *CHOICE_RULES,
         *GENERAL_RULES,
-        *(one for of in installed_backends().values() for one in of.rules),
+        *(rule for of in installed_backends().values() for rule in of.rules),
     )
     ids = {"enum": sorted({rule.id for rule in every})}
-    profile = found["properties"]["scheduler"]["properties"]["profiles"]["items"]
-    for holder in (found, profile):
+    profile = schema["properties"]["scheduler"]["properties"]["profiles"]["items"]
+    for holder in (schema, profile):
         holder["properties"]["enforcement"]["properties"]["rules"]["propertyNames"] = ids
     exceptable = {"enum": sorted({rule.id for rule in every if not rule.never_excepted})}
-    found["properties"]["exceptions"]["items"]["properties"]["rules"]["items"] = exceptable
-    return {"$schema": _DRAFT, "title": sections.KIND, **found}
+    schema["properties"]["exceptions"]["items"]["properties"]["rules"]["items"] = exceptable
+    return {"$schema": _DRAFT, "title": sections.KIND, **schema}
 
 
 def _schema(without: tuple[str, ...]) -> dict[str, Any]:
-    profile = _of(sections.ProfileSection, without)
+    profile = _section_schema(sections.ProfileSection, without)
     profile["properties"]["name"] = {"enum": list(installed_backends())}
-    profile["properties"]["enforcement"] = _of(sections.EnforcementSection, without)
-    profile["allOf"] = list(_of_profiles(without))
-    scheduler = _of(sections.SchedulerSection, without)
+    profile["properties"]["enforcement"] = _section_schema(sections.EnforcementSection, without)
+    profile["allOf"] = [
+        {
+            "if": {"properties": {"name": {"const": name}}, "required": ["name"]},
+            "then": {
+                "properties": {
+                    "config": {"anyOf": [_section_schema(backend.settings_model, without), {"type": "null"}]}
+                }
+            },
+        }
+        for name, backend in installed_backends().items()
+    ]
+    scheduler = _section_schema(sections.SchedulerSection, without)
     scheduler["properties"]["profiles"] = {"type": "array", "items": profile}
     properties: dict[str, Any] = {
         "apiVersion": {"const": sections.API_VERSION},
         "kind": {"const": sections.KIND},
         "scheduler": scheduler,
-        "namespaces": {"type": "object", "additionalProperties": _of(sections.NamespaceSection, without)},
-        "exceptions": {"type": "array", "items": _of(ExceptionSection, without)},
+        "namespaces": {"type": "object", "additionalProperties": _section_schema(sections.NamespaceSection, without)},
+        "exceptions": {"type": "array", "items": _section_schema(ExceptionSection, without)},
     }
-    properties |= {name: _of(model, without) for name, model in _SECTIONS.items()}
-    shadows = {"anyOf": [{"enum": list(installed_backends())}, _of(ShadowFileSection, without)]}
+    properties |= {name: _section_schema(model, without) for name, model in _SECTIONS.items()}
+    shadows = {"anyOf": [{"enum": list(installed_backends())}, _section_schema(ShadowFileSection, without)]}
     properties["shadow"] = {"type": "array", "maxItems": MOST_SHADOWS, "items": shadows}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _of_profiles(without: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    for name, backend in installed_backends().items():
-        named = {"properties": {"name": {"const": name}}, "required": ["name"]}
-        own = {"anyOf": [_of(backend.settings_model, without), {"type": "null"}]}
-        yield {"if": named, "then": {"properties": {"config": own}}}
-
-
-def _of(model: type[BaseModel], without: tuple[str, ...]) -> dict[str, Any]:
+def _section_schema(model: type[BaseModel], without: tuple[str, ...]) -> dict[str, Any]:
     schema = model.model_json_schema()
-    found: dict[str, Any] = _plain(_inlined(schema, schema.pop("$defs", {})), without)
-    return found
+    shown: dict[str, Any] = _plain(_inlined(schema, schema.pop("$defs", {})), without)
+    return shown
 
 
 def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
     """Returns a schema with the blocks that it refers to in their places."""
     if isinstance(schema, list):
-        return [_inlined(one, definitions) for one in schema]
+        return [_inlined(entry, definitions) for entry in schema]
     if not isinstance(schema, dict):
         return schema
     name = schema.get("$ref", "").rpartition("/")[2]
     referred = _inlined(definitions[name], definitions) if name else {}
-    return {**referred, **{key: _inlined(one, definitions) for key, one in schema.items() if key != "$ref"}}
+    return {**referred, **{key: _inlined(value, definitions) for key, value in schema.items() if key != "$ref"}}
 
 
 def _plain(schema: Any, without: tuple[str, ...]) -> Any:
@@ -111,11 +114,11 @@ def _plain(schema: Any, without: tuple[str, ...]) -> Any:
     allows these too.
     """
     if isinstance(schema, list):
-        return [_plain(one, without) for one in schema]
+        return [_plain(entry, without) for entry in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {
-        key: {name: _plain(one, without) for name, one in value.items()}
+    plain = {
+        key: {name: _plain(property, without) for name, property in value.items()}
         if key == "properties"
         else " ".join(value.split())
         if key == "description"
@@ -123,8 +126,8 @@ def _plain(schema: Any, without: tuple[str, ...]) -> Any:
         for key, value in schema.items()
         if key not in without
     }
-    words = found.get("enum", ())
+    words = plain.get("enum", ())
     if "off" in words:
-        told = {key: value for key, value in found.items() if key in _TOLD}
-        return told | {"enum": [*words, *([True] if "on" in words else []), False]}
-    return found
+        shown = {key: value for key, value in plain.items() if key in _EXPLANATIONS}
+        return shown | {"enum": [*words, *([True] if "on" in words else []), False]}
+    return plain

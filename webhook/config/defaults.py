@@ -28,25 +28,27 @@ from webhook.workloads.workload_shape import WorkloadShape
 def built_in_documents() -> Mapping[str, dict[str, Any]]:
     """Returns the built-in shapes by name, as they are written."""
     folder = files("webhook.config").joinpath("shapes")
-    written = (file.read_text(encoding="utf-8") for file in sorted(folder.iterdir(), key=lambda one: one.name))
+    written = (file.read_text(encoding="utf-8") for file in sorted(folder.iterdir(), key=lambda file: file.name))
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return {one["metadata"]["name"]: one for text in written for one in yaml.load_all(text, Loader=loader)}
+    return {
+        document["metadata"]["name"]: document for text in written for document in yaml.load_all(text, Loader=loader)
+    }
 
 
 @cache
 def built_in_shapes() -> Mapping[str, WorkloadShape]:
     """Returns the built-in shapes by name."""
     problems: list[Problem] = []
-    found = {name: read_shape(document, name, problems) for name, document in built_in_documents().items()}
+    shapes = {name: read_shape(document, name, problems) for name, document in built_in_documents().items()}
     if problems:
         raise ConfigurationError("the built-in shapes", problems)
-    return {name: shape for name, shape in found.items() if shape is not None}
+    return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
 def built_in_forms(name: str) -> list[WorkloadShape]:
     """Returns the built-in shape of that name, and the others of the same kind."""
     shapes = built_in_shapes()
-    return [one for one in shapes.values() if one.group_kind == shapes[name].group_kind]
+    return [shape for shape in shapes.values() if shape.group_kind == shapes[name].group_kind]
 
 
 @cache

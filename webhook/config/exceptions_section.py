@@ -46,10 +46,7 @@ def _line(value: str) -> str:
 
 
 def _end(value: str) -> str:
-    try:
-        end_of(value)
-    except ValueError as error:
-        raise ValueError(str(error)) from None
+    end_of(value)
     return value
 
 
@@ -104,27 +101,27 @@ def exceptions_from(
     if len(listed) > _MOST:
         problems.append(Problem("exceptions", len(listed), f"are more than {_MOST}"))
         return Exceptions()
-    found: dict[str, RuleException] = {}
+    exceptions: dict[str, RuleException] = {}
     for index, raw in enumerate(listed):
         path = f"exceptions[{index}]"
         problems.extend(_mistakes(raw, path, rules, kinds))
         section = _read(raw, path, problems)
         if section is None:
             continue
-        if section.name in found:
+        if section.name in exceptions:
             problems.append(Problem(f"{path}.name", section.name, "appears twice"))
-        found[section.name] = _exception(section)
-    return Exceptions(found.values())
+        exceptions[section.name] = _exception(section)
+    return Exceptions(exceptions.values())
 
 
 def _read(raw: object, path: str, problems: list[Problem]) -> ExceptionSection | None:
-    own: list[Problem] = []
-    section = read_section(ExceptionSection, raw, path, own)
+    section_problems: list[Problem] = []
+    section = read_section(ExceptionSection, raw, path, section_problems)
     place = f"{path}.namespaces"
-    named: Any = raw.get("namespaces") if isinstance(raw, dict) else ()
-    left_out = named is None or named == []
-    problems.extend([Problem(place, named, _NO_NAMESPACES)] if left_out else [])
-    problems.extend(one for one in own if one.path != place or not left_out)
+    namespaces: Any = raw.get("namespaces") if isinstance(raw, dict) else ()
+    left_out = namespaces is None or namespaces == []
+    problems.extend([Problem(place, namespaces, _NO_NAMESPACES)] if left_out else [])
+    problems.extend(problem for problem in section_problems if problem.path != place or not left_out)
     return section
 
 
@@ -149,9 +146,9 @@ def _mistakes(raw: object, path: str, rules: Mapping[str, Rule], kinds: Collecti
 
 
 def _texts(listed: object) -> Iterator[tuple[int, str]]:
-    for index, one in enumerate(listed if isinstance(listed, list) else ()):
-        if isinstance(one, str):
-            yield index, one
+    for index, text in enumerate(listed if isinstance(listed, list) else ()):
+        if isinstance(text, str):
+            yield index, text
 
 
 def _exception(section: ExceptionSection) -> RuleException:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -72,6 +72,7 @@ from webhook.validators.registry import Rule
 from webhook.workloads.kueue_integration import CheckMode
 from webhook.workloads.workload_kinds import WorkloadKinds
 
+S = TypeVar("S", bound=Section)
 MOST_SHAPES = 64
 
 
@@ -88,21 +89,23 @@ def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[obj
     """Returns the kinds that a section asks for, with the shapes in `documents` beside the configuration. Mistakes go
     to `problems`.
     """
-    section = read_section(WorkloadsSection, raw, "workloads", problems) or WorkloadsSection()
-    known = built_in_shapes()
+    section = _read(WorkloadsSection, raw, "workloads", problems)
+    built_in = built_in_shapes()
     for index, name in enumerate(section.disabled):
-        if name not in known:
-            why = f"is not a built-in shape{meant(name, known)}"
-            problems.append(Problem(path_of(("disabled", index), "workloads"), name, why, tuple(known)))
-    written = [(path_of(("shapes", index), "workloads"), one) for index, one in enumerate(section.shapes)]
-    written += [(f"documents[{index}]", one) for index, one in enumerate(documents)]
-    read = [(path, shape) for path, one in written if (shape := read_shape(one, path, problems)) is not None]
+        if name not in built_in:
+            why = f"is not a built-in shape{meant(name, built_in)}"
+            problems.append(Problem(path_of(("disabled", index), "workloads"), name, why, tuple(built_in)))
+    written = [(path_of(("shapes", index), "workloads"), document) for index, document in enumerate(section.shapes)]
+    written += [(f"documents[{index}]", document) for index, document in enumerate(documents)]
+    read = [(path, shape) for path, document in written if (shape := read_shape(document, path, problems)) is not None]
     shapes = [shape for _, shape in read]
-    problems += (replace(one, path=f"{read[index][0]}.{one.path}") for index, one in form_problems(shapes))
+    problems += (replace(problem, path=f"{read[index][0]}.{problem.path}") for index, problem in form_problems(shapes))
     if not (shapes or section.disabled):
         return built_in_kinds()
-    disabled = {shape.group_kind for name, shape in known.items() if name in section.disabled}
-    return WorkloadKinds(tuple(one for one in known.values() if one.group_kind not in disabled)).with_declared(shapes)
+    disabled = {shape.group_kind for name, shape in built_in.items() if name in section.disabled}
+    return WorkloadKinds(tuple(shape for shape in built_in.values() if shape.group_kind not in disabled)).with_declared(
+        shapes
+    )
 
 
 class AuditSection(Section):
@@ -113,11 +116,6 @@ class AuditSection(Section):
     openReports: bool = False
     # More often would mean that it always reads the cluster.
     everyMinutes: Annotated[int, Field(ge=5, le=10_080)] = 60
-
-
-def audit_settings(section: AuditSection) -> Auditing:
-    """Returns what the section says."""
-    return Auditing(section.openReports, timedelta(minutes=section.everyMinutes))
 
 
 class RemediesSection(Section):
@@ -132,16 +130,6 @@ class RemediesSection(Section):
     settleSeconds: Annotated[int, Field(ge=5, le=3600)] = 30
     pauseSeconds: Annotated[int, Field(ge=10, le=1800)] = 60
     perMinute: Annotated[int, Field(ge=1, le=600)] = 10
-
-
-def remedy_settings(section: RemediesSection) -> RemedySettings:
-    """Returns what the section states."""
-    return RemedySettings(
-        frozenset(section.causes),
-        float(section.settleSeconds),
-        float(section.pauseSeconds),
-        section.perMinute,
-    )
 
 
 # Each costs one to one and a half times the review itself (python -m benchmarks.shadows).
@@ -182,18 +170,17 @@ def read_shadows(
         problems.append(Problem("shadow", list(entries), "a shadow has no shadows of its own; remove the key"))
         return []
     if len(entries) > MOST_SHADOWS:
-        problems.append(
-            Problem("shadow", list(entries), f"has {len(entries)} entries; at most {MOST_SHADOWS} are allowed")
-        )
+        why = f"has {len(entries)} entries; at most {MOST_SHADOWS} are allowed"
+        problems.append(Problem("shadow", list(entries), why))
         return []
-    found: dict[str, ShadowEntry] = {}
+    shadows: dict[str, ShadowEntry] = {}
     for index, raw in enumerate(entries):
         entry = _read_entry(raw, f"shadow[{index}]", files or {}, problems)
-        if entry is not None and entry.name in found:
+        if entry is not None and entry.name in shadows:
             problems.append(Problem(f"shadow[{index}]", entry.name, "appears twice"))
         elif entry is not None:
-            found[entry.name] = entry
-    return list(found.values())
+            shadows[entry.name] = entry
+    return list(shadows.values())
 
 
 def _read_entry(raw: object, path: str, files: Mapping[str, Settings], problems: list[Problem]) -> ShadowEntry | None:
@@ -219,27 +206,24 @@ def _read_entry(raw: object, path: str, files: Mapping[str, Settings], problems:
     return ShadowEntry(raw)
 
 
-def shadow_of(entry: ShadowEntry, own: Settings, general: Enforcement) -> Shadow:
-    """Returns the shadow of an entry. A scheduler is judged by its profile in `own`; if it has none, by its backend's
-    defaults, with the actions that `general` sets.
+def shadow_of(entry: ShadowEntry, settings: Settings, general: Enforcement) -> Shadow:
+    """Returns the shadow of an entry. A scheduler is judged by its profile in `settings`; if it has none, by its
+    backend's defaults, with the actions that `general` sets.
     """
     if entry.settings is not None:
         return Shadow(entry.name, replace(entry.settings, compares=False), is_file=True)
-    profile = own.profiles.get(entry.name)
+    profile = settings.profiles.get(entry.name)
     if profile is None:
         backend = installed_backends()[entry.name]
         profile = Profile(backend(backend.settings_model()), general, Enforcement())
     only: dict[str, Any] = {"profiles": {entry.name: profile}, "default": entry.name}
     return Shadow(
-        entry.name, replace(own, **only, forced=entry.name, forced_by="shadow", overrides=True, compares=False)
+        entry.name, replace(settings, **only, forced=entry.name, forced_by="shadow", overrides=True, compares=False)
     )
 
 
 def settings_from(
-    document: object,
-    source: str,
-    shapes: Iterable[object] = (),
-    shadow_files: Mapping[str, Settings] | None = EMPTY,
+    document: object, source: str, shapes: Iterable[object] = (), shadow_files: Mapping[str, Settings] | None = EMPTY
 ) -> Settings:
     """Returns the settings of a parsed configuration file. `source` is its name in messages. `shapes` are the
     WorkloadShapes beside it. `shadow_files` are the settings of the files beside it by their names; None if this file
@@ -247,50 +231,35 @@ def settings_from(
 
     Raises `ConfigurationError` with every mistake in it.
     """
-    if not isinstance(document, dict):
-        raise ConfigurationError(source, [Problem("", document, f"is not a {KIND}")])
-    kind, version = document.get("kind"), document.get("apiVersion")
-    if kind not in {None, KIND} and version != API_VERSION:
-        # Another object: its fields have no place in a configuration, so only its kind is reported.
-        raise ConfigurationError(source, [Problem("kind", kind, "is not a configuration of Rollcall", (KIND,))])
     problems: list[Problem] = []
-    configuration = read_section(RollcallConfiguration, document, "", problems)
-    if configuration is None:
-        # apiVersion or kind is wrong: this is reported, and the rest is still checked.
-        named = {**document, "apiVersion": API_VERSION, "kind": KIND}
-        configuration = read_section(RollcallConfiguration, named, "", []) or RollcallConfiguration(
-            apiVersion="rollcall.dev/v1alpha1", kind="RollcallConfiguration"
-        )
-    scheduler = read_section(SchedulerSection, configuration.scheduler, "scheduler", problems) or SchedulerSection()
+    configuration = _configuration(document, source, problems)
+    scheduler = _read(SchedulerSection, configuration.scheduler, "scheduler", problems)
     general = _enforcement(configuration.enforcement, "enforcement", _every_rule(), problems)
     profiles = _profiles(scheduler, general, problems)
-    default = scheduler.defaultProfileName or DEFAULT_SCHEDULER
-    known = tuple(profiles)
-    if default not in profiles:
-        why = f"is not one of the profiles{meant(default, known)}"
-        problems.append(Problem("scheduler.defaultProfileName", default, why, known))
-    namespaces = _namespaces(configuration, known, problems)
-    registered = read_section(RegistrationSection, configuration.registration, "registration", problems)
-    escapes = read_section(EscapesSection, configuration.escapes, "escapes", problems) or EscapesSection()
-    audit = read_section(AuditSection, configuration.audit, "audit", problems) or AuditSection()
-    serving = read_section(ServingSection, configuration.serving, "serving", problems) or ServingSection()
+    namespaces = _namespaces(configuration, tuple(profiles), problems)
+    webhooks = _read(RegistrationSection, configuration.registration, "registration", problems)
+    escapes = _read(EscapesSection, configuration.escapes, "escapes", problems)
+    audit = _read(AuditSection, configuration.audit, "audit", problems)
+    serving = _read(ServingSection, configuration.serving, "serving", problems)
     certificates = _certificates(configuration.certificates, problems)
-    tracing = read_section(TracingSection, configuration.tracing, "tracing", problems) or TracingSection()
+    tracing = _read(TracingSection, configuration.tracing, "tracing", problems)
     tenancy = _tenancy(configuration.tenancy, problems)
-    grove = read_section(GroveSection, configuration.grove, "grove", problems) or GroveSection()
-    kueue = read_section(KueueSection, configuration.kueue, "kueue", problems) or KueueSection()
-    fit = read_section(FitSection, configuration.fit, "fit", problems) or FitSection()
-    remedies = read_section(RemediesSection, configuration.remedies, "remedies", problems) or RemediesSection()
+    grove = _read(GroveSection, configuration.grove, "grove", problems)
+    kueue = _read(KueueSection, configuration.kueue, "kueue", problems)
+    fit = _read(FitSection, configuration.fit, "fit", problems)
+    remedies = _read(RemediesSection, configuration.remedies, "remedies", problems)
     kinds = workload_kinds(configuration.workloads, problems, shapes)
-    exceptions = exceptions_from(configuration.exceptions, _every_rule(), _judged_kinds(kinds), problems)
+    of_objects = (judged.kind for rule in _every_rule().values() for judged in rule.kinds)
+    judged_kinds = {"PodCliqueSet", "Pod", *(kind for _, kind in kinds.views), *of_objects}
+    exceptions = exceptions_from(configuration.exceptions, _every_rule(), judged_kinds, problems)
     shadows = read_shadows(configuration.shadow, shadow_files, problems)
     if problems:
         raise ConfigurationError(source, problems)
-    own = Settings(
+    settings = Settings(
         profiles,
-        default,
+        scheduler.defaultProfileName or DEFAULT_SCHEDULER,
         namespaces,
-        _registration(registered or RegistrationSection()),
+        Registration(webhooks.failurePolicy, webhooks.timeoutSeconds, tuple(webhooks.excludedNamespaces), webhooks.net),
         frozenset(escapes.delete),
         _serving(serving),
         certificates,
@@ -300,13 +269,36 @@ def settings_from(
         opt_out=scheduler.optOut,
         kueue=kueue_settings(kueue),
         admission_check=CheckMode(kueue.admissionCheck),
-        auditing=audit_settings(audit),
+        auditing=Auditing(audit.openReports, timedelta(minutes=audit.everyMinutes)),
         fit=fit_settings(fit),
         kinds=kinds,
         exceptions=exceptions,
-        remedies=remedy_settings(remedies),
+        remedies=RemedySettings(
+            frozenset(remedies.causes), float(remedies.settleSeconds), float(remedies.pauseSeconds), remedies.perMinute
+        ),
     )
-    return replace(own, shadows=tuple(shadow_of(one, own, general) for one in shadows))
+    return replace(settings, shadows=tuple(shadow_of(shadow, settings, general) for shadow in shadows))
+
+
+def _configuration(document: object, source: str, problems: list[Problem]) -> RollcallConfiguration:
+    if not isinstance(document, dict):
+        raise ConfigurationError(source, [Problem("", document, f"is not a {KIND}")])
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if kind not in {None, KIND} and version != API_VERSION:
+        # Another object: its fields have no place in a configuration, so only its kind is reported.
+        raise ConfigurationError(source, [Problem("kind", kind, "is not a configuration of Rollcall", (KIND,))])
+    if (configuration := read_section(RollcallConfiguration, document, "", problems)) is not None:
+        return configuration
+    # apiVersion or kind is wrong: this is reported, and the rest is still checked.
+    corrected = {**document, "apiVersion": API_VERSION, "kind": KIND}
+    return read_section(RollcallConfiguration, corrected, "", []) or RollcallConfiguration(
+        apiVersion="rollcall.dev/v1alpha1", kind="RollcallConfiguration"
+    )
+
+
+def _read(model: type[S], raw: object, path: str, problems: list[Problem]) -> S:
+    """Returns a section, with its defaults where nothing in it is valid."""
+    return read_section(model, raw, path, problems) or model()
 
 
 def choosing_settings(configs: Mapping[str, Mapping[str, Any]] = EMPTY) -> Settings:
@@ -330,30 +322,23 @@ def _every_rule() -> dict[str, Rule]:
     return _general_rules() | {rule.id: rule for backend in installed_backends().values() for rule in backend.rules}
 
 
-def _judged_kinds(kinds: WorkloadKinds) -> frozenset[str]:
-    """Returns the kinds that rules judge, by name."""
-    of_objects = (judged.kind for rule in _every_rule().values() for judged in rule.kinds)
-    return frozenset({"PodCliqueSet", "Pod", *(kind for _, kind in kinds.views), *of_objects})
-
-
 def _namespaces(
-    configuration: RollcallConfiguration, known: tuple[str, ...], problems: list[Problem]
+    configuration: RollcallConfiguration, profiles: tuple[str, ...], problems: list[Problem]
 ) -> dict[str, NamespaceDefaults]:
-    """Returns what the section `namespaces` says; `known` are the profiles."""
-    found = {}
+    namespaces = {}
     for name, raw in configuration.namespaces.items():
         path = path_of((name,), "namespaces")
-        section = read_section(NamespaceSection, raw, path, problems) or NamespaceSection()
-        if section.scheduler is not None and section.scheduler not in known:
-            why = f"is not one of the profiles{meant(section.scheduler, known)}"
-            problems.append(Problem(f"{path}.scheduler", section.scheduler, why, known))
-        found[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement), section.optOut)
-    return found
+        section = _read(NamespaceSection, raw, path, problems)
+        if section.scheduler is not None and section.scheduler not in profiles:
+            why = f"is not one of the profiles{meant(section.scheduler, profiles)}"
+            problems.append(Problem(f"{path}.scheduler", section.scheduler, why, profiles))
+        namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement), section.optOut)
+    return namespaces
 
 
 def _profiles(scheduler: SchedulerSection, general: Enforcement, problems: list[Problem]) -> dict[str, Profile]:
     backends = installed_backends()
-    found: dict[str, Profile] = {}
+    profiles: dict[str, Profile] = {}
     for index, raw in enumerate(scheduler.profiles):
         path = f"scheduler.profiles[{index}]"
         section = read_section(ProfileSection, raw, path, problems)
@@ -364,24 +349,26 @@ def _profiles(scheduler: SchedulerSection, general: Enforcement, problems: list[
             why = f"is not a scheduler with a backend{meant(section.name, backends)}"
             problems.append(Problem(f"{path}.name", section.name, why, tuple(backends)))
             continue
-        if section.name in found:
+        if section.name in profiles:
             problems.append(Problem(f"{path}.name", section.name, "appears twice"))
         rules = _general_rules() | {rule.id: rule for rule in backend.rules}
-        own = _enforcement(section.enforcement, f"{path}.enforcement", rules, problems)
+        enforcement = _enforcement(section.enforcement, f"{path}.enforcement", rules, problems)
         controllers = None if section.controllers is None else tuple(section.controllers)
         problems.extend(_no_users(controllers or (), f"{path}.controllers"))
         judging = _backend(section, backend, path, problems)
-        found[section.name] = Profile(judging, general, own, gate=section.gate, controllers=controllers)
-    if DEFAULT_SCHEDULER not in found:
+        profiles[section.name] = Profile(judging, general, enforcement, gate=section.gate, controllers=controllers)
+    if DEFAULT_SCHEDULER not in profiles:
         backend = backends[DEFAULT_SCHEDULER]
-        found[DEFAULT_SCHEDULER] = Profile(backend(backend.settings_model()), general, Enforcement())
-    return found
+        profiles[DEFAULT_SCHEDULER] = Profile(backend(backend.settings_model()), general, Enforcement())
+    default, names = scheduler.defaultProfileName or DEFAULT_SCHEDULER, tuple(profiles)
+    if default not in profiles:
+        why = f"is not one of the profiles{meant(default, names)}"
+        problems.append(Problem("scheduler.defaultProfileName", default, why, names))
+    return profiles
 
 
 def _backend(section: ProfileSection, backend: BackendClass, path: str, problems: list[Problem]) -> Backend[Any]:
-    """Returns the backend with its settings. If they are wrong, use its defaults, so that the rest can be judged
-    too.
-    """
+    """Returns the backend with its settings; with its defaults if they are wrong, so that the rest can be judged."""
     version = None
     if section.schedulerVersion is not None:
         version = Version.parse(section.schedulerVersion)
@@ -393,7 +380,7 @@ def _backend(section: ProfileSection, backend: BackendClass, path: str, problems
 
 
 def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[Problem]) -> Enforcement:
-    section = read_section(EnforcementSection, raw, path, problems) or EnforcementSection()
+    section = _read(EnforcementSection, raw, path, problems)
     actions: dict[str, Action] = {}
     for rule_id, mode in section.rules.items():
         place = f"{path}.rules[{rule_id}]"
@@ -408,10 +395,6 @@ def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[
     return Enforcement(_action(section.mode), actions)
 
 
-def _registration(section: RegistrationSection) -> Registration:
-    return Registration(section.failurePolicy, section.timeoutSeconds, tuple(section.excludedNamespaces), section.net)
-
-
 def _serving(section: ServingSection) -> Serving:
     return Serving(
         max_in_flight=section.maxInFlight,
@@ -424,7 +407,7 @@ def _serving(section: ServingSection) -> Serving:
 
 
 def _tenancy(raw: object, problems: list[Problem]) -> Tenancy:
-    section = read_section(TenancySection, raw, "tenancy", problems) or TenancySection()
+    section = _read(TenancySection, raw, "tenancy", problems)
     problems.extend(_no_users(section.reconcilers, "tenancy.reconcilers"))
     problems.extend(_no_users(section.exemptUsers, "tenancy.exemptUsers"))
     anywhere = service_account(ANY_NAMESPACE, "")
@@ -445,7 +428,7 @@ def _no_users(names: Iterable[str], path: str, prefix: str = "") -> Iterator[Pro
 
 
 def _certificates(raw: object, problems: list[Problem]) -> Certificates:
-    section = read_section(CertificatesSection, raw, "certificates", problems) or CertificatesSection()
+    section = _read(CertificatesSection, raw, "certificates", problems)
     ca, leaf = timedelta(days=section.caValidityDays), timedelta(days=section.leafValidityDays)
     overlap = timedelta(seconds=section.overlapSeconds)
     # Every certificate that a CA signs must end before the CA does, including those signed on the day of the CA's

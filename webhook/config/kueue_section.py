@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from webhook.config.sections import DURATION_PATTERN, Section, on_or_off
+from webhook.config.sections import DURATION_PATTERN, InnerSection, Section, on_or_off
 from webhook.model.kueue import INSTALLED, INSTALLED_FRAMEWORKS, INSTALLED_SELECTOR, KueueSettings
 from webhook.model.quantity import Version
 
@@ -49,16 +49,7 @@ def _quoted(value: object) -> object:
     return value
 
 
-class _Inner(Section):
-    """A block within the section. A key without a value counts as missing."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_null(cls, raw: object) -> object:
-        return {key: value for key, value in raw.items() if value is not None} if isinstance(raw, dict) else raw
-
-
-class RequeuingSection(_Inner):
+class RequeuingSection(InnerSection):
     """What Kueue does after an eviction because of pods that are not ready."""
 
     timestamp: Literal["Eviction", "Creation"] = "Eviction"
@@ -67,7 +58,7 @@ class RequeuingSection(_Inner):
     backoffMaxSeconds: _Seconds = INSTALLED.backoff_max_seconds
 
 
-class PodsReadySection(_Inner):
+class PodsReadySection(InnerSection):
     """How long Kueue waits for all pods of a workload to be ready. `enable: false` stands for the feature gate
     DisableWaitForPodsReady, and for a configuration of v1beta1 that does not enable it.
     """
@@ -83,7 +74,7 @@ class PodsReadySection(_Inner):
     requeuingStrategy: RequeuingSection = RequeuingSection()
 
 
-class ExpressionSection(_Inner):
+class ExpressionSection(InnerSection):
     """One entry of matchExpressions."""
 
     key: str
@@ -97,20 +88,20 @@ class ExpressionSection(_Inner):
         return self
 
 
-class SelectorSection(_Inner):
+class SelectorSection(InnerSection):
     """A label selector for namespaces."""
 
     matchLabels: dict[str, str] = Field(default_factory=dict)
     matchExpressions: list[ExpressionSection] = Field(default_factory=list)
 
 
-class IntegrationsSection(_Inner):
+class IntegrationsSection(InnerSection):
     """The kinds of workloads that Kueue can hold."""
 
     frameworks: Annotated[list[Framework], Field(min_length=1)] | None = None
 
 
-class FeatureGatesSection(_Inner):
+class FeatureGatesSection(InnerSection):
     """Kueue's feature gates on which a gang depends."""
 
     SchedulerLibraryIntegration: bool = False
@@ -120,14 +111,14 @@ class FeatureGatesSection(_Inner):
     BringYourOwnPodGroup: bool = False
 
 
-class WorkloadRetentionSection(_Inner):
+class WorkloadRetentionSection(InnerSection):
     """How long Kueue keeps Workloads."""
 
     afterFinished: Duration | None = None
     afterDeactivatedByKueue: Duration | None = None
 
 
-class RetentionSection(_Inner):
+class RetentionSection(InnerSection):
     """How long Kueue keeps its objects."""
 
     workloads: WorkloadRetentionSection = WorkloadRetentionSection()

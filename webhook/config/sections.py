@@ -66,6 +66,15 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
+class InnerSection(Section):
+    """A block within a section. A key without a value counts as missing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_null(cls, raw: object) -> object:
+        return {key: value for key, value in raw.items() if value is not None} if isinstance(raw, dict) else raw
+
+
 class EnforcementSection(Section):
     """`mode` is the strictest action that any rule may take; `rules` sets single rules by id."""
 
@@ -211,7 +220,7 @@ M = TypeVar("M", bound=BaseModel)
 
 def read_section(model: type[M], raw: object, path: str, problems: list[Problem]) -> M | None:
     """Returns one section of the file. Its mistakes go to `problems`, and its valid parts are kept, so that they can be
-    judged further. Return None if nothing is valid. A key without a value counts as missing, as everywhere in
+    judged further. None if nothing is valid. A key without a value counts as missing, as everywhere in
     Kubernetes.
     """
     if raw is None:
@@ -224,7 +233,7 @@ def read_section(model: type[M], raw: object, path: str, problems: list[Problem]
         problems.extend(_translate(error, model, path))
         if not isinstance(raw, dict):
             return None
-        wrong = {str(found["loc"][0]) for found in error.errors() if found["loc"]}
+        wrong = {str(mistake["loc"][0]) for mistake in error.errors() if mistake["loc"]}
     try:
         return model.model_validate({key: value for key, value in raw.items() if key not in wrong})
     except ValidationError:
@@ -233,34 +242,34 @@ def read_section(model: type[M], raw: object, path: str, problems: list[Problem]
 
 def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> Iterator[Problem]:
     """Yields pydantic's errors as problems: our words, the field's path, and the allowed values."""
-    for found in error.errors(include_url=False):
-        place, kind = path_of(found["loc"], prefix), found["type"]
+    for mistake in error.errors(include_url=False):
+        place, kind = path_of(mistake["loc"], prefix), mistake["type"]
         if kind == "extra_forbidden":
-            keys = tuple(_fields_of(_model_at(model, found["loc"][:-1])))
-            yield Problem(place, found["input"], f"is an unknown key{meant(str(found['loc'][-1]), keys)}", keys)
+            keys = tuple(_fields_of(_model_at(model, mistake["loc"][:-1])))
+            yield Problem(place, mistake["input"], f"is an unknown key{meant(str(mistake['loc'][-1]), keys)}", keys)
         elif kind == "missing":
-            field = _fields_of(_model_at(model, found["loc"][:-1]))[str(found["loc"][-1])]
+            field = _fields_of(_model_at(model, mistake["loc"][:-1]))[str(mistake["loc"][-1])]
             allowed = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
             yield Problem(place, None, "is required", allowed)
         elif kind == "literal_error":
-            allowed = tuple(re.findall(r"'([^']*)'", found["ctx"]["expected"])) or (found["ctx"]["expected"],)
-            yield Problem(place, found["input"], f"is not allowed{meant(str(found['input']), allowed)}", allowed)
+            allowed = tuple(re.findall(r"'([^']*)'", mistake["ctx"]["expected"])) or (mistake["ctx"]["expected"],)
+            yield Problem(place, mistake["input"], f"is not allowed{meant(str(mistake['input']), allowed)}", allowed)
         elif kind == "string_type":
-            yield Problem(place, found["input"], "must be a string; quote it")
+            yield Problem(place, mistake["input"], "must be a string; quote it")
         elif kind == "string_pattern_mismatch":
-            yield Problem(place, found["input"], _OF_PATTERN[found["ctx"]["pattern"]])
+            yield Problem(place, mistake["input"], _OF_PATTERN[mistake["ctx"]["pattern"]])
         elif kind == "value_error":
-            yield Problem(place, found["input"], str(found["ctx"]["error"]))
+            yield Problem(place, mistake["input"], str(mistake["ctx"]["error"]))
         elif kind in {"model_type", "dict_type"}:
-            yield Problem(place, found["input"], "must be a mapping")
+            yield Problem(place, mistake["input"], "must be a mapping")
         elif kind in {"bool_type", "bool_parsing"}:
-            yield Problem(place, found["input"], "is not allowed", ("false", "true"))
+            yield Problem(place, mistake["input"], "is not allowed", ("false", "true"))
         elif kind == "too_short":
-            yield Problem(place, found["input"], "must not be empty")
+            yield Problem(place, mistake["input"], "must not be empty")
         elif kind in {"list_type", "tuple_type", "frozen_set_type"}:
-            yield Problem(place, found["input"], "must be a list")
+            yield Problem(place, mistake["input"], "must be a list")
         else:
-            yield Problem(place, found["input"], found["msg"][:1].lower() + found["msg"][1:])
+            yield Problem(place, mistake["input"], mistake["msg"][:1].lower() + mistake["msg"][1:])
 
 
 def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
@@ -328,7 +337,7 @@ class TaintSection(Section):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
-class NodeTemplateSection(Section):
+class NodeTemplateSection(InnerSection):
     """A node group that may grow: what each of its nodes has. Without `max` it grows without limit. A label that
     divides the group, such as one of the topology, is left out.
     """
@@ -338,11 +347,6 @@ class NodeTemplateSection(Section):
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[TaintSection] = Field(default_factory=list)
     max: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_null(cls, raw: object) -> object:
-        return {key: value for key, value in raw.items() if value is not None} if isinstance(raw, dict) else raw
 
     @model_validator(mode="after")
     def _states_what_every_node_has(self) -> Self:
@@ -366,7 +370,7 @@ class FitSection(Section):
 
     @model_validator(mode="after")
     def _names_each_group_once(self) -> Self:
-        names = [one.name for one in self.templates]
+        names = [template.name for template in self.templates]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two templates have the name {twice}")
         return self
@@ -376,7 +380,7 @@ def fit_settings(section: FitSection) -> FitSettings:
     """Returns what the section states."""
     return FitSettings(
         Growth(section.nodes),
-        tuple(_template(one) for one in section.templates),
+        tuple(_template(template) for template in section.templates),
         frozenset(section.ignoredResources),
         frozenset(section.ignoredResourceGroups),
         frozenset(section.disabledFilters),
@@ -384,5 +388,5 @@ def fit_settings(section: FitSection) -> FitSettings:
 
 
 def _template(section: NodeTemplateSection) -> NodeTemplate:
-    taints = tuple(Taint(one.key, one.value, one.effect) for one in section.taints)
+    taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in section.taints)
     return NodeTemplate(section.name, dict(section.allocatable), dict(section.labels), taints, section.max)

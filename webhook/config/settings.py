@@ -119,14 +119,14 @@ class BoundRules:
         return BoundRules(bound for bound in self._every if bound.rule.independent)
 
 
-def bind(rules: Iterable[Rule], general: Enforcement, own: Enforcement) -> BoundRules:
+def bind(rules: Iterable[Rule], general: Enforcement, specific: Enforcement) -> BoundRules:
     """Returns the rules with their actions, for each ceiling that a namespace may set.
 
-    A rule's action is its default, or what `own`, else `general`, sets for its id. Then the ceiling is applied, and
-    rules that are off are left out. A rule that fails closed always keeps `deny`: its gang could not be translated.
+    A rule's action is its default, or what `specific`, else `general`, sets for its id. Then the ceiling is applied,
+    and rules that are off are left out. A rule that fails closed always keeps `deny`: its gang could not be translated.
     """
     return BoundRules(
-        BoundRule(declared, own.rules.get(declared.id, general.rules.get(declared.id, declared.default)))
+        BoundRule(declared, specific.rules.get(declared.id, general.rules.get(declared.id, declared.default)))
         for declared in rules
     )
 
@@ -165,7 +165,7 @@ class Profile:
         self,
         backend: Backend[Any],
         general: Enforcement,
-        own: Enforcement,
+        specific: Enforcement,
         *,
         gate: bool | None = None,
         controllers: tuple[str, ...] | None = None,
@@ -179,12 +179,12 @@ class Profile:
         self.controllers = backend.controllers if controllers is None else controllers
         self.prepared: dict[GangMember, PodChanges] = {}
         self.ceiling = Action.DENY
-        for said in (own.ceiling, general.ceiling):
-            if said is not None:
-                self.ceiling = said
+        for ceiling in (specific.ceiling, general.ceiling):
+            if ceiling is not None:
+                self.ceiling = ceiling
                 break
         self.every_rule = (*GENERAL_RULES, *backend.rules)
-        self.rules = bind(self.every_rule, general, own)
+        self.rules = bind(self.every_rule, general, specific)
         # The rules about a PodCliqueSet with its pods, and the rules about a pod.
         self.set_rules = self.rules.about(Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD, Subject.CHANGE)
         self.pod_rules = self.rules.about(Subject.POD)
@@ -229,12 +229,12 @@ class Profile:
             )
         priority = None
         if backend.carries_priority and record.priority_class is not None:
-            found = (facts.priority_classes or {}).get(record.priority_class)
-            if found is not None:
-                priority = PodPriority(record.priority_class, found.value, found.preemption_policy)
-        made = grouped_as is None or backend.makes_gangs_of(grouped_as)
+            priority_class = (facts.priority_classes or {}).get(record.priority_class)
+            if priority_class is not None:
+                priority = PodPriority(record.priority_class, priority_class.value, priority_class.preemption_policy)
+        makes_gang = grouped_as is None or backend.makes_gangs_of(grouped_as)
         opted_in = grouped_as is not None
-        return GangMember(namespace, podgang, podclique, record, dialect, priority, divided, opted_in, made)
+        return GangMember(namespace, podgang, podclique, record, dialect, priority, divided, opted_in, makes_gang)
 
 
 class NamespaceDefaults(NamedTuple):
@@ -263,7 +263,7 @@ class Registration:
 
     @property
     def must_answer(self) -> bool:
-        """Return whether an object that Rollcall did not answer for is refused."""
+        """Whether an object that Rollcall did not answer for is refused."""
         return self.failure_policy == "Fail"
 
 
@@ -340,14 +340,12 @@ class Settings:
     judging: Mapping[tuple[str, str], tuple[Profile, ...]] = field(default_factory=dict)
     # The keys of labels that some profile's settings say its scheduler reads.
     configured_keys: frozenset[str] = frozenset()
-    # How Kueue is installed, if it is.
     kueue: KueueSettings = INSTALLED
     # Whether the reconciler answers Kueue's AdmissionChecks.
     admission_check: CheckMode = CheckMode.OFF
     auditing: Auditing = NO_REPORTS
     # What is stated of the cluster for whether gangs fit.
     fit: FitSettings = NOTHING_STATED
-    # The kinds of opted-in workloads.
     kinds: WorkloadKinds = PYTHON_KINDS
     exceptions: Exceptions = NO_EXCEPTIONS
     # What the reconciler does itself for gangs that would otherwise need a person.
@@ -374,17 +372,17 @@ class Settings:
 
     @property
     def with_shadows(self) -> tuple[Settings, ...]:
-        """Return these settings and those of the shadows: all that admissions are judged by."""
+        """These settings and those of the shadows: all that admissions are judged by."""
         return (self, *(shadow.settings for shadow in self.shadows))
 
     def shape_of(self, kind: tuple[str, str]) -> Mapping[str, Any]:
         """Returns the shape that the rules about a kind expect of its objects."""
         shapes = (profile.backend.shapes.get(kind) for profile in self.judging.get(kind, ()))
-        return next((found for found in shapes if found is not None), {})
+        return next((shape for shape in shapes if shape is not None), {})
 
     @property
     def forced_choice(self) -> Choice | None:
-        """Return the choice of the caller, whatever the objects say; None if the objects choose."""
+        """The choice of the caller, whatever the objects say; None if the objects choose."""
         if self.forced is None:
             return None
         at = LABELS / SCHEDULER_LABEL
@@ -392,47 +390,47 @@ class Settings:
 
     def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> Chosen | None:
         """Returns the scheduler that a namespace chooses: by its label, else by the configuration."""
-        said = namespace_choice(facts, namespace)
-        if said is None and namespace in self.namespaces:
+        chosen = namespace_choice(facts, namespace)
+        if chosen is None and namespace in self.namespaces:
             configured = self.namespaces[namespace].scheduler
             return None if configured is None else Chosen(configured, f"namespaces.{namespace} of the configuration")
-        return said
+        return chosen
 
     def permits_opt_out(self, namespace: str) -> bool:
         """Returns whether a workload in `namespace` may say that it is no gang."""
-        own = self.namespaces[namespace].opt_out if namespace in self.namespaces else None
-        return self.opt_out if own is None else own
+        opt_out = self.namespaces[namespace].opt_out if namespace in self.namespaces else None
+        return self.opt_out if opt_out is None else opt_out
 
     @property
     def makes_opted_in_gangs(self) -> bool:
-        """Return whether Rollcall makes the gangs of workloads that are not Grove's, for any enabled scheduler."""
+        """Whether Rollcall makes the gangs of workloads that are not Grove's, for any enabled scheduler."""
         return bool(self.gang_workloads)
 
     @property
     def gang_workloads(self) -> Mapping[str, Resource]:
-        """Return the kinds of opted-in workloads whose gangs Rollcall makes for any enabled scheduler, by the kind of
+        """The kinds of opted-in workloads whose gangs Rollcall makes for any enabled scheduler, by the kind of
         their gangs' keys. LeaderWorkerSets are among them if they may be made for the roles of one of these kinds.
         """
-        made = {
+        workloads = {
             title: resource
             for title, resource in self.kinds.gang_workloads.items()
             if self._makes_gangs_of(resource.api.group_kind)
         }
         if any(self._makes_gangs_of(shape.group_kind) for shape in self.kinds.with_roles):
-            made[LEADER_WORKER_SETS.api.kind] = LEADER_WORKER_SETS
-        return made
+            workloads[LEADER_WORKER_SETS.api.kind] = LEADER_WORKER_SETS
+        return workloads
 
     def _makes_gangs_of(self, kind: GroupKind) -> bool:
         return any(profile.backend.makes_gangs_of(kind) for profile in self.profiles.values())
 
     @property
     def makes_gangs(self) -> bool:
-        """Return whether Rollcall makes gang objects for any enabled scheduler."""
+        """Whether Rollcall makes gang objects for any enabled scheduler."""
         return any(profile.backend.writable_kinds for profile in self.profiles.values())
 
     @property
     def judges_kueue(self) -> bool:
-        """Return whether a rule about Kueue is on, for any enabled scheduler."""
+        """Whether a rule about Kueue is on, for any enabled scheduler."""
         return any(
             bound.rule.id.startswith(KUEUE_RULES)
             for profile in self.profiles.values()
@@ -444,10 +442,10 @@ class Settings:
         missing.
         """
         label = facts.namespace_label(namespace, ENFORCEMENT_LABEL)
-        said = None if label is None else Action.parse(label)
-        if said is None and namespace in self.namespaces:
-            said = self.namespaces[namespace].enforcement
-        return profile.ceiling if said is None else said
+        action = None if label is None else Action.parse(label)
+        if action is None and namespace in self.namespaces:
+            action = self.namespaces[namespace].enforcement
+        return profile.ceiling if action is None else action
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,16 +463,16 @@ def followed_projections(settings: Settings, *, objects: bool) -> tuple[Projecti
     """Returns the projections for admission, which also judges gang `objects` of other authors; without `objects` those
     for the reconciler. A server does not wait for those that only its shadows need.
     """
-    found = list(_followed(settings, objects=objects))
+    projections = list(_followed(settings, objects=objects))
     for shadow in settings.shadows if objects else ():
         # Several kinds fill one part only if all of them say so.
-        filled = {one.part for one in found if not one.shared}
+        filled = {projection.part for projection in projections if not projection.shared}
         # Shadows judge no gang objects.
-        judged = (one for one in _followed(shadow.settings, objects=True) if not one.for_objects)
-        others = (one for one in judged if one.part not in filled)
-        known = {one._replace(awaited=False) for one in found}
-        found += [late for one in others if (late := one._replace(awaited=False)) not in known]
-    return tuple(found)
+        judged = (projection for projection in _followed(shadow.settings, objects=True) if not projection.for_objects)
+        others = (projection for projection in judged if projection.part not in filled)
+        optional = {projection._replace(awaited=False) for projection in projections}
+        projections += [late for projection in others if (late := projection._replace(awaited=False)) not in optional]
+    return tuple(projections)
 
 
 def _followed(settings: Settings, *, objects: bool) -> tuple[Projection, ...]:
@@ -485,6 +483,11 @@ def _followed(settings: Settings, *, objects: bool) -> tuple[Projection, ...]:
         # The record of a TrainJob completes that of its JobSet.
         general = general_to_reconciler(opted_in=JOB_SETS.api.kind in settings.gang_workloads, kueue=kueue)
     backends = (profile.backend for profile in settings.profiles.values())
-    declared = (one for one in settings.kinds.projections if one.part == SHAPED_WORKLOADS) if objects else ()
-    every = (*general, *declared, *(found for backend in backends for found in backend.followed(objects=objects)))
+    shaped = settings.kinds.projections if objects else ()
+    declared = (projection for projection in shaped if projection.part == SHAPED_WORKLOADS)
+    every = (
+        *general,
+        *declared,
+        *(projection for backend in backends for projection in backend.followed(objects=objects)),
+    )
     return tuple(dict.fromkeys(every))

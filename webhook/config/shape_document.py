@@ -63,28 +63,28 @@ def shape_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
     yield from (Problem(f"{path}.for.versions[{place}]", versions[place], "is declared twice") for place in twice)
     names = [part.name.literal for part in section.parts if part.name.literal is not None]
     makes_gangs = section.gang.over != "none" and not section.gang.leftTo
-    yield from _of_groups(section, path)
+    yield from _group_problems(section, path)
     counted = [part for part in section.parts if not part.outside]
     if makes_gangs and not counted:
         yield Problem(f"{path}.parts", None, "must have a part that is not outside, because a gang needs pods")
     for index, part in enumerate(section.parts):
         at = f"{path}.parts[{index}]"
-        yield from _of_part(part, at)
+        yield from _part_problems(part, at)
         for place, name in enumerate(part.after):
             if name not in names:
                 yield Problem(f"{at}.after[{place}]", name, "is not the name of a part", tuple(names))
             elif part.name.literal is not None and _comes_after(name, part.name.literal, section.parts):
                 yield Problem(f"{at}.after[{place}]", name, "waits for this part itself, so neither would ever start")
         if makes_gangs and not part.outside and section.gang.over != "groups":
-            yield from _of_counted(part, at, section, alone=len(counted) == 1)
+            yield from _counted_part_problems(part, at, section, alone=len(counted) == 1)
     yield from condition_problems(section.suspended, f"{path}.suspended", has_entry=False)
     yield from condition_problems(section.elsewhere, f"{path}.elsewhere", has_entry=False)
     yield from path_problems(section.operator.minimum, f"{path}.operator.minimum", has_entry=False)
     yield from path_problems(section.operator.scheduler, f"{path}.operator.scheduler", has_entry=False)
     yield from condition_problems(section.operator.finished, f"{path}.operator.finished", has_entry=False)
     for field, statements in (("leave", section.leave), ("refuse", section.refuse), ("warn", section.warn)):
-        for index, one in enumerate(statements):
-            yield from _of_statement(one, f"{path}.{field}[{index}]", always=field == "leave")
+        for index, statement in enumerate(statements):
+            yield from _statement_problems(statement, f"{path}.{field}[{index}]", always=field == "leave")
     for index, carried in enumerate(section.carry):
         yield from path_problems(carried.path, f"{path}.carry[{index}].path", has_entry=False)
         yield from condition_problems(carried.when, f"{path}.carry[{index}].when", has_entry=False)
@@ -99,25 +99,25 @@ def _comes_after(name: str, awaited: str, parts: list[PartSection]) -> bool:
     after = {part.name.literal: part.after for part in parts}
     seen, waiting = set[str](), [name]
     while waiting:
-        one = waiting.pop()
-        if one == awaited:
+        part_name = waiting.pop()
+        if part_name == awaited:
             return True
-        if one not in seen:
-            seen.add(one)
-            waiting += after.get(one, [])
+        if part_name not in seen:
+            seen.add(part_name)
+            waiting += after.get(part_name, [])
     return False
 
 
-def _of_statement(said: StatementSection, path: str, *, always: bool) -> Iterator[Problem]:
+def _statement_problems(statement: StatementSection, path: str, *, always: bool) -> Iterator[Problem]:
     """Yields what is wrong with a statement, which may be said of all workloads if `always`."""
-    if not said.when and not always:
+    if not statement.when and not always:
         yield Problem(f"{path}.when", None, "is required, or it is said of every workload of the kind")
-    yield from condition_problems(said.when, f"{path}.when", has_entry=said.each is not None)
-    yield from path_problems(said.each, f"{path}.each", has_entry=False)
-    yield from path_problems(said.at, f"{path}.at", has_entry=said.each is not None)
+    yield from condition_problems(statement.when, f"{path}.when", has_entry=statement.each is not None)
+    yield from path_problems(statement.each, f"{path}.each", has_entry=False)
+    yield from path_problems(statement.at, f"{path}.at", has_entry=statement.each is not None)
 
 
-def _of_groups(section: ShapeSection, path: str) -> Iterator[Problem]:
+def _group_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
     """Yields what is wrong with a kind that makes a LeaderWorkerSet for each role."""
     gang = section.gang
     if gang.over != "groups":
@@ -136,7 +136,7 @@ def _of_groups(section: ShapeSection, path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.parts[{index}]", None, why)
 
 
-def _of_part(part: PartSection, path: str) -> Iterator[Problem]:
+def _part_problems(part: PartSection, path: str) -> Iterator[Problem]:
     has_entry = part.each is not None
     given = [value for value in (part.name.literal, part.name.path, part.name.key) if value is not None]
     if len(given) > 1:
@@ -155,12 +155,12 @@ def _of_part(part: PartSection, path: str) -> Iterator[Problem]:
     yield from condition_problems(part.when, f"{path}.when", has_entry=has_entry)
     yield from count_problems(part.pods, f"{path}.pods", has_entry=has_entry)
     for key, least in (("minimum", part.minimum), ("lowest", part.lowest)):
-        for place, one in enumerate(least):
-            yield from count_problems(one.count, f"{path}.{key}[{place}].count", has_entry=has_entry)
-            yield from condition_problems(one.when, f"{path}.{key}[{place}].when", has_entry=has_entry)
+        for place, minimum in enumerate(least):
+            yield from count_problems(minimum.count, f"{path}.{key}[{place}].count", has_entry=has_entry)
+            yield from condition_problems(minimum.when, f"{path}.{key}[{place}].when", has_entry=has_entry)
 
 
-def _of_counted(part: PartSection, path: str, section: ShapeSection, *, alone: bool) -> Iterator[Problem]:
+def _counted_part_problems(part: PartSection, path: str, section: ShapeSection, *, alone: bool) -> Iterator[Problem]:
     """Yields what is wrong with a part whose pods are in a gang."""
     if part.after and part.until != "created" and section.gang.over == "all":
         why = (
@@ -178,15 +178,15 @@ def _of_counted(part: PartSection, path: str, section: ShapeSection, *, alone: b
 
 # By field: its value, as it is written, and why it does not depend on the version.
 _SAME: dict[str, tuple[Callable[[WorkloadShape], str], str]] = {
-    "for.plural": (lambda one: one.resource.plural, "a kind has one plural"),
+    "for.plural": (lambda shape: shape.resource.plural, "a kind has one plural"),
     "optIn": (
-        lambda one: "namespace" if one.by_namespace else "workload",
+        lambda shape: "namespace" if shape.by_namespace else "workload",
         "a workload is opted in before its version is known",
     ),
-    "podLabel": (lambda one: one.name_label, "pods do not show in which version their workload was written"),
-    "gang.over": (lambda one: one.over, "the reconciler reads all workloads of the kind in one version"),
-    "gang.roleLabel": (lambda one: one.role_label, "pods do not show in which version their workload was written"),
-    "gang.leftTo": (lambda one: one.left_to, "the reconciler reads all workloads of the kind in one version"),
+    "podLabel": (lambda shape: shape.name_label, "pods do not show in which version their workload was written"),
+    "gang.over": (lambda shape: shape.over, "the reconciler reads all workloads of the kind in one version"),
+    "gang.roleLabel": (lambda shape: shape.role_label, "pods do not show in which version their workload was written"),
+    "gang.leftTo": (lambda shape: shape.left_to, "the reconciler reads all workloads of the kind in one version"),
 }
 
 
@@ -207,20 +207,20 @@ def form_problems(shapes: Sequence[WorkloadShape]) -> Iterator[tuple[int, Proble
 
 def _disagreements(shape: WorkloadShape, main: WorkloadShape) -> Iterator[Problem]:
     for field, (value, because) in _SAME.items():
-        found, wanted = value(shape), value(main)
-        if found != wanted:
-            why = f"must be {wanted or 'empty'} as in {main.name}, which is for the same kind: {because}"
-            yield Problem(f"spec.{field}", found, why)
+        stated, expected = value(shape), value(main)
+        if stated != expected:
+            why = f"must be {expected or 'empty'} as in {main.name}, which is for the same kind: {because}"
+            yield Problem(f"spec.{field}", stated, why)
     if not (main.has_gangs and shape.has_gangs):
         return
-    known = {_known_by(part) for part in main.parts if not part.outside}
+    identities = {_pod_identity(part) for part in main.parts if not part.outside}
     for index, part in enumerate(shape.parts):
-        if not part.outside and _known_by(part) not in known:
+        if not part.outside and _pod_identity(part) not in identities:
             why = f"is that of no part of {main.name}, which is for the same kind: {_SAME['podLabel'][1]}"
             yield Problem(f"spec.parts[{index}].pod", None, why)
 
 
-def _known_by(part: PartShape) -> tuple[object, ...]:
+def _pod_identity(part: PartShape) -> tuple[object, ...]:
     """Returns how the pods of a part are known, and the name of the part where no label has it."""
     return part.pod, None if part.pod.name_label else part.name.literal
 
@@ -280,16 +280,19 @@ def _shape(name: str, section: ShapeSection) -> WorkloadShape:
         section.gang.roleLabel,
         conditions_of(section.suspended),
         conditions_of(section.elsewhere),
-        tuple(_statement(one)._replace(system=one.system) for one in section.leave),
-        tuple(_statement(one) for one in section.refuse),
-        tuple(_statement(one) for one in section.warn),
+        tuple(_statement(statement)._replace(system=statement.system) for statement in section.leave),
+        tuple(_statement(statement) for statement in section.refuse),
+        tuple(_statement(statement) for statement in section.warn),
         section.source,
         OperatorGroups(
             path_or_none(section.operator.scheduler),
             path_or_none(section.operator.minimum),
             conditions_of(section.operator.finished),
         ),
-        tuple(Carried(one.key, shape_path(one.path), one.default, conditions_of(one.when)) for one in section.carry),
+        tuple(
+            Carried(carried.key, shape_path(carried.path), carried.default, conditions_of(carried.when))
+            for carried in section.carry
+        ),
     )
 
 
@@ -297,8 +300,8 @@ def _part(section: PartSection) -> PartShape:
     name, fields = section.name, section.fields
     paths = [fields.metadata] if fields is not None else section.template
     chain = tuple(
-        ChainLink(Resource(Api(one.group, one.version, one.kind), one.plural), one.name, one.selector)
-        for one in section.pod.chain
+        ChainLink(Resource(Api(link.group, link.version, link.kind), link.plural), link.name, link.selector)
+        for link in section.pod.chain
     )
     return PartShape(
         PartName(name.literal or "", path_or_none(name.path), name.key is not None, name.key == "lower"),
@@ -318,7 +321,7 @@ def _part(section: PartSection) -> PartShape:
 
 
 def _minimums(sections: list[MinimumSection]) -> tuple[Minimum, ...]:
-    return tuple(Minimum(count_of(one.count), conditions_of(one.when), one.elastic) for one in sections)
+    return tuple(Minimum(count_of(minimum.count), conditions_of(minimum.when), minimum.elastic) for minimum in sections)
 
 
 def _statement(section: StatementSection) -> Statement:

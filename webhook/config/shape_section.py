@@ -46,7 +46,7 @@ def listed(value: object) -> object:
     return value if isinstance(value, list) or value is None else [value]
 
 
-def _counted(value: object) -> object:
+def _count_block(value: object) -> object:
     """Returns a block for a number or a path."""
     if isinstance(value, int) and not isinstance(value, bool):
         return {"number": value}
@@ -98,15 +98,15 @@ class CountSection(Section):
 
     number: Annotated[int, Field(ge=0, le=MOST)] | None = None
     path: Path | None = None
-    default: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    atLeast: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    atMost: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    minus: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    times: Annotated[CountSection, BeforeValidator(_counted)] | None = None
+    default: Annotated[CountSection, BeforeValidator(_count_block)] | None = None
+    atLeast: Annotated[CountSection, BeforeValidator(_count_block)] | None = None
+    atMost: Annotated[CountSection, BeforeValidator(_count_block)] | None = None
+    minus: Annotated[CountSection, BeforeValidator(_count_block)] | None = None
+    times: Annotated[CountSection, BeforeValidator(_count_block)] | None = None
     zeroIf: Conditions = Field(default_factory=list)
 
 
-Counted = Annotated[CountSection, BeforeValidator(_counted)]
+Counted = Annotated[CountSection, BeforeValidator(_count_block)]
 
 
 class MinimumSection(Section):
@@ -136,11 +136,11 @@ def count_problems(count: CountSection, path: str, *, has_entry: bool, depth: in
 
 def condition_problems(conditions: list[ConditionSection], path: str, *, has_entry: bool) -> Iterator[Problem]:
     """Yields what is wrong with conditions."""
-    for index, one in enumerate(conditions):
-        given = [one.is_ or None, one.isNot or None, one.exists]
+    for index, condition in enumerate(conditions):
+        given = [condition.is_ or None, condition.isNot or None, condition.exists]
         if sum(value is not None for value in given) != 1:
             yield Problem(f"{path}[{index}]", None, "must have exactly one of is, isNot and exists")
-        yield from path_problems(one.path, f"{path}[{index}].path", has_entry=has_entry)
+        yield from path_problems(condition.path, f"{path}[{index}].path", has_entry=has_entry)
 
 
 def path_problems(path: str | None, at: str, *, has_entry: bool) -> Iterator[Problem]:
@@ -149,13 +149,10 @@ def path_problems(path: str | None, at: str, *, has_entry: bool) -> Iterator[Pro
         yield Problem(at, path, "begins with @, but there is no `each` whose entry it could mean")
 
 
-# Their values
-
-
 def count_of(section: CountSection) -> PodCount:
     """Returns the count that a section means."""
     inner = (section.default, section.atLeast, section.atMost, section.minus, section.times)
-    default, at_least, at_most, minus, times = (None if one is None else count_of(one) for one in inner)
+    default, at_least, at_most, minus, times = (None if count is None else count_of(count) for count in inner)
     path, zero_if = path_or_none(section.path), conditions_of(section.zeroIf)
     return PodCount(section.number or 0, path, default, at_least, at_most, minus, times, zero_if)
 
@@ -163,8 +160,14 @@ def count_of(section: CountSection) -> PodCount:
 def conditions_of(sections: list[ConditionSection]) -> tuple[ShapeCondition, ...]:
     """Returns the conditions that sections mean."""
     return tuple(
-        ShapeCondition(shape_path(one.path), tuple(one.is_), tuple(one.isNot), one.exists, one.default)
-        for one in sections
+        ShapeCondition(
+            shape_path(condition.path),
+            tuple(condition.is_),
+            tuple(condition.isNot),
+            condition.exists,
+            condition.default,
+        )
+        for condition in sections
     )
 
 
@@ -176,14 +179,9 @@ def path_or_none(path: str | None) -> ShapePath | None:
 _MANY = 64
 
 
-def _named(value: object) -> object:
-    """Returns a block for a fixed name."""
-    return {"literal": value} if isinstance(value, str) else value
-
-
-def _beside(value: object) -> object:
-    """Returns a block for the path of one object."""
-    return {"metadata": value} if isinstance(value, str) else value
+def _block_of(field: str) -> BeforeValidator:
+    """Returns a validator that makes a block with that field of a text."""
+    return BeforeValidator(lambda value: {field: value} if isinstance(value, str) else value)
 
 
 Minimums = Annotated[list[MinimumSection], BeforeValidator(listed), Field(max_length=FEW)]
@@ -226,11 +224,11 @@ class FieldsSection(Section):
 class PartSection(Section):
     """The pods of one template, or of one for each entry."""
 
-    name: Annotated[NameSection, BeforeValidator(_named)] = NameSection()
+    name: Annotated[NameSection, _block_of("literal")] = NameSection()
     each: EachPath | None = None
     when: Conditions = Field(default_factory=list)
     template: Annotated[list[Path], BeforeValidator(listed), Field(max_length=4)] = Field(default_factory=list)
-    fields: Annotated[FieldsSection, BeforeValidator(_beside)] | None = None
+    fields: Annotated[FieldsSection, _block_of("metadata")] | None = None
     pods: Counted
     minimum: Minimums = Field(default_factory=list)
     lowest: Minimums = Field(default_factory=list)

@@ -38,7 +38,7 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 # Read only on the workload itself.
 _OF_WORKLOADS = (SCHEDULER_LABEL, "rollcall.dev/disruption-mode")
 # Labels of the object itself, and those that a TrainJob gives to the JobSet that Trainer makes, are as short.
-_OWN = ("metadata", "labels")
+_OBJECT_LABELS = ("metadata", "labels")
 # An object with keys of more domains is looked at key by key: each may be compared with all known ones.
 _MOST_DOMAINS = 16
 # A CronJob has no gang. Each of its Jobs has one, and gets the labels of this template.
@@ -52,7 +52,7 @@ _OF_CRON_JOBS: tuple[Part, ...] = ("spec", "jobTemplate", "metadata", "labels")
     passes=Example(pod_clique_set(annotations={QUOTA_ANNOTATION: "team-a", "example.com/owner": "team-a"})),
     fails=Example(pod_clique_set(annotations={f"{QUOTA_ANNOTATION}s": "team-a"})),
 )
-def unknown_key(found: AnyObject, context: Context[Any]) -> Results:
+def unknown_key(manifest: AnyObject, context: Context[Any]) -> Results:
     """A misspelt key of a label or an annotation has no effect: no program reads it, and Kubernetes accepts any key.
     Reported are keys that resemble a known key of Grove, of a scheduler or of Rollcall, and keys that only earlier
     releases or documents have, unless a profile of the configuration says that its scheduler reads them.
@@ -61,7 +61,7 @@ def unknown_key(found: AnyObject, context: Context[Any]) -> Results:
     (k8s.io/apimachinery, pkg/api/validation).
     """
     misspelt = MisspeltKeys()
-    for parts, keys in found.holders:
+    for parts, keys in manifest.holders:
         for key, value in keys.items():
             if key in KNOWN_KEYS or key in context.configured_keys:
                 continue
@@ -88,22 +88,22 @@ def unknown_key(found: AnyObject, context: Context[Any]) -> Results:
     passes=Example(pod_clique_set(labels={SCHEDULER_LABEL: "koord-scheduler"})),
     fails=Example(pod_clique_set(annotations={SCHEDULER_LABEL: "koord-scheduler"})),
 )
-def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
+def misplaced_key(manifest: AnyObject, _: Context[Any]) -> Results:
     """A key has no effect as an annotation if programs read it only as a label, and the other way round. The label of a
     namespace has no effect on an object in it, and the label of a workload has no effect in its templates.
 
     Source: the code that reads each key, in the projects that define them. Rollcall reads its choice only as a label
     (webhook/validators/gang_scheduler.py).
     """
-    is_namespace = found.kind[::2] == ("", "Namespace")
+    is_namespace = manifest.kind[::2] == ("", "Namespace")
     # Tools that label everything in a file label the workload too, and then nothing is missing.
-    of_workload: tuple[Part, ...] = _OF_CRON_JOBS if found.kind[::2] == ("batch", "CronJob") else _OWN
-    labels: Mapping[str, Any] = next((keys for parts, keys in found.holders if parts == of_workload), {})
+    of_workload: tuple[Part, ...] = _OF_CRON_JOBS if manifest.kind[::2] == ("batch", "CronJob") else _OBJECT_LABELS
+    labels: Mapping[str, Any] = next((keys for parts, keys in manifest.holders if parts == of_workload), {})
     lacking = [key for key in _OF_WORKLOADS if key not in labels]
-    for parts, keys in found.holders:
+    for parts, keys in manifest.holders:
         written = KeyPlace.LABEL if parts[-1] == "labels" else KeyPlace.ANNOTATION
         of_namespace = is_namespace and written is KeyPlace.LABEL
-        in_template = len(parts) > len(_OWN) and parts != of_workload
+        in_template = len(parts) > len(_OBJECT_LABELS) and parts != of_workload
         for key, value in keys.items():
             holder = KNOWN_KEYS.get(key, KeyPlace.EITHER)
             # Most keys are in the right place, and this runs in the webhook.
@@ -111,12 +111,9 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
             if right and not (in_template and key in lacking):
                 continue
             where = "on the workload itself" if right else f"as {holder.value}"
-            yield Finding(
-                at=FieldPath((*parts, key)),
-                found=value,
-                why=f"it is read only {where}, so it has no effect here",
-                remedy=_remedy(key, parts, holder, of_workload, is_namespace=is_namespace),
-            )
+            why = f"it is read only {where}, so it has no effect here"
+            remedy = _remedy(key, parts, holder, of_workload, is_namespace=is_namespace)
+            yield Finding(FieldPath((*parts, key)), value, why, remedy)
 
 
 def are_unremarkable(marks: Iterable[Marks]) -> bool:
@@ -124,9 +121,9 @@ def are_unremarkable(marks: Iterable[Marks]) -> bool:
     because it is asked of every object, and nearly all have the same few keys. False if these are of many domains.
     """
     domains = set[str]()
-    for name, own, keys in marks:
+    for name, of_object, keys in marks:
         for key in keys:
-            domain = None if len(key) > LONGEST_KEY else _unremarkable_domain(key, name, own)
+            domain = None if len(key) > LONGEST_KEY else _unremarkable_domain(key, name, of_object)
             if domain is None:
                 return False
             if domain not in domains:
@@ -137,15 +134,15 @@ def are_unremarkable(marks: Iterable[Marks]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _unremarkable_domain(key: str, mark: str, own: bool) -> str | None:
+def _unremarkable_domain(key: str, mark: str, of_object: bool) -> str | None:
     """Returns the domain of a key, empty if it has none. None if a rule of this module finds anything in the key, among
     the `labels` or `annotations` of an object itself, or of a template.
     """
     domain = key.partition("/")[0] if "/" in key else ""
     holder = KNOWN_KEYS.get(key)
     if holder is not None:
-        written = KeyPlace.LABEL if mark == _OWN[-1] else KeyPlace.ANNOTATION
-        return domain if holder in {KeyPlace.EITHER, written} and (own or key not in _OF_WORKLOADS) else None
+        written = KeyPlace.LABEL if mark == _OBJECT_LABELS[-1] else KeyPlace.ANNOTATION
+        return domain if holder in {KeyPlace.EITHER, written} and (of_object or key not in _OF_WORKLOADS) else None
     if key in RETIRED_KEYS or domain == OWN_DOMAIN or MisspeltKeys().likely(key) is not None:
         return None
     return domain
@@ -172,18 +169,14 @@ _FACTS = ClusterFacts(
 )
 
 
-def _misspelt() -> dict[str, Any]:
-    found = clique("worker")
-    found["spec"]["minAvailabe"] = 2
-    return found
-
-
+_MISSPELT = clique("worker")
+_MISSPELT["spec"]["minAvailabe"] = 2
 # What does the work of a field that a later release has no more: by group, the field above it, and its name.
 _REMOVED: Mapping[tuple[str, ...], str] = {
     # Up to v2.1 of Trainer (TorchMLPolicySource).
     ("trainer.kubeflow.org", "torch", "numProcPerNode"): (
         "remove it, as Trainer has done in v2.2, and set spec.trainer.numProcPerNode in the TrainJob"
-    ),
+    )
 }
 
 
@@ -192,20 +185,20 @@ _REMOVED: Mapping[tuple[str, ...], str] = {
     subject=Subject.MANIFEST,
     default=Action.WARN,
     passes=Example(pod_clique_set(clique("worker", minimum=2)), facts=_FACTS),
-    fails=Example(pod_clique_set(_misspelt()), facts=_FACTS),
+    fails=Example(pod_clique_set(_MISSPELT), facts=_FACTS),
 )
-def unknown_field(found: AnyObject, _: Context[Any]) -> Results:
+def unknown_field(manifest: AnyObject, _: Context[Any]) -> Results:
     """The API server drops a field that the kind does not have, or refuses the object if the client asks for strict
     validation. A dropped field has no effect, and its default applies instead.
 
     Source: pruning of structural schemas (k8s.io/apiextensions-apiserver); `kubectl apply --validate`. The field names
     are those of a CRD in `--schemas` or `--facts`, else those of known releases (webhook/sources/field_lists.json).
     """
-    for field in found.unknown_fields:
+    for field in manifest.unknown_fields:
         if field.belongs is None:
             meant = f"did you mean {field.likely}? rename it" if field.likely else "remove it, or correct its name"
-            meant = _REMOVED.get((found.kind.group, *map(str, field.at.parts[-2:])), meant)
-            yield Finding(at=field.at, found=field.value, why=_why(found.fields or found.pod_fields), remedy=meant)
+            meant = _REMOVED.get((manifest.kind.group, *map(str, field.at.parts[-2:])), meant)
+            yield Finding(field.at, field.value, _why_dropped(manifest.fields or manifest.pod_fields), meant)
 
 
 @rule(
@@ -215,19 +208,19 @@ def unknown_field(found: AnyObject, _: Context[Any]) -> Results:
     passes=Example(pod_clique_set(clique("worker", pod={"schedulerName": "koord-scheduler"})), facts=_FACTS),
     fails=Example(pod_clique_set(schedulerName="koord-scheduler"), facts=_FACTS),
 )
-def misplaced_field(found: AnyObject, _: Context[Any]) -> Results:
+def misplaced_field(manifest: AnyObject, _: Context[Any]) -> Results:
     """The kind has a field of that name, but at another place. Where it is written, the API server drops it or refuses
     the object.
 
     Source: pruning of structural schemas (k8s.io/apiextensions-apiserver), as for `fields/unknown`.
     """
-    for field in found.unknown_fields:
+    for field in manifest.unknown_fields:
         if field.belongs is not None:
             meant = f"did you mean {field.belongs}? move it there"
-            yield Finding(at=field.at, found=field.value, why=_why(found.fields or found.pod_fields), remedy=meant)
+            yield Finding(field.at, field.value, _why_dropped(manifest.fields or manifest.pod_fields), meant)
 
 
-def _why(fields: KindFields | None) -> str:
+def _why_dropped(fields: KindFields | None) -> str:
     origin = "its kind" if fields is None else fields.origin
     return f"{origin} has no such field here, so the API server drops it or refuses the object"
 
@@ -249,7 +242,7 @@ def unknown_kind(manifest: AnyObject, _: Context[Any]) -> Results:
     Source: an API server serves a kind only by its exact group and name (k8s.io/apimachinery, pkg/api/meta).
     """
     kind = manifest.kind.kind
-    if (meant := _meant(manifest)) is None:
+    if (meant := _likely_kind(manifest)) is None:
         return
     likely_group, likely_kind = meant
     at, wrong, likely = (
@@ -257,22 +250,18 @@ def unknown_kind(manifest: AnyObject, _: Context[Any]) -> Results:
         if likely_kind != kind
         else (ROOT / "apiVersion", manifest.raw.get("apiVersion"), f"the API group {likely_group or '(core)'}")
     )
-    yield Finding(
-        at=at,
-        found=wrong,
-        why="Rollcall knows no such kind, so nothing in the object is judged",
-        remedy=f"did you mean {likely}? correct it",
-    )
+    why = "Rollcall knows no such kind, so nothing in the object is judged"
+    yield Finding(at, wrong, why, f"did you mean {likely}? correct it")
 
 
-def _meant(manifest: AnyObject) -> tuple[str, str] | None:
+def _likely_kind(manifest: AnyObject) -> tuple[str, str] | None:
     """Returns the group and kind that an unknown kind most likely means, or None."""
     group, _, kind = manifest.kind
     if (group, kind) in manifest.judged or (group, kind) in manifest.known or (group, kind) in RETIRED_KINDS:
         return None
     groups: dict[str, list[str]] = {}
-    for one, name in (*manifest.judged, *manifest.known):
-        groups.setdefault(name, []).append(one)
+    for other, name in (*manifest.judged, *manifest.known):
+        groups.setdefault(name, []).append(other)
     if not kind or group in groups.get(kind, ()):
         return None
     near = NearMisses()
@@ -315,7 +304,7 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
             remedy=f"write it as {successor[1]} of {successor[0]}",
         )
         return
-    here = sorted(one.version for one in facts.apis or () if (one.group, one.kind) == (group, kind))
+    here = sorted(api.version for api in facts.apis or () if (api.group, api.kind) == (group, kind))
     served = tuple(here) or SERVED_VERSIONS.get((group, kind), ())
     if not served or version in served or (not here and (manifest.is_declared or api in (facts.field_names or {}))):
         return
@@ -326,7 +315,7 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
     spec = manifest.raw.get("spec")
     fields = spec.keys() if isinstance(spec, Mapping) else ()
     changes = [change for name, change in CHANGED_FIELDS.get((group, kind, version), {}).items() if name in fields]
-    written = " or ".join(f"{group}/{one}" if group else one for one in served)
+    written = " or ".join(f"{group}/{number}" if group else number for number in served)
     yield Finding(
         at=ROOT / "apiVersion",
         found=manifest.raw.get("apiVersion"),
@@ -334,7 +323,7 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
         + (f" (only {earlier} serve it)" if earlier else ""),
         remedy="; ".join((f"write apiVersion: {written}", *changes)),
         # An edit of the version alone would lose the fields that have changed.
-        instead=() if changes else tuple(f"{group}/{one}" if group else one for one in served[:1]),
+        instead=() if changes else tuple(f"{group}/{number}" if group else number for number in served[:1]),
     )
 
 
@@ -342,9 +331,12 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
 _NEWEST_KUEUE = Version(0, 20)
 
 
-def _other_workload(kind: str, **spec: Any) -> Manifest:
-    metadata = {"name": "demo", "namespace": "default", "labels": {SCHEDULER_LABEL: "koord-scheduler"}}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+_REPLICA_SET: Manifest = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "demo", "namespace": "default", "labels": {SCHEDULER_LABEL: "koord-scheduler"}},
+    "spec": {"replicas": 2},
+}
 
 
 @rule(
@@ -352,7 +344,7 @@ def _other_workload(kind: str, **spec: Any) -> Manifest:
     subject=Subject.MANIFEST,
     default=Action.WARN,
     passes=Example(pod_clique_set(labels={SCHEDULER_LABEL: "koord-scheduler"})),
-    fails=Example(_other_workload("ReplicaSet", replicas=2)),
+    fails=Example(_REPLICA_SET),
 )
 def no_gangs(manifest: AnyObject, context: Context[Any]) -> Results:
     """Rollcall makes gangs of PodCliqueSets, TrainJobs, JobSets, LeaderWorkerSets, Jobs, and the kinds that a
@@ -365,33 +357,25 @@ def no_gangs(manifest: AnyObject, context: Context[Any]) -> Results:
     if kind in manifest.judged or kind in manifest.known:
         return
     if SCHEDULER_LABEL not in manifest.labels:
-        yield from _in_namespace(manifest, context)
+        yield from _opted_in_by_namespace(manifest, context)
         return
     remedy = OTHER_WORKLOADS.get(kind) or (UNKNOWN_WORKLOAD if _has_pods(manifest.raw) else None)
-    if remedy is not None and _meant(manifest) is None:
-        yield Finding(
-            at=LABELS / SCHEDULER_LABEL,
-            found=manifest.labels[SCHEDULER_LABEL],
-            why=f"Rollcall makes no gangs of the kind {manifest.kind.kind[:63]}, so the label has no effect",
-            remedy=remedy,
-        )
+    if remedy is not None and _likely_kind(manifest) is None:
+        why = f"Rollcall makes no gangs of the kind {manifest.kind.kind[:63]}, so the label has no effect"
+        yield Finding(LABELS / SCHEDULER_LABEL, manifest.labels[SCHEDULER_LABEL], why, remedy)
 
 
-def _in_namespace(manifest: AnyObject, context: Context[Any]) -> Results:
+def _opted_in_by_namespace(manifest: AnyObject, context: Context[Any]) -> Results:
     """Yields one finding about a workload of an unknown kind that a namespace opts in, unless it is no gang in most
     clusters, such as a DaemonSet.
     """
     kind = manifest.kind[::2]
-    if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(manifest.raw) or _meant(manifest) is not None:
+    if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(manifest.raw) or _likely_kind(manifest) is not None:
         return
     chosen = context.facts.namespace_label(manifest.namespace, SCHEDULER_LABEL)
     if chosen is not None:
-        yield Finding(
-            at=ROOT / "kind",
-            found=manifest.kind.kind,
-            why=f"its namespace is opted in to {chosen}, but Rollcall makes no gangs of this kind",
-            remedy=UNKNOWN_WORKLOAD,
-        )
+        why = f"its namespace is opted in to {chosen}, but Rollcall makes no gangs of this kind"
+        yield Finding(ROOT / "kind", manifest.kind.kind, why, UNKNOWN_WORKLOAD)
 
 
 def _has_pods(raw: Manifest) -> bool:

@@ -17,7 +17,7 @@ from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import text
 from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.validators.examples import clique, job, job_set, pod_clique_set, pod_template
-from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER, Choice, NamedScheduler, template_names
+from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER, Choice, template_names
 from webhook.validators.registry import Context, Example, OptedInChange, PodCliqueSetChange, Results, Subject, rule
 from webhook.validators.shared_checks import gangs_of_set
 from webhook.workloads.opted_in_gang import template_record
@@ -28,12 +28,9 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 def no_profile(choice: Choice) -> Finding:
     """Returns the finding about a scheduler that no profile has."""
     near = meant(choice.scheduler, choice.available)
-    return Finding(
-        at=choice.path,
-        found=choice.scheduler,
-        why="no enabled profile has that name",
-        remedy=f"choose one of {', '.join(choice.available)}, or add the profile to Rollcall's configuration{near}",
-    )
+    why = "no enabled profile has that name"
+    remedy = f"choose one of {', '.join(choice.available)}, or add the profile to Rollcall's configuration{near}"
+    return Finding(choice.path, choice.scheduler, why, remedy)
 
 
 def _labelled(scheduler: str) -> dict[str, str]:
@@ -85,15 +82,14 @@ def scheduler_disagree(workload: PodCliqueSet, context: Context[Any]) -> Results
     choice = context.choice
     # Another rule refuses an unknown scheduler, and templates must not be changed to name it.
     unknown = choice.scheduler not in choice.available
-    for named in () if choice.overrides or unknown else template_names(workload):
-        if named.scheduler != choice.scheduler:
-            yield Finding(
-                at=named.path,
-                found=named.scheduler,
-                why=f"all pods of a gang need the same scheduler, and {choice.by} says {choice.scheduler}",
-                remedy=f"remove schedulerName from all templates and choose {choice.scheduler} by the label "
-                f"{SCHEDULER_LABEL}, or set it to {choice.scheduler} in all, if Grove has a profile of that name",
+    for template in () if choice.overrides or unknown else template_names(workload):
+        if template.scheduler != choice.scheduler:
+            why = f"all pods of a gang need the same scheduler, and {choice.by} says {choice.scheduler}"
+            remedy = (
+                f"remove schedulerName from all templates and choose {choice.scheduler} by the label "
+                f"{SCHEDULER_LABEL}, or set it to {choice.scheduler} in all, if Grove has a profile of that name"
             )
+            yield Finding(template.path, template.scheduler, why, remedy)
 
 
 _ONE_GANG = ClusterFacts(
@@ -130,18 +126,15 @@ def scheduler_change(change: PodCliqueSetChange, context: Context[Any]) -> Resul
     if before == now or now is None:
         return
     gangs, bound = context.facts.pod_gangs, context.facts.bound_gangs
-    known = gangs is not None and (before is not None or bound is not None)
+    is_certain = gangs is not None and (before is not None or bound is not None)
     living = gangs_of_set(workload, gangs or {})
-    if known and not any(before is not None or key in (bound or ()) for key in living):
+    if is_certain and not any(before is not None or key in (bound or ()) for key in living):
         return
-    yield Finding(
-        at=LABELS / SCHEDULER_LABEL,
-        found=now,
-        why=f"its gangs were prepared for {before or 'no recorded scheduler'}"
-        + (" and still exist" if known else ", and it is unknown whether any still exists"),
-        remedy="delete the PodCliqueSet and recreate it with the other scheduler",
-        forbidden=True,
+    why = f"its gangs were prepared for {before or 'no recorded scheduler'}" + (
+        " and still exist" if is_certain else ", and it is unknown whether any still exists"
     )
+    remedy = "delete the PodCliqueSet and recreate it with the other scheduler"
+    yield Finding(LABELS / SCHEDULER_LABEL, now, why, remedy, forbidden=True)
 
 
 _KAI_TEMPLATES = clique("worker", pod={"schedulerName": "kai-scheduler"})
@@ -170,27 +163,22 @@ def writer_change(change: PodCliqueSetChange, context: Context[Any]) -> Results:
     Source: ai-dynamo/grove, operator/internal/scheduler (backend by schedulerName), which makes the schedulerName of a
     template immutable (operator/internal/webhook/admission/pcs); webhook/gangs/object_plan.py.
     """
-    before, now = (_for_grove_s_backend(workload) for workload in (change.old, change.new))
+    # The schedulerName of the templates for which Grove's own backend writes the gang objects.
+    before, now = (
+        next((template for template in template_names(workload) if template.scheduler in WRITERS), None)
+        for workload in (change.old, change.new)
+    )
     if (before is None) == (now is None):
         return
     gangs = context.facts.pod_gangs
     if gangs is not None and not any(gangs_of_set(change.new, gangs)):
         return
-    named = now or before
-    writes = "start writing" if now else "stop writing"
-    yield Finding(
-        at=named.path if named else LABELS / SCHEDULER_LABEL,
-        found=now.scheduler if now else None,
-        why=f"Grove's own backend would {writes} its PodGroups"
-        + (" while its gangs exist" if gangs is not None else ", and it is unknown whether its gangs still exist"),
-        remedy="delete the PodCliqueSet and recreate it with the other schedulerName",
-        forbidden=True,
-    )
-
-
-def _for_grove_s_backend(workload: PodCliqueSet) -> NamedScheduler | None:
-    """Returns the schedulerName of the templates for which Grove's own backend writes the gang objects, or None."""
-    return next((named for named in template_names(workload) if named.scheduler in WRITERS), None)
+    template = now or before
+    at = template.path if template else LABELS / SCHEDULER_LABEL
+    when = " while its gangs exist" if gangs is not None else ", and it is unknown whether its gangs still exist"
+    why = f"Grove's own backend would {'start' if now else 'stop'} writing its PodGroups{when}"
+    remedy = "delete the PodCliqueSet and recreate it with the other schedulerName"
+    yield Finding(at, now.scheduler if now else None, why, remedy, forbidden=True)
 
 
 @rule(
@@ -208,13 +196,11 @@ def owner_scheduler_unknown(workload: OptedInWorkload, context: Context[Any]) ->
     """
     choice = context.choice
     if choice.scheduler == OPTED_OUT and OPTED_OUT not in choice.available:
-        yield Finding(
-            at=choice.path,
-            found=choice.scheduler,
-            why="the configuration does not permit workloads of this namespace to opt out of gangs",
-            remedy=f"choose one of {', '.join(choice.available)}, or set optOut of the namespace in Rollcall's "
-            "configuration",
+        why = "the configuration does not permit workloads of this namespace to opt out of gangs"
+        remedy = (
+            f"choose one of {', '.join(choice.available)}, or set optOut of the namespace in Rollcall's configuration"
         )
+        yield Finding(choice.path, choice.scheduler, why, remedy)
     elif choice.scheduler not in choice.available:
         yield no_profile(choice)
 
@@ -238,17 +224,13 @@ def opted_out(workload: OptedInWorkload, context: Context[Any]) -> Results:
     schedulers = {*choice.available} - {OPTED_OUT, DEFAULT_SCHEDULER}
     for part in workload.distinct_parts:
         template = part.template
-        named = [(template.spec_path / "schedulerName", text(template.spec.get("schedulerName")))]
-        named.append((template.labels_path / SCHEDULER_LABEL, text(template.labels.get(SCHEDULER_LABEL))))
-        wrong: list[tuple[FieldPath, object]] = [(path, name) for path, name in named if name in schedulers]
+        names = [(template.spec_path / "schedulerName", text(template.spec.get("schedulerName")))]
+        names.append((template.labels_path / SCHEDULER_LABEL, text(template.labels.get(SCHEDULER_LABEL))))
+        wrong: list[tuple[FieldPath, object]] = [(path, name) for path, name in names if name in schedulers]
         wrong += [(claim.path, claim.value) for claim in claims_on(template)]
         for path, value in wrong:
-            yield Finding(
-                at=path,
-                found=value,
-                why=f"the workload says that it is no gang ({choice.path}), and its pods would be in one",
-                remedy=f"remove it from the template, or choose a scheduler in {SCHEDULER_LABEL}",
-            )
+            why = f"the workload says that it is no gang ({choice.path}), and its pods would be in one"
+            yield Finding(path, value, why, f"remove it from the template, or choose a scheduler in {SCHEDULER_LABEL}")
 
 
 @rule(
@@ -269,10 +251,6 @@ def owner_scheduler_change(change: OptedInChange, context: Context[Any]) -> Resu
     if before is None and now == template_record(change.old):
         return
     if before != now and now is not None:
-        yield Finding(
-            at=LABELS / SCHEDULER_LABEL,
-            found=now,
-            why=f"its pods were prepared for {before or 'no gang scheduler'}",
-            remedy=f"delete the {change.new.kind} and recreate it with the other scheduler",
-            forbidden=True,
-        )
+        why = f"its pods were prepared for {before or 'no gang scheduler'}"
+        remedy = f"delete the {change.new.kind} and recreate it with the other scheduler"
+        yield Finding(LABELS / SCHEDULER_LABEL, now, why, remedy, forbidden=True)

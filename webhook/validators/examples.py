@@ -52,11 +52,7 @@ def clique(
     container: Manifest = {"name": "main", "image": "example.com/main"}
     if requests:
         container["resources"] = {"requests": dict(requests)}
-    spec: Manifest = {
-        "roleName": name,
-        "replicas": replicas,
-        "podSpec": {"containers": [container], **(pod or {})},
-    }
+    spec: Manifest = {"roleName": name, "replicas": replicas, "podSpec": {"containers": [container], **(pod or {})}}
     if minimum is not None:
         spec["minAvailable"] = minimum
     return {"name": name, "spec": spec, **fields}
@@ -77,16 +73,16 @@ def preferred(domain: str) -> Manifest:
     return {"topologyName": "dc", "pack": {"preferred": domain}}
 
 
-_NAMED = {"name": "demo", "namespace": "default"}
+_METADATA = {"name": "demo", "namespace": "default"}
 
 
 def _metadata(
     labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, scheduler: str | None
 ) -> Manifest:
-    metadata: Manifest = dict(_NAMED)
+    metadata: Manifest = dict(_METADATA)
     recorded = {} if scheduler is None else {SCHEDULER_LABEL: scheduler}
-    if found := {**recorded, **(labels or {})}:
-        metadata["labels"] = found
+    if all_labels := {**recorded, **(labels or {})}:
+        metadata["labels"] = all_labels
     if annotations:
         metadata["annotations"] = dict(annotations)
     return metadata
@@ -95,8 +91,8 @@ def _metadata(
 def pod_template(pod: Mapping[str, Any] | None = None, **metadata: Any) -> Manifest:
     """Returns a pod template of one container; `pod` goes into its spec."""
     container = {"name": "node", "image": "example.com/node"}
-    found: Manifest = {"spec": {"containers": [container], **(pod or {})}}
-    return {"metadata": metadata, **found} if metadata else found
+    body: Manifest = {"spec": {"containers": [container], **(pod or {})}}
+    return {"metadata": metadata, **body} if metadata else body
 
 
 def job(
@@ -128,8 +124,8 @@ def replicated(
     keywords go beside its template.
     """
     spec = {"parallelism": pods, "completions": pods, "template": template or pod_template(), **(job or {})}
-    own = {} if metadata is None else {"metadata": dict(metadata)}
-    return {"name": name, "template": {**own, "spec": spec}, **fields}
+    beside = {} if metadata is None else {"metadata": dict(metadata)}
+    return {"name": name, "template": {**beside, "spec": spec}, **fields}
 
 
 def job_set(
@@ -237,12 +233,12 @@ def runtimes(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> ClusterFacts:
-    """Facts with a ClusterTrainingRuntime of these replicated Jobs. Its labels and annotations become the JobSet's;
-    keywords go beside its template.
+    """Returns facts with a ClusterTrainingRuntime of these replicated Jobs. Its labels and annotations become the
+    JobSet's; keywords go beside its template.
     """
     template: Manifest = {"spec": {"replicatedJobs": list(jobs) or [replicated("node")]}}
     metadata = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
-    template["metadata"] = {field: found for field, found in metadata.items() if found}
+    template["metadata"] = {field: entries for field, entries in metadata.items() if entries}
     raw = {"metadata": {"name": name}, "spec": {"template": template, **spec}}
     return ClusterFacts(cluster_training_runtimes={name: raw})
 
@@ -262,36 +258,36 @@ def node(name: str, gpus: int = 0, labels: Mapping[str, str] | None = None) -> M
 
 
 def nodes(number: int, gpus: int = 0) -> ClusterFacts:
-    """So many equal nodes, and nothing that adds others."""
-    return _known(node(f"node-{index}", gpus) for index in range(1, number + 1))
+    """Returns so many equal nodes, and nothing that adds others."""
+    return _facts_of_nodes(node(f"node-{index}", gpus) for index in range(1, number + 1))
 
 
 def racks(number: int, each: int, gpus: int = 0) -> ClusterFacts:
-    """So many racks of so many equal nodes, with the objects that Koordinator finds them by."""
-    found = _known(
+    """Returns so many racks of so many equal nodes, with the objects that Koordinator finds them by."""
+    facts = _facts_of_nodes(
         node(f"node-{rack}-{index}", gpus, {_RACK: f"r{rack}"})
         for rack in range(1, number + 1)
         for index in range(1, each + 1)
     )
     layers = (TopologyLayer("rack", None, (_RACK,)), TopologyLayer("NodeTopologyLayer", "rack", ()))
     bindings = {"dc": TopologyBinding({"rack": _RACK})}
-    return replace(found, topology_bindings=bindings, network_topologies={"default": layers})
+    return replace(facts, topology_bindings=bindings, network_topologies={"default": layers})
 
 
-def devices(number: int, each: int, wanted: int) -> ClusterFacts:
-    """So many nodes of so many devices of one driver, and a ResourceClaimTemplate `gpus` that wants some of them."""
+def devices(number: int, each: int, amount: int) -> ClusterFacts:
+    """Returns so many nodes of so many devices of one driver, and a ResourceClaimTemplate `gpus` for some of them."""
     names = [f"node-{index}" for index in range(1, number + 1)]
     return replace(
         nodes(number),
         resource_slices={name: Slice(_DRIVER, name, 1, 1, ((name, each),)) for name in names},
         device_classes={_DRIVER: DeviceClass(_DRIVER)},
-        resource_claim_templates={("default", "gpus"): (DeviceRequest("gpu", (Alternative(_DRIVER, wanted),)),)},
+        resource_claim_templates={("default", "gpus"): (DeviceRequest("gpu", (Alternative(_DRIVER, amount),)),)},
     )
 
 
-def _known(found: Iterator[Manifest]) -> ClusterFacts:
-    known = Nodes()
-    for one in found:
-        read = node_of(one)
-        known[read.name] = read
-    return ClusterFacts(nodes=known)
+def _facts_of_nodes(manifests: Iterator[Manifest]) -> ClusterFacts:
+    by_name = Nodes()
+    for manifest in manifests:
+        read = node_of(manifest)
+        by_name[read.name] = read
+    return ClusterFacts(nodes=by_name)

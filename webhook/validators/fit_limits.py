@@ -24,30 +24,30 @@ _OR = ", or "
 
 def never_fits(family: FitFamily, workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """Yields one finding for each proof of that family. Gangs that share a proof have one finding."""
-    told: list[Witness] = []
-    for found in context.fits(workload):
-        witness = found.verdict.witness
-        if witness is None or witness.family is not family or any(_says(witness, known) for known in told):
+    reported: list[Witness] = []
+    for fit in context.fits(workload):
+        witness = fit.verdict.witness
+        if witness is None or witness.family is not family or any(_repeats(witness, other) for other in reported):
             continue
-        told.append(witness)
-        yield _short(witness)
+        reported.append(witness)
+        yield _shortened(witness)
 
 
-def _says(witness: Witness, known: Witness) -> bool:
+def _repeats(witness: Witness, other: Witness) -> bool:
     """Returns whether a proof says nothing that another did not: the same of fewer members."""
-    same = (witness.condition, witness.domain, witness.shortfalls) == (known.condition, known.domain, known.shortfalls)
-    return same and set(witness.members) <= set(known.members)
+    same = (witness.condition, witness.domain, witness.shortfalls) == (other.condition, other.domain, other.shortfalls)
+    return same and set(witness.members) <= set(other.members)
 
 
-def _short(witness: Witness) -> Finding:
+def _shortened(witness: Witness) -> Finding:
     """Returns the finding of a proof, without the last remedies if it would be too long for a warning."""
     remedy = witness.remedy
     while True:
-        found = Finding(at=witness.at, found=witness.found, why=witness.why, remedy=remedy)
-        known, left_out, _ = remedy.rpartition(_OR)
-        if not left_out or len(f"fit/{witness.family}{found}".encode()) <= _MOST_BYTES:
-            return found
-        remedy = known
+        finding = Finding(at=witness.at, found=witness.found, why=witness.why, remedy=remedy)
+        shorter, left_out, _ = remedy.rpartition(_OR)
+        if not left_out or len(f"fit/{witness.family}{finding}".encode()) <= _MOST_BYTES:
+            return finding
+        remedy = shorter
 
 
 @rule(
@@ -218,12 +218,12 @@ _CLAIMED = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "gp
     default=Action.WARN,
     passes=Example(
         pod_clique_set(clique("worker", pod=_CLAIMED)),
-        facts=devices(2, each=8, wanted=8),
+        facts=devices(2, each=8, amount=8),
         scheduler="default-scheduler",
     ),
     fails=Example(
         pod_clique_set(clique("worker", pod=_CLAIMED)),
-        facts=devices(2, each=8, wanted=12),
+        facts=devices(2, each=8, amount=12),
         scheduler="default-scheduler",
     ),
 )

@@ -25,15 +25,15 @@ from webhook.validators.pod_guard import asks_facts
 from webhook.validators.registry import Context, Example, PodCreation, Results, Subject, UnknownOwner, rule
 from webhook.workloads.known_workloads import KnownWorkload
 
-_KNOWN = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))})
+_ONE_GANG = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))})
 
 
-def _pod(podclique: str) -> Manifest:
+def _pod(podclique: str, **name: str) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "generateName": f"{podclique}-",
+            **(name or {"generateName": f"{podclique}-"}),
             "namespace": "default",
             "labels": {
                 grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
@@ -52,8 +52,8 @@ def _pod(podclique: str) -> Manifest:
     subject=Subject.POD,
     membership=True,
     guard=asks_facts("pod_gangs"),
-    passes=Example(_pod("demo-0-worker"), facts=_KNOWN),
-    fails=Example(_pod("demo-0-stranger"), facts=_KNOWN),
+    passes=Example(_pod("demo-0-worker"), facts=_ONE_GANG),
+    fails=Example(_pod("demo-0-stranger"), facts=_ONE_GANG),
 )
 def pod_outside_gang(pod: PodTemplate, context: Context[Any]) -> Results:
     """A pod whose PodClique is not a member of its PodGang has no group in the scheduler's objects, so it waits for a
@@ -66,21 +66,18 @@ def pod_outside_gang(pod: PodTemplate, context: Context[Any]) -> Results:
     podgang, podclique = pod.labels.get(grove.LABEL_PODGANG), pod.labels.get(grove.LABEL_PODCLIQUE)
     if context.workload is not None or podgang is None or podclique is None:
         return
-    known = (context.facts.pod_gangs or {}).get((context.namespace, podgang))
-    if known is None:
+    gang = (context.facts.pod_gangs or {}).get((context.namespace, podgang))
+    if gang is None:
         return
-    if known.cliques is None:
+    if gang.cliques is None:
         yield Unjudged(
             pod.labels_path / grove.LABEL_PODCLIQUE, f"the members of PodGang {podgang}, which are too many to keep"
         )
-    elif podclique not in known.cliques:
-        yield Finding(
-            at=pod.labels_path / grove.LABEL_PODCLIQUE,
-            found=podclique,
-            why=f"the PodGang {podgang} has no such member, so the scheduler has no group for the pod",
-            remedy="let Grove create the pods of its PodCliques, or name the PodGang that has this PodClique",
-            absent=Needed("pod_gangs", (context.namespace, podgang)),
-        )
+    elif podclique not in gang.cliques:
+        why = f"the PodGang {podgang} has no such member, so the scheduler has no group for the pod"
+        remedy = "let Grove create the pods of its PodCliques, or name the PodGang that has this PodClique"
+        absent = Needed("pod_gangs", (context.namespace, podgang))
+        yield Finding(pod.labels_path / grove.LABEL_PODCLIQUE, podclique, why, remedy, absent=absent)
 
 
 _AT = SPEC / "replicas"
@@ -122,13 +119,9 @@ def below_minimum(scale: ScaleChange, _: Context[Any]) -> Results:
     minimum = scale.target.minimum
     if scale.new < minimum and scale.new < scale.old:
         needed = "replicas of this scaling group" if scale.is_of_group else "of these pods"
-        yield Finding(
-            at=_AT,
-            found=scale.new,
-            why=f"the gang needs {minimum} {needed}, so Grove ends it after its terminationDelay",
-            remedy=f"keep {minimum} or more, or scale or delete the PodCliqueSet",
-            instead=(minimum,),
-        )
+        why = f"the gang needs {minimum} {needed}, so Grove ends it after its terminationDelay"
+        remedy = f"keep {minimum} or more, or scale or delete the PodCliqueSet"
+        yield Finding(_AT, scale.new, why, remedy, instead=(minimum,))
 
 
 @rule(
@@ -146,12 +139,8 @@ def of_member(scale: ScaleChange, _: Context[Any]) -> Results:
     of a PodClique that exists); operator/internal/webhook/admission/pcs/validation (autoScalingConfig).
     """
     if scale.group is not None and scale.new != scale.old:
-        yield Finding(
-            at=_AT,
-            found=scale.new,
-            why=f"this PodClique is in the scaling group {scale.group}, so only one replica of the group changes",
-            remedy=f"scale podcliquescalinggroup {scale.group}",
-        )
+        why = f"this PodClique is in the scaling group {scale.group}, so only one replica of the group changes"
+        yield Finding(_AT, scale.new, why, f"scale podcliquescalinggroup {scale.group}")
 
 
 @rule(
@@ -168,29 +157,11 @@ def above_group(scale: ScaleChange, _: Context[Any]) -> Results:
     """
     most = scale.target.most
     if most is not None and scale.new > max(most, scale.old):
-        yield Finding(
-            at=_AT,
-            found=scale.new,
-            why=f"the pods are in a pod group of Kueue with room for {most}, and Kueue deletes those above",
-            remedy="make another PodCliqueSet, or take these pods out of the pod group",
-        )
+        why = f"the pods are in a pod group of Kueue with room for {most}, and Kueue deletes those above"
+        yield Finding(_AT, scale.new, why, "make another PodCliqueSet, or take these pods out of the pod group")
 
 
-_POD: Manifest = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {
-        "name": "stranger",
-        "namespace": "default",
-        "labels": {
-            grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
-            grove.LABEL_PART_OF: "demo",
-            grove.LABEL_PODGANG: "demo-0",
-            grove.LABEL_PODCLIQUE: "demo-0-worker",
-        },
-    },
-    "spec": {"containers": [{"name": "main", "image": "example.com/main"}]},
-}
+_POD = _pod("demo-0-worker", name="stranger")
 
 
 @rule(
@@ -213,12 +184,9 @@ def foreign_pod(creation: PodCreation, _: Context[Any]) -> Results:
     podgang, podclique = (creation.pod.labels.get(key) for key in (grove.LABEL_PODGANG, grove.LABEL_PODCLIQUE))
     if podgang is None or podclique is None:
         return
-    yield Finding(
-        at=creation.pod.labels_path / grove.LABEL_PODGANG,
-        found=podgang,
-        why=f"{shown(creation.user)} created this pod, and not Grove's operator",
-        remedy="remove Grove's labels, or add that user to tenancy.groveOperators",
-    )
+    why = f"{shown(creation.user)} created this pod, and not Grove's operator"
+    remedy = "remove Grove's labels, or add that user to tenancy.groveOperators"
+    yield Finding(creation.pod.labels_path / grove.LABEL_PODGANG, podgang, why, remedy)
 
 
 # The controllers of kube-controller-manager by the kind whose pods they create.
@@ -236,7 +204,7 @@ _POD_OF_JOB: Manifest = {
         "ownerReferences": [_JOB],
     },
 }
-_POD_ORIGIN_KNOWN = ClusterFacts(jobs={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=OWNER_UID)})
+_ONE_JOB = ClusterFacts(jobs={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=OWNER_UID)})
 
 
 @rule(
@@ -244,8 +212,8 @@ _POD_ORIGIN_KNOWN = ClusterFacts(jobs={("default", "train"): KnownWorkload(Recor
     subject=Subject.POD_CREATION,
     default=Action.WARN,
     membership=True,
-    passes=Example(_POD_OF_JOB, facts=_POD_ORIGIN_KNOWN, user=JOB_CONTROLLER),
-    fails=Example(_POD_OF_JOB, facts=_POD_ORIGIN_KNOWN, user="alice"),
+    passes=Example(_POD_OF_JOB, facts=_ONE_JOB, user=JOB_CONTROLLER),
+    fails=Example(_POD_OF_JOB, facts=_ONE_JOB, user="alice"),
 )
 def foreign_pod_of_workload(creation: PodCreation, _: Context[Any]) -> Results:
     """A pod that names an opted-in workload as its controller is prepared for the gang of that workload, and takes the
@@ -274,16 +242,15 @@ def foreign_pod_of_workload(creation: PodCreation, _: Context[Any]) -> Results:
         return
     name, account = _CREATORS.get((controller.group, controller.kind), ("", ""))
     if account and creation.user not in {"", account, CONTROLLER_MANAGER}:
-        yield Finding(
-            at=at,
-            found=controller.name,
-            why=f"{shown(creation.user)} created this pod, and not the {name}",
-            remedy=f"remove the reference to {controller.kind} {shown(controller.name)}, or add that user to "
-            "tenancy.exemptUsers",
+        why = f"{shown(creation.user)} created this pod, and not the {name}"
+        remedy = (
+            f"remove the reference to {controller.kind} {shown(controller.name)}, or add that user to "
+            "tenancy.exemptUsers"
         )
+        yield Finding(at, controller.name, why, remedy)
 
 
-def _unknown_owner_pod(api_version: str, kind: str) -> Manifest:
+def _owned_pod(api_version: str, kind: str) -> Manifest:
     owner = {"apiVersion": api_version, "kind": kind, "name": "demo", "uid": "1", "controller": True}
     metadata = {"name": "demo-0", "namespace": "default", "ownerReferences": [owner]}
     container = {"name": "main", "image": "example.com/main"}
@@ -297,20 +264,17 @@ _OPTED_IN = ClusterFacts(namespaces={"default": Namespace({SCHEDULER_LABEL: "koo
     "owner/unknown-kind",
     subject=Subject.UNKNOWN_OWNER,
     default=Action.WARN,
-    passes=Example(_unknown_owner_pod("apps/v1", "ReplicaSet"), facts=_OPTED_IN),
-    fails=Example(_unknown_owner_pod("example.com/v1", "Training"), facts=_OPTED_IN),
+    passes=Example(_owned_pod("apps/v1", "ReplicaSet"), facts=_OPTED_IN),
+    fails=Example(_owned_pod("example.com/v1", "Training"), facts=_OPTED_IN),
 )
-def unknown_kind(found: UnknownOwner, _: Context[Any]) -> Results:
+def unknown_kind(pod: UnknownOwner, _: Context[Any]) -> Results:
     """The pods of a kind that Rollcall does not know start one by one, although their namespace, their label or their
     schedulerName asks for a gang scheduler. Pods of Deployments, StatefulSets and DaemonSets, and pods without a
     controller, are not reported.
 
     Source: webhook/model/workloads/shapes (the kinds that are known are those in Python and the declared ones).
     """
-    kind = found.controller.kind
-    yield Finding(
-        at=METADATA / "ownerReferences",
-        found=kind,
-        why=f"Rollcall does not know this kind, so its pods start one by one, not as a gang of {found.opted_in_by}",
-        remedy=f"declare it by a WorkloadShape: `rollcall shapes init {kind} --from-crd FILE` drafts one",
-    )
+    kind = pod.controller.kind
+    why = f"Rollcall does not know this kind, so its pods start one by one, not as a gang of {pod.opted_in_by}"
+    remedy = f"declare it by a WorkloadShape: `rollcall shapes init {kind} --from-crd FILE` drafts one"
+    yield Finding(METADATA / "ownerReferences", kind, why, remedy)

@@ -82,7 +82,7 @@ def template_names(workload: PodCliqueSet) -> Iterable[NamedScheduler]:
 
 def choose(
     labelled: NamedScheduler | None,
-    named: Iterable[NamedScheduler],
+    template_choices: Iterable[NamedScheduler],
     namespace: Chosen | None,
     default: str,
     available: tuple[str, ...],
@@ -92,9 +92,9 @@ def choose(
 
     The rules of `webhook.validators.choice` check that the name is a profile's and that the templates agree.
     """
-    said = labelled or next(iter(named), None)
-    if said is not None:
-        return Choice(said.scheduler, said.path, available)
+    stated = labelled or next(iter(template_choices), None)
+    if stated is not None:
+        return Choice(stated.scheduler, stated.path, available)
     if namespace is not None:
         return Choice(namespace.scheduler, NAMESPACE, available, namespace.source)
     return Choice(default, SPEC, available, DEFAULT_PROFILE)
@@ -180,7 +180,7 @@ class GangScheduler:
         return iter(())
 
     def pod_reading(self, settings: FitSettings) -> PodReading:
-        """By which arithmetic it compares pods with nodes. By default only requests are compared."""
+        """Returns by which arithmetic it compares pods with nodes. By default only requests are compared."""
         return PodReading(affinity=False, taints=False, ports=False, apart=False, spread=False)
 
     def roles(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Roles:

@@ -51,9 +51,9 @@ _GANG = {KOORDINATOR_GANG: "train", GANG_MINIMUM: "2"}
 # Where KAI's podgrouper does not replace the group that a pod names.
 _SKIPPED = "kai.scheduler/skip-podgrouper"
 _WORD = "group"
-_FOUND_WITHOUT_NAME = frozenset({"Koordinator", "scheduler-plugins"})
+_READ_WITHOUT_SCHEDULER_NAME = frozenset({"Koordinator", "scheduler-plugins"})
 # The labels and annotations of an object itself.
-_OWN = (("metadata", "labels"), ("metadata", "annotations"))
+_OBJECT_MARKS = (("metadata", "labels"), ("metadata", "annotations"))
 # What is known by another name than the scheduler that pods name.
 _PROGRAMS = {
     "volcano-scheduler": "volcano",
@@ -88,7 +88,6 @@ def _pod_group(name: str) -> Manifest:
 
 
 def _pod(scheduler: str = "kai-scheduler", **metadata: dict[str, str]) -> Manifest:
-    """Returns a pod with these labels and annotations."""
     spec = {"schedulerName": scheduler, "containers": [{"name": "main", "image": "example.com/main"}]}
     return {
         "apiVersion": "v1",
@@ -98,7 +97,7 @@ def _pod(scheduler: str = "kai-scheduler", **metadata: dict[str, str]) -> Manife
     }
 
 
-def _in_files(facts: ClusterFacts, system: str, namespace: str) -> Mapping[str, bool]:
+def _groups_in_files(facts: ClusterFacts, system: str, namespace: str) -> Mapping[str, bool]:
     """Returns the PodGroups that the files define, and whether pods beside them name none."""
     return (facts.file_groups or {}).get((system, namespace), _NOTHING)
 
@@ -127,13 +126,9 @@ def no_pods(manifest: AnyObject, context: Context[Any]) -> Results:
     (webhook/model/claims.py).
     """
     system = SYSTEM_OF_GROUP.get(manifest.kind.group) if manifest.kind.kind == POD_GROUP else None
-    if system is not None and _in_files(context.facts, system, manifest.namespace).get(manifest.name):
-        yield Finding(
-            at=METADATA / "name",
-            found=manifest.name,
-            why="in these files no pod names the group, though pods of its namespace have the same scheduler",
-            remedy=f"name it on its pods by {SYSTEMS[system].mark}",
-        )
+    if system is not None and _groups_in_files(context.facts, system, manifest.namespace).get(manifest.name):
+        why = "in these files no pod names the group, though pods of its namespace have the same scheduler"
+        yield Finding(METADATA / "name", manifest.name, why, f"name it on its pods by {SYSTEMS[system].mark}")
 
 
 @rule(
@@ -159,38 +154,31 @@ def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
             continue
         for group in groups:
             # A ClusterColocationProfile sets the scheduler of pods, and coscheduling may run in default-scheduler.
-            if template.spec.get("schedulerName") is None and group.system in _FOUND_WITHOUT_NAME:
+            if template.spec.get("schedulerName") is None and group.system in _READ_WITHOUT_SCHEDULER_NAME:
                 continue
             # The profile of default-scheduler judges a pod with its own mark.
             if manifest.kind[::2] == POD and group.system == "the Workload API":
                 continue
-            of_other = group.name in _in_files(context.facts, group.system, manifest.namespace)
-            yield Finding(
-                at=group.claim.path,
-                found=group.name,
-                why=f"{scheduler} does not read this key ({group.system} does), so the pod is in no group",
-                remedy=_scheduler_remedy(group.system, system) if of_other else _remedy(system, template),
-            )
+            of_other = group.name in _groups_in_files(context.facts, group.system, manifest.namespace)
+            why = f"{scheduler} does not read this key ({group.system} does), so the pod is in no group"
+            remedy = _scheduler_remedy(group.system, system) if of_other else _remedy(system, template)
+            yield Finding(group.claim.path, group.name, why, remedy)
         yield from _unknown_keys(template, manifest.namespace, system, groups, context.facts)
-    yield from _beside_pods(manifest)
+    yield from _keys_beside_pods(manifest)
 
 
-def _beside_pods(manifest: AnyObject) -> Iterator[Finding]:
+def _keys_beside_pods(manifest: AnyObject) -> Iterator[Finding]:
     """Yields the keys that name a group on an object that makes pods, and not on its pods."""
     templates = tuple(_judged_templates(manifest))
     if not templates or manifest.kind[::2] == POD:
         return
     systems = {group.system for template in templates for group in groups_named_on(template)}
     for parts, keys in manifest.holders:
-        for key, value in keys.items() if parts in _OWN else ():
+        for key, value in keys.items() if parts in _OBJECT_MARKS else ():
             name = named_group(key, value)
             if name is not None and NAMES_OF[key] not in systems:
-                yield Finding(
-                    at=FieldPath((*parts, key)),
-                    found=name,
-                    why="it is read only on pods, and the pods of this object name no group",
-                    remedy="move it to the metadata of the pod template",
-                )
+                why = "it is read only on pods, and the pods of this object name no group"
+                yield Finding(FieldPath((*parts, key)), name, why, "move it to the metadata of the pod template")
 
 
 def _unknown_keys(
@@ -208,13 +196,9 @@ def _unknown_keys(
             # Another rule reports a label that is read only as an annotation, and the other way round.
             if KNOWN_KEYS.get(key) is misplaced:
                 continue
-            if _in_files(facts, system, namespace).get(value):
-                yield Finding(
-                    at=path / key,
-                    found=value,
-                    why=f"it is the name of a PodGroup, but {SYSTEMS[system].scheduler} does not read this key",
-                    remedy=_remedy(system, template),
-                )
+            if _groups_in_files(facts, system, namespace).get(value):
+                why = f"it is the name of a PodGroup, but {SYSTEMS[system].scheduler} does not read this key"
+                yield Finding(path / key, value, why, _remedy(system, template))
 
 
 def _scheduler_remedy(of_group: str, of_pods: str) -> str:
@@ -255,27 +239,19 @@ def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
         for group in groups_named_on(template):
             if group.system != system or system is None:
                 continue
-            here = _in_files(context.facts, system, manifest.namespace)
+            here = _groups_in_files(context.facts, system, manifest.namespace)
             if _is_described(group, template, manifest.namespace, context.facts):
                 continue
-            if (
-                group.name not in here
-                and (namesake := _system_of_namesake(group, manifest.namespace, context.facts)) is not None
-            ):
-                yield Finding(
-                    at=group.claim.path,
-                    found=group.name,
-                    why=f"the PodGroup of this name is one of {namesake}, which {scheduler_of(template)} does not read",
-                    remedy=f"write the PodGroup as one of {SYSTEMS[system].api_group}",
-                )
+            in_other_system = (
+                other for other in SYSTEMS if group.name in _groups_in_files(context.facts, other, manifest.namespace)
+            )
+            namesake = None if group.name in here else next(in_other_system, None)
+            if namesake is not None:
+                why = f"the PodGroup of this name is one of {namesake}, which {scheduler_of(template)} does not read"
+                remedy = f"write the PodGroup as one of {SYSTEMS[system].api_group}"
+                yield Finding(group.claim.path, group.name, why, remedy)
             elif _needs_group(group, template, manifest):
-                yield from _missing(group, manifest.namespace, context.facts, near)
-
-
-def _system_of_namesake(group: GroupName, namespace: str, facts: ClusterFacts) -> str | None:
-    """Returns the other system that has a PodGroup of that name in the files."""
-    others = (system for system in SYSTEMS if group.name in _in_files(facts, system, namespace))
-    return next((system for system in others if system != group.system), None)
+                yield from _missing_group(group, manifest.namespace, context.facts, near)
 
 
 def _needs_group(group: GroupName, template: PodTemplate, manifest: AnyObject) -> bool:
@@ -294,9 +270,9 @@ def _is_described(group: GroupName, template: PodTemplate, namespace: str, facts
     return gang is None or gang.name != group.name or (namespace, gang.name) in (facts.pods_gangs or {})
 
 
-def _missing(group: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
+def _missing_group(group: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
     """Yields what is wrong with one name of a group. A file's group that no pod names is the likely one."""
-    here, sizes = _in_files(facts, group.system, namespace), facts.group_sizes or {}
+    here, sizes = _groups_in_files(facts, group.system, namespace), facts.group_sizes or {}
     part = SYSTEMS[group.system].groups
     if group.name in here or (part is not None and not facts.lacks(Needed(part, (namespace, group.name)))):
         return
@@ -315,13 +291,9 @@ def _missing(group: GroupName, namespace: str, facts: ClusterFacts, near: NearMi
     if group.system == "Koordinator" and group.claim.key != _KEY_OF_POD_GROUPS:
         why = f"no pod of the gang states its minimum, and {why}"
         remedy = f'set the annotation {GANG_MINIMUM} on its pods, such as "2", or add the PodGroup'
-    yield Finding(
-        at=group.claim.path,
-        found=group.name,
-        why=why,
-        remedy=f"did you mean {likely}? write that name" if likely else remedy,
-        absent=None if likely or part is None else Needed(part, (namespace, group.name)),
-    )
+    absent = None if likely or part is None else Needed(part, (namespace, group.name))
+    remedy = f"did you mean {likely}? write that name" if likely else remedy
+    yield Finding(group.claim.path, group.name, why, remedy, absent=absent)
 
 
 @rule(
@@ -351,18 +323,18 @@ def minimum_above_pods(manifest: AnyObject, context: Context[Any]) -> Results:
         if gang is None or gang.minimum is None or SYSTEM_OF_SCHEDULER.get(scheduler_of(template)) != system:
             continue
         key = (manifest.namespace, gang.name)
-        if gang.name in _in_files(facts, system, manifest.namespace) or key in (facts.koordinator_pod_groups or {}):
+        if gang.name in _groups_in_files(facts, system, manifest.namespace) or key in (
+            facts.koordinator_pod_groups or {}
+        ):
             continue
         pods = (facts.group_sizes or {}).get((system, *key))
         if pods is not None and pods < gang.minimum and (facts.pods_gangs or {}).get(key) == gang.minimum:
-            yield Finding(
-                at=gang.at,
-                found=gang.written,
-                why=f"in these files only {pods} {'pod names' if pods == 1 else 'pods name'} the gang, and it starts "
-                "only with its minimum",
-                remedy=f'set it to "{pods}", or add the missing pods',
-                instead=(str(pods),),
+            why = (
+                f"in these files only {pods} {'pod names' if pods == 1 else 'pods name'} the gang, and it starts "
+                "only with its minimum"
             )
+            remedy = f'set it to "{pods}", or add the missing pods'
+            yield Finding(gang.at, gang.written, why, remedy, instead=(str(pods),))
 
 
 @rule(
@@ -394,10 +366,7 @@ def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
     for path, name in paths.items():
         if (likely := meant.get(name)) is not None:
             yield Finding(
-                at=path,
-                found=name,
-                why=f"no gang scheduler has this name, {why}",
-                remedy=f"did you mean {likely}? write that name",
+                path, name, f"no gang scheduler has this name, {why}", f"did you mean {likely}? write that name"
             )
 
 

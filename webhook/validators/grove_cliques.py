@@ -75,14 +75,11 @@ def _minimum(minimum: int, replicas: int, spec: Mapping[str, Any], path: FieldPa
         why = f"a gang needs at least one pod of every {holder}"
         remedy = "set minAvailable to 1 or more" if replicas > 0 else "set replicas and minAvailable to 1 or more"
         return Finding(at=path, found=minimum, why=why, remedy=remedy)
-    return Finding(
-        at=path,
-        found=minimum,
-        why=f"the {holder} has {replicas} replicas, so its gang could never be complete",
-        remedy=f"set minAvailable to {replicas} or less, or raise replicas"
-        if replicas > 0
-        else "set replicas to 1 or more",
+    why = f"the {holder} has {replicas} replicas, so its gang could never be complete"
+    remedy = (
+        f"set minAvailable to {replicas} or less, or raise replicas" if replicas > 0 else "set replicas to 1 or more"
     )
+    return Finding(path, minimum, why, remedy)
 
 
 @rule(
@@ -104,37 +101,33 @@ def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
     # By name: the first later clique whose longer name ends in it. Only later cliques count, because Grove finds a
     # longer name correctly if it comes first.
     longer: dict[str, str] = {}
-    found: list[tuple[Clique, str]] = []
+    matches: list[tuple[Clique, str]] = []
     for member in reversed(workload.cliques):
         if member.name in longer:
-            found.append((member, longer[member.name]))
+            matches.append((member, longer[member.name]))
         suffix = suffixes.get(member.name)
         while suffix is not None:
             longer[suffix] = member.name
             suffix = suffixes.get(suffix)
-    for member, name in reversed(found):
-        yield Finding(
-            at=member.path / "name",
-            found=member.name,
-            why=f"it is the suffix of the clique name {name}, and Grove matches templates by suffix",
-            remedy="rename one of the two",
-        )
+    for member, name in reversed(matches):
+        why = f"it is the suffix of the clique name {name}, and Grove matches templates by suffix"
+        yield Finding(member.path / "name", member.name, why, "rename one of the two")
 
 
 def _longest_suffixes(names: Iterable[str]) -> dict[str, str]:
-    """By name that ends in another name: the longest such other name."""
-    found: dict[str, str] = {}
+    """Returns, by name that ends in another name, the longest such other name."""
+    longest: dict[str, str] = {}
     # Sorted from their ends: the names that are suffixes of a name come directly before it, on this stack.
     every, ends = sorted({name[::-1] for name in names if name}), list[str]()
     if not any(map(str.startswith, every[1:], every)):
-        return found
+        return longest
     for backwards in every:
         while ends and not backwards.startswith(ends[-1]):
             ends.pop()
         if ends:
-            found[backwards[::-1]] = ends[-1][::-1]
+            longest[backwards[::-1]] = ends[-1][::-1]
         ends.append(backwards)
-    return found
+    return longest
 
 
 @rule(
@@ -155,12 +148,9 @@ def scaling_group_clique(workload: PodCliqueSet, _: Context[Any]) -> Results:
     for group in workload.scaling_groups if wrong else ():
         for name in group.clique_names:
             if name not in names:
-                yield Finding(
-                    at=group.path / "cliqueNames",
-                    found=name,
-                    why="no clique of the set has that name",
-                    remedy=f"name one of {offered}, or add a clique with that name",
-                )
+                why = "no clique of the set has that name"
+                remedy = f"name one of {offered}, or add a clique with that name"
+                yield Finding(group.path / "cliqueNames", name, why, remedy)
 
 
 @rule(
@@ -176,14 +166,16 @@ def own_names(workload: PodCliqueSet, _: Context[Any]) -> Results:
     Source: in a cluster the CRD of grove.io/v1alpha1 (cliques are a map by name) and Grove's own validation refuse it.
     A file on the command line has no such check.
     """
-    for what, named in (("clique", workload.cliques), ("scaling group", workload.scaling_groups)):
+    for what, holders in (("clique", workload.cliques), ("scaling group", workload.scaling_groups)):
         seen: set[str] = set()
-        for one in named:
-            if not one.name:
-                yield Finding(one.path / "name", None, f"a {what} needs a name", f"name the {what}")
-            elif one.name in seen:
-                yield Finding(one.path / "name", one.name, f"another {what} has the same name", "rename one of the two")
-            seen.add(one.name)
+        for holder in holders:
+            if not holder.name:
+                yield Finding(holder.path / "name", None, f"a {what} needs a name", f"name the {what}")
+            elif holder.name in seen:
+                yield Finding(
+                    holder.path / "name", holder.name, f"another {what} has the same name", "rename one of the two"
+                )
+            seen.add(holder.name)
     grouped: dict[str, str] = {}
     for group in workload.scaling_groups:
         for name in group.clique_names:
@@ -204,32 +196,23 @@ def no_cliques(workload: PodCliqueSet, _: Context[Any]) -> Results:
     Source: ai-dynamo/grove, operator/internal/webhook/admission/pcs/validation (2026-08).
     """
     if not workload.cliques:
-        yield Finding(
-            at=SPEC / "template" / "cliques",
-            found=[],
-            why="a PodCliqueSet needs at least one clique",
-            remedy="add a clique",
-        )
+        yield Finding(SPEC / "template" / "cliques", [], "a PodCliqueSet needs at least one clique", "add a clique")
 
 
 # The names of pods are built from these names, and a pod's name must fit a host name.
 _MAX_JOINED_CHARACTERS = 45
 
 
-@rule(
-    "grove/names",
-    passes=Example(pod_clique_set(clique("decode"))),
-    fails=Example(pod_clique_set(clique("Decode"))),
-)
+@rule("grove/names", passes=Example(pod_clique_set(clique("decode"))), fails=Example(pod_clique_set(clique("Decode"))))
 def names(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """The names of the set, of its cliques and of its scaling groups become names of objects. Grove refuses a name that
     no object can have.
 
     Source: Grove's own validation of metadata.name, cliques[].name and podCliqueScalingGroups[].name.
     """
-    own = text(mapping(workload.raw.get("metadata")).get("name"))
-    if own is not None and not is_subdomain(own):
-        yield _wrong_name(own, METADATA)
+    set_name = text(mapping(workload.raw.get("metadata")).get("name"))
+    if set_name is not None and not is_subdomain(set_name):
+        yield _wrong_name(set_name, METADATA)
     for member in _members(workload):
         if member.name and not is_subdomain(member.name):
             yield _wrong_name(member.name, member.path)
@@ -252,30 +235,28 @@ def name_length(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
     Source: Grove's own validation of cliques[].name and podCliqueScalingGroups[].cliqueNames.
     """
-    own = text(mapping(workload.raw.get("metadata")).get("name")) or ""
+    set_name = text(mapping(workload.raw.get("metadata")).get("name")) or ""
     for member in workload.cliques:
         group = "" if member.group is None else member.group.name
-        if (joined := len(own) + len(group) + len(member.name)) > _MAX_JOINED_CHARACTERS:
+        if (joined := len(set_name) + len(group) + len(member.name)) > _MAX_JOINED_CHARACTERS:
             with_group = ", of its scaling group" if group else ""
-            yield Finding(
-                at=member.path / "name",
-                found=member.name,
-                why=f"the names of the set{with_group} and of the clique have {joined} characters together, and Grove "
-                f"refuses more than {_MAX_JOINED_CHARACTERS}",
-                remedy="shorten one of these names",
+            why = (
+                f"the names of the set{with_group} and of the clique have {joined} characters together, and Grove "
+                f"refuses more than {_MAX_JOINED_CHARACTERS}"
             )
+            yield Finding(member.path / "name", member.name, why, "shorten one of these names")
 
 
-def _as_role(role: str, name: str) -> Manifest:
-    found = clique(name)
-    found["spec"]["roleName"] = role
-    return found
+def _clique_of_role(role: str, name: str) -> Manifest:
+    member = clique(name)
+    member["spec"]["roleName"] = role
+    return member
 
 
 @rule(
     "grove/role-name",
-    passes=Example(pod_clique_set(_as_role("lead", "leader"), _as_role("work", "worker"))),
-    fails=Example(pod_clique_set(_as_role("work", "leader"), _as_role("work", "worker"))),
+    passes=Example(pod_clique_set(_clique_of_role("lead", "leader"), _clique_of_role("work", "worker"))),
+    fails=Example(pod_clique_set(_clique_of_role("work", "leader"), _clique_of_role("work", "worker"))),
 )
 def role_name(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """Grove refuses two cliques with the same role, or two without one.
@@ -334,9 +315,9 @@ def _members(workload: PodCliqueSet) -> Iterable[Clique | ScalingGroup]:
 
 
 def _scaled(**limits: int) -> Manifest:
-    found = clique("worker", replicas=4, minimum=2)
-    found["spec"]["autoScalingConfig"] = limits
-    return found
+    member = clique("worker", replicas=4, minimum=2)
+    member["spec"]["autoScalingConfig"] = limits
+    return member
 
 
 @rule(
@@ -360,7 +341,11 @@ def scaling_limits(workload: PodCliqueSet, _: Context[Any]) -> Results:
             yield Finding(path, config, why, "remove it, and set scaleConfig of the scaling group")
         else:
             yield from _limits(member, config, path)
-            yield from _maximum(member, config, path)
+            most, least = integer(config.get("maxReplicas")), integer(config.get("minReplicas"))
+            minimum = max(member.replicas, least or 0)
+            if (most or 0) < minimum:
+                why = "Grove refuses a maxReplicas that is missing or below replicas or minReplicas"
+                yield Finding(path / "maxReplicas", most, why, f"set {minimum} or more", instead=(minimum,))
     for group in workload.scaling_groups:
         if (written := group.raw.get("scaleConfig")) is not None:
             yield from _limits(group, mapping(written), group.path / "scaleConfig")
@@ -375,11 +360,3 @@ def _limits(scaled: Clique | ScalingGroup, config: Mapping[str, Any], path: Fiel
         if written is None:
             why = f"{why}; it is {missing}, as replicas are written"
         yield Finding(path / "minReplicas", written, why, f"set {minimum} or more", instead=(minimum,))
-
-
-def _maximum(member: Clique, config: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
-    most, least = integer(config.get("maxReplicas")), integer(config.get("minReplicas"))
-    wanted = max(member.replicas, least or 0)
-    if (most or 0) < wanted:
-        why = "Grove refuses a maxReplicas that is missing or below replicas or minReplicas"
-        yield Finding(path / "maxReplicas", most, why, f"set {wanted} or more", instead=(wanted,))

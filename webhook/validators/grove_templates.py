@@ -52,13 +52,11 @@ def pod_template(workload: PodCliqueSet, context: Context[Any]) -> Results:
             yield Finding(member.spec_path / "nodeName", node, why, "choose nodes by nodeSelector or nodeAffinity")
         constraints = sequence(member.pod_spec.get("topologySpreadConstraints"))
         if constraints and not context.is_update:
-            yield Finding(
-                at=member.spec_path / "topologySpreadConstraints",
-                found=constraints,
-                why="Grove refuses a new set whose pods have them",
-                remedy="remove them; podAntiAffinity keeps pods apart, a topologyConstraint of the clique keeps them "
-                "close",
+            why = "Grove refuses a new set whose pods have them"
+            remedy = (
+                "remove them; podAntiAffinity keeps pods apart, a topologyConstraint of the clique keeps them close"
             )
+            yield Finding(member.spec_path / "topologySpreadConstraints", constraints, why, remedy)
 
 
 @rule(
@@ -107,12 +105,12 @@ def environment(workload: PodCliqueSet, _: Context[Any]) -> Results:
                 continue
             for index, container in enumerate(sequence(containers)):
                 variables = sequence(mapping(container).get("env"))
-                if variables and not _are_named_once(variables):
+                if variables and not _have_valid_names(variables):
                     place = member.spec_path / field / Item(index, text(container.get("name"))) / "env"
-                    yield from _wrong_names(variables, place)
+                    yield from _name_faults(variables, place)
 
 
-def _are_named_once(variables: Sequence[Any]) -> bool:
+def _have_valid_names(variables: Sequence[Any]) -> bool:
     """Returns whether each variable has a valid name of its own. Nearly all do."""
     try:
         names = {*map(_NAME, variables)}
@@ -123,7 +121,7 @@ def _are_named_once(variables: Sequence[Any]) -> bool:
         return False
 
 
-def _wrong_names(variables: Sequence[Any], place: FieldPath) -> Iterator[Finding]:
+def _name_faults(variables: Sequence[Any], place: FieldPath) -> Iterator[Finding]:
     seen: set[str] = set()
     for index, name in enumerate(text(mapping(variable).get("name")) or "" for variable in variables):
         at = place / Item(index, name or None) / "name"
@@ -172,7 +170,7 @@ def claim_templates(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """
     seen: set[str] = set()
     for template, path in _entries(workload.template, "resourceClaimTemplates", _TEMPLATE):
-        yield from _named_once(template, path, seen, "template")
+        yield from _entry_name_faults(template, path, seen, "template")
         spec = mapping(mapping(template.get("templateSpec")).get("spec"))
         if not sequence(mapping(spec.get("devices")).get("requests")):
             at = path / "templateSpec" / "spec" / "devices" / "requests"
@@ -192,28 +190,29 @@ def resource_sharing(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
     Source: Grove's own validation of resourceSharing, of sets, scaling groups and cliques.
     """
-    templates = {text(one.get("name")) for one, _ in _entries(workload.template, "resourceClaimTemplates", _TEMPLATE)}
+    templates = {
+        text(template.get("name")) for template, _ in _entries(workload.template, "resourceClaimTemplates", _TEMPLATE)
+    }
     cliques = {member.name for member in workload.cliques}
     groups = {group.name for group in workload.scaling_groups}
     children: dict[str, Container[str]] = {"childCliqueNames": cliques, "childScalingGroupNames": groups}
-    yield from _sharing(workload.template, _TEMPLATE, templates, children)
+    yield from _sharing_faults(workload.template, _TEMPLATE, templates, children)
     for group in workload.scaling_groups:
         if group.raw.get("resourceSharing"):
-            yield from _sharing(group.raw, group.path, templates, {"childCliqueNames": frozenset(group.clique_names)})
+            yield from _sharing_faults(
+                group.raw, group.path, templates, {"childCliqueNames": frozenset(group.clique_names)}
+            )
     for member in workload.cliques:
-        yield from _sharing(member.raw, member.path, templates, {})
+        yield from _sharing_faults(member.raw, member.path, templates, {})
 
 
-def _sharing(
-    holder: Mapping[str, Any],
-    path: FieldPath,
-    templates: Container[str | None],
-    children: Mapping[str, Container[str]],
+def _sharing_faults(
+    holder: Mapping[str, Any], path: FieldPath, templates: Container[str | None], children: Mapping[str, Container[str]]
 ) -> Iterator[Finding]:
     """Yields what Grove refuses in one list. `children` are the names that each field of a filter may select."""
     seen: set[str] = set()
     for shared, at in _entries(holder, "resourceSharing", path):
-        yield from _named_once(shared, at, seen, "shared claim")
+        yield from _entry_name_faults(shared, at, seen, "shared claim")
         namespace, scope = text(shared.get("namespace")), text(shared.get("scope"))
         if namespace is not None and (name := text(shared.get("name"))) is not None and name in templates:
             why = "the set itself has the template of that name, and Grove refuses a namespace beside it"
@@ -222,10 +221,12 @@ def _sharing(
             why = "Grove knows no such scope" if scope else "Grove requires a scope"
             yield Finding(at / "scope", scope, why, f"set {' or '.join(_SCOPES)}")
         if children and shared.get("filter") is not None:
-            yield from _filter(mapping(shared["filter"]), at / "filter", children)
+            yield from _filter_faults(mapping(shared["filter"]), at / "filter", children)
 
 
-def _filter(selected: Mapping[str, Any], at: FieldPath, children: Mapping[str, Container[str]]) -> Iterator[Finding]:
+def _filter_faults(
+    selected: Mapping[str, Any], at: FieldPath, children: Mapping[str, Container[str]]
+) -> Iterator[Finding]:
     if not any(sequence(selected.get(field)) for field in children):
         why = "Grove refuses a filter that names nothing"
         yield Finding(at, selected, why, f"name entries in {' or '.join(children)}, or remove the filter")
@@ -242,7 +243,7 @@ def _entries(holder: Mapping[str, Any], field: str, path: FieldPath) -> Iterator
         yield entry, path / field / Item(index, text(entry.get("name")))
 
 
-def _named_once(entry: Mapping[str, Any], path: FieldPath, seen: set[str], what: str) -> Iterator[Finding]:
+def _entry_name_faults(entry: Mapping[str, Any], path: FieldPath, seen: set[str], what: str) -> Iterator[Finding]:
     name = text(entry.get("name"))
     if name is None:
         yield Finding(path / "name", None, f"Grove refuses a {what} without a name", f"name the {what}")

@@ -89,33 +89,21 @@ def topology_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
     named_first: Topology | None = None
     for topology, binding, _ in _places(workload):
         at = topology.path / "topologyName"
-        if binding is None and not _is_of_old_release(topology):
+        # Up to v0.1.0-alpha.8 there were no names. Later releases refuse a new set for its packDomain, and let a stored
+        # one be.
+        is_old = topology.required_path.parts[-1] == "packDomain" and topology.preferred is None
+        if binding is None and not is_old:
             offered = tuple(islice(context.facts.topology_bindings or (), _OFFERED))
             examples = f" ({', '.join(offered)})" if offered else ""
-            yield Finding(
-                at=at,
-                found=None,
-                why="it names no ClusterTopologyBinding and inherits none, and Grove refuses the set",
-                remedy=f"name the one whose domain it is{examples}, here or for the whole set",
-                instead=offered if len(offered) == 1 else (),
-            )
+            why = "it names no ClusterTopologyBinding and inherits none, and Grove refuses the set"
+            remedy = f"name the one whose domain it is{examples}, here or for the whole set"
+            yield Finding(at, None, why, remedy, instead=offered if len(offered) == 1 else ())
         elif binding is not None and topology.name is not None:
             named_first = named_first or topology
             if topology.name != named_first.name:
-                yield Finding(
-                    at=at,
-                    found=topology.name,
-                    why=f"{named_first.path} names {shown(named_first.name)}, and Grove allows one name in a set",
-                    remedy="name one ClusterTopologyBinding in all, with a domain that it has",
-                    instead=(named_first.name,),
-                )
-
-
-def _is_of_old_release(topology: Topology) -> bool:
-    """Returns whether it is written as up to v0.1.0-alpha.8, which had no names. Later releases refuse a new one for
-    its packDomain, and let a stored one be.
-    """
-    return topology.required_path.parts[-1] == "packDomain" and topology.preferred is None
+                why = f"{named_first.path} names {shown(named_first.name)}, and Grove allows one name in a set"
+                remedy = "name one ClusterTopologyBinding in all, with a domain that it has"
+                yield Finding(at, topology.name, why, remedy, instead=(named_first.name,))
 
 
 @rule(
@@ -144,35 +132,25 @@ def topology_domain(workload: PodCliqueSet, context: Context[Any]) -> Results:
     absent, near = Needed("topology_bindings", name), NearMisses()
     if binding is None:
         likely = near.likely(name, islice(bindings, _COMPARED))
-        yield Finding(
-            at=at,
-            found=name,
-            why="no ClusterTopologyBinding has that name, and Grove refuses a new set that names it",
-            remedy=f"{_did_you_mean(likely)}name one that exists, or create it",
-            absent=absent,
-            instead=() if likely is None else (likely,),
-        )
+        why = "no ClusterTopologyBinding has that name, and Grove refuses a new set that names it"
+        remedy = f"{_did_you_mean(likely)}name one that exists, or create it"
+        yield Finding(at, name, why, remedy, absent=absent, instead=() if likely is None else (likely,))
         return
-    for one in constraints:
-        for domain, path in ((one.required, one.required_path), (one.preferred, one.preferred_path)):
+    levels = ", ".join(islice(binding.keys, _OFFERED)) or "its levels, of which it has none"
+    for constraint in constraints:
+        for domain, path in (
+            (constraint.required, constraint.required_path),
+            (constraint.preferred, constraint.preferred_path),
+        ):
             if domain is not None and domain not in binding.keys:
                 likely = near.likely(domain, islice(binding.keys, _COMPARED))
-                yield Finding(
-                    at=path,
-                    found=domain,
-                    why=f"the ClusterTopologyBinding {shown(name)} has no such domain, and Grove refuses a new set",
-                    remedy=f"{_did_you_mean(likely)}use one of {_offered(binding.keys)}",
-                    absent=absent,
-                    instead=() if likely is None else (likely,),
-                )
+                why = f"the ClusterTopologyBinding {shown(name)} has no such domain, and Grove refuses a new set"
+                remedy = f"{_did_you_mean(likely)}use one of {levels}"
+                yield Finding(path, domain, why, remedy, absent=absent, instead=() if likely is None else (likely,))
 
 
 def _did_you_mean(likely: str | None) -> str:
     return "" if likely is None else f"did you mean {likely}? "
-
-
-def _offered(names: Iterable[str]) -> str:
-    return ", ".join(islice(names, _OFFERED)) or "its levels, of which it has none"
 
 
 @rule(
@@ -200,9 +178,9 @@ def topology_hierarchy(workload: PodCliqueSet, context: Context[Any]) -> Results
         return
     levels = {domain: level for level, domain in enumerate(binding.keys)}
     needed = Needed("topology_bindings", name)
-    for topology, own, above in _places(workload):
+    for topology, binding_name, above in _places(workload):
         # If the names differ, `grove/topology-name` says so.
-        parents = [parent for parent in above if own == name and parent.name in {None, name}]
+        parents = [parent for parent in above if binding_name == name and parent.name in {None, name}]
         needs = [(parent.required, parent.required_path) for parent in parents]
         yield from _wider(needs, (topology.required, topology.required_path), levels, needed)
         wishes = [(parent.preferred, parent.preferred_path) for parent in parents]
@@ -217,14 +195,8 @@ def _wider(parents: Iterable[_Domain], child: _Domain, levels: Mapping[str, int]
     level = levels.get(domain or "")
     for above, place in parents:
         if level is not None and levels.get(above or "", -1) > level:
-            yield Finding(
-                at=at,
-                found=domain,
-                why=f"it is wider than {above} at {place}, and Grove refuses the set",
-                remedy=f"use {above} or a narrower domain",
-                absent=binding,
-                instead=(above,),
-            )
+            why = f"it is wider than {above} at {place}, and Grove refuses the set"
+            yield Finding(at, domain, why, f"use {above} or a narrower domain", absent=binding, instead=(above,))
             return
 
 

@@ -117,11 +117,11 @@ def held_gang(workload: OptedInWorkload, context: Context[Any]) -> HeldGang | No
     scheduler = context.gang_scheduler
     if not (scheduler.makes_opted_in_gangs or scheduler.groups_opted_in):
         return None
-    found = held(workload, context.facts, context.kueue)
-    if found is None or (pods := with_pods(workload, context.facts)) is None:
+    hold = held(workload, context.facts, context.kueue)
+    if hold is None or (pods := with_pods(workload, context.facts)) is None:
         return None
     # Another controller runs the pods, often in another cluster.
-    return None if pods.managed_elsewhere is not None or starts_alone(pods) else HeldGang(found, pods)
+    return None if pods.managed_elsewhere is not None or starts_alone(pods) else HeldGang(hold, pods)
 
 
 def ready_times(workload: OptedInWorkload, context: Context[Any]) -> ReadyTimes:

@@ -54,24 +54,18 @@ def pod_by_pod(workload: PodCliqueSet, context: Context[Any]) -> Results:
     """
     if set_starts_alone(workload):
         return
-    for one in held_cliques(workload, context):
-        if one.held.group is not None:
+    for member in held_cliques(workload, context):
+        if member.held.group is not None:
             continue
-        if one.held.path is not None:
-            yield Finding(
-                at=one.held.path,
-                found=one.held.queue,
-                why="Kueue admits the pods of this gang one at a time",
-                remedy="remove the label, or use one pod group for all cliques",
-            )
+        if member.held.path is not None:
+            why = "Kueue admits the pods of this gang one at a time"
+            remedy = "remove the label, or use one pod group for all cliques"
+            yield Finding(member.held.path, member.held.queue, why, remedy)
             continue
-        by = "it has a LocalQueue default" if one.held.queue is not None else "Kueue manages it"
-        yield Finding(
-            at=NAMESPACE,
-            found=workload.namespace,
-            why=f"{by}, so Kueue admits the pods of this gang one at a time",
-            remedy="use a namespace that Kueue does not manage, or one pod group for all cliques",
-        )
+        by = "it has a LocalQueue default" if member.held.queue is not None else "Kueue manages it"
+        why = f"{by}, so Kueue admits the pods of this gang one at a time"
+        remedy = "use a namespace that Kueue does not manage, or one pod group for all cliques"
+        yield Finding(NAMESPACE, workload.namespace, why, remedy)
         # The namespace is the cause for every clique.
         return
 
@@ -81,9 +75,7 @@ def pod_by_pod(workload: PodCliqueSet, context: Context[Any]) -> Results:
     looks_at=(kueue.QUEUE_NAME,),
     default=Action.WARN,
     passes=Example(pod_clique_set(_grouped())),
-    fails=Example(
-        {**pod_clique_set(_grouped("8")), "spec": {**pod_clique_set(_grouped("8"))["spec"], "replicas": 2}},
-    ),
+    fails=Example({**pod_clique_set(_grouped("8")), "spec": {**pod_clique_set(_grouped("8"))["spec"], "replicas": 2}}),
 )
 def pod_group_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
     """Kueue admits a pod group as a whole, and its number of pods is fixed. All gangs of a set share a group that the
@@ -93,25 +85,16 @@ def pod_group_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`validatePodGroupMetadata`,
     `removeExcessPods`).
     """
-    grouped = [one for one in held_cliques(workload, context) if one.held.group is not None]
+    grouped = [member for member in held_cliques(workload, context) if member.held.group is not None]
     if not grouped:
         return
     first = grouped[0]
-    for one in grouped:
-        if one.held.group != first.held.group:
-            yield Finding(
-                at=one.group_path,
-                found=one.held.group,
-                why="another clique names another pod group, and Kueue admits the two apart",
-                remedy="use one pod group for all cliques",
-            )
+    for member in grouped:
+        if member.held.group != first.held.group:
+            why = "another clique names another pod group, and Kueue admits the two apart"
+            yield Finding(member.group_path, member.held.group, why, "use one pod group for all cliques")
     if (cause := growth(workload)) is not None:
-        yield Finding(
-            at=first.group_path,
-            found=first.held.group,
-            why=cause,
-            remedy="make one PodCliqueSet for each gang",
-        )
+        yield Finding(first.group_path, first.held.group, cause, "make one PodCliqueSet for each gang")
 
 
 @rule(
@@ -127,15 +110,15 @@ def pod_group_size(workload: PodCliqueSet, context: Context[Any]) -> Results:
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`validatePodGroupMetadata`,
     `removeExcessPods`), pod_webhook.go.
     """
-    grouped = [one for one in held_cliques(workload, context) if one.held.group is not None]
+    grouped = [member for member in held_cliques(workload, context) if member.held.group is not None]
     sizes: dict[str | None, int] = {}
-    for one in grouped:
-        sizes[one.held.group] = sizes.get(one.held.group, 0) + pods_of(one.clique, workload)
-    for one in grouped:
-        yield from _wrong_size(one, sizes[one.held.group])
+    for member in grouped:
+        sizes[member.held.group] = sizes.get(member.held.group, 0) + pods_of(member.clique, workload)
+    for member in grouped:
+        yield from _wrong_size(member, sizes[member.held.group])
 
 
-def _in_queue(minimum: int) -> Example:
+def _queued_example(minimum: int) -> Example:
     """Returns a clique of four pods in a queue, whose gang kube-scheduler starts with `minimum`."""
     worker = clique("worker", replicas=4, minimum=minimum, labels={kueue.QUEUE_NAME: "team"})
     gates = {"featureGates": {"BringYourOwnPodGroup": True}}
@@ -147,8 +130,8 @@ def _in_queue(minimum: int) -> Example:
     "kueue/counted-minimum",
     looks_at=(kueue.QUEUE_NAME,),
     default=Action.WARN,
-    passes=_in_queue(4),
-    fails=_in_queue(2),
+    passes=_queued_example(4),
+    fails=_queued_example(2),
 )
 def counted_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
     """Kueue's proposal KEP-13150 makes a group of the plain pods that name the same PodGroup of scheduling.k8s.io, and
@@ -164,23 +147,22 @@ def counted_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
         return
     for member, held_clique in held_cliques(workload, context):
         if held_clique.group is None and member.min_available < member.replicas:
-            yield Finding(
-                at=member.path / "spec" / "minAvailable",
-                found=member.min_available,
-                why=f"Kueue counts the pods by the minCount of their PodGroup, {member.min_available}, and "
-                f"{member.replicas} run: it reserves too little quota",
-                remedy="set minAvailable to replicas, or turn Kueue's gate BringYourOwnPodGroup off",
+            why = (
+                f"Kueue counts the pods by the minCount of their PodGroup, {member.min_available}, and "
+                f"{member.replicas} run: it reserves too little quota"
             )
+            remedy = "set minAvailable to replicas, or turn Kueue's gate BringYourOwnPodGroup off"
+            yield Finding(member.path / "spec" / "minAvailable", member.min_available, why, remedy)
 
 
-def _wrong_size(one: HeldClique, pods: int) -> Results:
-    stated = one.held.total or ""
-    path = one.clique.template.annotations_path / kueue.POD_GROUP_TOTAL_COUNT
+def _wrong_size(member: HeldClique, pods: int) -> Results:
+    stated = member.held.total or ""
+    path = member.clique.template.annotations_path / kueue.POD_GROUP_TOTAL_COUNT
     remedy = f'set the annotation to "{pods}"'
     digits = stated.lstrip("0")
     if not (digits.isascii() and digits.isdigit()):
         why = "Kueue refuses a pod that names a pod group and does not state its number of pods"
-        yield Finding(at=path, found=one.held.total, why=why, remedy=remedy)
+        yield Finding(at=path, found=member.held.total, why=why, remedy=remedy)
     elif (above := len(digits) > _MOST_DIGITS or int(digits) > pods) or int(digits) < pods:
         then = "waits for more of them" if above else "deletes those above the stated number"
         yield Finding(
@@ -189,7 +171,7 @@ def _wrong_size(one: HeldClique, pods: int) -> Results:
             why=f"the cliques of the pod group have {pods} pods, and Kueue {then}",
             remedy=remedy,
             # Such a group starts. Kueue stops it later, if it waits for all pods to be ready.
-            at_most=Action.WARN if above and one.starts_early else Action.DENY,
+            at_most=Action.WARN if above and member.starts_early else Action.DENY,
         )
 
 
@@ -198,11 +180,10 @@ _KIND, _GROUP = "DisaggregatedSet", "disaggregatedset.x-k8s.io"
 
 
 def _role() -> Manifest:
-    """Returns the LeaderWorkerSet of a role."""
-    found = leader_worker_set(labels=_QUEUED)
+    role = leader_worker_set(labels=_QUEUED)
     owner = {"apiVersion": f"{_GROUP}/v1", "kind": _KIND, "name": "chat", "uid": "1", "controller": True}
-    found["metadata"]["ownerReferences"] = [owner]
-    return found
+    role["metadata"]["ownerReferences"] = [owner]
+    return role
 
 
 @rule(
@@ -224,9 +205,5 @@ def roles_apart(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if not isinstance(workload, LeaderWorkerSet) or owner is None or (owner.group, owner.kind) != (_GROUP, _KIND):
         return
     if held(workload, context.facts, context.kueue) is not None:
-        yield Finding(
-            at=METADATA / "ownerReferences",
-            found=owner.name,
-            why="Kueue admits the roles of a slice one by one, so a part of a serving unit may hold quota",
-            remedy="use a LocalQueue with room for whole slices",
-        )
+        why = "Kueue admits the roles of a slice one by one, so a part of a serving unit may hold quota"
+        yield Finding(METADATA / "ownerReferences", owner.name, why, "use a LocalQueue with room for whole slices")

@@ -27,7 +27,7 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.trainjob import MadeJobSet
 
 _QUOTA = {"quota.scheduling.koordinator.sh/name": "team-a"}
-_KNOWN = ClusterFacts(
+_ONE_QUEUE = ClusterFacts(
     local_queues={("default", "research"): LocalQueue("gpus", active=True)},
     cluster_queues={"gpus": ClusterQueue(active=True)},
 )
@@ -39,8 +39,8 @@ _KNOWN = ClusterFacts(
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     independent=True,
-    passes=Example(job(labels=QUEUED), facts=_KNOWN),
-    fails=Example(job(labels={QUEUE_NAME: "reserch"}), facts=_KNOWN),
+    passes=Example(job(labels=QUEUED), facts=_ONE_QUEUE),
+    fails=Example(job(labels={QUEUE_NAME: "reserch"}), facts=_ONE_QUEUE),
 )
 def local_queue(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """Kueue keeps a workload suspended, or the pods of a clique gated, without end, if its LocalQueue or the
@@ -49,49 +49,44 @@ def local_queue(workload: PodCliqueSet | OptedInWorkload, context: Context[Any])
 
     Source: kubernetes-sigs/kueue v0.19, pkg/cache/queue, pkg/scheduler (condition QuotaReserved, reason Inadmissible).
     """
-    known = context.facts.local_queues
-    for name, at in _named_queues(workload, context).items():
+    local_queues = context.facts.local_queues
+    for name, at in _queues_of(workload, context).items():
         needed = Needed("local_queues", (workload.namespace, name))
-        if known is None:
+        if local_queues is None:
             yield Unjudged(at, "the LocalQueues", part=needed.part)
-        elif (queue := known.get((workload.namespace, name))) is None:
-            yield Finding(
-                at=at,
-                found=name,
-                why=f"this namespace has no such LocalQueue, so Kueue keeps {_kept(workload)}",
-                remedy="name a LocalQueue of this namespace, or create it",
-                absent=needed,
-            )
+        elif (queue := local_queues.get((workload.namespace, name))) is None:
+            why = f"this namespace has no such LocalQueue, so Kueue keeps {_what_waits(workload)}"
+            yield Finding(at, name, why, "name a LocalQueue of this namespace, or create it", absent=needed)
         else:
-            yield from _unusable(queue, name, at, context.facts, _kept(workload))
+            yield from _queue_faults(queue, name, at, context.facts, _what_waits(workload))
 
 
-def _named_queues(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> dict[str, FieldPath]:
+def _queues_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> dict[str, FieldPath]:
     """Returns the LocalQueues that a workload or its cliques name, each with its first place."""
     if isinstance(workload, PodCliqueSet):
-        every = [one.held for one in held_cliques(workload, context)]
+        holds = [member.held for member in held_cliques(workload, context)]
     else:
-        found = None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)
-        every = [] if found is None else [found]
-    named: dict[str, FieldPath] = {}
-    for one in every:
-        if one.path is not None and one.queue is not None:
-            named.setdefault(one.queue, one.path)
-    return named
+        hold = None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)
+        holds = [] if hold is None else [hold]
+    queues: dict[str, FieldPath] = {}
+    for each in holds:
+        if each.path is not None and each.queue is not None:
+            queues.setdefault(each.queue, each.path)
+    return queues
 
 
-def _kept(workload: PodCliqueSet | OptedInWorkload) -> str:
+def _what_waits(workload: PodCliqueSet | OptedInWorkload) -> str:
     return "the pods gated" if isinstance(workload, PodCliqueSet) else "the workload suspended"
 
 
-def _unusable(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFacts, kept: str) -> Results:
+def _queue_faults(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFacts, kept: str) -> Results:
     """Yields the reason why a LocalQueue admits nothing now: its own, else that of its ClusterQueue."""
     above, needed = queue.cluster_queue or "", Needed("cluster_queues", queue.cluster_queue)
-    known = facts.cluster_queues
-    state = (known or {}).get(above)
+    cluster_queues = facts.cluster_queues
+    state = (cluster_queues or {}).get(above)
     if queue.stopped:
         why, remedy = f"the LocalQueue has stopPolicy {shown(queue.stop_policy)}", "wait until its stopPolicy is None"
-    elif known is not None and state is None:
+    elif cluster_queues is not None and state is None:
         why, remedy = f"its ClusterQueue {shown(above)} does not exist", "create the ClusterQueue"
     elif state is not None and state.stopped:
         why = f"its ClusterQueue {shown(above)} has stopPolicy {shown(state.stop_policy)}"
@@ -100,10 +95,8 @@ def _unusable(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFacts, 
         why = f"its ClusterQueue {shown(above)} is inactive ({state.reason or 'without a reason'})"
         remedy = "see the condition Active of the ClusterQueue"
     elif queue.active is False:
-        why, remedy = (
-            f"Kueue calls the LocalQueue inactive ({queue.reason})",
-            "see the condition Active of the LocalQueue",
-        )
+        why = f"Kueue calls the LocalQueue inactive ({queue.reason})"
+        remedy = "see the condition Active of the LocalQueue"
     else:
         return
     yield Finding(
@@ -138,17 +131,16 @@ def two_quotas(workload: OptedInWorkload, context: Context[Any]) -> Results:
     Source: kubeflow/trainer issue 2663; kai-scheduler/KAI-Scheduler issues 68 and 426; the rules of each scheduler
     about its queues.
     """
-    if isinstance(workload, MadeJobSet) or (found := held_gang(workload, context)) is None:
+    if isinstance(workload, MadeJobSet) or (gang := held_gang(workload, context)) is None:
         return
     for limit in context.gang_scheduler.limits(workload, context.facts):
         above = "" if limit.name == limit.own else f", which is above {shown(limit.own)},"
-        yield Finding(
-            at=found.path,
-            found=found.held.queue,
-            why=f"Kueue admits by its own quota, and {limit.called} {shown(limit.name)}{above} has a limit, too: what "
-            "Kueue has admitted may still wait for it",
-            remedy=f"remove the limit, so that only Kueue counts, or use {limit.called} without Kueue",
+        why = (
+            f"Kueue admits by its own quota, and {limit.called} {shown(limit.name)}{above} has a limit, too: what "
+            "Kueue has admitted may still wait for it"
         )
+        remedy = f"remove the limit, so that only Kueue counts, or use {limit.called} without Kueue"
+        yield Finding(gang.path, gang.held.queue, why, remedy)
         return
 
 
@@ -176,18 +168,16 @@ def priority(workload: OptedInWorkload, context: Context[Any]) -> Results:
     (WorkloadPriorityClass); pkg/controller/jobframework/defaults.go (ApplyDefaultWorkloadPriorityClass, on by default
     from 0.20).
     """
-    if isinstance(workload, MadeJobSet) or (found := held_gang(workload, context)) is None:
+    if isinstance(workload, MadeJobSet) or (gang := held_gang(workload, context)) is None:
         return
-    named = text(workload.labels.get(PRIORITY_CLASS))
-    if not named or named == DEFAULT_PRIORITY_CLASS:
+    priority_class = text(workload.labels.get(PRIORITY_CLASS))
+    if not priority_class or priority_class == DEFAULT_PRIORITY_CLASS:
         return
-    if any(template.spec.get("priorityClassName") for template in found.pods.templates):
+    if any(template.spec.get("priorityClassName") for template in gang.pods.templates):
         return
     if any(not name.startswith("system-") for name in context.facts.priority_classes or ()):
-        yield Finding(
-            at=LABELS / PRIORITY_CLASS,
-            found=named,
-            why=f"it orders Kueue's queue only: for {context.choice.scheduler} the pods have the default priority, and "
-            "pods with a PriorityClass may preempt them",
-            remedy="set priorityClassName in the pod templates, too",
+        why = (
+            f"it orders Kueue's queue only: for {context.choice.scheduler} the pods have the default priority, and "
+            "pods with a PriorityClass may preempt them"
         )
+        yield Finding(LABELS / PRIORITY_CLASS, priority_class, why, "set priorityClassName in the pod templates, too")

@@ -44,7 +44,7 @@ _THREE_STEPS = tuple(replicated(name) for name in ("download", "tune", "train"))
 _DEPENDS = ({"name": "download", "status": "Complete"},)
 
 
-def _with(**fields: Any) -> dict[str, Any]:
+def _pods_ready_block(**fields: Any) -> dict[str, Any]:
     return {"waitForPodsReady": fields}
 
 
@@ -68,23 +68,21 @@ def ready_timeout(workload: OptedInWorkload, context: Context[Any]) -> Results:
     pkg/scheduler/framework/runtime (Permit waits 15 minutes at most), pkg/scheduler/backend/queue (unschedulable pods
     are tried again after 5 minutes).
     """
-    found = held_gang(workload, context)
+    gang = held_gang(workload, context)
     times = ready_times(workload, context)
-    if times.start is None or found is None:
+    if times.start is None or gang is None:
         return
     goal, setting = start_limit(times)
-    steps = gangs_in_turn(found.pods)
+    steps = gangs_in_turn(gang.pods)
     needed = steps * context.gang_scheduler.retry_seconds
     if times.start < needed:
         of_steps = f" for its {steps} gangs in turn" if steps > 1 else ""
-        yield Finding(
-            at=found.path,
-            found=found.held.queue,
-            why=f"Kueue takes it back {duration(times.start)} after its admission unless all pods are {goal}, and "
-            f"{context.choice.scheduler} may need {duration(needed)} for a second attempt{of_steps}",
-            remedy=f"set {setting} to more than {duration(needed)}, or lower scheduleTimeoutSeconds",
-            once=True,
+        why = (
+            f"Kueue takes it back {duration(times.start)} after its admission unless all pods are {goal}, and "
+            f"{context.choice.scheduler} may need {duration(needed)} for a second attempt{of_steps}"
         )
+        remedy = f"set {setting} to more than {duration(needed)}, or lower scheduleTimeoutSeconds"
+        yield Finding(gang.path, gang.held.queue, why, remedy, once=True)
 
 
 @rule(
@@ -93,9 +91,7 @@ def ready_timeout(workload: OptedInWorkload, context: Context[Any]) -> Results:
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job_set(replicated("download", 1), replicated("train"), labels=QUEUED, **_IN_ORDER)),
-    fails=Example(
-        job_set(replicated("download", 1), replicated("train", dependsOn=list(_DEPENDS)), labels=QUEUED),
-    ),
+    fails=Example(job_set(replicated("download", 1), replicated("train", dependsOn=list(_DEPENDS)), labels=QUEUED)),
 )
 def ready_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Kueue calls a JobSet or TrainJob ready when all of its Jobs are ready or have succeeded. If a step starts only
@@ -112,24 +108,22 @@ def ready_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
         return
     goal, setting = start_limit(times)
     if workload.managed_elsewhere is None and held(workload, context.facts, context.kueue) is not None:
-        for at, name, other in _after_completion(workload):
-            yield Finding(
-                at=at,
-                found=other,
-                why=f"Kueue stops the workload unless all steps are {goal} {duration(times.start)} after its "
-                f"admission, and {shown(name)} starts only when {shown(other)} is complete",
-                remedy=f"set {setting} to more than the earlier steps may take",
+        for at, name, other in _first_step_after_completion(workload):
+            why = (
+                f"Kueue stops the workload unless all steps are {goal} {duration(times.start)} after its "
+                f"admission, and {shown(name)} starts only when {shown(other)} is complete"
             )
+            yield Finding(at, other, why, f"set {setting} to more than the earlier steps may take")
 
 
-def _after_completion(workload: JobSet) -> Iterator[tuple[FieldPath, str, str]]:
+def _first_step_after_completion(workload: JobSet) -> Iterator[tuple[FieldPath, str, str]]:
     """Yields the first step that waits until another is complete: its path, its name and that of the other."""
     if workload.in_order:
         return
     for part, raw in zip(workload.parts, sequence(workload.spec.get("replicatedJobs")), strict=True):
-        for one in map(mapping, sequence(mapping(raw).get("dependsOn"))):
-            if text(one.get("status")) == "Complete":
-                yield part.path / "dependsOn", part.name, text(one.get("name")) or ""
+        for dependency in map(mapping, sequence(mapping(raw).get("dependsOn"))):
+            if text(dependency.get("status")) == "Complete":
+                yield part.path / "dependsOn", part.name, text(dependency.get("name")) or ""
                 return
 
 
@@ -153,20 +147,19 @@ def ready_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`PodsReady`); of 0.20,
     keps/15423 (maximum of pods that are not ready).
     """
-    for member, found in held_cliques(workload, context):
+    for member, hold in held_cliques(workload, context):
         timeout = context.kueue.ready_times(member.template.annotations.get(WAIT_FOR_PODS_READY)).ready
         missing = member.replicas - member.min_available
         spared = int32(text(member.template.annotations.get(POD_GROUP_MAX_NOT_READY_COUNT)) or "") or 0
         if timeout is None or (context.kueue.max_not_ready and missing <= spared):
             continue
-        if found.unit is Unit.POD_GROUP and missing > 0:
-            yield Finding(
-                at=member.path / "spec" / "minAvailable",
-                found=member.min_available,
-                why=f"Kueue wants all {member.replicas} pods ready, and the gang runs with {member.min_available}: it "
-                f"is stopped {duration(timeout)} after its admission although it runs",
-                remedy="set minAvailable to replicas, or take the pods out of the Kueue queue",
+        if hold.unit is Unit.POD_GROUP and missing > 0:
+            why = (
+                f"Kueue wants all {member.replicas} pods ready, and the gang runs with {member.min_available}: it "
+                f"is stopped {duration(timeout)} after its admission although it runs"
             )
+            remedy = "set minAvailable to replicas, or take the pods out of the Kueue queue"
+            yield Finding(member.path / "spec" / "minAvailable", member.min_available, why, remedy)
 
 
 @rule(
@@ -175,7 +168,7 @@ def ready_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(labels=QUEUED)),
-    fails=Example(job(labels=QUEUED), kueue=_with(blockAdmission=True)),
+    fails=Example(job(labels=QUEUED), kueue=_pods_ready_block(blockAdmission=True)),
 )
 def block_admission(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """With waitForPodsReady.blockAdmission, Kueue admits nothing in the whole cluster while the pods of an admitted
@@ -186,14 +179,10 @@ def block_admission(workload: OptedInWorkload, context: Context[Any]) -> Results
     settings = context.kueue
     if not settings.block_admission or settings.pods_ready_seconds is None:
         return
-    if (found := held_gang(workload, context)) is not None:
-        yield Finding(
-            at=found.path,
-            found=found.held.queue,
-            why=f"while {context.choice.scheduler} holds this gang after its admission, Kueue admits no other workload",
-            remedy="set Kueue's waitForPodsReady.blockAdmission to false",
-            once=True,
-        )
+    if (gang := held_gang(workload, context)) is not None:
+        why = f"while {context.choice.scheduler} holds this gang after its admission, Kueue admits no other workload"
+        remedy = "set Kueue's waitForPodsReady.blockAdmission to false"
+        yield Finding(gang.path, gang.held.queue, why, remedy, once=True)
 
 
 @rule(
@@ -202,7 +191,7 @@ def block_admission(workload: OptedInWorkload, context: Context[Any]) -> Results
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(labels=QUEUED)),
-    fails=Example(job(labels=QUEUED), kueue=_with(requeuingStrategy={"backoffLimitCount": 3})),
+    fails=Example(job(labels=QUEUED), kueue=_pods_ready_block(requeuingStrategy={"backoffLimitCount": 3})),
 )
 def gives_up(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """With waitForPodsReady.requeuingStrategy.backoffLimitCount, Kueue deactivates a workload after that number of
@@ -216,16 +205,14 @@ def gives_up(workload: OptedInWorkload, context: Context[Any]) -> Results:
     timeout = ready_times(workload, context).ready
     if settings.backoff_limit is None or timeout is None:
         return
-    if (found := held_gang(workload, context)) is not None:
+    if (gang := held_gang(workload, context)) is not None:
         then = f"deletes the {workload.kind}" if settings.deletes_deactivated else "deactivates it for good"
-        yield Finding(
-            at=found.path,
-            found=found.held.queue,
-            why=f"Kueue {then} at the {settings.backoff_limit + 1}. time that its pods were not all ready after "
-            f"{duration(timeout)}, also if {context.choice.scheduler} only holds the gang",
-            remedy="leave Kueue's requeuingStrategy.backoffLimitCount unset",
-            once=True,
+        why = (
+            f"Kueue {then} at the {settings.backoff_limit + 1}. time that its pods were not all ready after "
+            f"{duration(timeout)}, also if {context.choice.scheduler} only holds the gang"
         )
+        remedy = "leave Kueue's requeuingStrategy.backoffLimitCount unset"
+        yield Finding(gang.path, gang.held.queue, why, remedy, once=True)
 
 
 _MINIMUM = SPEC / "scheduling" / "schedulingPolicy" / "gang" / "minCount"
@@ -263,12 +250,9 @@ def native_minimum(workload: OptedInWorkload, context: Context[Any]) -> Results:
     policy = mapping(mapping(workload.spec.get("scheduling")).get("schedulingPolicy"))
     minimum, least = integer(mapping(policy.get("gang")).get("minCount")), least_parallelism(workload)
     if minimum is not None and least is not None and minimum > least:
-        yield Finding(
-            at=_MINIMUM,
-            found=minimum,
-            why=f"Kueue may resume the Job with {least} pods, and the API server refuses fewer pods than minCount",
-            remedy=f"leave minCount out, or set the annotation {MIN_PARALLELISM} to {minimum}",
-        )
+        why = f"Kueue may resume the Job with {least} pods, and the API server refuses fewer pods than minCount"
+        remedy = f"leave minCount out, or set the annotation {MIN_PARALLELISM} to {minimum}"
+        yield Finding(_MINIMUM, minimum, why, remedy)
 
 
 @rule(
@@ -285,11 +269,7 @@ def elastic_job(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/elasticjobs, pkg/controller/jobframework/validation.go.
     """
-    found = held_gang(workload, context)
-    if found is not None and found.held.by is HeldBy.ELASTIC:
-        yield Finding(
-            at=ANNOTATIONS / ELASTIC_JOB,
-            found="true",
-            why="Kueue frees the pods of an elastic Job in parts, and a gang starts only with all of them",
-            remedy="remove the annotation",
-        )
+    gang = held_gang(workload, context)
+    if gang is not None and gang.held.by is HeldBy.ELASTIC:
+        why = "Kueue frees the pods of an elastic Job in parts, and a gang starts only with all of them"
+        yield Finding(ANNOTATIONS / ELASTIC_JOB, "true", why, "remove the annotation")

@@ -81,7 +81,7 @@ def refused(manifest: AnyObject, context: Context[Any]) -> Results:
             why = "Kueue refuses a RayJob in a queue that has a cluster and selects another"
             yield Finding(SPEC / "clusterSelector", next(iter(spec["clusterSelector"]), None), why, "remove it")
         return
-    yield from _queue_faults(manifest)
+    yield from _unfit_name(LABELS, manifest.labels, kueue.QUEUE_NAME, "LocalQueue")
     yield from _gates(manifest)
     if kind in _RUNNING:
         yield from _running_faults(manifest)
@@ -107,10 +107,6 @@ def _unfit_name(path: FieldPath, holder: Mapping[str, Any], key: str, what: str)
     # The API server refuses other values than strings.
     if isinstance(name, str) and not is_subdomain(name):
         yield Finding(path / key, name, f"no {what} can have this name, so Kueue refuses it", _AS_NAME)
-
-
-def _queue_faults(manifest: AnyObject) -> Results:
-    yield from _unfit_name(LABELS, manifest.labels, kueue.QUEUE_NAME, "LocalQueue")
 
 
 def _running_faults(manifest: AnyObject) -> Results:
@@ -363,31 +359,30 @@ def preset_key(workload: OptedInWorkload, context: Context[Any]) -> Results:
     # Trainer merges Kueue's entry of runtimePatches over the runtime, so there is no conflict.
     if isinstance(workload, MadeJobSet) or mapping(workload.raw.get("status")):
         return
-    found = held(workload, context.facts, context.kueue)
-    for pods in () if found is None or found.by is HeldBy.ELASTIC else found.pod_sets:
-        for path, key, value, written in _preset(found, pods, workload, context):
-            yield Finding(
-                at=path,
-                found=value,
-                why=f"Kueue writes {written} here when it admits the workload, and ends it for good if there is "
-                "another value",
-                remedy=f"remove {key} from the template",
+    hold = held(workload, context.facts, context.kueue)
+    if hold is None or hold.by is HeldBy.ELASTIC:
+        return
+    for pods in hold.pod_sets:
+        for path, key, value, written in _preset(hold, pods, workload, context):
+            why = (
+                f"Kueue writes {written} here when it admits the workload, and ends it for good if there is "
+                "another value"
             )
+            yield Finding(path, value, why, f"remove {key} from the template")
 
 
 def _preset(
-    found: Held | None, pods: PodSet, workload: OptedInWorkload, context: Context[Any]
+    hold: Held, pods: PodSet, workload: OptedInWorkload, context: Context[Any]
 ) -> Iterator[tuple[FieldPath, str, Any, str]]:
     """Yields the keys of a template that Kueue will write with another value: path, key, value, and what Kueue
     writes.
     """
     template = pods.template
-    queue = None if found is None else found.queue
-    known = (context.facts.local_queues or {}).get((workload.namespace, queue or ""))
+    local_queue = (context.facts.local_queues or {}).get((workload.namespace, hold.queue or ""))
     written = {
         kueue.PODSET: pods.name,
-        kueue.LOCAL_QUEUE_NAME: queue,
-        kueue.CLUSTER_QUEUE_NAME: None if known is None else known.cluster_queue,
+        kueue.LOCAL_QUEUE_NAME: hold.queue,
+        kueue.CLUSTER_QUEUE_NAME: None if local_queue is None else local_queue.cluster_queue,
     }
     for key, value in written.items():
         if value is not None and key in template.labels and template.labels[key] != value:
@@ -398,7 +393,7 @@ def _preset(
 
 
 _RACK = "example.com/rack"
-_ONE_OF = (kueue.REQUIRED_TOPOLOGY, kueue.PREFERRED_TOPOLOGY, kueue.UNCONSTRAINED_TOPOLOGY)
+_TOPOLOGY_KEYS = (kueue.REQUIRED_TOPOLOGY, kueue.PREFERRED_TOPOLOGY, kueue.UNCONSTRAINED_TOPOLOGY)
 _LABEL_KEYS = (kueue.REQUIRED_TOPOLOGY, kueue.PREFERRED_TOPOLOGY, kueue.SLICE_REQUIRED_TOPOLOGY)
 _OF_SLICES = (kueue.SLICE_REQUIRED_TOPOLOGY, kueue.SLICE_SIZE, kueue.SLICE_CONSTRAINTS)
 _MOST_LAYERS = 3
@@ -406,8 +401,8 @@ _SO = "so Kueue refuses the workload"
 
 
 def _placed(**annotations: str) -> dict[str, Any]:
-    said = {f"{kueue.GROUP}/podset-{name.replace('_', '-')}": value for name, value in annotations.items()}
-    return job(labels=QUEUED, template=pod_template(annotations=said))
+    topology = {f"{kueue.GROUP}/podset-{name.replace('_', '-')}": value for name, value in annotations.items()}
+    return job(labels=QUEUED, template=pod_template(annotations=topology))
 
 
 @rule(
@@ -438,7 +433,7 @@ def topology_faults(template: PodTemplate) -> Results:
 
 def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Yields what Kueue refuses in the annotations of one template: the key, why, and what to do."""
-    stated = [key for key in _ONE_OF if key in annotations]
+    stated = [key for key in _TOPOLOGY_KEYS if key in annotations]
     for key in stated[1:]:
         yield key, f"the template has {stated[0].partition('/')[2]} as well, and only one may be there", "keep one"
     for key in _LABEL_KEYS:
@@ -460,7 +455,6 @@ def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str,
 
 
 def _slice_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yields what Kueue refuses in the annotations about slices."""
     sliced, sized = kueue.SLICE_REQUIRED_TOPOLOGY in annotations, kueue.SLICE_SIZE in annotations
     if sized and not (int32(annotations[kueue.SLICE_SIZE]) or 0) > 0:
         yield kueue.SLICE_SIZE, "it is no number of pods of at least 1", "write a whole number in quotes"
@@ -527,21 +521,20 @@ def template_labels(change: OptedInChange, context: Context[Any]) -> Results:
         if (was := before.get(part.place)) is None:
             continue
         now = part.template
-        for at, one, other in (
+        for at, before_change, after_change in (
             (now.labels_path, was.labels, now.labels),
             (now.annotations_path, was.annotations, now.annotations),
         ):
             # Kueue's own keys come and go with an admission.
             changed = {
                 key
-                for key in {*one, *other}
-                if one.get(key) != other.get(key) and not key.startswith(f"{kueue.GROUP}/")
+                for key in {*before_change, *after_change}
+                if before_change.get(key) != after_change.get(key) and not key.startswith(f"{kueue.GROUP}/")
             }
             for key in sorted(changed):
-                yield Finding(
-                    at=at / key,
-                    found=other.get(key),
-                    why=f"Kueue puts back {shown(one.get(key))}, which the template had at first, when it stops the "
-                    f"{new.kind}",
-                    remedy=f"delete the {new.kind} and create it with the new value",
+                why = (
+                    f"Kueue puts back {shown(before_change.get(key))}, which the template had at first, when it "
+                    f"stops the {new.kind}"
                 )
+                remedy = f"delete the {new.kind} and create it with the new value"
+                yield Finding(at / key, after_change.get(key), why, remedy)

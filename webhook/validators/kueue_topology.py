@@ -99,14 +99,14 @@ class Gangs:
         """Returns the pods that a level is about."""
         if level.parts is None:
             return iter(self.pods)
-        return (one for name in level.parts for one in self._by_part.get(name, ()))
+        return (placeable for name in level.parts for placeable in self._by_part.get(name, ()))
 
     @cached_property
     def _by_part(self) -> Mapping[str, Sequence[Placeable]]:
-        found: dict[str, list[Placeable]] = {}
-        for one in self.pods:
-            found.setdefault(one.part, []).append(one)
-        return found
+        by_part: dict[str, list[Placeable]] = {}
+        for placeable in self.pods:
+            by_part.setdefault(placeable.part, []).append(placeable)
+        return by_part
 
 
 def request_of(template: PodTemplate) -> PlacementRequest | None:
@@ -123,30 +123,34 @@ def gangs_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) ->
     """
     if not context.kueue.topology_aware:
         return None
-    return _of_cliques(workload, context) if isinstance(workload, PodCliqueSet) else _of_workload(workload, context)
+    return (
+        _gangs_of_set(workload, context)
+        if isinstance(workload, PodCliqueSet)
+        else _gangs_of_workload(workload, context)
+    )
 
 
-def _of_cliques(workload: PodCliqueSet, context: Context[Any]) -> Gangs | None:
-    found = list(held_cliques(workload, context))
-    if not found:
+def _gangs_of_set(workload: PodCliqueSet, context: Context[Any]) -> Gangs | None:
+    members = list(held_cliques(workload, context))
+    if not members:
         return None
     pods = tuple(
-        _placeable(one.clique.name, pod_set, alone=one.held.unit is Unit.POD and one.clique.replicas > 1)
-        for one in found
-        for pod_set in one.held.pod_sets
+        _placeable(member.clique.name, pod_set, alone=member.held.unit is Unit.POD and member.clique.replicas > 1)
+        for member in members
+        for pod_set in member.held.pod_sets
     )
-    return Gangs(found[0].held, pods, tuple(levels_of_set(workload, context.facts)))
+    return Gangs(members[0].held, pods, tuple(levels_of_set(workload, context.facts)))
 
 
-def _of_workload(workload: OptedInWorkload, context: Context[Any]) -> Gangs | None:
+def _gangs_of_workload(workload: OptedInWorkload, context: Context[Any]) -> Gangs | None:
     if not may_be_held(workload.labels, workload.namespace, context):
         return None
     whole = with_pods(workload, context.facts)
-    if whole is None or (found := held(whole, context.facts, context.kueue)) is None:
+    if whole is None or (hold := held(whole, context.facts, context.kueue)) is None:
         return None
-    pods = tuple(_placeable(pod_set.name, pod_set) for pod_set in found.pod_sets if pod_set.count > 0)
-    made = whole if isinstance(whole, MadeJobSet) else None
-    return Gangs(found, pods, tuple(_levels(whole, context)), made)
+    pods = tuple(_placeable(pod_set.name, pod_set) for pod_set in hold.pod_sets if pod_set.count > 0)
+    job_set = whole if isinstance(whole, MadeJobSet) else None
+    return Gangs(hold, pods, tuple(_levels(whole, context)), job_set)
 
 
 def lacking(facts: ClusterFacts) -> str | None:
@@ -170,10 +174,10 @@ def places_all(queue: str | None, namespace: str, facts: ClusterFacts) -> bool |
     cluster = cluster_queue(queue, namespace, facts)
     if cluster is None or facts.resource_flavors is None:
         return None
-    known = [facts.resource_flavors.get(name) for name in cluster.flavors]
-    if any(flavor is not None and flavor.topology is None for flavor in known):
+    flavors = [facts.resource_flavors.get(name) for name in cluster.flavors]
+    if any(flavor is not None and flavor.topology is None for flavor in flavors):
         return False
-    return None if None in known or not known else True
+    return None if None in flavors or not flavors else True
 
 
 def _placeable(part: str, pod_set: PodSet, *, alone: bool = False) -> Placeable:
@@ -192,7 +196,7 @@ def _levels(workload: OptedInWorkload, context: Context[Any]) -> Iterator[Requir
 
 
 _RACK, _BLOCK = "example.com/rack", "example.com/block"
-_KNOWN = ClusterFacts(
+_TWO_QUEUES = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"block": _BLOCK, "rack": _RACK})},
     local_queues={("default", "team"): LocalQueue("placed"), ("default", "free"): LocalQueue("mixed")},
     cluster_queues={"placed": ClusterQueue(flavors=("racks",)), "mixed": ClusterQueue(flavors=("racks", "any"))},
@@ -201,51 +205,55 @@ _KNOWN = ClusterFacts(
 )
 
 
-def _set(*names: str, queue: str = "free", domain: str | None = "rack", **annotations: str) -> Manifest:
+def _example_set(*names: str, queue: str = "free", domain: str | None = "rack", **annotations: str) -> Manifest:
     """Returns a PodCliqueSet of one gang in a pod group of Kueue, with so many cliques of two pods."""
     total = str(2 * len(names))
-    said = {kueue.POD_GROUP_NAME: "demo", kueue.POD_GROUP_TOTAL_COUNT: total}
-    said |= {f"{kueue.GROUP}/podset-{key.replace('_', '-')}": value for key, value in annotations.items()}
-    cliques = [clique(name, labels={kueue.QUEUE_NAME: queue}, annotations=said) for name in names]
-    found = pod_clique_set(*cliques)
+    marks = {kueue.POD_GROUP_NAME: "demo", kueue.POD_GROUP_TOTAL_COUNT: total}
+    marks |= {f"{kueue.GROUP}/podset-{key.replace('_', '-')}": value for key, value in annotations.items()}
+    cliques = [clique(name, labels={kueue.QUEUE_NAME: queue}, annotations=marks) for name in names]
+    workload = pod_clique_set(*cliques)
     if domain is not None:
-        found["spec"]["template"]["topologyConstraint"] = required(domain)
-    return found
+        workload["spec"]["template"]["topologyConstraint"] = required(domain)
+    return workload
 
 
-class _Placed(NamedTuple):
-    """Pods of which the gang requires one domain, and which Kueue places. `asked` means that a template asks it to."""
+class _TwicePlaced(NamedTuple):
+    """Pods of which the gang requires one domain, and which Kueue places; `requested` if a template asks it to."""
 
     level: RequiredLevel
     pods: tuple[Placeable, ...]
-    asked: bool
+    requested: bool
 
     @property
     def apart(self) -> tuple[str, str] | None:
         """Two parts that Kueue places without regard to each other; the same part twice if it places each pod alone."""
         first = self.pods[0]
-        for one in self.pods:
-            if one.alone:
-                return one.part, one.part
-            if one.unit != first.unit:
-                return first.part, one.part
+        for placeable in self.pods:
+            if placeable.alone:
+                return placeable.part, placeable.part
+            if placeable.unit != first.unit:
+                return first.part, placeable.part
         return None
 
 
-def _placed(workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any]) -> Iterator[_Placed]:
+def _placed_levels(
+    workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any]
+) -> Iterator[_TwicePlaced]:
     """Yields the required levels of gangs that Kueue places as well."""
     whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
     for level in gangs.levels:
-        pods = tuple(one for one in gangs.within(level) if whole or one.request is not None)
+        pods = tuple(placeable for placeable in gangs.within(level) if whole or placeable.request is not None)
         if pods:
-            yield _Placed(level, pods, any(one.request is not None for one in pods))
+            yield _TwicePlaced(level, pods, any(placeable.request is not None for placeable in pods))
 
 
-def _judged(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Iterator[tuple[Gangs, _Placed]]:
+def _gangs_with_placed_levels(
+    workload: PodCliqueSet | OptedInWorkload, context: Context[Any]
+) -> Iterator[tuple[Gangs, _TwicePlaced]]:
     gangs = gangs_of(workload, context)
     if gangs is not None:
-        for one in _placed(workload, gangs, context):
-            yield gangs, one
+        for placed in _placed_levels(workload, gangs, context):
+            yield gangs, placed
 
 
 def _finding(gangs: Gangs, level: RequiredLevel, why: str, remedy: str) -> Finding:
@@ -258,8 +266,8 @@ def _finding(gangs: Gangs, level: RequiredLevel, why: str, remedy: str) -> Findi
     looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
-    passes=Example(_set("leader", "worker", required_topology=_RACK, domain=None), facts=_KNOWN),
-    fails=Example(_set("leader", "worker", required_topology=_RACK), facts=_KNOWN),
+    passes=Example(_example_set("leader", "worker", required_topology=_RACK, domain=None), facts=_TWO_QUEUES),
+    fails=Example(_example_set("leader", "worker", required_topology=_RACK), facts=_TWO_QUEUES),
 )
 def topology_apart(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """Kueue chooses a domain for each pod set by itself, also for the leader and the workers of a LeaderWorkerSet. If
@@ -268,10 +276,10 @@ def topology_apart(workload: PodCliqueSet | OptedInWorkload, context: Context[An
     Source: kubernetes-sigs/kueue v0.19, pkg/cache/scheduler/tas_flavor_snapshot.go (`FindTopologyAssignmentsForFlavor`:
     pod sets are placed one by one unless they have one podset-group-name).
     """
-    for gangs, placed in _judged(workload, context):
-        if placed.asked and (pair := placed.apart) is not None:
-            one, other = pair
-            what = f"each pod of {one} alone" if one == other else f"{one} and {other} apart"
+    for gangs, placed in _gangs_with_placed_levels(workload, context):
+        if placed.requested and (pair := placed.apart) is not None:
+            first, other = pair
+            what = f"each pod of {first} alone" if first == other else f"{first} and {other} apart"
             yield _finding(
                 gangs,
                 placed.level,
@@ -285,8 +293,8 @@ def topology_apart(workload: PodCliqueSet | OptedInWorkload, context: Context[An
     looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
-    passes=Example(_set("worker", required_topology=_RACK, domain=None), facts=_KNOWN),
-    fails=Example(_set("worker", required_topology=_RACK), facts=_KNOWN),
+    passes=Example(_example_set("worker", required_topology=_RACK, domain=None), facts=_TWO_QUEUES),
+    fails=Example(_example_set("worker", required_topology=_RACK), facts=_TWO_QUEUES),
 )
 def two_topologies(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """If Kueue and the scheduler both place a gang, the scheduler can only agree with Kueue's choice or wait. Kueue
@@ -295,7 +303,7 @@ def two_topologies(workload: PodCliqueSet | OptedInWorkload, context: Context[An
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/tas/topology_ungater.go, non_tas_usage_controller.go;
     issue 3755.
     """
-    for gangs, placed in _judged(workload, context):
+    for gangs, placed in _gangs_with_placed_levels(workload, context):
         request, level = placed.pods[0].request, placed.level
         if placed.apart is not None or request is None or request.key != kueue.REQUIRED_TOPOLOGY:
             continue
@@ -311,8 +319,8 @@ def two_topologies(workload: PodCliqueSet | OptedInWorkload, context: Context[An
     looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
-    passes=Example(_set("worker"), facts=_KNOWN),
-    fails=Example(_set("worker", queue="team"), facts=_KNOWN),
+    passes=Example(_example_set("worker"), facts=_TWO_QUEUES),
+    fails=Example(_example_set("worker", queue="team"), facts=_TWO_QUEUES),
 )
 def topology_unsaid(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """If all flavors of a ClusterQueue have a Topology, Kueue chooses the nodes of every pod, also of pods that ask for
@@ -325,12 +333,12 @@ def topology_unsaid(workload: PodCliqueSet | OptedInWorkload, context: Context[A
     gangs = gangs_of(workload, context)
     if gangs is None:
         return
-    asked = any(one.request is not None for one in gangs.pods)
-    if gangs.levels and not asked and (missing := lacking(context.facts)) is not None:
+    is_requested = any(placeable.request is not None for placeable in gangs.pods)
+    if gangs.levels and not is_requested and (missing := lacking(context.facts)) is not None:
         yield Unjudged(gangs.place(gangs.levels[0])[0], f"the {Needed(missing)}", part=missing)
-    for placed in _placed(workload, gangs, context):
+    for placed in _placed_levels(workload, gangs, context):
         request = placed.pods[0].request
-        if placed.asked and (placed.apart is not None or (request and request.key == kueue.REQUIRED_TOPOLOGY)):
+        if placed.requested and (placed.apart is not None or (request and request.key == kueue.REQUIRED_TOPOLOGY)):
             continue
         yield _finding(
             gangs,
@@ -363,7 +371,7 @@ _LIBRARY = {"version": "0.19", "featureGates": {"SchedulerLibraryIntegration": T
 _ANY_SCHEDULER = Version(0, 20)
 
 
-def _named(scheduler: str | None) -> dict[str, Any]:
+def _template(scheduler: str | None) -> dict[str, Any]:
     return pod_template(None if scheduler is None else {"schedulerName": scheduler}, annotations=_RACKS)
 
 
@@ -371,8 +379,8 @@ def _named(scheduler: str | None) -> dict[str, Any]:
     "kueue/scheduler-library",
     looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.ANY_WORKLOAD,
-    passes=Example(job(labels=_QUEUED, template=_named(None)), kueue=_LIBRARY),
-    fails=Example(job(labels=_QUEUED, template=_named("koord-scheduler")), kueue=_LIBRARY),
+    passes=Example(job(labels=_QUEUED, template=_template(None)), kueue=_LIBRARY),
+    fails=Example(job(labels=_QUEUED, template=_template("koord-scheduler")), kueue=_LIBRARY),
 )
 def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """With the feature gate SchedulerLibraryIntegration, Kueue up to 0.19 checks nodes with the filters of
@@ -389,34 +397,32 @@ def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context
     if runs is not None and runs >= _ANY_SCHEDULER:
         return
     whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
-    for path, name in _named_schedulers(workload, gangs, context, whole=whole):
+    for path, name in _scheduler_names(workload, gangs, context, whole=whole):
         if name != DEFAULT_SCHEDULER and runs is None:
             yield Unjudged(path, "the release of Kueue", part="apis")
         elif name != DEFAULT_SCHEDULER:
-            yield Finding(
-                at=path,
-                found=name,
-                why="with the gate SchedulerLibraryIntegration, Kueue up to 0.19 knows only default-scheduler and "
-                "admits no other",
-                remedy=_OF_PODS if isinstance(workload, PodCliqueSet) else _OF_TEMPLATES,
+            why = (
+                "with the gate SchedulerLibraryIntegration, Kueue up to 0.19 knows only default-scheduler and "
+                "admits no other"
             )
+            yield Finding(path, name, why, _OF_PODS if isinstance(workload, PodCliqueSet) else _OF_TEMPLATES)
 
 
-def _named_schedulers(
+def _scheduler_names(
     workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any], *, whole: bool
 ) -> Iterator[tuple[FieldPath, str]]:
     """Yields the schedulers that Kueue finds in the pod sets that it places, each with its path. Kueue copies Grove's
     pods, which have the scheduler that Rollcall has set. It copies the templates of other workloads.
     """
-    placed = [one for one in gangs.pods if whole or one.request is not None]
+    placed = [placeable for placeable in gangs.pods if whole or placeable.request is not None]
     if isinstance(workload, PodCliqueSet):
         if placed:
             yield context.choice.path, context.choice.scheduler
         return
-    for one in placed:
-        name = text(one.template.spec.get("schedulerName"))
+    for placeable in placed:
+        name = text(placeable.template.spec.get("schedulerName"))
         if name is not None:
-            path = one.template.spec_path / "schedulerName"
+            path = placeable.template.spec_path / "schedulerName"
             yield path if gangs.made is None else gangs.made.in_train_job(path), name
 
 
@@ -436,24 +442,20 @@ def provisioning(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/admissionchecks/provisioning.
     """
     scheduler = context.choice.scheduler
-    found = None if scheduler == DEFAULT_SCHEDULER else _held(workload, context)
-    if found is None:
+    hold = None if scheduler == DEFAULT_SCHEDULER else _held(workload, context)
+    if hold is None:
         return
-    cluster = cluster_queue(found.queue, workload.namespace, context.facts)
+    cluster = cluster_queue(hold.queue, workload.namespace, context.facts)
     for name in cluster.checks if cluster is not None else ():
         check = (context.facts.admission_checks or {}).get(name)
         if check is not None and check.controller == kueue.PROVISIONING_REQUEST:
-            yield Finding(
-                at=found.path or NAMESPACE,
-                found=found.queue,
-                why=f"its check {name} books nodes for kube-scheduler, and {scheduler} was not tried with it",
-                remedy="try it, or use a queue without that check",
-            )
+            why = f"its check {name} books nodes for kube-scheduler, and {scheduler} was not tried with it"
+            yield Finding(hold.path or NAMESPACE, hold.queue, why, "try it, or use a queue without that check")
             return
 
 
 def _held(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Held | None:
     """Returns how Kueue holds a workload. For a TrainJob it is not asked again for its JobSet."""
     if isinstance(workload, PodCliqueSet):
-        return next((one.held for one in held_cliques(workload, context)), None)
+        return next((member.held for member in held_cliques(workload, context)), None)
     return None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)

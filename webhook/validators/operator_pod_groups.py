@@ -24,7 +24,7 @@ _SCALED = ClusterFacts(
 )
 
 
-def _of_ray(minimum: int) -> Manifest:
+def _ray_pod_group(minimum: int) -> Manifest:
     """Returns the PodGroup that KubeRay makes for scheduler-plugins."""
     owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "demo", "uid": "a1"}
     return {
@@ -39,10 +39,10 @@ def _of_ray(minimum: int) -> Manifest:
     "owner/operator-group",
     subject=Subject.MANIFEST,
     default=Action.WARN,
-    passes=Example(_of_ray(5), facts=_SCALED),
-    fails=Example(_of_ray(4), facts=_SCALED),
+    passes=Example(_ray_pod_group(5), facts=_SCALED),
+    fails=Example(_ray_pod_group(4), facts=_SCALED),
 )
-def operator_group(found: AnyObject, context: Context[Any]) -> Results:
+def operator_group(manifest: AnyObject, context: Context[Any]) -> Results:
     """An operator may write a PodGroup with a wrong minimum, or not update it when its workload is scaled. A minimum
     above the pods that are created at first is never reached. Below the gang's minimum, a part of the gang starts. The
     rule compares a PodGroup with the workload that owns it, in the same files; the kind of the workload is declared by
@@ -51,11 +51,11 @@ def operator_group(found: AnyObject, context: Context[Any]) -> Results:
     Source: ray-project/kuberay issues 5205 and 4643, ray-operator/controllers/ray/batchscheduler (v1.7.0);
     kubeflow/mpi-operator issue 608; kubeflow/trainer issue 1515.
     """
-    sizes, group = context.facts.gang_sizes, found.kind.group
-    if not sizes or found.kind.kind != KIND or group not in MINIMUMS:
+    sizes, group = context.facts.gang_sizes, manifest.kind.group
+    if not sizes or manifest.kind.kind != KIND or group not in MINIMUMS:
         return
     try:
-        wrong = OperatorGroup(found.raw, group).mismatch(sizes)
+        wrong = OperatorGroup(manifest.raw, group).mismatch(sizes)
     except Malformed:
         # The API server refuses such a PodGroup.
         return

@@ -43,7 +43,7 @@ from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.trainjob import ANCESTOR, MadeJobSet, Runtime, TrainJob
 
 
-def _naming(scheduler: str) -> dict[str, Any]:
+def _template_naming(scheduler: str) -> dict[str, Any]:
     return pod_template({"schedulerName": scheduler})
 
 
@@ -51,8 +51,8 @@ def _naming(scheduler: str) -> dict[str, Any]:
     "owner/scheduler-name",
     subject=Subject.OPTED_IN,
     fails_closed=True,
-    passes=Example(job(template=_naming("koord-scheduler"))),
-    fails=Example(job_set(replicated("node", template=_naming("volcano")))),
+    passes=Example(job(template=_template_naming("koord-scheduler"))),
+    fails=Example(job_set(replicated("node", template=_template_naming("volcano")))),
 )
 def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Another scheduler places a pod that names it, so the gang would wait for that pod for ever.
@@ -62,14 +62,11 @@ def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """
     choice = context.choice
     for part in () if choice.overrides else workload.distinct_parts:
-        named = text(part.template.spec.get("schedulerName"))
-        if named not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
-            yield Finding(
-                at=part.template.spec_path / "schedulerName",
-                found=named,
-                why=f"{choice.by} says {shown(choice.scheduler)}, which skips pods that name another scheduler",
-                remedy=f"remove schedulerName from the template, or name the same scheduler in {SCHEDULER_LABEL}",
-            )
+        scheduler = text(part.template.spec.get("schedulerName"))
+        if scheduler not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
+            why = f"{choice.by} says {shown(choice.scheduler)}, which skips pods that name another scheduler"
+            remedy = f"remove schedulerName from the template, or name the same scheduler in {SCHEDULER_LABEL}"
+            yield Finding(part.template.spec_path / "schedulerName", scheduler, why, remedy)
 
 
 @rule(
@@ -86,14 +83,11 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
     Source: kubeflow/trainer, pkg/runtime/core/trainingruntime.go (v2.3.0).
     """
     choice = context.choice
-    own = workload.scheduler if isinstance(workload, MadeJobSet) else None
-    if own not in {None, choice.scheduler} and not choice.overrides:
-        yield Finding(
-            at=LABELS / SCHEDULER_LABEL,
-            found=own,
-            why=f"the pods would be prepared for it, but the TrainJob is for {choice.scheduler}, by {choice.by}",
-            remedy="choose the same scheduler in both, or remove the label from the runtime",
-        )
+    scheduler = workload.scheduler if isinstance(workload, MadeJobSet) else None
+    if scheduler not in {None, choice.scheduler} and not choice.overrides:
+        why = f"the pods would be prepared for it, but the TrainJob is for {choice.scheduler}, by {choice.by}"
+        remedy = "choose the same scheduler in both, or remove the label from the runtime"
+        yield Finding(LABELS / SCHEDULER_LABEL, scheduler, why, remedy)
 
 
 @rule(
@@ -122,12 +116,12 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
         )
         return
     needed = workload.runtime
-    known = getattr(context.facts, needed.part)
-    if known is None:
+    existing = getattr(context.facts, needed.part)
+    if existing is None:
         yield Unjudged(
             workload.runtime_path, f"the {needed}", remedy=_supply(needed.name, workload.runtime_kind), part=needed.part
         )
-    elif needed.key not in known:
+    elif needed.key not in existing:
         yield Finding(
             at=workload.runtime_path,
             found=needed.name,
@@ -138,21 +132,14 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
             hides_more=True,
         )
     else:
-        yield from _unreadable(workload, context)
-
-
-def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
-    """Yields one finding if the runtime cannot be read: a runtime from a file may have any content."""
-    try:
-        found = runtime_of(workload, context.facts)
-        _ = None if found is None else workload.job_set(found).parts
-    except Malformed as error:
-        yield Finding(
-            at=workload.runtime_path,
-            found=text(mapping(workload.spec.get("runtimeRef")).get("name")),
-            why=f"its {workload.runtime_kind} cannot be read: {error}",
-            remedy="correct the runtime according to its CRD",
-        )
+        # A runtime from a file may have any content.
+        try:
+            content = runtime_of(workload, context.facts)
+            _ = None if content is None else workload.job_set(content).parts
+        except Malformed as error:
+            why = f"its {workload.runtime_kind} cannot be read: {error}"
+            name = text(mapping(workload.spec.get("runtimeRef")).get("name"))
+            yield Finding(workload.runtime_path, name, why, "correct the runtime according to its CRD")
 
 
 _RUNTIME_KINDS = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
@@ -186,10 +173,10 @@ def runtime_steps(manifest: AnyObject, _: Context[Any]) -> Results:
         return
     # Another rule reports values of the wrong type.
     with suppress(Malformed):
-        yield from list(_unfit_steps(mapping(mapping(mapping(manifest.raw.get("spec")).get("template")).get("spec"))))
+        yield from list(_step_faults(mapping(mapping(mapping(manifest.raw.get("spec")).get("template")).get("spec"))))
 
 
-def _unfit_steps(job_set: Mapping[str, Any]) -> Results:
+def _step_faults(job_set: Mapping[str, Any]) -> Results:
     for index, raw in enumerate(sequence(job_set.get("replicatedJobs"))):
         replicated_job = mapping(raw)
         path = SPEC / "template" / "spec" / "replicatedJobs" / Item(index, text(replicated_job.get("name")))
@@ -249,57 +236,48 @@ def runtime_parts(workload: OptedInWorkload, context: Context[Any]) -> Results:
     # owner/runtime reports a runtime that is missing, unknown or unreadable.
     if isinstance(workload, TrainJob):
         with suppress(Malformed):
-            found = runtime_of(workload, context.facts)
-            yield from () if found is None else list(_lacking(workload, found))
+            runtime = runtime_of(workload, context.facts)
+            yield from () if runtime is None else list(_runtime_faults(workload, runtime))
 
 
-def _lacking(workload: TrainJob, found: Runtime) -> Iterator[Finding]:
-    called = f"{workload.runtime_kind} {found.name}"
+def _runtime_faults(workload: TrainJob, runtime: Runtime) -> Iterator[Finding]:
+    called = f"{workload.runtime_kind} {runtime.name}"
     parts = {
-        text(mapping(raw).get("name")): {text(mapping(one).get("name")) for one in _containers_of(mapping(raw))}
-        for raw in sequence(mapping(found.template.get("spec")).get("replicatedJobs"))
+        text(mapping(raw).get("name")): {
+            text(mapping(container).get("name")) for container in _containers_of(mapping(raw))
+        }
+        for raw in sequence(mapping(runtime.template.get("spec")).get("replicatedJobs"))
     }
     for field, initializer in _INITIALIZERS.items():
         is_stated = mapping(workload.spec.get("initializer")).get(field) is not None
         if is_stated and initializer not in parts.get(initializer, ()):
             what = "container" if initializer in parts else "replicated Job"
-            yield Finding(
-                at=SPEC / "initializer" / field,
-                found=initializer,
-                why=f"Trainer refuses it: {called} has no {what} of this name",
-                remedy="remove it, or name a runtime that has it",
-            )
+            why = f"Trainer refuses it: {called} has no {what} of this name"
+            yield Finding(SPEC / "initializer" / field, initializer, why, "remove it, or name a runtime that has it")
     for index, raw in enumerate(sequence(workload.spec.get("runtimePatches"))):
         path = SPEC / "runtimePatches" / Item(index) / "trainingRuntimeSpec" / "template" / "spec" / "replicatedJobs"
         patch = mapping(mapping(mapping(mapping(raw).get("trainingRuntimeSpec")).get("template")).get("spec"))
         for place, patched in enumerate(sequence(patch.get("replicatedJobs"))):
             name = text(mapping(patched).get("name"))
-            containers = {text(mapping(one).get("name")) for one in _containers_of(mapping(patched))}
+            containers = {text(mapping(container).get("name")) for container in _containers_of(mapping(patched))}
             unknown = [name] if name not in parts else sorted(filter(None, containers - parts[name]))
-            for one in unknown:
+            for unknown_name in unknown:
                 what = "replicated Job" if name not in parts else "container"
-                yield Finding(
-                    at=path / Item(place, name),
-                    found=one,
-                    why=f"Trainer refuses it: {called} has no {what} of this name",
-                    remedy="name one that the runtime has, or remove the patch",
-                )
-            yield from _variables_of_patch(mapping(patched), parts.get(name, set()), path / Item(place, name))
-    yield from _unfit_policies(workload, found, parts)
-    policies = mapping(found.spec.get("mlPolicy"))
+                why = f"Trainer refuses it: {called} has no {what} of this name"
+                remedy = "name one that the runtime has, or remove the patch"
+                yield Finding(path / Item(place, name), unknown_name, why, remedy)
+            yield from _patch_variable_faults(mapping(patched), parts.get(name, set()), path / Item(place, name))
+    yield from _policy_faults(workload, runtime, parts)
+    policies = mapping(runtime.spec.get("mlPolicy"))
     written = {name for policy, names in _WRITTEN.items() if policies.get(policy) is not None for name in names}
     for index, variable in enumerate(sequence(mapping(workload.spec.get("trainer")).get("env"))):
         name = text(mapping(variable).get("name"))
         if name in written:
-            yield Finding(
-                at=SPEC / "trainer" / "env" / Item(index, name),
-                found=name,
-                why="Trainer writes this variable itself, and refuses the TrainJob",
-                remedy="remove it",
-            )
+            why = "Trainer writes this variable itself, and refuses the TrainJob"
+            yield Finding(SPEC / "trainer" / "env" / Item(index, name), name, why, "remove it")
 
 
-def _variables_of_patch(
+def _patch_variable_faults(
     patched: Mapping[str, Any], containers: Container[str | None], path: FieldPath
 ) -> Iterator[Finding]:
     job = mapping(mapping(patched.get("template")).get("spec"))
@@ -308,38 +286,30 @@ def _variables_of_patch(
     for index, raw in enumerate(sequence(pod.get("containers"))):
         name, variables = text(mapping(raw).get("name")), sequence(mapping(raw).get("env"))
         if name in _OF_TRAINER and name in containers and variables:
-            yield Finding(
-                at=place / Item(index, name) / "env",
-                found=text(mapping(variables[0]).get("name")),
-                why="Trainer refuses a patch with variables of this container",
-                remedy="write them in spec.trainer.env, or in spec.initializer",
-            )
+            why = "Trainer refuses a patch with variables of this container"
+            remedy = "write them in spec.trainer.env, or in spec.initializer"
+            yield Finding(place / Item(index, name) / "env", text(mapping(variables[0]).get("name")), why, remedy)
 
 
-def _unfit_policies(workload: TrainJob, found: Runtime, parts: Container[str | None]) -> Iterator[Finding]:
+def _policy_faults(workload: TrainJob, runtime: Runtime, parts: Container[str | None]) -> Iterator[Finding]:
     """Yields what the policies of a runtime demand of it: a launcher beside other nodes, and the name of a queue."""
-    called = f"{workload.runtime_kind} {found.name}"
-    mpi = mapping(mapping(found.spec.get("mlPolicy")).get("mpi"))
+    called = f"{workload.runtime_kind} {runtime.name}"
+    mpi = mapping(mapping(runtime.spec.get("mlPolicy")).get("mpi"))
     nodes = integer(mapping(workload.spec.get("trainer")).get("numNodes"))
     if mpi.get("runLauncherAsNode") is True and nodes is not None and nodes > 1:
         for name in ("launcher", "node"):
             if name not in parts:
-                yield Finding(
-                    at=SPEC / "trainer" / "numNodes",
-                    found=nodes,
-                    why=f"Trainer refuses several nodes: the launcher of {called} is one of them, and it has no "
-                    f"replicated Job {name}",
-                    remedy="set 1, or name a runtime that has it",
+                why = (
+                    f"Trainer refuses several nodes: the launcher of {called} is one of them, and it has no "
+                    f"replicated Job {name}"
                 )
+                yield Finding(SPEC / "trainer" / "numNodes", nodes, why, "set 1, or name a runtime that has it")
                 return
-    annotations = mapping(mapping(found.template.get("metadata")).get("annotations"))
-    if any(plugin.name == "volcano" for plugin in found.plugins) and annotations.get(_VOLCANO_QUEUE) == "":
-        yield Finding(
-            at=workload.runtime_path,
-            found=found.name,
-            why=f"Trainer refuses it: {called} has the annotation {_VOLCANO_QUEUE} without the name of a queue",
-            remedy="name the queue in the template of the runtime, or remove the annotation",
-        )
+    annotations = mapping(mapping(runtime.template.get("metadata")).get("annotations"))
+    if any(plugin.name == "volcano" for plugin in runtime.plugins) and annotations.get(_VOLCANO_QUEUE) == "":
+        why = f"Trainer refuses it: {called} has the annotation {_VOLCANO_QUEUE} without the name of a queue"
+        remedy = "name the queue in the template of the runtime, or remove the annotation"
+        yield Finding(workload.runtime_path, runtime.name, why, remedy)
 
 
 def _containers_of(replicated_job: Mapping[str, Any]) -> list[Any]:
@@ -348,17 +318,17 @@ def _containers_of(replicated_job: Mapping[str, Any]) -> list[Any]:
     return [*sequence(pod.get("containers")), *sequence(pod.get("initContainers"))]
 
 
-def _namespace(**labels: str) -> ClusterFacts:
-    found = {f"rollcall.dev/{key}": value for key, value in labels.items()}
-    return replace(runtimes(), namespaces={"default": Namespace(found)})
+def _labelled_namespace(**labels: str) -> ClusterFacts:
+    prefixed = {f"rollcall.dev/{key}": value for key, value in labels.items()}
+    return replace(runtimes(), namespaces={"default": Namespace(prefixed)})
 
 
 @rule(
     "owner/train-job-alone",
     subject=Subject.OPTED_IN,
     capability=Capability.GANG,
-    passes=Example(train_job(), facts=_namespace(scheduler="koord-scheduler")),
-    fails=Example(train_job(), facts=_namespace()),
+    passes=Example(train_job(), facts=_labelled_namespace(scheduler="koord-scheduler")),
+    fails=Example(train_job(), facts=_labelled_namespace()),
 )
 def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Trainer copies no label of a TrainJob to the JobSet that it makes. If neither the namespace nor the runtime has
@@ -443,17 +413,17 @@ def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if not context.makes_gangs or not workload.metadata.get("name"):
         return
     mine = names_of(workload)
-    for kind, known, names in _known_gangs(workload, context, mine):
+    for kind, holder, names in _gangs_with_names(workload, context, mine):
         if names is None:
-            yield Unjudged(METADATA / "name", f"the gang names of {kind} {known.name}, which are too many to keep")
+            yield Unjudged(METADATA / "name", f"the gang names of {kind} {holder.name}, which are too many to keep")
         elif shared := sorted(mine & names):
             yield Finding(
                 at=METADATA / "name",
                 found=workload.name,
-                why=f"{kind} {known.name} in the same namespace also has a gang with the name {shown(shared[0])}",
+                why=f"{kind} {holder.name} in the same namespace also has a gang with the name {shown(shared[0])}",
                 remedy=f"rename the {workload.kind}",
                 # It may have been deleted a moment ago.
-                absent=known,
+                absent=holder,
             )
             return
 
@@ -461,7 +431,7 @@ def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
 _KINDS = {"jobs": JOBS.api, "job_sets": JOB_SETS.api, "leader_worker_sets": LEADER_WORKER_SETS.api}
 
 
-def _known_gangs(
+def _gangs_with_names(
     workload: OptedInWorkload, context: Context[Any], mine: frozenset[str]
 ) -> Iterator[tuple[str, Needed, frozenset[str] | None]]:
     """Yields the gangs in the namespace that have the same scheduler and may have one of the names in `mine`, except
@@ -469,22 +439,26 @@ def _known_gangs(
     matter how many exist. Each gang comes with its names, or None if there are too many to keep.
     """
     facts, namespace, choice = context.facts, workload.namespace, context.choice
-    others = sorted({other for name in mine for other in _may_be_of(name)})
+    others = sorted({other for name in mine for other in _possible_workloads(name)})
     for part, api in _KINDS.items():
         kind = api.kind
         if not context.gang_scheduler.makes_gangs_of(api.group_kind):
             # The scheduler names their gangs itself.
             continue
-        known: dict[ObjectKey, KnownWorkload] = getattr(facts, part) or {}
+        workloads: dict[ObjectKey, KnownWorkload] = getattr(facts, part) or {}
         for name in others:
-            other = known.get((namespace, name))
+            other = workloads.get((namespace, name))
             if other is None or (kind == workload.kind and name == workload.name):
                 continue
             # What the caller chooses holds for all workloads that choose nothing.
             recorded = choice.scheduler if choice.forced and other.record.scheduler is None else other.record.scheduler
             if recorded == choice.scheduler and other.no_gang is None:
                 # The pods of a LeaderWorkerSet decide which groups exist.
-                groups = {one for one in mine if kind == "LeaderWorkerSet" and _GROUP.match(one.removeprefix(name))}
+                groups = {
+                    gang_name
+                    for gang_name in mine
+                    if kind == "LeaderWorkerSet" and _GROUP.match(gang_name.removeprefix(name))
+                }
                 yield kind, Needed(part, (namespace, name)), None if other.names is None else other.names | groups
     for name in others:
         key = (namespace, name)
@@ -498,7 +472,7 @@ def _known_gangs(
 _GROUP = re.compile(r"-[0-9]+-[^-]+\Z")
 
 
-def _may_be_of(name: str) -> Iterator[str]:
+def _possible_workloads(name: str) -> Iterator[str]:
     """Yields the possible names of a workload if one of its gangs or members has this name."""
     yield name
     for end, character in enumerate(name):

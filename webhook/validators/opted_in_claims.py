@@ -41,22 +41,22 @@ from webhook.workloads.opted_in_workload import OptedInWorkload, Part, Schedulin
 from webhook.workloads.shaped_workload import ShapedWorkload
 from webhook.workloads.trainjob import MadeJobSet, TrainJob
 
-_KNOWN = ClusterFacts(job_sets={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=OWNER_UID)})
+_ONE_JOB_SET = ClusterFacts(job_sets={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=OWNER_UID)})
 
 
-def _made_by(uid: str) -> Manifest:
-    found = job()
+def _owned_job(uid: str) -> Manifest:
+    made_job = job()
     reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": uid}
-    found["metadata"] |= {"name": "train-node-0", "ownerReferences": [{**reference, "controller": True}]}
-    return found
+    made_job["metadata"] |= {"name": "train-node-0", "ownerReferences": [{**reference, "controller": True}]}
+    return made_job
 
 
 @rule(
     "owner/foreign-job",
     subject=Subject.PART,
     membership=True,
-    passes=Example(_made_by(OWNER_UID), facts=_KNOWN),
-    fails=Example(_made_by("0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22"), facts=_KNOWN),
+    passes=Example(_owned_job(OWNER_UID), facts=_ONE_JOB_SET),
+    fails=Example(_owned_job("0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22"), facts=_ONE_JOB_SET),
 )
 def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:
     """A Job that names a JobSet as its controller is a part of that JobSet: no other rule judges the Job, and Rollcall
@@ -72,29 +72,25 @@ def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:
     at = METADATA / "ownerReferences"
     key = part.namespace, controller.name
     needed = Needed("job_sets", key)
-    known = context.facts.job_sets
-    if known is None or _of_another_version(context.facts):
+    job_sets = context.facts.job_sets
+    if job_sets is None or _serves_other_version(context.facts):
         yield Unjudged(at, f"the {needed}", part=needed.part)
         return
-    found = known.get(key)
-    if found is None or found.uid not in {None, controller.uid}:
-        lacking = "this JobSet does not exist" if found is None else f"the JobSet {controller.name} has another uid"
-        yield Finding(
-            at=at,
-            found=controller.uid,
-            why=f"{lacking}, so the garbage collector would delete the Job",
-            remedy="remove the reference; the controller of a JobSet adds it to the Jobs that it creates",
-            absent=needed,
-        )
+    owner = job_sets.get(key)
+    if owner is None or owner.uid not in {None, controller.uid}:
+        lacking = "this JobSet does not exist" if owner is None else f"the JobSet {controller.name} has another uid"
+        why = f"{lacking}, so the garbage collector would delete the Job"
+        remedy = "remove the reference; the controller of a JobSet adds it to the Jobs that it creates"
+        yield Finding(at, controller.uid, why, remedy, absent=needed)
 
 
-def _of_another_version(facts: ClusterFacts) -> bool:
+def _serves_other_version(facts: ClusterFacts) -> bool:
     """Returns whether the cluster serves JobSets, but not in the version that Rollcall reads. No JobSet would be found
     then.
     """
-    wanted = JOB_SETS.api
-    served = {api for api in facts.apis or () if (api.group, api.kind) == (wanted.group, wanted.kind)}
-    return bool(served) and wanted not in served
+    api_read = JOB_SETS.api
+    served = {api for api in facts.apis or () if (api.group, api.kind) == (api_read.group, api_read.kind)}
+    return bool(served) and api_read not in served
 
 
 _STEPS = (
@@ -137,13 +133,11 @@ def two_plugins(workload: OptedInWorkload, context: Context[Any]) -> Results:
     runtime = runtime_of(workload, context.facts)
     if runtime is not None and len(runtime.plugins) > 1:
         first, second = runtime.plugins
-        yield Finding(
-            at=workload.runtime_path,
-            found=runtime.name,
-            why=f"{workload.runtime_kind} {runtime.name} has both {first.path} and {second.path}, so its pods are "
-            "in two PodGroups",
-            remedy="name a runtime with one of the two",
+        why = (
+            f"{workload.runtime_kind} {runtime.name} has both {first.path} and {second.path}, so its pods are "
+            "in two PodGroups"
         )
+        yield Finding(workload.runtime_path, runtime.name, why, "name a runtime with one of the two")
 
 
 @rule(
@@ -165,15 +159,14 @@ def plugin_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
     runtime = runtime_of(workload, context.facts)
     if runtime is None or not runtime.plugins:
         return
-    made = workload.job_set(runtime)
-    if (turns := made.sequence_path) is not None:
-        yield Finding(
-            at=workload.runtime_path,
-            found=runtime.name,
-            why=f"the PodGroup of its {runtime.plugins[0].path} counts pods that are created later because of its "
-            f"{made.in_runtime(turns)}, so no step ever starts",
-            remedy=f"name a runtime without {runtime.plugins[0].path}; each step then has its own gang",
+    job_set = workload.job_set(runtime)
+    if (turns := job_set.sequence_path) is not None:
+        why = (
+            f"the PodGroup of its {runtime.plugins[0].path} counts pods that are created later because of its "
+            f"{job_set.in_runtime(turns)}, so no step ever starts"
         )
+        remedy = f"name a runtime without {runtime.plugins[0].path}; each step then has its own gang"
+        yield Finding(workload.runtime_path, runtime.name, why, remedy)
 
 
 @rule(
@@ -209,14 +202,11 @@ def membership_in_turn(workload: OptedInWorkload, _: Context[Any]) -> Results:
         before = sorted({name for name in walked if name in order}, key=order.__getitem__)
         earlier = [claim for name in before for claim in places[name]]
         for claim in places[part.name]:
-            same = next((one for one in earlier if one.key == claim.key and one.value == claim.value), None)
+            same = next((other for other in earlier if other.key == claim.key and other.value == claim.value), None)
             if same is not None:
-                yield Finding(
-                    at=claim.path,
-                    found=claim.value,
-                    why=f"{same.path} names the same group, but its pods must start before these pods are created",
-                    remedy="name a separate group in each part that starts in turn, or remove the group from both",
-                )
+                why = f"{same.path} names the same group, but its pods must start before these pods are created"
+                remedy = "name a separate group in each part that starts in turn, or remove the group from both"
+                yield Finding(claim.path, claim.value, why, remedy)
                 return
 
 
@@ -235,7 +225,7 @@ def claim_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
     Source: kubeflow/trainer, pkg/runtime/framework/plugins/{coscheduling,volcano} (v2.3.0); each scheduler reads its
     own keys (webhook/model/claims.py).
     """
-    for claim in _unread(workload, context):
+    for claim in _unread_claims(workload, context):
         if not _may_be_read(claim, context.choice):
             yield _unread_finding(claim, workload, context)
 
@@ -253,7 +243,7 @@ def claim_unsure(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
     Source: scheduler-plugins, pkg/coscheduling (the plugin must be in all profiles of the scheduler, as its queueSort).
     """
-    for claim in _unread(workload, context):
+    for claim in _unread_claims(workload, context):
         if _may_be_read(claim, context.choice):
             yield replace(
                 _unread_finding(claim, workload, context),
@@ -262,14 +252,14 @@ def claim_unsure(workload: OptedInWorkload, context: Context[Any]) -> Results:
             )
 
 
-def _unread(workload: OptedInWorkload, context: Context[Any]) -> Iterator[Claim]:
+def _unread_claims(workload: OptedInWorkload, context: Context[Any]) -> Iterator[Claim]:
     """Yields the memberships that the chosen scheduler does not read, each at the first place that has it."""
-    found: dict[tuple[str, str], Claim] = {}
+    first_claims: dict[tuple[str, str], Claim] = {}
     for template in workload.templates:
         for claim in claims_on(template):
             if claim.system not in context.reads_claims_of:
-                found.setdefault((claim.key, str(claim.value)), claim)
-    yield from found.values()
+                first_claims.setdefault((claim.key, str(claim.value)), claim)
+    yield from first_claims.values()
 
 
 def _may_be_read(claim: Claim, choice: Choice) -> bool:
@@ -279,13 +269,12 @@ def _may_be_read(claim: Claim, choice: Choice) -> bool:
 def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[Any]) -> Finding:
     choice = context.choice
     by_plugin = isinstance(workload, MadeJobSet) and "podGroupPolicy" in workload.in_runtime(claim.path).parts
-    return Finding(
-        at=claim.path,
-        found=claim.value,
-        why=f"{claim.system} reads it, but {choice.by} chooses {choice.scheduler}, which does not",
-        remedy=f"{'name a runtime without that plugin' if by_plugin else 'remove it'}, "
-        f"or choose {reader_of(claim.system)}, which reads it",
+    why = f"{claim.system} reads it, but {choice.by} chooses {choice.scheduler}, which does not"
+    remedy = (
+        f"{'name a runtime without that plugin' if by_plugin else 'remove it'}, "
+        f"or choose {reader_of(claim.system)}, which reads it"
     )
+    return Finding(claim.path, claim.value, why, remedy)
 
 
 @rule(
@@ -303,12 +292,9 @@ def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Resul
     """
     path = workload.native_path
     if path is not None and context.choice.scheduler != DEFAULT_SCHEDULER:
-        yield Finding(
-            at=path,
-            found=workload.spec.get("scheduling"),
-            why=f"only kube-scheduler reads it, and {context.choice.by} says {shown(context.choice.scheduler)}",
-            remedy="remove the field, or choose the cluster's own scheduler",
-        )
+        why = f"only kube-scheduler reads it, and {context.choice.by} says {shown(context.choice.scheduler)}"
+        remedy = "remove the field, or choose the cluster's own scheduler"
+        yield Finding(path, workload.spec.get("scheduling"), why, remedy)
 
 
 @rule(
@@ -341,8 +327,11 @@ def scheduling_refused(workload: OptedInWorkload, _: Context[Any]) -> Results:
     yield from _other_writers(workload)
     entries = [block for block in blocks if block.parts is not None and not block.per_job]
     if entries:
-        yield from _two_models(blocks[0])
-        yield from _targets(workload, entries)
+        for field in _GROUP_FIELDS:
+            if (value := blocks[0].spec.get(field)) is not None:
+                why = "no group is above those of replicatedJobs, so JobSet refuses this field beside them"
+                yield Finding(blocks[0].path / field, value, why, "remove it, or remove replicatedJobs")
+        yield from _target_faults(workload, entries)
     yield from _high_minimums(workload, blocks)
 
 
@@ -359,16 +348,8 @@ def _other_writers(workload: JobSet) -> Results:
             yield Finding(at, scheduling, why, "remove one of the two")
 
 
-def _two_models(whole: SchedulingBlock) -> Results:
-    """Yields what is stated for the whole JobSet although its replicated Jobs have groups of their own."""
-    for field in _GROUP_FIELDS:
-        if (value := whole.spec.get(field)) is not None:
-            why = "no group is above those of replicatedJobs, so JobSet refuses this field beside them"
-            yield Finding(whole.path / field, value, why, "remove it, or remove replicatedJobs")
-
-
-def _targets(workload: JobSet, entries: Sequence[SchedulingBlock]) -> Results:
-    """Replicated Jobs that do not exist, that are in two groups or in none, and entries that state too much."""
+def _target_faults(workload: JobSet, entries: Sequence[SchedulingBlock]) -> Results:
+    """Yields replicated Jobs that do not exist, that are in two groups or in none, and entries that state too much."""
     names, groups, times = {part.name for part in workload.parts}, 0, Counter[str]()
     for entry in entries:
         targets = entry.parts or ()
@@ -386,7 +367,7 @@ def _targets(workload: JobSet, entries: Sequence[SchedulingBlock]) -> Results:
             if per_job and (value := entry.spec.get(field)):
                 why = "with job, each Job has its own group, so JobSet refuses what is stated for all of them"
                 yield Finding(entry.path / field, value, why, "move it into job")
-        groups += sum(_jobs(part) for part in workload.parts_of(entry)) if per_job else 1
+        groups += sum(_number_of_jobs(part) for part in workload.parts_of(entry)) if per_job else 1
     path = entries[0].path[:-1]
     if missing := [part for part in workload.parts if part.name and part.name not in times]:
         why = "no entry has this replicated Job, so its pods would be in no group, and JobSet refuses that"
@@ -396,12 +377,12 @@ def _targets(workload: JobSet, entries: Sequence[SchedulingBlock]) -> Results:
         yield Finding(FieldPath(path), groups, why, "use fewer groups, such as one for all Jobs of a replicated Job")
 
 
-def _jobs(part: Part) -> int:
+def _number_of_jobs(part: Part) -> int:
     return part.pods // part.each if part.each else 0
 
 
 def _high_minimums(workload: JobSet, blocks: Sequence[SchedulingBlock]) -> Results:
-    """Minimums above the pods of their group."""
+    """Yields minimums above the pods of their group."""
     for block in blocks:
         gang = mapping(mapping(block.spec.get("schedulingPolicy")).get("gang"))
         minimum = integer(gang.get("minCount"))
@@ -431,17 +412,13 @@ def gang_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """
     for left in workload.leaves():
         if left.system and left.system not in context.reads_claims_of:
-            if not _is_warned_of(workload, left.at):
-                yield Finding(
-                    at=left.at,
-                    found=value_at(workload.raw, left.at)[1],
-                    why=f"{left.why}; only {left.system} reads that, and {context.choice.by} says "
-                    f"{shown(context.choice.scheduler)}",
-                    remedy=f"choose {reader_of(left.system)}, which reads it",
+            # Where `owner/operator` reports the field, its remedy helps under every scheduler.
+            warnings = workload.warnings() if isinstance(workload, ShapedWorkload) else ()
+            if not any(warned.at == left.at for warned in warnings):
+                why = (
+                    f"{left.why}; only {left.system} reads that, and {context.choice.by} says "
+                    f"{shown(context.choice.scheduler)}"
                 )
+                remedy = f"choose {reader_of(left.system)}, which reads it"
+                yield Finding(left.at, value_at(workload.raw, left.at)[1], why, remedy)
             return
-
-
-def _is_warned_of(workload: OptedInWorkload, at: FieldPath) -> bool:
-    """Returns whether `owner/operator` reports the field, with a remedy that helps under every scheduler."""
-    return isinstance(workload, ShapedWorkload) and any(warned.at == at for warned in workload.warnings())

@@ -130,16 +130,13 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if isinstance(workload, ShapedWorkload):
         # Where Rollcall makes no gang, it waits for no pod, and the operator's own gang is the only one.
         warnings = workload.warnings() if context.opted_in else ()
-        made = workload.has_gangs and context.makes_gangs and context.opted_in
-        unreachable = () if _is_read_by_scheduler(workload, context) else workload.unreachable(makes_gang=made)
-        for found in (*warnings, *unreachable, *(workload.shrinks() if context.makes_gangs else ())):
-            yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
-
-
-def _is_read_by_scheduler(workload: OptedInWorkload, context: Context[Any]) -> bool:
-    """Returns whether the scheduler itself reads the minimums of the workload, so that its own rules judge them."""
-    scheduler = context.gang_scheduler
-    return scheduler.groups(workload.resource.api.group_kind) and bool(scheduler.own_minimums(workload))
+        makes_gang = workload.has_gangs and context.makes_gangs and context.opted_in
+        scheduler = context.gang_scheduler
+        # The scheduler's own rules judge minimums that it reads itself.
+        is_read = scheduler.groups(workload.resource.api.group_kind) and bool(scheduler.own_minimums(workload))
+        unreachable = () if is_read else workload.unreachable(makes_gang=makes_gang)
+        for finding in (*warnings, *unreachable, *(workload.shrinks() if context.makes_gangs else ())):
+            yield Finding(at=finding.at, found=finding.found, why=finding.why, remedy=finding.remedy)
 
 
 @rule(
@@ -158,18 +155,18 @@ def stated_groups(workload: OptedInWorkload, _: Context[Any]) -> Results:
         return
     roles = {role.part.name: role for role in workload.roles}
     at = ANNOTATIONS / GROUPS_TOGETHER
-    for one in entries_of(workload.annotations):
-        role = roles.get(one.role)
-        if one.groups is None:
+    for entry in entries_of(workload.annotations):
+        role = roles.get(entry.role)
+        if entry.groups is None:
             remedy = 'write it as "prefill=2,decode=1"'
-            yield Finding(at=at, found=one.entry, why=one.why, remedy=remedy)
+            yield Finding(at=at, found=entry.entry, why=entry.why, remedy=remedy)
         elif role is None:
             remedy = f"name one of {', '.join(sorted(roles)[:16])}"
-            yield Finding(at=at, found=one.entry, why="there is no role of that name", remedy=remedy)
-        elif role.is_stated and 0 < role.groups < one.groups:
-            why = f"the gang would never be complete, because the replicas of {one.role} are {role.groups}"
+            yield Finding(at=at, found=entry.entry, why="there is no role of that name", remedy=remedy)
+        elif role.is_stated and 0 < role.groups < entry.groups:
+            why = f"the gang would never be complete, because the replicas of {entry.role} are {role.groups}"
             remedy = "raise the replicas of the role. The number can be changed while all roles have 0 replicas"
-            yield Finding(at=at, found=one.entry, why=why, remedy=remedy)
+            yield Finding(at=at, found=entry.entry, why=why, remedy=remedy)
 
 
 @rule(
@@ -187,16 +184,13 @@ def groups_changed(change: OptedInChange, _: Context[Any]) -> Results:
     """
     names = {role.part.name for role in (*change.old.roles, *change.new.roles)}
     before, now = (
-        {name: groups_together(name, one.together or {}) for name in names} for one in (change.old, change.new)
+        {name: groups_together(name, state.together or {}) for name in names} for state in (change.old, change.new)
     )
     if before != now and any(role.groups for role in change.old.roles):
-        yield Finding(
-            at=ANNOTATIONS / GROUPS_TOGETHER,
-            found=change.new.annotations.get(GROUPS_TOGETHER),
-            why="the groups that exist were prepared for another number",
-            remedy="undo it, or scale all roles to 0 before",
-            forbidden=True,
-        )
+        stated = change.new.annotations.get(GROUPS_TOGETHER)
+        why = "the groups that exist were prepared for another number"
+        remedy = "undo it, or scale all roles to 0 before"
+        yield Finding(ANNOTATIONS / GROUPS_TOGETHER, stated, why, remedy, forbidden=True)
 
 
 @rule(
@@ -220,12 +214,9 @@ def groups_rollout(workload: OptedInWorkload, _: Context[Any]) -> Results:
     for role in roles:
         first, needed = -(-role.groups // steps), groups_together(role.part.name, together)
         if first < needed <= role.groups:
-            yield Finding(
-                at=ANNOTATIONS / GROUPS_TOGETHER,
-                found=f"{role.part.name}={needed}",
-                why=f"a rollout first makes {first} of the groups to {role.part.name} and waits until they are ready",
-                remedy="raise maxSurge in the rolloutStrategy of all roles, or lower the number",
-            )
+            why = f"a rollout first makes {first} of the groups to {role.part.name} and waits until they are ready"
+            remedy = "raise maxSurge in the rolloutStrategy of all roles, or lower the number"
+            yield Finding(ANNOTATIONS / GROUPS_TOGETHER, f"{role.part.name}={needed}", why, remedy)
 
 
 @rule(
@@ -257,13 +248,9 @@ def group_size(workload: OptedInWorkload, _: Context[Any]) -> Results:
     Source: lws, pkg/webhooks/leaderworkerset_webhook.go; the CRD (`size`: "The minimum is 1", v0.9).
     """
     if isinstance(workload, LeaderWorkerSet) and workload.size < 1:
-        yield Finding(
-            at=SPEC / "leaderWorkerTemplate" / "size",
-            found=workload.size,
-            why="a group has at least a leader, and LeaderWorkerSet refuses a smaller size",
-            remedy="set the number of pods of a group, including its leader",
-            instead=(1,),
-        )
+        why = "a group has at least a leader, and LeaderWorkerSet refuses a smaller size"
+        remedy = "set the number of pods of a group, including its leader"
+        yield Finding(SPEC / "leaderWorkerTemplate" / "size", workload.size, why, remedy, instead=(1,))
 
 
 # The groups and kinds whose schema, webhook or controller refuses a negative number. Others make no pod of it.
@@ -299,14 +286,9 @@ def negative_pods(workload: OptedInWorkload, _: Context[Any]) -> Results:
     refuses = not _REFUSING.isdisjoint((api.group, api.kind))
     for at, count in workload.counts():
         if count is not None and count < 0:
-            yield Finding(
-                at=at,
-                found=count,
-                why="a negative number of pods is refused" if refuses else "no pod is made of a negative number",
-                remedy="write 0 or more",
-                at_most=Action.DENY if refuses else Action.WARN,
-                instead=(1,),
-            )
+            why = "a negative number of pods is refused" if refuses else "no pod is made of a negative number"
+            remedy = "write 0 or more"
+            yield Finding(at, count, why, remedy, at_most=Action.DENY if refuses else Action.WARN, instead=(1,))
 
 
 _NODE = {"name": "node", "status": "Complete"}
@@ -333,10 +315,7 @@ def depends_on(workload: OptedInWorkload, _: Context[Any]) -> Results:
     for part in workload.parts:
         for name in part.after:
             if name not in before:
-                yield Finding(
-                    at=part.path / "dependsOn",
-                    found=name,
-                    why="JobSet refuses it: no earlier replicated Job has that name",
-                    remedy="name a replicated Job that is before this one, or move this one to the end of the list",
-                )
+                why = "JobSet refuses it: no earlier replicated Job has that name"
+                remedy = "name a replicated Job that is before this one, or move this one to the end of the list"
+                yield Finding(part.path / "dependsOn", name, why, remedy)
         before.add(part.name)

@@ -69,18 +69,18 @@ class Requests(NamedTuple):
         containers, init = "object.spec.containers", "object.spec.?initContainers.orValue([])"
         # A container names few resources, so these are looked up among those that matter, and not the reverse.
         amounts = ", ".join(f"c.?resources.?{kind}.orValue({{}})" for kind in _AMOUNTS)
-        asked = f"size(m) > {MOST_RESOURCES} || m.exists(r, r in {_quoted(sorted(self.resources))})"
-        each = f"({containers} + {init}).exists(c, [{amounts}].exists(m, {asked}))"
+        condition = f"size(m) > {MOST_RESOURCES} || m.exists(r, r in {_quoted(sorted(self.resources))})"
+        each = f"({containers} + {init}).exists(c, [{amounts}].exists(m, {condition}))"
         return f"(size({containers}) > {MOST_CONTAINERS} || size({init}) > {MOST_CONTAINERS} || {each})"
 
     def of(self, pod: PodTemplate) -> bool:
         """Returns whether `pod` has the trait."""
         lists = [sequence(pod.spec.get(field)) for field in ("containers", "initContainers")]
-        if any(len(found) > MOST_CONTAINERS for found in lists):
+        if any(len(containers) > MOST_CONTAINERS for containers in lists):
             return True
-        resources = [mapping(mapping(one).get("resources")) for found in lists for one in found]
-        amounts = [mapping(one.get(kind)) for one in resources for kind in _AMOUNTS]
-        return any(len(one) > MOST_RESOURCES or not self.resources.isdisjoint(one) for one in amounts)
+        resources = [mapping(mapping(container).get("resources")) for containers in lists for container in containers]
+        amounts = [mapping(resource.get(kind)) for resource in resources for kind in _AMOUNTS]
+        return any(len(amount) > MOST_RESOURCES or not self.resources.isdisjoint(amount) for amount in amounts)
 
 
 Trait = HasLabel | HasAnnotation | Requests
@@ -120,9 +120,9 @@ def asks_facts(*parts: str) -> PodGuard:
 def any_of(guards: Iterable[PodGuard]) -> str:
     """Returns an expression that is true for the pods with a trait of any of `guards`; empty if they have no traits."""
     traits = dict.fromkeys(trait for guard in guards for trait in guard.traits)
-    asked = [trait.resources for trait in traits if isinstance(trait, Requests)]
+    requested = [trait.resources for trait in traits if isinstance(trait, Requests)]
     # The containers are looked through once, and last.
-    whole = [Requests(frozenset().union(*asked))] if asked else []
+    whole = [Requests(frozenset().union(*requested))] if requested else []
     others = [trait for trait in traits if not isinstance(trait, Requests)]
     return " || ".join(trait.cel for trait in (*others, *whole))
 

@@ -146,7 +146,7 @@ def quota_range(manifest: AnyObject, _: Context[Any]) -> Results:
     if manifest.kind[::2] != _ELASTIC_QUOTA or not isinstance(spec, dict) or not isinstance(spec.get("min"), dict):
         return
     most = spec["max"] if isinstance(spec.get("max"), dict) else {}
-    for stated in _of_map(spec["min"], (((), "spec"), "min")):
+    for stated in _map_amounts(spec["min"], (((), "spec"), "min")):
         limit = most.get(stated.resource)
         amount, bound = parse_quantity(stated.value), parse_quantity(limit)
         if limit is None:
@@ -186,7 +186,7 @@ def quota_tree(manifest: AnyObject, context: Context[Any]) -> Results:
     if manifest.kind[::2] != _ELASTIC_QUOTA or quotas is None or (quota := quotas.get(name)) is None:
         return
     if quota.parent is not None:
-        yield from _below_parent(quota, quotas)
+        yield from _parent_faults(quota, quotas)
     exempt = (f"{_QUOTA_LABELS}allow-force-update", f"{_QUOTA_LABELS}is-root")
     if any(manifest.labels.get(label) == "true" for label in exempt):
         return
@@ -208,7 +208,7 @@ def _written(manifest: AnyObject, resource: str) -> Any:
     return least.get(resource) if isinstance(least, dict) else None
 
 
-def _below_parent(quota: Quota, quotas: Mapping[str, Quota]) -> Results:
+def _parent_faults(quota: Quota, quotas: Mapping[str, Quota]) -> Results:
     """Yields how a quota differs from what the one above it allows."""
     name, parent = quota.parent or "", quotas.get(quota.parent or "")
     if parent is None or not parent.is_parent:
@@ -260,7 +260,7 @@ def _amounts(manifest: AnyObject) -> Iterator[_Amount]:
                     holder = "pod" if isinstance(value.get("containers"), list) else _holder(trail)
                     # Trainer writes these on the containers.
                     holder = "container" if key == "resourcesPerNode" else holder
-                    yield from _of_requirements(inner, below, holder)
+                    yield from _requirement_amounts(inner, below, holder)
                 elif of_kueue and key in _AMOUNTS_OF_KUEUE:
                     yield from _stated(below, str(value.get("name")), inner)
                 if isinstance(inner, dict | list):
@@ -270,21 +270,20 @@ def _amounts(manifest: AnyObject) -> Iterator[_Amount]:
                 (item, (trail, index, item)) for index, item in enumerate(value) if isinstance(item, dict | list)
             ]
     if manifest.kind[::2] == ("", "LimitRange"):
-        yield from _of_ranges(manifest.raw.get("spec"))
+        yield from _range_amounts(manifest.raw.get("spec"))
     for place in _MAPS.get(manifest.kind[::2], ()):
         value, trail = manifest.raw, ()
         for name in place:
             value, trail = value.get(name) if isinstance(value, dict) else None, (trail, name)
-        yield from _of_map(value, trail)
+        yield from _map_amounts(value, trail)
 
 
-def _of_ranges(spec: Any) -> Iterator[_Amount]:
-    """Yields the amounts of a LimitRange."""
+def _range_amounts(spec: Any) -> Iterator[_Amount]:
     ranges = spec.get("limits") if isinstance(spec, dict) else None
     for index, limits in enumerate(ranges if isinstance(ranges, list) else ()):
         for name in ("max", "min", "default", "defaultRequest"):
             if isinstance(limits, dict):
-                yield from _of_map(limits.get(name), (((((), "spec"), "limits"), index, limits), name))
+                yield from _map_amounts(limits.get(name), (((((), "spec"), "limits"), index, limits), name))
 
 
 def _holder(trail: Trail) -> str:
@@ -293,16 +292,18 @@ def _holder(trail: Trail) -> str:
     return "container" if is_item and trail[0] and trail[0][1] in _CONTAINERS else ""
 
 
-def _of_requirements(value: Mapping[str, Any], trail: Trail, holder: str) -> Iterator[_Amount]:
+def _requirement_amounts(value: Mapping[str, Any], trail: Trail, holder: str) -> Iterator[_Amount]:
     limits = value.get("limits")
     for name in _LISTS:
         bounds = limits if name == "requests" and isinstance(limits, dict) else {}
-        for stated in _of_map(value.get(name), (trail, name), holder, bounds):
+        for stated in _map_amounts(value.get(name), (trail, name), holder, bounds):
             if holder or _is_resource(stated.resource):
                 yield stated
 
 
-def _of_map(value: Any, trail: Trail, holder: str = "", bounds: Mapping[str, Any] | None = None) -> Iterator[_Amount]:
+def _map_amounts(
+    value: Any, trail: Trail, holder: str = "", bounds: Mapping[str, Any] | None = None
+) -> Iterator[_Amount]:
     for resource, amount in value.items() if isinstance(value, dict) else ():
         for stated in _stated((trail, str(resource)), str(resource), amount):
             yield stated._replace(holder=holder, limit=(bounds or {}).get(resource))

@@ -7,7 +7,7 @@ it is a warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -43,7 +43,7 @@ _CONDITIONS = ("jobStatus", "jobDeploymentStatus")
 
 
 def refused_by_kuberay(workload: OptedInWorkload) -> Results:
-    """Yields its groups and its cluster, also those of the cluster of a RayJob and a RayService."""
+    """Yields what KubeRay refuses of a workload and its groups, also of the cluster of a RayJob or a RayService."""
     kind = workload.resource.api.kind
     if kind == "RayJob":
         yield from _ray_job(workload.spec)
@@ -93,7 +93,7 @@ class _Cluster:
     @cached_property
     def environment(self) -> Mapping[str, tuple[FieldPath, Any]]:
         """The variables of Ray's container in the head: where each is, and its value."""
-        containers = _pod(self.head).get("containers")
+        containers = _pod_spec(self.head).get("containers")
         variables = plain_object(containers[0] if isinstance(containers, list) and containers else None).get("env")
         path = self.path / "headGroupSpec" / "template" / "spec" / "containers" / Item(0) / "env"
         return {
@@ -107,7 +107,7 @@ class _Cluster:
         return self.environment.get(_SCALER, (self.path, None))[1] in {"1", "true"}
 
 
-def _pod(group: Mapping[str, Any]) -> Mapping[str, Any]:
+def _pod_spec(group: Mapping[str, Any]) -> Mapping[str, Any]:
     return plain_object(plain_object(group.get("template")).get("spec"))
 
 
@@ -138,7 +138,7 @@ def _worker_group(cluster: _Cluster, group: Mapping[str, Any], at: FieldPath) ->
 
 
 def _group(group: Mapping[str, Any], path: FieldPath) -> Results:
-    """Yields the resources and labels of the head, or of a group of workers."""
+    """Yields faults in the resources and labels of the head, or of a group of workers."""
     start = plain_object(group.get("rayStartParams"))
     stated = [key for key in ("num-cpus", "num-gpus", "memory", "resources") if start.get(key)]
     if stated and group.get("resources"):
@@ -161,9 +161,7 @@ def _group(group: Mapping[str, Any], path: FieldPath) -> Results:
 
 
 def _fault_tolerance(cluster: _Cluster) -> Results:
-    """Yields the store of the head's state, which is stated once: in the options, or in the forms that were before
-    them.
-    """
+    """Yields faults of the store of the head's state, stated once: in the options, or in the forms before them."""
     start, at = plain_object(cluster.head.get("rayStartParams")), cluster.path / "headGroupSpec" / "rayStartParams"
     annotations, environment = cluster.annotations, cluster.environment
     is_stated = isinstance(cluster.spec.get(_FAULT_TOLERANCE), dict)
@@ -207,7 +205,7 @@ def _autoscaler(cluster: _Cluster) -> Results:
         groups = [(cluster.head, cluster.path / "headGroupSpec")]
         groups += [(group, cluster.path / "workerGroupSpecs" / Item(n)) for n, group in enumerate(cluster.groups)]
         for group, path in groups:
-            policy = _pod(group).get("restartPolicy")
+            policy = _pod_spec(group).get("restartPolicy")
             if policy not in {None, "", "Never"}:
                 why = "KubeRay makes no pod that restarts its containers under version 2 of the autoscaler"
                 place = path / "template" / "spec" / "restartPolicy"
@@ -278,7 +276,7 @@ def _ray_job(spec: Mapping[str, Any]) -> Results:
         why = "KubeRay runs no RayJob whose environment is no mapping of YAML"
         yield Finding(SPEC / "runtimeEnvYAML", environment, why, "write key: value")
     if mode == "SidecarMode":
-        yield from _in_head(spec)
+        yield from _sidecar_faults(spec)
     yield from _deletion_strategy(spec)
 
 
@@ -290,13 +288,13 @@ def _is_no_mapping(written: Any) -> bool:
     return any(line not in _NULLS and not line.startswith("#") for line in lines)
 
 
-def _in_head(spec: Mapping[str, Any]) -> Results:
+def _sidecar_faults(spec: Mapping[str, Any]) -> Results:
     """Yields what a RayJob cannot have whose submitter runs in the head."""
     for field in ("clusterSelector", "submitterPodTemplate", "submitterConfig"):
         if isinstance(value := spec.get(field), dict) and (value or field != "clusterSelector"):
             why = "KubeRay runs no RayJob of the SidecarMode with it: the submitter is in the head"
             yield _warning(SPEC / field, next(iter(value), None), why, "remove it, or choose another submissionMode")
-    policy = _pod(plain_object(plain_object(spec.get("rayClusterSpec")).get("headGroupSpec"))).get("restartPolicy")
+    policy = _pod_spec(plain_object(plain_object(spec.get("rayClusterSpec")).get("headGroupSpec"))).get("restartPolicy")
     if policy not in {None, "", "Never"}:
         why = "KubeRay runs no RayJob of the SidecarMode whose head restarts its containers"
         at = SPEC / "rayClusterSpec" / "headGroupSpec" / "template" / "spec" / "restartPolicy"
@@ -336,7 +334,7 @@ def _deletion_strategy(spec: Mapping[str, Any]) -> Results:
 
 
 def _deletion_rules(items: list[Mapping[str, Any]], path: FieldPath) -> Results:
-    """Yields the conditions, of which each policy has its own, and the order of what is deleted after one condition."""
+    """Yields faults in the conditions, of which each policy has its own, and in the order after one condition."""
     times: dict[tuple[str, str], dict[str, int]] = {}
     for index, item in enumerate(items):
         condition, at = plain_object(item.get("condition")), path / Item(index) / "condition"
@@ -357,11 +355,7 @@ def _deletion_rules(items: list[Mapping[str, Any]], path: FieldPath) -> Results:
             yield _warning(path / Item(index) / "policy", policy, why, "remove one")
             continue
         after[policy] = seconds
-    yield from _deletion_order(times.values(), path)
-
-
-def _deletion_order(times: Iterable[Mapping[str, int]], path: FieldPath) -> Results:
-    for after in times:
+    for after in times.values():
         order = [(policy, after[policy]) for policy in _DELETIONS if policy in after]
         for (first, seconds), (policy, later) in pairwise(order):
             if later < seconds:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath, Item
@@ -28,15 +29,7 @@ _POD_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _PERCENT = re.compile(r"0*(?:100|[0-9]{1,2})%")
 # The kinds whose pod templates are whole, by group. Spark, for one, fills in the containers.
 _WHOLE_TEMPLATES = frozenset(
-    {
-        "apps",
-        "batch",
-        "batch.volcano.sh",
-        "jobset.x-k8s.io",
-        "kubeflow.org",
-        "leaderworkerset.x-k8s.io",
-        "ray.io",
-    }
+    {"apps", "batch", "batch.volcano.sh", "jobset.x-k8s.io", "kubeflow.org", "leaderworkerset.x-k8s.io", "ray.io"}
 )
 
 
@@ -60,15 +53,11 @@ def refused(workload: OptedInWorkload, _: Context[Any]) -> Results:
     if (check := _CHECKS.get((api.group, api.kind))) is not None:
         yield from check(workload)
     if api.group in _WHOLE_TEMPLATES and not isinstance(workload, MadeJobSet):
-        yield from _no_containers(workload)
-
-
-def _no_containers(workload: OptedInWorkload) -> Results:
-    for part in workload.distinct_parts:
-        spec = part.template.spec
-        if "containers" in spec and not spec["containers"]:
-            at = part.place / "spec" / "containers"
-            yield Finding(at, spec["containers"], "a pod without a container is refused", "add the container")
+        for part in workload.distinct_parts:
+            spec = part.template.spec
+            if "containers" in spec and not spec["containers"]:
+                at = part.place / "spec" / "containers"
+                yield Finding(at, spec["containers"], "a pod without a container is refused", "add the container")
 
 
 # --- names
@@ -136,7 +125,7 @@ _MOST_INDEXED = 100_000
 def _job_spec(spec: Mapping[str, Any], path: FieldPath, *, restarts: str = "", mode: str = "NonIndexed") -> Results:
     """Yields what the API server refuses in the spec of a Job. `restarts` and `mode` hold where it states none."""
     yield from _restart_policy(spec, path / "template" / "spec" / "restartPolicy", restarts)
-    mode = _or(spec.get("completionMode"), mode)
+    mode = _value_or(spec.get("completionMode"), mode)
     parallelism, completions = spec.get("parallelism"), spec.get("completions")
     if mode not in _MODES:
         why = "the API server refuses a Job with such a mode"
@@ -218,11 +207,11 @@ def _success_policy(policy: Mapping[str, Any], completions: Any, path: FieldPath
             yield Finding(at / "succeededCount", count, why, "correct it", instead=(completions,))
 
 
-def _of_job(workload: OptedInWorkload) -> Results:
+def _job_faults(workload: OptedInWorkload) -> Results:
     return _job_spec(workload.spec, SPEC)
 
 
-def _of_job_set(job_set: OptedInWorkload) -> Results:
+def _job_set_faults(job_set: OptedInWorkload) -> Results:
     if not isinstance(job_set, JobSet):
         return
     yield from _names_of_jobs(job_set)
@@ -269,7 +258,7 @@ def _names_of_jobs(job_set: JobSet) -> Results:
     suffixes = []
     for index, part in enumerate(job_set.parts):
         # JobSet names the last Job and the last pod by their number less one, also where that is -1.
-        replicas = _or(job_set.spec["replicatedJobs"][index].get("replicas"), 1)
+        replicas = _value_or(job_set.spec["replicatedJobs"][index].get("replicas"), 1)
         name = f"-{part.name}-{replicas - 1 if type(replicas) is int else 0}"
         suffixes.append(name)
         spec = job_set.job_spec(index)
@@ -376,13 +365,7 @@ def _names(items: Any) -> set[Any]:
 
 
 _RULE_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")
-_REASONS = (
-    "BackoffLimitExceeded",
-    "DeadlineExceeded",
-    "FailedIndexes",
-    "MaxFailedIndexesExceeded",
-    "PodFailurePolicy",
-)
+_REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy")
 
 
 def _failure_rules(job_set: JobSet) -> Results:
@@ -398,7 +381,7 @@ def _failure_rules(job_set: JobSet) -> Results:
         elif name in names:
             yield Finding(path / "name", name, "JobSet refuses two rules of one name", "rename one")
         names.add(str(name))
-        if (action := failure_rule.get("action")) in _OF_ONE_JOB:
+        if (action := failure_rule.get("action")) in _SINGLE_JOB_ACTIONS:
             why = "JobSet refuses it unless its feature gate RestartJob is on, which it is not by default"
             yield Finding(path / "action", action, why, "turn the gate on, or set RestartJobSet", at_most=Action.WARN)
         reasons = failure_rule.get("onJobFailureReasons")
@@ -409,7 +392,7 @@ def _failure_rules(job_set: JobSet) -> Results:
                 yield Finding(at, reason, "JobSet refuses a reason for which no Job fails", remedy)
 
 
-_OF_ONE_JOB = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
+_SINGLE_JOB_ACTIONS = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 _MOST_RESTARTED = 1024
 _IN_PLACE = "InPlaceRestart"
 
@@ -428,7 +411,7 @@ def _gated_restarts(job_set: JobSet) -> Results:
         yield Finding(at, _IN_PLACE, why, "turn the gate on, or set Recreate", at_most=Action.WARN)
     for index, part in enumerate(job_set.parts):
         replicas = job_set.spec["replicatedJobs"][index].get("replicas")
-        if not actions.isdisjoint(_OF_ONE_JOB) and type(replicas) is int and replicas > _MOST_RESTARTED:
+        if not actions.isdisjoint(_SINGLE_JOB_ACTIONS) and type(replicas) is int and replicas > _MOST_RESTARTED:
             why = f"JobSet restarts one Job of at most {_MOST_RESTARTED}"
             yield Finding(part.path / "replicas", replicas, why, "lower it, or set the action RestartJobSet")
         spec, path = job_set.job_spec(index), part.path / "template" / "spec"
@@ -453,10 +436,10 @@ _STARTS = ("LeaderCreated", "LeaderReady")
 _RESTARTS = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None", "Default")
 
 
-def _of_groups(workload: OptedInWorkload) -> Results:
+def _leader_worker_set_faults(workload: OptedInWorkload) -> Results:
     yield from _unfit_name(workload, "LeaderWorkerSet")
     template = plain_object(workload.spec.get("leaderWorkerTemplate"))
-    replicas, size = _or(workload.spec.get("replicas"), 1), _or(template.get("size"), 1)
+    replicas, size = _value_or(workload.spec.get("replicas"), 1), _value_or(template.get("size"), 1)
     # The workers of each group are a StatefulSet that is named after their leader.
     has_workers = type(size) is int and size > 1 and type(replicas) is int and replicas > 0
     yield from _revision_label(workload, f"-{replicas - 1}" if has_workers else "")
@@ -489,7 +472,7 @@ def _rollout(strategy: Mapping[str, Any], replicas: Any) -> Results:
     groups: list[int] = []
     # A part of a group does not become unavailable, but is added as a whole group.
     for field, default, rounded in (("maxUnavailable", 1, 0), ("maxSurge", 0, 99)):
-        value = _or(rolling.get(field), default)
+        value = _value_or(rolling.get(field), default)
         if type(value) is int and value >= 0:
             groups.append(value)
         elif isinstance(value, str) and _PERCENT.fullmatch(value):
@@ -521,14 +504,10 @@ def _subgroups(policy: Mapping[str, Any], size: Any) -> Results:
         )
 
 
-def _of_train_job(workload: OptedInWorkload) -> Results:
-    yield from _unfit_name(workload, "Trainer")
-
-
 # --- the training operator and mpi-operator
 
 
-def _of_pytorch(workload: OptedInWorkload) -> Results:
+def _pytorch_faults(workload: OptedInWorkload) -> Results:
     yield from _unfit_name(workload, "the training operator", at_most=Action.WARN)
     path = SPEC / "pytorchReplicaSpecs"
     replicas = plain_object(workload.spec.get("pytorchReplicaSpecs"))
@@ -553,7 +532,9 @@ def _of_pytorch(workload: OptedInWorkload) -> Results:
             why = "the training operator refuses 0 workers from v1.9 on"
             yield Finding(path / key / "replicas", count, why, "set 1 or more", at_most=Action.WARN, instead=(1,))
         containers = plain_object(plain_object(replica.get("template")).get("spec")).get("containers")
-        names = [plain_object(one).get("name") for one in containers] if isinstance(containers, list) else []
+        names = (
+            [plain_object(container).get("name") for container in containers] if isinstance(containers, list) else []
+        )
         if "pytorch" not in names:
             yield Finding(
                 path / key / "template" / "spec" / "containers",
@@ -568,12 +549,12 @@ _IMPLEMENTATIONS = ("OpenMPI", "Intel", "MPICH")
 _CLEAN_POLICIES = ("None", "Running", "All")
 
 
-def _of_mpi(workload: OptedInWorkload) -> Results:
+def _mpi_faults(workload: OptedInWorkload) -> Results:
     path = SPEC / "mpiReplicaSpecs"
     replicas = plain_object(workload.spec.get("mpiReplicaSpecs"))
     if workload.raw.get("apiVersion") == _OF_TRAINING_OPERATOR:
         # Another operator, which checks less.
-        yield from _mpi_of_training_operator(replicas, path)
+        yield from _training_operator_mpi_faults(replicas, path)
         return
     launcher, worker = replicas.get("Launcher"), replicas.get("Worker")
     if launcher is None:
@@ -581,7 +562,7 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
     elif (count := plain_object(launcher).get("replicas")) not in (None, 1):
         why = "mpi-operator makes no pod unless there is 1 launcher"
         yield Finding(path / "Launcher" / "replicas", count, why, "set 1", instead=(1,))
-    workers = _or(plain_object(worker).get("replicas"), 0)
+    workers = _value_or(plain_object(worker).get("replicas"), 0)
     if worker is not None and workers == 0 and workers is not False:
         why = "mpi-operator makes no pod for 0 workers, also if no number is stated"
         at = path / "Worker" / "replicas"
@@ -609,7 +590,7 @@ def _of_mpi(workload: OptedInWorkload) -> Results:
         yield Finding(SPEC / "mpiImplementation", implementation, why, "name one of them", instead=_IMPLEMENTATIONS)
 
 
-def _mpi_of_training_operator(replicas: Mapping[str, Any], path: FieldPath) -> Results:
+def _training_operator_mpi_faults(replicas: Mapping[str, Any], path: FieldPath) -> Results:
     """Yields what the training operator's controller refuses (v1.7 to v1.9); it has no webhook for MPIJobs."""
     if "Launcher" not in replicas:
         yield Finding(path / "Launcher", None, "the training operator makes no pod without a launcher", "add it")
@@ -641,7 +622,7 @@ def _mpi_of_training_operator(replicas: Mapping[str, Any], path: FieldPath) -> R
 _RAY_NAME, _RAY_ADDED = 53, 6
 
 
-def _of_ray(workload: OptedInWorkload) -> Results:
+def _ray_faults(workload: OptedInWorkload) -> Results:
     added = 0 if workload.resource.api.kind == "RayCluster" else _RAY_ADDED
     # Before v1.4 KubeRay changed such a name itself.
     yield from _unfit_name(workload, "KubeRay", limit=_RAY_NAME - added, at_most=Action.WARN)
@@ -651,7 +632,7 @@ def _of_ray(workload: OptedInWorkload) -> Results:
 _SPARK_ROLES = ("driver", "executor")
 
 
-def _of_spark(workload: OptedInWorkload) -> Results:
+def _spark_faults(workload: OptedInWorkload) -> Results:
     # The webhook reads names since v2.4.
     yield from _unfit_name(workload, "spark-operator", at_most=Action.WARN)
     selector = plain_object(workload.spec.get("nodeSelector"))
@@ -668,18 +649,18 @@ def _of_spark(workload: OptedInWorkload) -> Results:
 
 _CHECKS: dict[tuple[str, str], Callable[[OptedInWorkload], Results]] = {
     ("apps", "StatefulSet"): _revision_label,
-    ("batch", "Job"): _of_job,
-    ("jobset.x-k8s.io", "JobSet"): _of_job_set,
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _of_groups,
-    ("trainer.kubeflow.org", "TrainJob"): _of_train_job,
-    ("kubeflow.org", "PyTorchJob"): _of_pytorch,
-    ("kubeflow.org", "MPIJob"): _of_mpi,
-    ("ray.io", "RayCluster"): _of_ray,
-    ("ray.io", "RayJob"): _of_ray,
-    ("ray.io", "RayService"): _of_ray,
-    ("sparkoperator.k8s.io", "SparkApplication"): _of_spark,
+    ("batch", "Job"): _job_faults,
+    ("jobset.x-k8s.io", "JobSet"): _job_set_faults,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _leader_worker_set_faults,
+    ("trainer.kubeflow.org", "TrainJob"): partial(_unfit_name, system="Trainer"),
+    ("kubeflow.org", "PyTorchJob"): _pytorch_faults,
+    ("kubeflow.org", "MPIJob"): _mpi_faults,
+    ("ray.io", "RayCluster"): _ray_faults,
+    ("ray.io", "RayJob"): _ray_faults,
+    ("ray.io", "RayService"): _ray_faults,
+    ("sparkoperator.k8s.io", "SparkApplication"): _spark_faults,
 }
 
 
-def _or(value: Any, default: Any) -> Any:
+def _value_or(value: Any, default: Any) -> Any:
     return default if value is None else value

@@ -175,11 +175,9 @@ class Context(Generic[S]):
     opted_in: bool = True
     # The systems whose memberships on a pod that scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: frozenset[str] = frozenset()
-    # The chosen scheduler.
     gang_scheduler: GangScheduler = NO_GANG_SCHEDULER
     # The keys of labels that some profile's settings say its scheduler reads.
     configured_keys: frozenset[str] = frozenset()
-    # How Kueue is installed, if it is.
     kueue: KueueSettings = INSTALLED
     proceed: Proceed = go_on
     # Whether the gangs of the judged workload can ever start. All rules of one decision share the answer.
@@ -365,7 +363,7 @@ class RuleOutcome:
 _MOST_KEPT = 64
 
 
-def _about(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[BoundRule]:
+def _relevant_rules(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[BoundRule]:
     """Returns those of `rules` that may find something."""
     if isinstance(rules, IndexedRules):
         return rules.about(uses, mentioned)
@@ -414,10 +412,7 @@ class IndexedRules(tuple[BoundRule, ...]):
 
 
 def run(
-    rules: Sequence[BoundRule],
-    context: Context[Any],
-    pod: PodTemplate | None = None,
-    old: PodCliqueSet | None = None,
+    rules: Sequence[BoundRule], context: Context[Any], pod: PodTemplate | None = None, old: PodCliqueSet | None = None
 ) -> RuleOutcome:
     """Runs each rule that may find something: on `context.workload` and on each of its pod templates, or on the change
     from `old`; without a workload on `pod`.
@@ -425,7 +420,7 @@ def run(
     outcome = RuleOutcome()
     workload, facts, proceed = context.workload, context.facts, context.proceed
     pods: tuple[PodTemplate, ...] | None = None
-    for bound in _about(rules, context.uses, _mentioned(context, workload, pod, old)):
+    for bound in _relevant_rules(rules, context.uses, _mentioned(context, workload, pod, old)):
         declared = bound.rule
         subject = declared.subject
         if proceed is not go_on:
@@ -454,11 +449,11 @@ def _mentioned(
     """Returns what rules may look at: what a set or a pod mentions, and what is known of the cluster."""
     if workload is None:
         return frozenset() if pod is None else pod.mentions
-    mentions = _with_known(workload.mentions, workload.namespace, context)
+    mentions = _words_of_workload(workload.mentions, workload.namespace, context)
     return mentions if old is None else {*mentions, UPDATE}
 
 
-def _with_known(mentions: AbstractSet[str], namespace: str, context: Context[Any]) -> AbstractSet[str]:
+def _words_of_workload(mentions: AbstractSet[str], namespace: str, context: Context[Any]) -> AbstractSet[str]:
     words = [GANG_FITS] if context.fits is not no_fits else []
     if context.kueue.manage_without_queue_name or (namespace, DEFAULT_QUEUE) in (context.facts.local_queues or ()):
         # Kueue holds the workload as if it named a queue.
@@ -474,8 +469,8 @@ def run_on_opted_in(
     facts, proceed = context.facts, context.proceed
     kind = (workload.resource.api.group, workload.resource.api.kind)
     if workload.has_own_pods:
-        mentioned = _with_known(workload.mentions, workload.namespace, context) | {_kind_word(*kind)}
-        rules = _about(rules, _EVERY_USE, mentioned)
+        mentioned = _words_of_workload(workload.mentions, workload.namespace, context) | {_kind_word(*kind)}
+        rules = _relevant_rules(rules, _EVERY_USE, mentioned)
     for bound in rules:
         declared = bound.rule
         if declared.of_kind is not None and declared.of_kind != kind:
@@ -547,11 +542,11 @@ def seal_of(rules: Iterable[Rule], settings: Any) -> ProfileSeal | None:
         if declared.guard is None:
             return None
         guards.append(declared.guard)
-    stated = "\n".join(f"{one.id} {_stated(guard)}" for one, guard in zip(about, guards, strict=True))
+    stated = "\n".join(f"{rule.id} {_stated(guard)}" for rule, guard in zip(about, guards, strict=True))
     digest = hashlib.sha256(stated.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    asked = tuple(BoundRule(one, one.default) for one, guard in zip(about, guards, strict=True) if guard.by_facts)
+    by_facts = tuple(BoundRule(rule, rule.default) for rule, guard in zip(about, guards, strict=True) if guard.by_facts)
     parts = tuple(dict.fromkeys(part for guard in guards for part in guard.by_facts))
-    return ProfileSeal(digest, any_of(guards), asked, parts, all(guard.suffices(settings) for guard in guards))
+    return ProfileSeal(digest, any_of(guards), by_facts, parts, all(guard.suffices(settings) for guard in guards))
 
 
 def _stated(guard: PodGuard) -> str:

@@ -43,26 +43,18 @@ def unsupported(capability: Capability, table: CapabilityTable, context: Context
 def missing_apis(context: Context[Any]) -> Results:
     """Yields one finding for each kind or field that the chosen scheduler needs and the cluster is known to lack."""
     facts, served = context.facts, context.facts.apis
-    for wanted in context.required_fields:
-        if facts.lacks_field(wanted):
-            yield Finding(
-                at=context.choice.path,
-                found=context.choice.scheduler,
-                why=f"this cluster's {wanted.api} has no spec.{wanted.name}, which came with {wanted.since}",
-                remedy="install a newer release of the scheduler with its CRDs, or choose another scheduler",
-                absent=Needed("spec_fields"),
-            )
+    for field in context.required_fields:
+        if facts.lacks_field(field):
+            why = f"this cluster's {field.api} has no spec.{field.name}, which came with {field.since}"
+            remedy = "install a newer release of the scheduler with its CRDs, or choose another scheduler"
+            yield Finding(context.choice.path, context.choice.scheduler, why, remedy, absent=Needed("spec_fields"))
     if served is None:
         return
     for api in context.required_apis:
         if api not in served:
-            yield Finding(
-                at=context.choice.path,
-                found=context.choice.scheduler,
-                why=f"this cluster does not serve {api}, which the scheduler needs",
-                remedy="install the scheduler's CRDs, or choose another scheduler",
-                absent=Needed("apis"),
-            )
+            why = f"this cluster does not serve {api}, which the scheduler needs"
+            remedy = "install the scheduler's CRDs, or choose another scheduler"
+            yield Finding(context.choice.path, context.choice.scheduler, why, remedy, absent=Needed("apis"))
 
 
 def claimed(pod: PodTemplate, context: Context[Any]) -> Results:
@@ -70,12 +62,9 @@ def claimed(pod: PodTemplate, context: Context[Any]) -> Results:
     if context.workload is None:
         return
     for claim in claims_on(pod):
-        yield Finding(
-            at=claim.path,
-            found=claim.value,
-            why=f"it makes the pods members of another gang ({claim.system}), so they cannot join the gang of this set",
-            remedy="remove it from the template; Rollcall writes the membership when the pods are created",
-        )
+        why = f"it makes the pods members of another gang ({claim.system}), so they cannot join the gang of this set"
+        remedy = "remove it from the template; Rollcall writes the membership when the pods are created"
+        yield Finding(claim.path, claim.value, why, remedy)
 
 
 def has_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> bool | None:
@@ -91,18 +80,14 @@ def moved(change: PodCliqueSetChange, context: Context[Any], use: Use, where: st
     """
     living = has_gangs(change.new, context.facts)
     if living is not False:
-        yield Finding(
-            at=use.path,
-            found=use.value,
-            why=where + ("" if living else ", and it is unknown whether any still exists"),
-            remedy=f"delete the PodCliqueSet and recreate it with the other {what}",
-            forbidden=True,
-        )
+        why = where + ("" if living else ", and it is unknown whether any still exists")
+        remedy = f"delete the PodCliqueSet and recreate it with the other {what}"
+        yield Finding(use.path, use.value, why, remedy, forbidden=True)
 
 
-def gangs_of_set(workload: PodCliqueSet, known: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:
+def gangs_of_set(workload: PodCliqueSet, pod_gangs: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:
     """Returns the known PodGangs of a set."""
-    indexed = known if isinstance(known, PodGangIndex) else PodGangs(known)
+    indexed = pod_gangs if isinstance(pod_gangs, PodGangIndex) else PodGangs(pod_gangs)
     return indexed.of_set((workload.namespace, workload.name))
 
 
@@ -118,12 +103,8 @@ def unread_queues(context: Context[Any], scheduler: str, key: str) -> Results:
     """Yields one finding for each queue that a set names by another scheduler's key. This scheduler reads `key`."""
     for use in context.uses.get(Capability.QUEUE, ()):
         if use.path.parts[-1] != key:
-            yield Finding(
-                at=use.path,
-                found=use.value,
-                why=f"{scheduler} does not read this key, so the gang is not in that queue",
-                remedy=f"name the queue by {key} as well",
-            )
+            why = f"{scheduler} does not read this key, so the gang is not in that queue"
+            yield Finding(use.path, use.value, why, f"name the queue by {key} as well")
 
 
 CREATION_ORDER_LABEL = "rollcall.dev/creation-order"
@@ -132,8 +113,8 @@ STRICT = "strict"
 
 def least_action(context: Context[Any]) -> Action:
     """Returns the weakest action for an object that does not exist yet."""
-    said = context.facts.namespace_label(context.namespace, CREATION_ORDER_LABEL)
-    return Action.DENY if said == STRICT else Action.OFF
+    order = context.facts.namespace_label(context.namespace, CREATION_ORDER_LABEL)
+    return Action.DENY if order == STRICT else Action.OFF
 
 
 # At most this many new ones and this many old ones: they are enough to see what is wrong.
@@ -158,13 +139,13 @@ def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]
     the templates moves no finding. If something else makes the gang, what the operator reads counts first.
     """
     carried = [use for _, key in keys if (use := workload.carried(key)) is not None][:1]
-    own = list(_first(workload.labels, workload.annotations, METADATA, keys))
-    found = carried if carried and (not own or made_elsewhere(workload)) else own
+    direct = list(_first(workload.labels, workload.annotations, METADATA, keys))
+    uses = carried if carried and (not direct or made_elsewhere(workload)) else direct
     templates = {part.place: part.template for part in workload.distinct_parts}
-    for place in sorted(templates, key=lambda one: one.anchor):
+    for place in sorted(templates, key=lambda path: path.anchor):
         template = templates[place]
-        found += _first(template.labels, template.annotations, place / "metadata", of_pods)
-    return found
+        uses += _first(template.labels, template.annotations, place / "metadata", of_pods)
+    return uses
 
 
 def first_named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> str | None:
@@ -199,9 +180,5 @@ def disagreeing(
     where = workload.where(first.path) if isinstance(workload, MadeJobSet) and not above else str(first.path)
     for use in uses:
         if use.value != first.value:
-            yield Finding(
-                at=use.path,
-                found=use.value,
-                why=f"all pods of a workload must be in the same {what}, and {where} says {shown(first.value)}",
-                remedy=remedy,
-            )
+            why = f"all pods of a workload must be in the same {what}, and {where} says {shown(first.value)}"
+            yield Finding(use.path, use.value, why, remedy)

@@ -20,14 +20,13 @@ from webhook.workloads.pod_clique_set import Clique, PodCliqueSet
 _TYPE = SPEC / "template" / "cliqueStartupType"
 _EXPLICIT = "CliqueStartupTypeExplicit"
 _TYPES = ("CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", _EXPLICIT)
-# How many names a message repeats.
-_NAMED = 4
+_MOST_NAMES = 4
 
 
-def _after(name: str, *others: str) -> Manifest:
-    found = clique(name)
-    found["spec"]["startsAfter"] = list(others)
-    return found
+def _clique_after(name: str, *others: str) -> Manifest:
+    member = clique(name)
+    member["spec"]["startsAfter"] = list(others)
+    return member
 
 
 def _explicit(*cliques: Manifest) -> Manifest:
@@ -45,22 +44,18 @@ def startup_type(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
     Source: the CRD of grove.io/v1alpha1 (enum of `cliqueStartupType`); Grove's own validation.
     """
-    named = text(workload.template.get("cliqueStartupType"))
-    if named is not None and named not in _TYPES:
-        yield Finding(
-            at=_TYPE,
-            found=named,
-            why="Grove has no such startup type and refuses the set",
-            remedy=f"set one of {', '.join(_TYPES)}",
-            instead=tuple(known for known in _TYPES if known.lower().endswith(named.lower())),
-        )
+    stated = text(workload.template.get("cliqueStartupType"))
+    if stated is not None and stated not in _TYPES:
+        why = "Grove has no such startup type and refuses the set"
+        likely = tuple(candidate for candidate in _TYPES if candidate.lower().endswith(stated.lower()))
+        yield Finding(_TYPE, stated, why, f"set one of {', '.join(_TYPES)}", instead=likely)
 
 
 @rule(
     "grove/starts-after",
     looks_at=("startsAfter",),
-    passes=Example(_explicit(clique("leader"), _after("worker", "leader"))),
-    fails=Example(_explicit(clique("leader"), _after("worker", "nosuch"))),
+    passes=Example(_explicit(clique("leader"), _clique_after("worker", "leader"))),
+    fails=Example(_explicit(clique("leader"), _clique_after("worker", "nosuch"))),
 )
 def starts_after(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """Grove refuses a clique that starts after itself, after a clique that does not exist, or twice after the same
@@ -70,34 +65,34 @@ def starts_after(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """
     if not _is_explicit(workload):
         return
-    known = {member.name for member in workload.cliques}
+    names = {member.name for member in workload.cliques}
     # One more, because a clique is not offered to itself.
-    least = nsmallest(_NAMED + 1, known)
+    least = nsmallest(_MOST_NAMES + 1, names)
     for member in workload.cliques:
-        others = ", ".join([name for name in least if name != member.name][:_NAMED])
+        others = ", ".join([name for name in least if name != member.name][:_MOST_NAMES])
         remedy = f"name other cliques: {others}" if others else "remove the name: the set has no other clique"
         seen: set[str] = set()
-        for index, name in enumerate(_named(member)):
-            why = _wrong(name, member, known, seen)
+        for index, name in enumerate(_awaited(member)):
+            why = _why_wrong(name, member, names, seen)
             if why is not None:
                 at = _place(member) / Item(index, name or None)
                 yield Finding(at=at, found=name, why=why, remedy=remedy)
             seen.add(name)
 
 
-def _wrong(name: str, member: Clique, known: set[str], seen: set[str]) -> str | None:
+def _why_wrong(name: str, member: Clique, names: set[str], seen: set[str]) -> str | None:
     if name == member.name:
         return "a clique cannot start after itself, and Grove refuses the set"
     if name in seen:
         return "the clique is named twice, and Grove refuses the set"
-    return None if name in known else "no clique of the set has that name, and Grove refuses the set"
+    return None if name in names else "no clique of the set has that name, and Grove refuses the set"
 
 
 @rule(
     "grove/starts-after-cycle",
     looks_at=("startsAfter",),
-    passes=Example(_explicit(clique("a"), _after("b", "a"), _after("c", "a", "b"))),
-    fails=Example(_explicit(_after("a", "b"), _after("b", "a"))),
+    passes=Example(_explicit(clique("a"), _clique_after("b", "a"), _clique_after("c", "a", "b"))),
+    fails=Example(_explicit(_clique_after("a", "b"), _clique_after("b", "a"))),
 )
 def starts_after_cycle(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """Cliques that start after one another in a cycle never start.
@@ -109,29 +104,26 @@ def starts_after_cycle(workload: PodCliqueSet, _: Context[Any]) -> Results:
     members = {member.name: member for member in workload.cliques}
     order: TopologicalSorter[str] = TopologicalSorter()
     for name, member in members.items():
-        order.add(name, *(other for other in _named(member) if other in members and other != name))
+        order.add(name, *(other for other in _awaited(member) if other in members and other != name))
     try:
         order.prepare()
     except CycleError as error:
         # Grove's order: each name starts after the next.
         around: list[str] = error.args[1][::-1]
         first = members[min(around)]
-        shown_names = " after ".join(around[:_NAMED]) + (" after ..." if len(around) > _NAMED else "")
-        yield Finding(
-            at=_place(first),
-            found=first.name,
-            why=f"these cliques would start after one another in a cycle ({shown(shown_names)}), and Grove refuses "
-            "the set",
-            remedy="remove one of these names from startsAfter",
+        shown_names = " after ".join(around[:_MOST_NAMES]) + (" after ..." if len(around) > _MOST_NAMES else "")
+        why = (
+            f"these cliques would start after one another in a cycle ({shown(shown_names)}), and Grove refuses the set"
         )
+        yield Finding(_place(first), first.name, why, "remove one of these names from startsAfter")
 
 
 @rule(
     "grove/starts-after-unread",
     looks_at=("startsAfter",),
     default=Action.WARN,
-    passes=Example(_explicit(clique("leader"), _after("worker", "leader"))),
-    fails=Example(pod_clique_set(clique("leader"), _after("worker", "leader"))),
+    passes=Example(_explicit(clique("leader"), _clique_after("worker", "leader"))),
+    fails=Example(pod_clique_set(clique("leader"), _clique_after("worker", "leader"))),
 )
 def starts_after_unread(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """Grove reads `startsAfter` only with CliqueStartupTypeExplicit. Without it the cliques start in any order, or in
@@ -142,20 +134,16 @@ def starts_after_unread(workload: PodCliqueSet, _: Context[Any]) -> Results:
     if _is_explicit(workload):
         return
     for member in workload.cliques:
-        if named := _named(member):
-            yield Finding(
-                at=_place(member),
-                found=named[0],
-                why="Grove ignores startsAfter in a set of another startup type",
-                remedy=f"set {_TYPE} to {_EXPLICIT}, or remove startsAfter",
-            )
+        if others := _awaited(member):
+            why = "Grove ignores startsAfter in a set of another startup type"
+            yield Finding(_place(member), others[0], why, f"set {_TYPE} to {_EXPLICIT}, or remove startsAfter")
 
 
 def _is_explicit(workload: PodCliqueSet) -> bool:
     return text(workload.template.get("cliqueStartupType")) == _EXPLICIT
 
 
-def _named(member: Clique) -> list[str]:
+def _awaited(member: Clique) -> list[str]:
     return [text(name) or "" for name in sequence(member.spec.get("startsAfter"))]
 
 

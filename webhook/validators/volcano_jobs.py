@@ -64,8 +64,7 @@ _TYPES: dict[str, Any] = {
 }
 _MASTER = re.compile(r"(?:^|\s)--?master[=\s](\S+)")
 _REFUSED = "so Volcano refuses the Job"
-# How many names a message repeats.
-_NAMED = 4
+_MOST_NAMES = 4
 
 _TAIL = volcano_task("tail", 2, dependsOn={"name": ["head"]})
 
@@ -119,7 +118,7 @@ def job_shape(workload: OptedInWorkload, _: Context[Any]) -> Results:
     if wrong := tuple(wrong_in(workload.raw, _TYPES)):
         yield from wrong
         return
-    yield from _below_zero(SPEC, workload.spec, "maxRetry", "ttlSecondsAfterFinished")
+    yield from _negative_numbers(SPEC, workload.spec, "maxRetry", "ttlSecondsAfterFinished")
     for name in mapping(workload.spec.get("plugins")):
         if name not in _PLUGINS:
             remedy = f"name one of {', '.join(_PLUGINS)}"
@@ -143,7 +142,7 @@ def job_shape(workload: OptedInWorkload, _: Context[Any]) -> Results:
             remedy = "use at most 63 lowercase letters, digits and dashes"
             yield _shape(path / "name", name, "the name of a task is no DNS label", remedy)
         names.add(name)
-        yield from _below_zero(path, task, "replicas")
+        yield from _negative_numbers(path, task, "replicas")
         yield from _partitions(path / "partitionPolicy", task)
         yield from _policies(path, task)
     yield from order_faults(workload)
@@ -153,7 +152,7 @@ def _shape(at: FieldPath, value: object, why: str, remedy: str) -> Finding:
     return Finding(at=at, found=value, why=f"{why}, {_REFUSED}", remedy=remedy)
 
 
-def _below_zero(path: FieldPath, holder: Mapping[str, Any], *names: str) -> Iterator[Finding]:
+def _negative_numbers(path: FieldPath, holder: Mapping[str, Any], *names: str) -> Iterator[Finding]:
     for name in names:
         value = integer(holder.get(name))
         if value is not None and value < 0:
@@ -279,9 +278,8 @@ def _policies(path: FieldPath, holder: Mapping[str, Any]) -> Iterator[Finding]:
 def order_faults(workload: OptedInWorkload) -> Iterator[Finding]:
     """Yields the tasks that wait for a task that does not exist, twice for one, or for one another."""
     tasks = [mapping(task) for task in sequence(workload.spec.get("tasks"))]
-    # Volcano gives a task without a name one of its index.
     names = [text(task.get("name")) or f"default{index}" for index, task in enumerate(tasks)]
-    known, is_rendered = set(names), not any(map(is_unrendered, names))
+    task_names, is_rendered = set(names), not any(map(is_unrendered, names))
     after: dict[str, list[str]] = {}
     places: dict[tuple[str, str], FieldPath] = {}
     for index, (name, task) in enumerate(zip(names, tasks, strict=True)):
@@ -292,18 +290,18 @@ def order_faults(workload: OptedInWorkload) -> Iterator[Finding]:
         seen: set[str] = set()
         for position, other in enumerate(waits):
             place = at / Item(position, other or None)
-            is_missing = is_rendered and other not in known
+            is_missing = is_rendered and other not in task_names
             if is_missing or other in seen:
                 why = "the task is named twice" if other in seen else "no task has this name"
                 yield _shape(place, other, why, "name another task, or remove the name")
             seen.add(other)
             places.setdefault((name, other), place)
-        after.setdefault(name, []).extend(other for other in waits if other in known)
+        after.setdefault(name, []).extend(other for other in waits if other in task_names)
     try:
         TopologicalSorter(after).prepare()
     except CycleError as error:
         around: list[str] = error.args[1][::-1]
-        order = " after ".join(around[:_NAMED]) + (" after ..." if len(around) > _NAMED else "")
+        order = " after ".join(around[:_MOST_NAMES]) + (" after ..." if len(around) > _MOST_NAMES else "")
         waiting, first = min(pairwise(around))
         why = f"tasks wait for one another in a cycle ({shown(order)})"
         yield _shape(places[waiting, first], first, why, "remove a name of the cycle from dependsOn, such as this")

@@ -28,7 +28,6 @@ from webhook.workloads.workload_shape import (
     PodCount,
     ShapeCondition,
     ShapePath,
-    Statement,
     WorkloadShape,
 )
 
@@ -120,10 +119,10 @@ def said_of(manifest: Manifest, shape: Any) -> Iterator[Finding]:
     """Yields one finding for each field of the wrong type. If the faulty field is not in `shape`, there is one general
     finding.
     """
-    found = wrong_in(manifest, shape)
+    findings = wrong_in(manifest, shape)
     # Findings are yielded one by one, so that a caller with enough findings can stop.
-    yield next(found, None) or _wrong(ROOT, manifest, "what the schema of its kind demands")
-    yield from found
+    yield next(findings, None) or _wrong(ROOT, manifest, "what the schema of its kind demands")
+    yield from findings
 
 
 def wrong_in(manifest: Manifest, shape: Any) -> Iterator[Finding]:
@@ -152,7 +151,7 @@ def _walk(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:
         types = expected if isinstance(expected, tuple) else (expected,)
         # In Python a bool is an int.
         if not isinstance(value, expected) or (isinstance(value, bool) and bool not in types):
-            yield _wrong(path, value, " or ".join(_CALLED[one] for one in types))
+            yield _wrong(path, value, " or ".join(_CALLED[kind] for kind in types))
 
 
 def _list(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:
@@ -172,8 +171,8 @@ def _entries(value: Any, expected: Entries, path: FieldPath) -> Iterator[Finding
     if not isinstance(value, dict):
         yield from _list(value, expected.type, path)
         return
-    for key, one in value.items():
-        yield from _walk(one, expected.type, path / str(key))
+    for key, entry in value.items():
+        yield from _walk(entry, expected.type, path / str(key))
 
 
 def _map(value: Any, expected: str, path: FieldPath) -> Iterator[Finding]:
@@ -181,13 +180,13 @@ def _map(value: Any, expected: str, path: FieldPath) -> Iterator[Finding]:
         yield _wrong(path, value, expected)
         return
     of = _MAPS[expected]
-    for key, one in value.items():
-        if not isinstance(one, of) or (of is int and isinstance(one, bool)):
-            yield _wrong(path / str(key), one, "a string; quote it" if of is str else _CALLED[of])
+    for key, entry in value.items():
+        if not isinstance(entry, of) or (of is int and isinstance(entry, bool)):
+            yield _wrong(path / str(key), entry, "a string; quote it" if of is str else _CALLED[of])
 
 
-def _wrong(path: FieldPath, value: Any, wanted: str) -> Finding:
-    return Finding(at=path, found=value, why="the value has the wrong type", remedy=f"write {wanted}")
+def _wrong(path: FieldPath, value: Any, expected: str) -> Finding:
+    return Finding(at=path, found=value, why="the value has the wrong type", remedy=f"write {expected}")
 
 
 _TEMPLATE: dict[str, Any] = {"metadata": METADATA, "spec": POD_SPEC}
@@ -207,30 +206,30 @@ class _Typed(NamedTuple):
 def declared_types(shape: WorkloadShape) -> dict[str, Any]:
     """Returns the types of the fields that a shape reads, in the form of `wrong_types`. The result is shared."""
     root: dict[Any, Any] = {"metadata": dict(METADATA), "spec": {}}
-    for path, entries, wanted in _typed(shape):
+    for path, entries, expected in _shape_types(shape):
         if path.of_entry:
             for each in entries:
-                _put(root, (*each.steps, *path.steps), wanted)
+                _put(root, (*each.steps, *path.steps), expected)
         else:
-            _put(root, path.steps, wanted)
-    found: dict[str, Any] = _finished(root)
-    return found
+            _put(root, path.steps, expected)
+    types: dict[str, Any] = _finished(root)
+    return types
 
 
-def _typed(shape: WorkloadShape) -> Iterator[_Typed]:
+def _shape_types(shape: WorkloadShape) -> Iterator[_Typed]:
     for part in shape.parts:
-        yield from _of_part(part)
+        yield from _part_types(part)
     for carried in shape.carried:
         yield _Typed(carried.path, (), str)
-        yield from _of_conditions(carried.when, ())
+        yield from _condition_types(carried.when, ())
     for mark in shape.marked:
         yield _Typed(mark, (), METADATA)
-    yield from _of_conditions((*shape.suspended, *shape.elsewhere), ())
-    for said in shape.statements:
-        yield from _of_statement(said)
+    yield from _condition_types((*shape.suspended, *shape.elsewhere), ())
+    for statement in shape.statements:
+        yield from _condition_types(statement.when, () if statement.each is None else (statement.each,))
 
 
-def _of_part(part: PartShape) -> Iterator[_Typed]:
+def _part_types(part: PartShape) -> Iterator[_Typed]:
     entries = () if part.each is None else (part.each,)
     if part.name.path is not None:
         yield _Typed(part.name.path, entries, str)
@@ -238,47 +237,43 @@ def _of_part(part: PartShape) -> Iterator[_Typed]:
         yield _Typed(path, entries, _FLAT if part.flat else _TEMPLATE)
     if part.spec is not None:
         yield _Typed(part.spec, entries, POD_SPEC)
-    yield from _of_count(part.pods, entries)
-    yield from _of_conditions(part.when, entries)
+    yield from _count_types(part.pods, entries)
+    yield from _condition_types(part.when, entries)
     for minimum in (*part.minimums, *part.lowest):
-        yield from _of_count(minimum.count, entries)
-        yield from _of_conditions(minimum.when, entries)
+        yield from _count_types(minimum.count, entries)
+        yield from _condition_types(minimum.when, entries)
 
 
-def _of_statement(said: Statement) -> Iterator[_Typed]:
-    yield from _of_conditions(said.when, () if said.each is None else (said.each,))
-
-
-def _of_count(count: PodCount, entries: tuple[ShapePath, ...]) -> Iterator[_Typed]:
+def _count_types(count: PodCount, entries: tuple[ShapePath, ...]) -> Iterator[_Typed]:
     if count.path is not None:
         yield _Typed(count.path, entries, int)
-    yield from _of_conditions(count.zero_if, entries)
+    yield from _condition_types(count.zero_if, entries)
     for inner in count:
-        yield from _of_count(inner, entries)
+        yield from _count_types(inner, entries)
 
 
-def _of_conditions(conditions: tuple[ShapeCondition, ...], entries: tuple[ShapePath, ...]) -> Iterator[_Typed]:
-    for one in conditions:
-        if one.exists is None:
-            yield _Typed(one.path, entries, _SCALAR)
+def _condition_types(conditions: tuple[ShapeCondition, ...], entries: tuple[ShapePath, ...]) -> Iterator[_Typed]:
+    for condition in conditions:
+        if condition.exists is None:
+            yield _Typed(condition.path, entries, _SCALAR)
 
 
-def _put(root: dict[Any, Any], steps: tuple[str | Each, ...], wanted: Any) -> None:
+def _put(root: dict[Any, Any], steps: tuple[str | Each, ...], expected: Any) -> None:
     """Puts a type at its place. A number is more exact than the scalar of a condition."""
     if not steps:
         return
     below = root
     for step in steps[:-1]:
-        found = below.setdefault(step, {})
-        if not isinstance(found, dict):
+        inner = below.setdefault(step, {})
+        if not isinstance(inner, dict):
             return
-        below = found
-    known = below.get(steps[-1])
-    if isinstance(known, dict) and isinstance(wanted, dict):
-        below[steps[-1]] = {**known, **wanted}
-    elif known is None or known == _SCALAR:
+        below = inner
+    present = below.get(steps[-1])
+    if isinstance(present, dict) and isinstance(expected, dict):
+        below[steps[-1]] = {**present, **expected}
+    elif present is None or present == _SCALAR:
         # Other fields of the same object may be added to it.
-        below[steps[-1]] = deepcopy(wanted)
+        below[steps[-1]] = deepcopy(expected)
 
 
 def _finished(tree: Any) -> Any:
@@ -289,11 +284,7 @@ def _finished(tree: Any) -> Any:
     return {key: _finished(below) for key, below in tree.items()}
 
 
-_CONSTRAINT: dict[str, Any] = {
-    "topologyName": str,
-    "packDomain": str,
-    "pack": {"required": str, "preferred": str},
-}
+_CONSTRAINT: dict[str, Any] = {"topologyName": str, "packDomain": str, "pack": {"required": str, "preferred": str}}
 _SHARING: dict[str, Any] = {
     "name": str,
     "namespace": str,
@@ -361,7 +352,6 @@ _SHAPES: dict[tuple[str, str], Any] = {
 
 
 def _pod_group(labels: Any) -> Manifest:
-    """Returns a PodGroup of Koordinator."""
     head = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup"}
     metadata = {"name": "demo", "namespace": "default", "labels": labels}
     return {**head, "metadata": metadata, "spec": {"minMember": 2}}
@@ -374,14 +364,14 @@ def _pod_group(labels: Any) -> Manifest:
     passes=Example(pod_clique_set()),
     fails=Example({**pod_clique_set(), "spec": {"replicas": "one", "template": {"cliques": [{"name": "worker"}]}}}),
 )
-def shape(found: UnreadableObject, _: object) -> Results:
+def shape(unreadable: UnreadableObject, _: object) -> Results:
     """A field of the wrong type cannot be judged. If it counted as missing, the object would pass without a message.
 
     Source: the CRDs of grove.io/v1alpha1 and scheduler.grove.io/v1alpha1; in a cluster the API server refuses such an
     object by its schema, but only after mutation. A file on the command line has no such check.
     """
-    if found.kind in _SHAPES:
-        yield from said_of(found.manifest, _SHAPES[found.kind])
+    if unreadable.kind in _SHAPES:
+        yield from said_of(unreadable.manifest, _SHAPES[unreadable.kind])
 
 
 @rule(
@@ -391,15 +381,15 @@ def shape(found: UnreadableObject, _: object) -> Results:
     passes=Example(_pod_group({"team": "a"})),
     fails=Example(_pod_group(["team-a"])),
 )
-def object_shape(found: UnreadableObject, _: object) -> Results:
+def object_shape(unreadable: UnreadableObject, _: object) -> Results:
     """A field of the wrong type in a gang object cannot be judged. If it counted as missing, the object would pass
     without a message.
 
     Source: the CRDs of Koordinator, KAI and Volcano, and k8s.io/api scheduling; in a cluster the API server refuses
     such an object by its schema. A file on the command line has no such check.
     """
-    if found.kind not in _SHAPES and found.kind not in OPTED_IN_TYPES and not found.is_declared:
-        yield from said_of(found.manifest, {"metadata": METADATA, "spec": {}, **found.shape})
+    if unreadable.kind not in _SHAPES and unreadable.kind not in OPTED_IN_TYPES and not unreadable.is_declared:
+        yield from said_of(unreadable.manifest, {"metadata": METADATA, "spec": {}, **unreadable.shape})
 
 
 _JOB: dict[str, Any] = {"parallelism": int, "completions": int, "template": _TEMPLATE}
@@ -456,13 +446,13 @@ OPTED_IN_TYPES: dict[tuple[str, str], Any] = {
     passes=Example(job_set()),
     fails=Example(job_set(replicated("node", job={"parallelism": "4"}))),
 )
-def opted_in_shape(found: UnreadableObject, _: object) -> Results:
+def opted_in_shape(unreadable: UnreadableObject, _: object) -> Results:
     """A field of the wrong type cannot be judged. If it counted as missing, the object would pass without a message.
 
     Source: the CRDs of kubeflow/trainer, jobset and lws, k8s.io/api batch/v1; in a cluster the API server refuses such
     an object by its schema, but only after mutation. A file on the command line has no such check.
     """
-    if found.kind in OPTED_IN_TYPES:
-        yield from said_of(found.manifest, OPTED_IN_TYPES[found.kind])
-    elif found.is_declared:
-        yield from said_of(found.manifest, found.shape)
+    if unreadable.kind in OPTED_IN_TYPES:
+        yield from said_of(unreadable.manifest, OPTED_IN_TYPES[unreadable.kind])
+    elif unreadable.is_declared:
+        yield from said_of(unreadable.manifest, unreadable.shape)

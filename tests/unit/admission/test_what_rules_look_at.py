@@ -41,7 +41,7 @@ class Unindexed:
 
     def __enter__(self) -> None:
         self._patch.setattr(registry, "_mentioned", lambda *_: EVERYTHING)
-        self._patch.setattr(registry, "_with_known", lambda *_: EVERYTHING)
+        self._patch.setattr(registry, "_words_of_workload", lambda *_: EVERYTHING)
         self._patch.setattr("webhook.admission.decision.are_unremarkable", lambda _: False)
 
     def __exit__(self, *_: object) -> None:
