@@ -107,11 +107,11 @@ def status(
 
     settings = configured(config).certificates
     snapshot = _asked(connected(kubeconfig, context), lambda client: read_snapshot(client, namespace))
-    found = status_of(snapshot, settings)
+    certificate_status = status_of(snapshot, settings)
     if output is Format.JSON:
-        typer.echo(as_json_text(found))
+        typer.echo(as_json_text(certificate_status))
     else:
-        typer.echo("\n".join(status_text(found)))
+        typer.echo("\n".join(status_text(certificate_status)))
 
 
 @certs_app.command()
@@ -141,11 +141,11 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
         raise typer.BadParameter("give --ca or --leaf")
     from webhook.certificates.status import ask_for_rotation, until_rotated
 
-    async def asked(client: Client) -> str:
+    async def rotated(client: Client) -> str:
         before = await ask_for_rotation(client, namespace, authority=ca)
         return await until_rotated(client, namespace, before, timeout, tell) if wait else ""
 
-    done = _asked(connected(kubeconfig, context), asked)
+    done = _asked(connected(kubeconfig, context), rotated)
     typer.echo(f"rotated: {done}" if done else "asked for")
 
 
@@ -224,12 +224,12 @@ def _report(checks: list[BundleCheck], output: Format) -> None:
     from webhook.model.findings import printable
 
     if output is Format.JSON:
-        typer.echo(as_json_text({"checks": [one.as_json() for one in checks]}))
+        typer.echo(as_json_text({"checks": [check.as_json() for check in checks]}))
     else:
-        for one in checks:
-            state = "unknown" if one.unknown else "bad" if one.problem else "good"
-            typer.echo(printable(f"{state:8}{one.what}{': ' if one.problem else ''}{one.problem}"))
-    if any(one.problem and not one.unknown for one in checks):
+        for check in checks:
+            state = "unknown" if check.unknown else "bad" if check.problem else "good"
+            typer.echo(printable(f"{state:8}{check.what}{': ' if check.problem else ''}{check.problem}"))
+    if any(check.problem and not check.unknown for check in checks):
         raise typer.Exit(REFUSED)
-    if any(one.unknown for one in checks):
+    if any(check.unknown for check in checks):
         raise typer.Exit(NOT_EVALUATED)

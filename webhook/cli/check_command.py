@@ -115,9 +115,9 @@ WriteFixes = Annotated[
 ShowFixes = Annotated[bool, typer.Option("--diff", help="Print what --fix would write, as a diff, and write nothing.")]
 
 
-def failing(named: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
+def failing(fail_on: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
     """Return what fails a check: errors always do."""
-    return frozenset({FailOn.ERROR, *(named or ()), *([FailOn.UNJUDGED] if strict else [])})
+    return frozenset({FailOn.ERROR, *(fail_on or ()), *([FailOn.UNJUDGED] if strict else [])})
 
 
 def selection_of(select: list[str] | None, ignore: list[str] | None) -> Selection:
@@ -135,12 +135,12 @@ def selection_of(select: list[str] | None, ignore: list[str] | None) -> Selectio
 def _rules(written: list[str] | None, option: str) -> tuple[str, ...]:
     from webhook.offline.report_summary import rules_by_id
 
-    found = tuple(rule.strip() for part in written or () for rule in part.split(",") if rule.strip())
-    for rule in found:
-        if not any(fnmatchcase(known, f"{rule}*" if rule.endswith("/") else rule) for known in rules_by_id()):
+    rules = tuple(rule.strip() for part in written or () for rule in part.split(",") if rule.strip())
+    for rule in rules:
+        if not any(fnmatchcase(rule_id, f"{rule}*" if rule.endswith("/") else rule) for rule_id in rules_by_id()):
             likely = meant(rule, rules_by_id())
             raise typer.BadParameter(f"{option} {rule}: no rule has that id; `rollcall rules` lists them{likely}")
-    return found
+    return rules
 
 
 def without(names: list[str], excluded: list[str] | None) -> list[str]:
@@ -149,16 +149,16 @@ def without(names: list[str], excluded: list[str] | None) -> list[str]:
         return names
     from webhook.offline.manifests import files_of
 
-    found: list[str] = []
+    kept: list[str] = []
     for name in names:
         if name and Path(name).is_dir():
-            found += [str(path) for path in files_of([Path(name)]) if not _excluded(str(path), excluded)]
+            kept += [str(path) for path in files_of([Path(name)]) if not _excluded(str(path), excluded)]
         elif not _excluded(name, excluded):
-            found.append(name)
-    if names and not found:
+            kept.append(name)
+    if names and not kept:
         # A check of nothing must not end green.
         raise typer.BadParameter("--exclude leaves no file to check")
-    return found
+    return kept
 
 
 def _excluded(name: str, patterns: list[str]) -> bool:
@@ -202,8 +202,8 @@ def write_baseline(path: Path, report: Report) -> None:
     from webhook.offline.report_summary import counted
     from webhook.offline.whole_files import replace_file, require_replaceable
 
-    found = [(entry.place.judgement, entry.finding) for entry in report.findings if entry.suppression is None]
-    written = baseline_as_json(found)
+    findings = [(entry.place.judgement, entry.finding) for entry in report.findings if entry.suppression is None]
+    written = baseline_as_json(findings)
     content = f"{as_json_text(written)}\n".encode()
     try:
         if path.is_symlink() or path.exists():
@@ -215,7 +215,7 @@ def write_baseline(path: Path, report: Report) -> None:
             replace_file(path, content)
     except OSError as error:
         raise InputError(str(path), f"cannot be written: {error.strerror}") from None
-    left = sum(finding.fails_closed for _, finding in found)
+    left = sum(finding.fails_closed for _, finding in findings)
     closed = f"; rules that fail closed found {left} more, which no baseline accepts" if left else ""
     tell(f"wrote {path}: {counted(len(written['findings']), 'finding')}{closed}")
 
@@ -329,10 +329,10 @@ def _shown(line: str) -> str:
 
 def write_fixes(report: Report) -> bool:
     """Write the edits of a report, and say so on standard error. Return whether there were any. Raises `InputError`."""
-    found = fixed_files(report)
-    for file in found:
+    files = fixed_files(report)
+    for file in files:
         file.require_writable()
-    for file in found:
+    for file in files:
         others = file.write()
         for place, fix in file.fixes:
             tell(f"{place}: fixed {place.object}")
@@ -341,7 +341,7 @@ def write_fixes(report: Report) -> bool:
         if others:
             links = "hard link" if others == 1 else "hard links"
             tell(f"{file.name}: {counted(others, 'other name')} of this file ({links}) kept the old content")
-    return bool(found)
+    return bool(files)
 
 
 def check(  # noqa: PLR0913 - one parameter for each option
@@ -408,17 +408,17 @@ def check(  # noqa: PLR0913 - one parameter for each option
     if fix or diff:
         require_fixable(paths, output, fix=fix, diff=diff)
     settings = settings_of(config, scheduler)
-    known = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
+    cluster_facts = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
     selection = selection_of(select, ignore)
     if write_to is not None and baseline is not None:
         raise typer.BadParameter("--baseline and --write-baseline exclude each other")
     accepted = None if no_suppress else baseline_of(baseline)
-    known = with_field_names(known, schemas or ())
+    cluster_facts = with_field_names(cluster_facts, schemas or ())
     inputs = without(paths, exclude)
 
     def judged() -> tuple[Report, Worlds]:
         report = Report(selection, suppress=not no_suppress, baseline=accepted, rules=rules_by_id())
-        return report, judge_inputs(inputs, report, known, settings)
+        return report, judge_inputs(inputs, report, cluster_facts, settings)
 
     report, worlds = judged()
     options = ReportOptions(failing(fail_on, strict=strict), quiet, statistics, list_ignored)
@@ -449,7 +449,7 @@ def _exit_code(report: Report, fail_on: frozenset[FailOn], *, baseline_written: 
     return REFUSED if report.failed(fail_on) else CLEAN
 
 
-def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, settings: Settings) -> Worlds:
+def judge_inputs(inputs: list[str], report: Report, cluster_facts: ClusterFacts, settings: Settings) -> Worlds:
     """Read and judge the inputs into `report`, and return the facts with those of the inputs. Raises `InputError`."""
     from webhook.cli.options import read_inputs
     from webhook.cluster.clock import MACHINE_CLOCK
@@ -458,7 +458,7 @@ def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, setting
 
     documents, report.unreadable = read_inputs(inputs)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
-    worlds = Worlds(known, documents, settings.kinds)
+    worlds = Worlds(cluster_facts, documents, settings.kinds)
     report.remark(worlds.remarks)
     now = MACHINE_CLOCK.now()
     for document in documents:

@@ -91,19 +91,19 @@ def _plain_mistakes() -> Iterator[None]:
 
 def plainly(message: str) -> str:
     """Return Typer's message about a wrong value in our words, with the likely value."""
-    found = _WRONG_CHOICE.fullmatch(message)
-    if found is None:
+    match = _WRONG_CHOICE.fullmatch(message)
+    if match is None:
         return message
-    known = re.findall(r"'([^']*)'", found["known"])
-    return f"{found['word']!r} is not one of {', '.join(known)}{meant(found['word'], known)}"
+    choices = re.findall(r"'([^']*)'", match["known"])
+    return f"{match['word']!r} is not one of {', '.join(choices)}{meant(match['word'], choices)}"
 
 
 def _without_types(parameters: Any) -> Any:
-    for one in parameters:
-        if isinstance(one, TyperOption) and one.is_flag:
-            one.metavar = ""
-            if one.name in _OF_TYPER:
-                one.default = False
+    for parameter in parameters:
+        if isinstance(parameter, TyperOption) and parameter.is_flag:
+            parameter.metavar = ""
+            if parameter.name in _OF_TYPER:
+                parameter.default = False
     return parameters
 
 
@@ -287,8 +287,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"rollcall {__version__}")
         raise typer.Exit
 

@@ -96,14 +96,14 @@ def written(config: Path, settings: Settings, namespace: str, image: str, folder
     `folder`/monitoring become a part of the chart. Raises `InputError`.
     """
     text, shadows = _text(config), shadow_texts(config, settings)
-    files, own = (_configured(text, mode, str(config), settings, shadows) for mode in ("files", "selfManaged"))
+    files, self_managed = (_configured(text, mode, str(config), settings, shadows) for mode in ("files", "selfManaged"))
     values: dict[str, Any] = {
-        key: value for key, value in yaml.safe_load(own.text).items() if key not in {"apiVersion", "kind"}
+        key: value for key, value in yaml.safe_load(self_managed.text).items() if key not in {"apiVersion", "kind"}
     }
     shadow_values = {name: yaml.safe_load(content) for name, content in shadows.items()}
     monitoring = {name: _text(path) for name in MONITORING_FILES if (path := folder / "monitoring" / name).exists()}
     return {
-        **kustomizations(files, own, namespace, image, as_yaml_text),
+        **kustomizations(files, self_managed, namespace, image, as_yaml_text),
         **{f"chart/{path}": content for path, content in chart_files(values, shadow_values, monitoring).items()},
     }
 
@@ -144,9 +144,9 @@ def _text(config: Path) -> str:
 def _configured(text: str, mode: str, source: str, settings: Settings, shadows: Mapping[str, str]) -> Configured:
     """Returns the configuration with that certificate mode: as its own text with its comments, if possible."""
     document = yaml.safe_load(text)
-    wanted = {**document, "certificates": {**(document.get("certificates") or {}), "mode": mode}}
+    expected = {**document, "certificates": {**(document.get("certificates") or {}), "mode": mode}}
     edited = _MODE.sub(rf"\g<1>{mode}", text) if "certificates:" in text else f"{text}certificates:\n  mode: {mode}\n"
-    if yaml.safe_load(edited) != wanted:
-        edited = as_yaml_text({"apiVersion": API_VERSION, "kind": KIND, **wanted})
+    if yaml.safe_load(edited) != expected:
+        edited = as_yaml_text({"apiVersion": API_VERSION, "kind": KIND, **expected})
     files = {shadow.name: shadow.settings for shadow in settings.shadows if shadow.is_file}
-    return Configured(edited, settings_from(wanted, source, shadow_files=files), shadows)
+    return Configured(edited, settings_from(expected, source, shadow_files=files), shadows)

@@ -61,11 +61,13 @@ def reference_settings() -> Settings:
     """
     fed = {"topologyBinding": "name", "topologyObjects": "write"}
     backends = installed_backends().items()
-    found = choosing_settings({name: fed for name, one in backends if set(fed) <= set(one.settings_model.model_fields)})
+    settings = choosing_settings(
+        {name: fed for name, backend in backends if set(fed) <= set(backend.settings_model.model_fields)}
+    )
     nothing: frozenset[str] = frozenset()
     exception = RuleException("name", nothing, nothing, "", "", datetime.max.replace(tzinfo=UTC))
-    shadows = (shadow_of(ShadowEntry(name), found, Enforcement()) for name in installed_backends())
-    return replace(found, exceptions=Exceptions([exception]), shadows=tuple(shadows))
+    shadows = (shadow_of(ShadowEntry(name), settings, Enforcement()) for name in installed_backends())
+    return replace(settings, exceptions=Exceptions([exception]), shadows=tuple(shadows))
 
 
 def metrics_of(settings: Settings) -> dict[str, list[MetricFamily]]:
@@ -83,7 +85,7 @@ def metrics_of(settings: Settings) -> dict[str, list[MetricFamily]]:
 
 def families(registry: CollectorRegistry) -> list[MetricFamily]:
     """Return the metrics of a registry, by name."""
-    found = []
+    metric_families = []
     for metric in registry.collect():
         values: dict[str, dict[str, None]] = {}
         for sample in metric.samples:
@@ -91,18 +93,22 @@ def families(registry: CollectorRegistry) -> list[MetricFamily]:
                 if label != _BUCKET:
                     values.setdefault(label, {})[value] = None
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-        labels = {label: tuple(sorted(known)) for label, known in values.items()}
-        kinds = {f"{one['kind']}.{one['group']}".rstrip(".") for one in _labelled(metric, "kind", "group")}
-        found.append(MetricFamily(name, metric.type, metric.documentation, labels, tuple(sorted(kinds))))
-    return sorted(found)
+        labels = {label: tuple(sorted(label_values)) for label, label_values in values.items()}
+        kinds = {
+            f"{labelled['kind']}.{labelled['group']}".rstrip(".") for labelled in _labelled(metric, "kind", "group")
+        }
+        metric_families.append(MetricFamily(name, metric.type, metric.documentation, labels, tuple(sorted(kinds))))
+    return sorted(metric_families)
 
 
 def reference(processes: Mapping[str, Iterable[MetricFamily]]) -> str:
     """Return the page."""
     lines = [_HEAD]
-    for process, found in processes.items():
+    for process, metric_families in processes.items():
         lines += [f"## {process}", "", "| metric | type | labels | what it is |", "|---|---|---|---|"]
-        lines += [f"| `{one.name}` | {one.kind} | {_labels(one)} | {one.help} |" for one in found]
+        lines += [
+            f"| `{family.name}` | {family.kind} | {_labels(family)} | {family.help} |" for family in metric_families
+        ]
         lines.append("")
     return "\n".join(lines)
 
@@ -114,8 +120,8 @@ def _labelled(metric: Metric, *labels: str) -> Iterator[Mapping[str, str]]:
 def _labels(family: MetricFamily) -> str:
     if family.kinds:
         return f"`group`, `kind`: {', '.join(f'`{kind}`' for kind in family.kinds)}"
-    told = []
+    parts = []
     for label, values in family.labels.items():
         listed = ", ".join(f"`{value}`" for value in values)
-        told.append(f"`{label}`: {_ELSEWHERE.get(label, listed)}")
-    return "; ".join(told)
+        parts.append(f"`{label}`: {_ELSEWHERE.get(label, listed)}")
+    return "; ".join(parts)

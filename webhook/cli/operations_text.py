@@ -31,11 +31,11 @@ _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE
 def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
     """Print the whole diagnosis."""
     for level in Severity:
-        for found in diagnosis.of(level):
-            _print(found, out)
-    for one in diagnosis.not_known:
-        out.print(Text.assemble(("not known", "cyan"), f" {one.check}"))
-        _fields(out, [("why", one.why)])
+        for problem in diagnosis.of(level):
+            _print(problem, out)
+    for unknown in diagnosis.not_known:
+        out.print(Text.assemble(("not known", "cyan"), f" {unknown.check}"))
+        _fields(out, [("why", unknown.why)])
     out.print(Text(summary(diagnosis)))
 
 
@@ -43,14 +43,14 @@ def summary(diagnosis: Diagnosis) -> str:
     """Return one line: how many checks ran, and their results."""
     counted = [_count(len(diagnosis.of(level)), level.value) for level in Severity if diagnosis.of(level)]
     if diagnosis.not_known:
-        counted.append(f"{len({one.check for one in diagnosis.not_known})} not known")
+        counted.append(f"{len({unknown.check for unknown in diagnosis.not_known})} not known")
     return ", ".join([_count(len(diagnosis.checks), "check"), *(counted or ["no problems found"])])
 
 
-def _print(found: DiagnosedProblem, out: Console) -> None:
-    told = found.symptom
-    out.print(Text.assemble((found.level.value, _STYLES[found.level]), f" {found.check}"))
-    _fields(out, [("where", told.where), ("found", told.found), ("why", told.why), ("do", told.remedy)])
+def _print(problem: DiagnosedProblem, out: Console) -> None:
+    symptom = problem.symptom
+    out.print(Text.assemble((problem.level.value, _STYLES[problem.level]), f" {problem.check}"))
+    _fields(out, [("where", symptom.where), ("found", symptom.found), ("why", symptom.why), ("do", symptom.remedy)])
 
 
 def _fields(out: Console, fields: list[tuple[str, str]]) -> None:
@@ -95,9 +95,9 @@ def reference(checks: Iterable[Check]) -> str:
     """Return the page: the checks as a table and one by one."""
     every = tuple(checks)
     lines = [_HEAD, "| check | level | what must hold |", "|---|---|---|"]
-    lines += [f"| [{one.id}](#{_anchor(one)}) | {one.level} | {_summary(one)} |" for one in every]
-    for one in every:
-        lines += ["", *_section(one)]
+    lines += [f"| [{check.id}](#{_anchor(check)}) | {check.level} | {_summary(check)} |" for check in every]
+    for check in every:
+        lines += ["", *_section(check)]
     return "\n".join(lines) + "\n"
 
 
@@ -121,11 +121,11 @@ def _section(check: Check) -> Iterator[str]:
         yield ""
         yield paragraph
     yield from ("", "Output:", "", "```text")
-    for found in examine(check.fails(), [check]).found:
-        told = found.symptom
-        yield f"{found.level} {found.check}"
-        yield from (f"    where  {told.where}", f"    found  {told.found}")
-        yield from (f"    why    {told.why}", f"    do     {told.remedy}")
+    for problem in examine(check.fails(), [check]).found:
+        symptom = problem.symptom
+        yield f"{problem.level} {problem.check}"
+        yield from (f"    where  {symptom.where}", f"    found  {symptom.found}")
+        yield from (f"    why    {symptom.why}", f"    do     {symptom.remedy}")
     yield "```"
 
 
@@ -146,13 +146,13 @@ class Progress:
 
     def show(self, what: str, count: int | None = None) -> None:
         """Show that so many objects of a kind were read."""
-        said = f"rollcall: {printable(what)}" + ("" if count is None else f": {count} read")
+        line = f"rollcall: {printable(what)}" + ("" if count is None else f": {count} read")
         if not self._terminal:
             if what != self._what:
-                print(said, file=sys.stderr)
+                print(line, file=sys.stderr)
         elif what != self._what or self._clock.monotonic() - self._shown > _SHOW_SECONDS:
             self._shown = self._clock.monotonic()
-            print(f"\r\033[K{said}", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
         self._what = what
 
     def end(self) -> None:
@@ -204,13 +204,13 @@ def _rows(tally: Tally) -> Iterator[tuple[str, ...]]:
 
 def last_line(audit: Audit) -> str:
     """Return how many objects were judged, what was found, and what to do next."""
-    found = audit.today
-    said = f"{_judged(audit)}: {', '.join(_totals(found))}; {counted(found.refused, 'object')} would be refused"
-    first = next((one for one in found.kept if one.group.action == "deny"), None)
+    tally = audit.today
+    sentence = f"{_judged(audit)}: {', '.join(_totals(tally))}; {counted(tally.refused, 'object')} would be refused"
+    first = next((kept for kept in tally.kept if kept.group.action == "deny"), None)
     if first is None:
-        return said
-    named = f"{first.object.kind}/{first.object.name} -n {first.object.namespace}"
-    return f"{said}; rollcall explain {printable(named)}"
+        return sentence
+    argument = f"{first.object.kind}/{first.object.name} -n {first.object.namespace}"
+    return f"{sentence}; rollcall explain {printable(argument)}"
 
 
 def compared_line(audit: Audit, compared_with: str) -> str:
@@ -229,15 +229,15 @@ def _judged(audit: Audit) -> str:
     return f"{counted(kinds.total(), 'object')} judged"
 
 
-def _totals(found: Tally) -> Sequence[str]:
-    said = [counted(found.total("deny"), "error")]
-    if warnings := found.total("warn"):
-        said.append(counted(warnings, "warning"))
-    if audits := found.total("audit"):
-        said.append(f"{audits} for audit")
-    if missing := found.total(NOT_JUDGED):
-        said.append(f"{counted(missing, 'check')} not judged")
-    return said
+def _totals(tally: Tally) -> Sequence[str]:
+    totals = [counted(tally.total("deny"), "error")]
+    if warnings := tally.total("warn"):
+        totals.append(counted(warnings, "warning"))
+    if audits := tally.total("audit"):
+        totals.append(f"{audits} for audit")
+    if missing := tally.total(NOT_JUDGED):
+        totals.append(f"{counted(missing, 'check')} not judged")
+    return totals
 
 
 _UPGRADE_TEXT_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "PODS", "OUTCOME", "BECAUSE")
@@ -249,25 +249,25 @@ _UPGRADE_TEXT_STYLES = {
 }
 
 
-def print_plan(found: UpgradePlan, out: Console) -> None:
+def print_plan(plan: UpgradePlan, out: Console) -> None:
     """Print the plan."""
-    if found.verdicts:
-        rows = [_row(one) for one in found.verdicts]
+    if plan.verdicts:
+        rows = [_row(verdict) for verdict in plan.verdicts]
         widths = [
             max(len(row[index]) for row in (_UPGRADE_TEXT_HEAD, *rows)) for index in range(len(_UPGRADE_TEXT_HEAD))
         ]
         _line(out, _UPGRADE_TEXT_HEAD, widths, "dim")
-        for one, row in zip(found.verdicts, rows, strict=True):
-            _line(out, row, widths, _UPGRADE_TEXT_STYLES[one.outcome])
+        for verdict, row in zip(plan.verdicts, rows, strict=True):
+            _line(out, row, widths, _UPGRADE_TEXT_STYLES[verdict.outcome])
         out.print()
-    for effect, gangs in _by_effect(found).items():
+    for effect, gangs in _by_effect(plan).items():
         _print_effect(effect, gangs, out)
     out.print(Text("Order", "bold"))
-    for number, step in enumerate(found.steps, 1):
+    for number, step in enumerate(plan.steps, 1):
         say(out, 1, f"{number}. {step.do}{f' ({step.change})' if step.change else ''}")
     out.print()
-    counted = ", ".join(f"{number} {outcome}" for outcome, number in reversed(found.counts.items()) if number)
-    living = len(found.verdicts)
+    counted = ", ".join(f"{number} {outcome}" for outcome, number in reversed(plan.counts.items()) if number)
+    living = len(plan.verdicts)
     out.print(Text(f"{living} living gang{'' if living == 1 else 's'}{f': {counted}' if counted else ''}"))
 
 
@@ -279,15 +279,15 @@ def _line(out: Console, row: tuple[str, ...], widths: list[int], style: str) -> 
     out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
 
 
-def _row(one: UpgradeVerdict) -> tuple[str, ...]:
-    gang = one.gang
+def _row(verdict: UpgradeVerdict) -> tuple[str, ...]:
+    gang = verdict.gang
     return (
         printable(gang.namespace),
         printable(f"{gang.kind.lower()}/{gang.name}" if gang.workload else gang.name),
         printable(gang.scheduler or "-"),
         str(gang.pods),
-        one.outcome.value,
-        _because(one.effects[0]),
+        verdict.outcome.value,
+        _because(verdict.effects[0]),
     )
 
 
@@ -296,10 +296,10 @@ def _because(effect: Effect) -> str:
     return effect.change or printable(" ".join(effect.why.split()))
 
 
-def _by_effect(found: UpgradePlan) -> dict[Effect, int]:
+def _by_effect(plan: UpgradePlan) -> dict[Effect, int]:
     """Returns how many gangs each fact concerns, the worst fact first."""
     counted: dict[Effect, int] = {}
-    for effect in (effect for one in found.verdicts for effect in one.effects if effect.change):
+    for effect in (effect for verdict in plan.verdicts for effect in verdict.effects if effect.change):
         counted[effect] = counted.get(effect, 0) + 1
     return dict(sorted(counted.items(), key=lambda item: -item[0].outcome.badness))
 

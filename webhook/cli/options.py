@@ -104,9 +104,11 @@ OwnNamespace = Annotated[
 ]
 
 
-def namespace_option(said: str, default: str) -> Any:
-    """Return the option of the namespace that a command reads: `said` is its help, `default` what holds without it."""
-    return typer.Option("--namespace", "-n", metavar="NAME", help=said, show_default=default, callback=namespace_name)
+def namespace_option(help_text: str, default: str) -> Any:
+    """Return the option of the namespace that a command reads: `default` says what holds without it."""
+    return typer.Option(
+        "--namespace", "-n", metavar="NAME", help=help_text, show_default=default, callback=namespace_name
+    )
 
 
 # The default of commands that read many objects.
@@ -255,13 +257,13 @@ def judging_configuration(command: typer.Context, given: Path | None) -> Path | 
         raise typer.BadParameter(f"--require-config needs --config FILE, or --config {NO_FILE}")
     if given is not None:
         return _file(given)
-    if named := os.environ.get(VARIABLE):
-        tell(f"configuration {named}, from ${VARIABLE}")
-        return _file(Path(named))
-    found = configuration_above(Path.cwd())
-    if found is None:
+    if from_variable := os.environ.get(VARIABLE):
+        tell(f"configuration {from_variable}, from ${VARIABLE}")
+        return _file(Path(from_variable))
+    path = configuration_above(Path.cwd())
+    if path is None:
         return None
-    shown = os.path.relpath(found)
+    shown = os.path.relpath(path)
     tell(f"configuration {shown}")
     return Path(shown)
 
@@ -287,8 +289,8 @@ def configuration_above(folder: Path) -> Path | None:
     return None
 
 
-def _file(named: Path) -> Path | None:
-    return None if str(named) == NO_FILE else named
+def _file(path: Path) -> Path | None:
+    return None if str(path) == NO_FILE else path
 
 
 def _of_option(command: typer.Context, given: Path | None) -> Path | None:
@@ -334,11 +336,11 @@ def read_inputs(names: Sequence[str]) -> tuple[list[Document], list[InputError]]
     # A file with only comments is an error only if nothing else is read: a template may produce one.
     comments: list[InputError] = []
     for name in names:
-        found, errors = _read(name)
-        if not found and not errors:
+        read_documents, errors = _read(name)
+        if not read_documents and not errors:
             empty = InputError(*_nothing_in(name))
             (comments if _has_text(Path(name)) else errors).append(empty)
-        documents += found
+        documents += read_documents
         unreadable += errors
     return documents, unreadable if documents or unreadable else comments
 

@@ -143,7 +143,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     places = {"--port": (address, port), "--health-port": (health_host or address, health_port)}
     _apart(places if next_cert is None else {**places, "--next-port": (address, next_port)})
     settings = replace(configured(config), standalone=standalone)
-    known = facts_of(facts, settings)
+    cluster_facts = facts_of(facts, settings)
 
     # These import FastAPI and uvicorn; imported here, so that other commands start faster.
     from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, development_pair
@@ -157,7 +157,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
     def listen(files: PairFiles, ca: Path | None) -> None:
-        state = ServerState(installed_in(settings, own_namespace() or NAMESPACE), known, None)
+        state = ServerState(installed_in(settings, own_namespace() or NAMESPACE), cluster_facts, None)
         if not standalone:
             state.follow(find(kubeconfig, context))
         run(
@@ -196,9 +196,9 @@ def _together(certificate: str, file: Path | None, key: str, key_file: Path | No
 
 def _apart(places: dict[str, tuple[str, int]]) -> None:
     """Refuses two ports that are the same; 0 means a free port, or none."""
-    for (one, (host, port)), (other, (beside, same)) in combinations(places.items(), 2):
+    for (option, (host, port)), (other, (beside, same)) in combinations(places.items(), 2):
         if port and port == same and (host == beside or WILDCARDS & {host, beside}):
-            raise typer.BadParameter(f"{one} and {other} are both {port}, and each needs its own port")
+            raise typer.BadParameter(f"{option} and {other} are both {port}, and each needs its own port")
 
 
 def reconcile(  # noqa: PLR0913 - one parameter for each option
@@ -291,16 +291,16 @@ def metrics(
     # This command needs both processes; imported here, so that other commands start faster.
     from webhook.cli.metric_reference import metrics_of, reference, reference_settings
 
-    found = metrics_of(reference_settings() if config is None else configured(config))
+    metric_families = metrics_of(reference_settings() if config is None else configured(config))
     if output is ReferenceFormat.MARKDOWN:
-        typer.echo(reference(found), nl=False)
+        typer.echo(reference(metric_families), nl=False)
     elif output is ReferenceFormat.JSON:
-        told = {process: [one._asdict() for one in listed] for process, listed in found.items()}
-        typer.echo(as_json_text(told))
+        processes = {process: [family._asdict() for family in listed] for process, listed in metric_families.items()}
+        typer.echo(as_json_text(processes))
     else:
-        width = max(len(one.name) for listed in found.values() for one in listed)
-        for process, listed in found.items():
+        width = max(len(family.name) for listed in metric_families.values() for family in listed)
+        for process, listed in metric_families.items():
             typer.echo(f"{process}\n")
-            for one in listed:
-                typer.echo(f"  {one.name:<{width}}  {one.kind:<9}  {' '.join(one.labels)}".rstrip())
+            for family in listed:
+                typer.echo(f"  {family.name:<{width}}  {family.kind:<9}  {' '.join(family.labels)}".rstrip())
             typer.echo()

@@ -49,18 +49,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Packed):
         return value.manifest()
     if isinstance(value, Mapping):
-        return {_key(key): _plain(one) for key, one in value.items()}
+        return {_key(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, frozenset):
-        return sorted(_key(one) for one in value)
+        return sorted(_key(member) for member in value)
     if is_dataclass(value):
-        named = {part.name: getattr(value, part.name) for part in fields(value) if part.compare}
+        attributes = {part.name: getattr(value, part.name) for part in fields(value) if part.compare}
     elif hasattr(value, "_asdict"):
-        named = value._asdict()
+        attributes = value._asdict()
     elif isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     else:
         return value if value is None or type(value) in {str, int, float, bool} else str(value)
-    return {name.replace("_", " "): _plain(one) for name, one in named.items() if _is_set(one)}
+    return {name.replace("_", " "): _plain(attribute) for name, attribute in attributes.items() if _is_set(attribute)}
 
 
 def _key(key: Any) -> str:
@@ -82,7 +82,7 @@ def verdicts_on(rule: Rule, example: Example, facts: ClusterFacts) -> list[Verdi
     """Judge an example of a rule, with these facts."""
     settings = settings_of_example(rule, example)
     if rule.subject is Subject.MANIFEST:
-        return [found.verdict for found in judge(deepcopy(example.object), facts, settings)]
+        return [judgement.verdict for judgement in judge(deepcopy(example.object), facts, settings)]
     request = _request(example)
     admission.mutate(request, facts, settings)
     return [admission.validate(request, facts, settings)]
@@ -159,7 +159,7 @@ def reference(rules: list[Rule]) -> str:
 
 def pages() -> dict[str, str]:
     """Return every rule on the page of its backend, by file name: `index.md` lists all of them."""
-    found = {"index.md": _index()}
+    texts = {"index.md": _index()}
     for name, rules in rules_by_page().items():
         lines = [f"# Rules of {name}" if name != GENERAL_PAGE else "# Rules for every scheduler", "", *_COLUMNS]
         lines += [_row(rule) for rule in rules]
@@ -167,8 +167,8 @@ def pages() -> dict[str, str]:
             lines += ["", "## Capabilities", "", *_capabilities(name)]
         for rule in rules:
             lines += ["", *_section(rule)]
-        found[f"{name}.md"] = "\n".join(lines) + "\n"
-    return found
+        texts[f"{name}.md"] = "\n".join(lines) + "\n"
+    return texts
 
 
 def as_yaml(example: Example) -> str:
@@ -185,8 +185,8 @@ def as_yaml(example: Example) -> str:
     if example.old is not None:
         assumed.append("# an update of:")
         assumed += [f"#   {line}" for line in as_yaml_text(example.old).splitlines()]
-    if known := known_values(example.facts):
-        assumed += ["# known of the cluster:", *_comment(known, "  ")]
+    if cluster_values := known_values(example.facts):
+        assumed += ["# known of the cluster:", *_comment(cluster_values, "  ")]
     return "\n".join([*assumed, as_yaml_text(example.object)]).rstrip()
 
 
@@ -244,22 +244,22 @@ _INDENT = 4
 
 def print_chosen(command: typer.Context, rule: str | None, config: Path | None, output: ReferenceFormat) -> None:
     """Print the rule with that id, or every rule that the configuration has."""
-    found = every_rule() if rule is None else [_declared(rule)]
+    rules = every_rule() if rule is None else [_declared(rule)]
     if output is ReferenceFormat.MARKDOWN:
-        typer.echo(reference(found), nl=False)
+        typer.echo(reference(rules), nl=False)
         return
     config = judging_configuration(command, config)
     settings = configured(config)
     actions = None if config is None else actions_of(settings)
     if rule is None and actions is not None:
-        others = [one for name in installed_backends() if name not in settings.profiles for one in _own(name)]
-        found = [declared for declared in found if declared not in others]
+        others = [other for name in installed_backends() if name not in settings.profiles for other in _own(name)]
+        rules = [declared for declared in rules if declared not in others]
     if output is ReferenceFormat.JSON:
-        typer.echo(as_json_text([_as_json(declared, actions) for declared in found]))
+        typer.echo(as_json_text([_as_json(declared, actions) for declared in rules]))
     elif rule is not None:
-        _show(found[0], actions)
+        _show(rules[0], actions)
     else:
-        print_rules(found, actions, console())
+        print_rules(rules, actions, console())
 
 
 def _own(scheduler: str) -> Sequence[Rule]:
@@ -268,10 +268,10 @@ def _own(scheduler: str) -> Sequence[Rule]:
 
 def _declared(rule_id: str) -> Rule:
     """Returns the rule with that id. Raises `typer.BadParameter`."""
-    known = {declared.id: declared for declared in every_rule()}
-    if rule_id not in known:
-        raise typer.BadParameter(f"there is no rule {rule_id}; `rollcall rules` lists them{meant(rule_id, known)}")
-    return known[rule_id]
+    rules = {declared.id: declared for declared in every_rule()}
+    if rule_id not in rules:
+        raise typer.BadParameter(f"there is no rule {rule_id}; `rollcall rules` lists them{meant(rule_id, rules)}")
+    return rules[rule_id]
 
 
 def _action(declared: Rule, actions: Actions | None) -> str:
@@ -281,9 +281,9 @@ def _action(declared: Rule, actions: Actions | None) -> str:
     return "/".join(sorted(set(actions[declared.id].values())))
 
 
-def print_rules(found: list[Rule], actions: Actions | None, out: Console) -> None:
+def print_rules(rules: list[Rule], actions: Actions | None, out: Console) -> None:
     """Print a line for each rule; on a terminal as a table, or as two lines each if that is too narrow for a table."""
-    rows = [(declared.id, _action(declared, actions), _judges(declared), summary(declared)) for declared in found]
+    rows = [(declared.id, _action(declared, actions), _judges(declared), summary(declared)) for declared in rules]
     if not out.is_terminal:
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         for row in rows:

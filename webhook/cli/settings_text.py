@@ -30,11 +30,11 @@ def actions_of(settings: Settings) -> dict[str, dict[str, str]]:
     """Return the actions of each rule by scheduler, in words. A rule about the choice of a scheduler belongs to none
     and is left out: no configuration changes it.
     """
-    found: dict[str, dict[str, str]] = {}
+    actions: dict[str, dict[str, str]] = {}
     for profile in settings.profiles.values():
         for rule_id, action in actions_in(profile).items():
-            found.setdefault(rule_id, {})[profile.name] = OFF if action is None else str(action)
-    return found
+            actions.setdefault(rule_id, {})[profile.name] = OFF if action is None else str(action)
+    return actions
 
 
 _TEXT = """\
@@ -136,13 +136,13 @@ def _reconciler_lines(settings: Settings) -> Iterator[str]:
 
 def _exception_lines(exceptions: Exceptions, now: datetime) -> Iterator[str]:
     """Yields each exception with what it covers, and how long it still applies."""
-    for one in exceptions.every:
-        yield f"exception {one.name}: {one.time_left(now)}, at {one.ends}"
-        yield f"  rules: {', '.join(sorted(one.rules))}"
-        yield f"  namespaces: {', '.join(sorted(one.namespaces))}"
-        yield f"  workloads: {one.workloads}"
-        yield f"  grantedBy: {one.granted_by}"
-        yield f"  reason: {one.reason}"
+    for exception in exceptions.every:
+        yield f"exception {exception.name}: {exception.time_left(now)}, at {exception.ends}"
+        yield f"  rules: {', '.join(sorted(exception.rules))}"
+        yield f"  namespaces: {', '.join(sorted(exception.namespaces))}"
+        yield f"  workloads: {exception.workloads}"
+        yield f"  grantedBy: {exception.granted_by}"
+        yield f"  reason: {exception.reason}"
 
 
 def _judging(shadow: Shadow) -> str:

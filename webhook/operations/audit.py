@@ -61,8 +61,8 @@ def listings(settings: Settings, served: Mapping[Api, Resource], *, pods: bool =
     the lists.
     """
     kinds = dict.fromkeys(_kinds(settings))
-    found = [Listing(resource) for kind in kinds if (resource := _served(kind, settings, served)) is not None]
-    return [*found, *_pods(settings)] if pods else found
+    kind_listings = [Listing(resource) for kind in kinds if (resource := _served(kind, settings, served)) is not None]
+    return [*kind_listings, *_pods(settings)] if pods else kind_listings
 
 
 def _kinds(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -78,8 +78,8 @@ def _served(kind: tuple[str, str], settings: Settings, served: Mapping[Api, Reso
     which is the preferred one. Queues and other objects without a namespace are judged too.
     """
     written = settings.kinds.written(kind) if kind in settings.kinds.views else ()
-    found = [resource for api, resource in served.items() if (api.group, api.kind) == kind]
-    return next((one for one in written if one.api in served), found[0] if found else None)
+    resources = [resource for api, resource in served.items() if (api.group, api.kind) == kind]
+    return next((resource for resource in written if resource.api in served), resources[0] if resources else None)
 
 
 def _pods(settings: Settings) -> Iterator[Listing]:
@@ -221,9 +221,9 @@ class FindingCount:
     at: str = ""
 
 
-def action_of(found: Finding | Unjudged) -> str:
+def action_of(finding: Finding | Unjudged) -> str:
     """Returns the action of a finding as a word, or `NOT_JUDGED`."""
-    return NOT_JUDGED if isinstance(found, Unjudged) else str(found.action)
+    return NOT_JUDGED if isinstance(finding, Unjudged) else str(finding.action)
 
 
 def results_in(verdict: Verdict, selection: Selection = EVERY_RULE) -> Iterator[Finding | Unjudged]:
@@ -260,18 +260,18 @@ class Tally:
         self.judged[key.kind] += 1
         self.refused += not verdict.allowed
         seen: set[FindingGroup] = set()
-        for found in results:
-            one = KeptFinding(key, found, verdict.scheduler, verdict.chosen_by)
-            group = one.group
+        for finding in results:
+            kept = KeptFinding(key, finding, verdict.scheduler, verdict.chosen_by)
+            group = kept.group
             count = self.groups.setdefault(group, FindingCount())
             if not count.findings:
-                count.example, count.at = f"{key.kind}/{key.name}", str(found.at)
+                count.example, count.at = f"{key.kind}/{key.name}", str(finding.at)
             count.findings += 1
             self.found_in.setdefault(group.namespace, Counter())[group.action] += 1
             count.objects += group not in seen
             seen.add(group)
             if self._keeps(group):
-                self.kept.append(one._replace(finding=_slim(found)))
+                self.kept.append(kept._replace(finding=_slim(finding)))
         if not seen:
             self.passed[key.namespace] += 1
 
@@ -300,18 +300,20 @@ class Tally:
 
     def ordered(self) -> list[tuple[FindingGroup, FindingCount]]:
         """Returns the groups: the strictest action first, then by rule and namespace."""
-        return sorted(self.groups.items(), key=lambda one: (_WEIGHT[one[0].action], one[0].rule, one[0].namespace))
+        return sorted(
+            self.groups.items(), key=lambda entry: (_WEIGHT[entry[0].action], entry[0].rule, entry[0].namespace)
+        )
 
 
 _WEIGHT = {str(action): -action for action in Action} | {NOT_JUDGED: 1}
 
 
-def _slim(found: Finding | Unjudged) -> Finding | Unjudged:
+def _slim(finding: Finding | Unjudged) -> Finding | Unjudged:
     """Returns a finding without references into its object, so that the object can be freed."""
-    if isinstance(found, Unjudged):
-        return found
-    value = shown(found.found) if isinstance(found.found, dict | list | tuple) else found.found
-    return replace(found, found=value, absent=None, instead=())
+    if isinstance(finding, Unjudged):
+        return finding
+    value = shown(finding.found) if isinstance(finding.found, dict | list | tuple) else finding.found
+    return replace(finding, found=value, absent=None, instead=())
 
 
 @dataclass(slots=True)

@@ -58,9 +58,9 @@ def definitions(schemas: Iterable[tuple[Resource, Mapping[str, Any]]]) -> Manife
     kinds: dict[tuple[str, str], Manifest] = {}
     for resource, schema in sorted(schemas, key=lambda entry: entry[0]):
         api = resource.api
-        found = kinds.setdefault((api.group, api.kind), _definition(resource))
+        definition = kinds.setdefault((api.group, api.kind), _definition(resource))
         version = {"name": api.version, "served": True, "schema": {"openAPIV3Schema": _kind(schema)}}
-        found["spec"]["versions"].append(version)
+        definition["spec"]["versions"].append(version)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinitionList",
@@ -82,13 +82,13 @@ def _definition(resource: Resource) -> Manifest:
 
 
 def _kind(schema: Mapping[str, Any]) -> Manifest:
-    found = _names(schema, _DEEPEST)
-    properties = found.get("properties")
+    outline = _names(schema, _DEEPEST)
+    properties = outline.get("properties")
     if isinstance(properties, dict):
         # Every kind has the same metadata, and no rule reads the status.
         properties |= {name: {"type": "object"} for name in ("metadata",) if name in properties}
         properties |= {name: dict(_OPEN) for name in ("status",) if name in properties}
-    return found
+    return outline
 
 
 def _names(schema: object, deepest: int) -> Manifest:
@@ -97,17 +97,17 @@ def _names(schema: object, deepest: int) -> Manifest:
         return dict(_OPEN)
     if schema.get(_ANY_FIELD):
         return dict(_OPEN)
-    found: Manifest = {"type": "object"} if schema.get("type") == "object" else {}
+    outline: Manifest = {"type": "object"} if schema.get("type") == "object" else {}
     if isinstance(properties := schema.get("properties"), Mapping):
-        found["properties"] = {str(name): _names(below, deepest - 1) for name, below in properties.items()}
+        outline["properties"] = {str(name): _names(below, deepest - 1) for name, below in properties.items()}
     if "items" in schema:
-        found["items"] = _names(schema["items"], deepest - 1)
+        outline["items"] = _names(schema["items"], deepest - 1)
     each = schema.get("additionalProperties")
     if isinstance(each, bool) or each is None:
-        found |= {} if each is None else {"additionalProperties": each}
+        outline |= {} if each is None else {"additionalProperties": each}
     else:
-        found["additionalProperties"] = _names(each, deepest - 1)
-    return found
+        outline["additionalProperties"] = _names(each, deepest - 1)
+    return outline
 
 
 # Objects in a page: the kept fields are few, and a person waits.
@@ -154,8 +154,8 @@ class ClusterObjects:
 def projections_of(settings: Settings) -> tuple[Projection, ...]:
     """Returns the kinds of the facts, for the enabled schedulers."""
     backends = [profile.backend for profile in settings.profiles.values()]
-    declared = (one for one in settings.kinds.projections if one.part == SHAPED_WORKLOADS)
-    return (*EVERY_GENERAL, *declared, *(found for backend in backends for found in backend.projections))
+    declared = (projection for projection in settings.kinds.projections if projection.part == SHAPED_WORKLOADS)
+    return (*EVERY_GENERAL, *declared, *(projection for backend in backends for projection in backend.projections))
 
 
 async def read_cluster(
@@ -197,8 +197,8 @@ async def read_occupied(access: Access, transport: httpx.AsyncBaseTransport | No
                 pods[pod[0]] = pod[1]
         with suppress(NotFound):
             async for raw in client.items(RESERVATIONS.resource, limit=_PAGE):
-                if (found := _entry(RESERVATIONS, raw)) is not None:
-                    reservations[found[0]] = found[1]
+                if (reservation := _entry(RESERVATIONS, raw)) is not None:
+                    reservations[reservation[0]] = reservation[1]
         return Occupied(pods, reservations)
     finally:
         await client.close()
@@ -214,7 +214,9 @@ def _entry(projection: Projection, raw: Manifest) -> tuple[Any, Any] | None:
 class _Reader:
     def __init__(self, client: Client, projections: Sequence[Projection], *, pods: bool) -> None:
         self._client = client
-        self._projections = projections if pods else [one for one in projections if one.resource != PODS]
+        self._projections = (
+            projections if pods else [projection for projection in projections if projection.resource != PODS]
+        )
         self._reads_pods = pods
         self._found = ClusterObjects()
 
@@ -225,29 +227,31 @@ class _Reader:
         except RequestFailed as error:
             raise FactsUnavailable(f"the cluster cannot be read: {error}") from None
         served = discovery.resources
-        wanted = self._wanted(served)
-        pods = [one for one in wanted if one.resource == PODS]
-        others = [self._objects(one) for one in wanted if one.resource != PODS]
+        projections = self._wanted(served)
+        pods = [projection for projection in projections if projection.resource == PODS]
+        others = [self._objects(projection) for projection in projections if projection.resource != PODS]
         if self._reads_pods:
             others.append(self._pods(pods))
         await asyncio.gather(self._schemas(served), *others)
-        groups = {one.resource.api.group for one in self._projections}
-        known = (resource for resource in served.values() if resource.api.group in groups)
-        self._found.kinds.append(KeptObjects("apigroups", known_kinds.document_of(known)))
+        groups = {projection.resource.api.group for projection in self._projections}
+        resources = (resource for resource in served.values() if resource.api.group in groups)
+        self._found.kinds.append(KeptObjects("apigroups", known_kinds.document_of(resources)))
         self._found.kinds.sort(key=lambda kind: kind.name)
         return self._found
 
     def _wanted(self, served: Mapping[Api, Resource]) -> list[Projection]:
         """Returns one projection for each part, of the first version that the cluster serves."""
-        found: dict[tuple[str, Api | None], Projection] = {}
-        for one in self._projections:
-            if one.fields and (one.resource.api in served or not one.resource.api.group):
+        projections: dict[tuple[str, Api | None], Projection] = {}
+        for projection in self._projections:
+            if projection.fields and (projection.resource.api in served or not projection.resource.api.group):
                 # Each kind of a shared part has other objects.
-                found.setdefault((one.part, one.resource.api if one.shared else None), one)
-        for one in self._projections:
-            if not one.shared and (one.part, None) not in found:
-                self._found.unread.setdefault(one.part, not_served(one.resource))
-        return list(found.values())
+                projections.setdefault(
+                    (projection.part, projection.resource.api if projection.shared else None), projection
+                )
+        for projection in self._projections:
+            if not projection.shared and (projection.part, None) not in projections:
+                self._found.unread.setdefault(projection.part, not_served(projection.resource))
+        return list(projections.values())
 
     async def _objects(self, projection: Projection) -> None:
         try:
@@ -271,23 +275,23 @@ class _Reader:
 
     async def _bound_gangs(self) -> list[Manifest]:
         """Returns one pod on a node for each PodGang that has any."""
-        found: dict[tuple[str, str], Manifest] = {}
+        bound: dict[tuple[str, str], Manifest] = {}
         pods = self._client.items(PODS, selector=_BOUND, limit=_PAGE, accept=requests.METADATA_ONLY)
         async for raw in pods:
             metadata = mapping(mapping(raw).get("metadata"))
             namespace, podgang = str(metadata.get("namespace")), str(labels_of(raw).get(grove.LABEL_PODGANG))
             labels = {grove.LABEL_PODGANG: podgang}
-            named = {"name": str(metadata.get("name")), "namespace": namespace, "labels": labels}
-            found.setdefault((namespace, podgang), {"metadata": named, "spec": {"nodeName": _SOME_NODE}})
-        return list(found.values())
+            identity = {"name": str(metadata.get("name")), "namespace": namespace, "labels": labels}
+            bound.setdefault((namespace, podgang), {"metadata": identity, "spec": {"nodeName": _SOME_NODE}})
+        return list(bound.values())
 
     async def _kind(self, projection: Projection) -> KeptObjects:
         items: list[Manifest] = []
         left_out = 0
         async for raw in self._client.items(projection.resource, limit=_PAGE, selector=projection.selector):
-            found = kept(raw, projection.fields)
+            manifest = kept(raw, projection.fields)
             try:
-                entry = projection.read(found)
+                entry = projection.read(manifest)
             except Malformed:
                 # The object was stored under an older schema. For a server, too, it counts as missing.
                 left_out += 1
@@ -295,24 +299,26 @@ class _Reader:
             if weight(entry, projection.most) > projection.most:
                 left_out += 1
             elif entry is not None:
-                items.append(found)
+                items.append(manifest)
         items.sort(key=_order)
         return KeptObjects(projection.resource.qualified, _list_of(projection.resource, items), left_out)
 
     async def _schemas(self, served: Mapping[Api, Resource]) -> None:
         """Reads the field names of the served kinds, as CustomResourceDefinitions without anything else."""
-        groups = {one.resource.api.group for one in self._projections} - _BUILT_IN
-        wanted = {api: resource for api, resource in served.items() if api.group in groups}
-        places = sorted({(api.group, api.version) for api in wanted})
+        groups = {projection.resource.api.group for projection in self._projections} - _BUILT_IN
+        resources = {api: resource for api, resource in served.items() if api.group in groups}
+        places = sorted({(api.group, api.version) for api in resources})
         try:
             documents = await asyncio.gather(*(self._document(*place) for place in places))
-            found = [(wanted[api], schema) for document in documents for api, schema in kinds_in(document, wanted)]
+            schemas = [
+                (resources[api], schema) for document in documents for api, schema in kinds_in(document, resources)
+            ]
         except (RequestFailed, Malformed) as error:
             name = "the schemas of the served kinds"
             self._found.failed[name] = str(error)
             self._found.unread["spec_fields"] = self._found.unread["field_names"] = not_read(name, str(error))
             return
-        self._found.kinds.append(KeptObjects("customresourcedefinitions.apiextensions.k8s.io", definitions(found)))
+        self._found.kinds.append(KeptObjects("customresourcedefinitions.apiextensions.k8s.io", definitions(schemas)))
 
     async def _document(self, group: str, version: str) -> Any:
         """Returns the OpenAPI document of a group and version; empty if the server has none, as for an APIService."""

@@ -64,14 +64,14 @@ def is_kueue(snapshot: Snapshot, deployment: Manifest) -> bool:
     """
     if not any(True for _ in KUEUE_CONTROLLER.tags(deployment)):
         return False
-    named = {
+    namespaces = {
         mapping(mapping(hook.get("clientConfig")).get("service")).get("namespace")
         for part in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
         for raw in snapshot.all(part)
         if KUEUE_WEBHOOKS.registered(raw)
         for hook in hooks_of(raw)
     }
-    return key_of(deployment)[0] in named
+    return key_of(deployment)[0] in namespaces
 
 
 KUEUE_CONFIGURATION = ConfigurationFile("Kueue's Configuration", "config.kueue.x-k8s.io", "Configuration", is_kueue)
@@ -126,10 +126,10 @@ def reinvocation(snapshot: Snapshot) -> Symptoms:
     ]
     for where, hook in _kueues_webhooks(snapshot):
         if hook.get("reinvocationPolicy") == "IfNeeded" and is_about(dict(hook), *_TRAIN_JOB_CREATED):
-            said = f"; namespaces with the label: {first_of(sorted(opted_in))}" if opted_in else ""
+            affected = f"; namespaces with the label: {first_of(sorted(opted_in))}" if opted_in else ""
             yield Symptom(
                 where,
-                f"its reinvocationPolicy is IfNeeded{said}",
+                f"its reinvocationPolicy is IfNeeded{affected}",
                 "it runs twice on a TrainJob that gets its scheduler from its namespace, and adds its entry to "
                 "runtimePatches twice: the API server refuses the TrainJob",
                 "set reinvocationPolicy: Never below mutatingWebhook in the values of Kueue's chart, install a Kueue "
@@ -324,9 +324,9 @@ def _seconds(value: Any) -> int | None:
 
 def _stated(settings: KueueSettings) -> dict[str, Any]:
     """Returns the settings by their place in Kueue's Configuration, which is that in the `kueue:` block."""
-    found: dict[str, Any] = {"waitForPodsReady.enable": settings.pods_ready_seconds is not None}
+    values: dict[str, Any] = {"waitForPodsReady.enable": settings.pods_ready_seconds is not None}
     if settings.pods_ready_seconds is not None:
-        found |= {
+        values |= {
             "waitForPodsReady.timeout": f"{settings.pods_ready_seconds}s",
             "waitForPodsReady.recoveryTimeout": f"{settings.recovery_seconds or 0}s",
             "waitForPodsReady.unscheduledTimeout": f"{settings.unscheduled_seconds or 0}s",
@@ -336,7 +336,7 @@ def _stated(settings: KueueSettings) -> dict[str, Any]:
             "waitForPodsReady.requeuingStrategy.backoffMaxSeconds": settings.backoff_max_seconds,
         }
     return {
-        **found,
+        **values,
         "manageJobsWithoutQueueName": settings.manage_without_queue_name,
         "managedJobsNamespaceSelector": _unordered(settings.managed_namespaces),
         "integrations.frameworks": sorted(settings.frameworks & _ASKED_ABOUT),
@@ -359,11 +359,11 @@ def _unordered(selector: Mapping[str, Any]) -> Manifest:
     """Returns a label selector with its expressions and their values sorted."""
     expressions = [
         {
-            "key": one.get("key"),
-            "operator": one.get("operator"),
-            "values": sorted(map(str, sequence(one.get("values")))),
+            "key": expression.get("key"),
+            "operator": expression.get("operator"),
+            "values": sorted(map(str, sequence(expression.get("values")))),
         }
-        for one in map(mapping, sequence(selector.get("matchExpressions")))
+        for expression in map(mapping, sequence(selector.get("matchExpressions")))
     ]
     return {
         "matchLabels": dict(mapping(selector.get("matchLabels"))),
@@ -396,8 +396,8 @@ def configuration(snapshot: Snapshot) -> Symptoms:
     name = _registered(snapshot)
     if name is None:
         return
-    found = InstalledKueue.found_in(snapshot)
-    if found is None:
+    kueue = InstalledKueue.found_in(snapshot)
+    if kueue is None:
         yield Symptom(
             name,
             "Kueue is installed, and no Deployment of its image with a ConfigMap was found",
@@ -407,14 +407,14 @@ def configuration(snapshot: Snapshot) -> Symptoms:
         )
         return
     stated = snapshot.settings.kueue.release
-    if stated is not None and found.release is not None and stated[:2] != found.release[:2]:
+    if stated is not None and kueue.release is not None and stated[:2] != kueue.release[:2]:
         yield Symptom(
             "Kueue's image",
-            f"it has the release {found.release}, and the kueue: block says version {stated.major}.{stated.minor}",
+            f"it has the release {kueue.release}, and the kueue: block says version {stated.major}.{stated.minor}",
             "rules about Kueue use the block: they warn of what does not happen, or miss what does",
             "leave version out of the kueue: block: in a cluster, the API versions that Kueue serves show it",
         )
-    theirs, ours = _stated(settings_of(found)), _stated(snapshot.settings.kueue)
+    theirs, ours = _stated(settings_of(kueue)), _stated(snapshot.settings.kueue)
     for place in [place for place in theirs if place in ours]:
         if theirs[place] != ours[place]:
             yield Symptom(

@@ -141,11 +141,17 @@ def order(snapshot: Snapshot) -> Symptoms:
         where = f"{_MUTATING} {name}"
         if _KAI.registered(raw) and name < MUTATING:
             level = Severity.ERROR if KAI in snapshot.settings.profiles else Severity.NOTE
-            found = f"{_KAI.name}'s webhook runs before {MUTATING}"
+            observation = f"{_KAI.name}'s webhook runs before {MUTATING}"
             why = f"{_KAI.does}; it skips pods that get this schedulerName from Rollcall later"
-            yield Symptom(where, found, why, "give it the name of KAI's own manifests, mutating-kai-admission", level)
+            yield Symptom(
+                where, observation, why, "give it the name of KAI's own manifests, mutating-kai-admission", level
+            )
         elif name > MUTATING:
-            if (late := next((one for one in (_KOORDINATOR, *_IN_ANY_ORDER) if one.registered(raw)), None)) is not None:
+            if (
+                late := next(
+                    (neighbour for neighbour in (_KOORDINATOR, *_IN_ANY_ORDER) if neighbour.registered(raw)), None
+                )
+            ) is not None:
                 yield _late(where, late)
             elif _VOLCANO.registered(raw):
                 why = f"{_VOLCANO.does}, even if Rollcall has set another one"
@@ -154,12 +160,12 @@ def order(snapshot: Snapshot) -> Symptoms:
 
 
 def _late(where: str, neighbour: Neighbour) -> Symptom:
-    found = f"{neighbour.name}'s webhook runs after {MUTATING}"
+    observation = f"{neighbour.name}'s webhook runs after {MUTATING}"
     remedy = f"give it the name of {neighbour.name}'s own manifests, which sorts before {MUTATING}"
     if neighbour is _KOORDINATOR:
-        return Symptom(where, found, f"{neighbour.does}; it overwrites what Rollcall has set before", remedy)
+        return Symptom(where, observation, f"{neighbour.does}; it overwrites what Rollcall has set before", remedy)
     why = f"{neighbour.does}; nothing is lost, but the API server calls Rollcall a second time for each of these pods"
-    return Symptom(where, found, why, remedy, Severity.NOTE)
+    return Symptom(where, observation, why, remedy, Severity.NOTE)
 
 
 @check(
@@ -176,10 +182,10 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Dynamic Admission Control".
     """
-    known = (_KOORDINATOR, *_IN_ANY_ORDER, _KAI, _VOLCANO)
+    neighbours = (_KOORDINATOR, *_IN_ANY_ORDER, _KAI, _VOLCANO)
     for raw, hook in about_pods(snapshot):
         name = name_of(raw)
-        if name > MUTATING and not any(one.registered(raw) for one in known) and _takes_gangs(hook):
+        if name > MUTATING and not any(neighbour.registered(raw) for neighbour in neighbours) and _takes_gangs(hook):
             yield Symptom(
                 f"{_MUTATING} {name}, {hook.get('name')}",
                 f"it runs after {MUTATING} on pods of gangs",

@@ -51,8 +51,8 @@ _OLDEST = "0.1.0"
 
 
 def _of(scheduler: str) -> Concerns:
-    def concerns(one: PresentGang, _: Cluster) -> bool:
-        return one.scheduler == scheduler
+    def concerns(gang: PresentGang, _: Cluster) -> bool:
+        return gang.scheduler == scheduler
 
     return concerns
 
@@ -73,12 +73,12 @@ def _too_old(product: Product, backend: type[Backend[Any]], first: Version, sour
     )
 
 
-def _asks_koordinator_for_topology(one: PresentGang, _: Cluster) -> bool:
-    return one.scheduler == koordinator.KoordinatorBackend.name and one.topology
+def _asks_koordinator_for_topology(gang: PresentGang, _: Cluster) -> bool:
+    return gang.scheduler == koordinator.KoordinatorBackend.name and gang.topology
 
 
-def _moves(one: PresentGang, cluster: Cluster) -> bool:
-    return one.scheduler in cluster.moves
+def _moves(gang: PresentGang, cluster: Cluster) -> bool:
+    return gang.scheduler in cluster.moves
 
 
 _MOVED = Cluster(moves={"koord-scheduler": "kai-scheduler"})
@@ -134,24 +134,24 @@ SCHEDULER_CHANGES = (
 )
 
 
-def _may_finish(one: PresentGang, _: Cluster) -> bool:
-    return one.scheduler == NAME and (one.writer is GangObjectWriter.SCHEDULER or bool(one.restarts - {ALWAYS}))
+def _may_finish(gang: PresentGang, _: Cluster) -> bool:
+    return gang.scheduler == NAME and (gang.writer is GangObjectWriter.SCHEDULER or bool(gang.restarts - {ALWAYS}))
 
 
-def _has_a_twin(one: PresentGang, cluster: Cluster) -> bool:
-    return one.scheduler == NAME and one.writer is GangObjectWriter.GROVE and one.group_name in cluster.twins
+def _has_a_twin(gang: PresentGang, cluster: Cluster) -> bool:
+    return gang.scheduler == NAME and gang.writer is GangObjectWriter.GROVE and gang.group_name in cluster.twins
 
 
-def _is_ours(one: PresentGang, _: Cluster) -> bool:
-    return one.scheduler == NAME and one.writer is GangObjectWriter.ROLLCALL
+def _is_ours(gang: PresentGang, _: Cluster) -> bool:
+    return gang.scheduler == NAME and gang.writer is GangObjectWriter.ROLLCALL
 
 
-def _is_of_kai(one: PresentGang, _: Cluster) -> bool:
-    return one.scheduler == NAME
+def _is_of_kai(gang: PresentGang, _: Cluster) -> bool:
+    return gang.scheduler == NAME
 
 
-def _is_a_job_set(one: PresentGang, _: Cluster) -> bool:
-    return one.scheduler == NAME and one.kind == JOB_SETS.api.kind
+def _is_a_job_set(gang: PresentGang, _: Cluster) -> bool:
+    return gang.scheduler == NAME and gang.kind == JOB_SETS.api.kind
 
 
 _SERVICE = gang(scheduler=NAME, restarts=frozenset({ALWAYS}))
@@ -237,8 +237,8 @@ _AFTER = "create the workload again, with Rollcall running and the new version o
 
 
 def _has(version: str) -> Concerns:
-    def concerns(one: PresentGang, _: Cluster) -> bool:
-        return f"{GROUP}/{version}" in one.versions
+    def concerns(gang: PresentGang, _: Cluster) -> bool:
+        return f"{GROUP}/{version}" in gang.versions
 
     return concerns
 
@@ -317,39 +317,41 @@ _ALPHA_13 = "v0.1.0-alpha.13"
 _SOURCE = "https://github.com/ai-dynamo/grove/pull/778"
 
 
-def _migrates(one: PresentGang, _: Cluster) -> bool:
-    return one.kind == POD_GANG and not one.migrated
+def _migrates(gang: PresentGang, _: Cluster) -> bool:
+    return gang.kind == POD_GANG and not gang.migrated
 
 
-def _ours(one: PresentGang, cluster: Cluster) -> bool:
+def _ours(gang: PresentGang, cluster: Cluster) -> bool:
     """Returns whether Grove replaces the PodGang of pods that belong to objects of Rollcall's."""
-    return _migrates(one, cluster) and one.writer is GangObjectWriter.ROLLCALL and one.pods > 0
+    return _migrates(gang, cluster) and gang.writer is GangObjectWriter.ROLLCALL and gang.pods > 0
 
 
-def _is_independent(one: PresentGang, cluster: Cluster) -> bool:
-    return _ours(one, cluster) and one.owners == {POD_CLIQUE_SET} and not one.missing
+def _is_independent(gang: PresentGang, cluster: Cluster) -> bool:
+    return _ours(gang, cluster) and gang.owners == {POD_CLIQUE_SET} and not gang.missing
 
 
-def _is_incomplete(one: PresentGang, cluster: Cluster) -> bool:
-    return _ours(one, cluster) and (one.missing or bool(one.owners - {POD_CLIQUE_SET}))
+def _is_incomplete(gang: PresentGang, cluster: Cluster) -> bool:
+    return _ours(gang, cluster) and (gang.missing or bool(gang.owners - {POD_CLIQUE_SET}))
 
 
-def _is_groves(one: PresentGang, cluster: Cluster) -> bool:
+def _is_groves(gang: PresentGang, cluster: Cluster) -> bool:
     """Returns whether Grove replaces the PodGang of pods whose PodGroup its own backend made, or KAI's podgrouper."""
-    theirs = one.writer is GangObjectWriter.GROVE or (one.writer is GangObjectWriter.SCHEDULER and one.scheduler == KAI)
-    return _migrates(one, cluster) and theirs and one.pods > 0
+    theirs = gang.writer is GangObjectWriter.GROVE or (
+        gang.writer is GangObjectWriter.SCHEDULER and gang.scheduler == KAI
+    )
+    return _migrates(gang, cluster) and theirs and gang.pods > 0
 
 
-def _is_groves_on_kai(one: PresentGang, cluster: Cluster) -> bool:
-    return _is_groves(one, cluster) and one.scheduler == KAI
+def _is_groves_on_kai(gang: PresentGang, cluster: Cluster) -> bool:
+    return _is_groves(gang, cluster) and gang.scheduler == KAI
 
 
-def _has_no_pods(one: PresentGang, cluster: Cluster) -> bool:
-    return _migrates(one, cluster) and not one.pods
+def _has_no_pods(gang: PresentGang, cluster: Cluster) -> bool:
+    return _migrates(gang, cluster) and not gang.pods
 
 
-def _is_migrated(one: PresentGang, _: Cluster) -> bool:
-    return one.kind == POD_GANG and one.migrated
+def _is_migrated(gang: PresentGang, _: Cluster) -> bool:
+    return gang.kind == POD_GANG and gang.migrated
 
 
 _NEW = gang(owners=frozenset({POD_CLIQUE_SET}))

@@ -211,12 +211,12 @@ class _Reader:
                 *topology_objects(self._settings),
             )
         )
-        wanted = [
+        parts = [
             part for part in every_part if part is not SECRET and (isinstance(apis, Unread) or _served(part, apis))
         ]
-        every = await asyncio.gather(*(self._part(part) for part in wanted))
-        snapshot = replace(snapshot, parts=dict(zip(wanted, every, strict=True)), spec_fields=await self._spec_fields())
-        operator, kueue, asked, grouped, members, accounts = await asyncio.gather(
+        every = await asyncio.gather(*(self._part(part) for part in parts))
+        snapshot = replace(snapshot, parts=dict(zip(parts, every, strict=True)), spec_fields=await self._spec_fields())
+        operator, kueue, refusal, grouped, members, accounts = await asyncio.gather(
             self._mounted(snapshot, OPERATOR_CONFIGURATION),
             self._mounted(snapshot, KUEUE_CONFIGURATION),
             self._asked(snapshot),
@@ -225,7 +225,7 @@ class _Reader:
             self._accounts(),
         )
         snapshot = replace(
-            snapshot, operator=operator, kueue=kueue, asked=asked, grouped=grouped, members=members, accounts=accounts
+            snapshot, operator=operator, kueue=kueue, asked=refusal, grouped=grouped, members=members, accounts=accounts
         )
         try:
             seen = await look_at(endpoints(snapshot), bundles(snapshot), clock=self._clock)
@@ -233,12 +233,12 @@ class _Reader:
             # Without webhook configurations the endpoints are unknown; another check reports the missing
             # configurations.
             return replace(snapshot, parts={**snapshot.parts, SECRET: await self._part(SECRET)})
-        snapshot = replace(snapshot, presented=tuple(one.presented for one in seen))
+        snapshot = replace(snapshot, presented=tuple(endpoint.presented for endpoint in seen))
         ours = reached(snapshot)
         if not ours:
             # Only in this case the stored certificate tells more than the presented one.
             snapshot = replace(snapshot, parts={**snapshot.parts, SECRET: await self._part(SECRET)})
-        more = tuple(one.clock for one in seen if one.clock is not None and one.presented in ours)
+        more = tuple(endpoint.clock for endpoint in seen if endpoint.clock is not None and endpoint.presented in ours)
         return replace(snapshot, clocks=(*snapshot.clocks, *more))
 
     async def _version(self) -> tuple[str | Unread, tuple[ClockOffset, ...]]:
@@ -264,10 +264,10 @@ class _Reader:
         where = part.within(self._namespace) or None
         try:
             if part.name:
-                found = [(await self._client.get(requests.read(part.resource, part.name, where))).content]
+                manifests = [(await self._client.get(requests.read(part.resource, part.name, where))).content]
             else:
                 selector = {"labelSelector": ",".join(part.labels)} if part.labels else None
-                found = [
+                manifests = [
                     mapping(raw)
                     async for raw in self._client.items(part.resource, namespace=where, selector=selector, limit=_PAGE)
                 ]
@@ -276,11 +276,11 @@ class _Reader:
         api = part.resource.api
         version = f"{api.group}/{api.version}" if api.group else api.version
         # Objects in a list lack their own kind.
-        return tuple(trimmed({**raw, "apiVersion": version, "kind": api.kind}) for raw in found)
+        return tuple(trimmed({**raw, "apiVersion": version, "kind": api.kind}) for raw in manifests)
 
     async def _spec_fields(self) -> Any:
-        wanted = [field.api for one in self._settings.profiles.values() for field in one.backend.required_fields]
-        return await _tried("the schemas of the kinds", Schemas(self._client, wanted).ask, "get /openapi/v3")
+        apis = [field.api for profile in self._settings.profiles.values() for field in profile.backend.required_fields]
+        return await _tried("the schemas of the kinds", Schemas(self._client, apis).ask, "get /openapi/v3")
 
     # Dry runs
 
@@ -330,11 +330,14 @@ class _Reader:
 
     async def _accounts(self) -> dict[str, bool | Unread]:
         """Returns whether each service account that the configuration trusts exists, by user name."""
-        wanted = {user: account for user in trusted(self._settings) if (account := account_of(user)) is not None}
-        parts = (SnapshotPart(SERVICE_ACCOUNTS, namespace=namespace, name=name) for namespace, name in wanted.values())
+        accounts = {user: account for user in trusted(self._settings) if (account := account_of(user)) is not None}
+        parts = (
+            SnapshotPart(SERVICE_ACCOUNTS, namespace=namespace, name=name) for namespace, name in accounts.values()
+        )
         every = await asyncio.gather(*(self._part(part) for part in parts))
         return {
-            user: found if isinstance(found, Unread) else bool(found) for user, found in zip(wanted, every, strict=True)
+            user: objects if isinstance(objects, Unread) else bool(objects)
+            for user, objects in zip(accounts, every, strict=True)
         }
 
     # Other systems
@@ -345,12 +348,12 @@ class _Reader:
             deployments = [raw for raw in snapshot.all(DEPLOYMENTS) if file.runs(snapshot, raw)]
         except FactsUnavailable as error:
             return Unread(file.called, str(error))
-        mounted = [one for raw in deployments for one in config_maps(raw)]
+        mounted = [key for raw in deployments for key in config_maps(raw)]
         for namespace, name in mounted:
-            found = await self._part(SnapshotPart(CONFIG_MAPS, namespace=namespace, name=name))
-            if isinstance(found, Unread):
-                return found
-            for config_map in found:
+            objects = await self._part(SnapshotPart(CONFIG_MAPS, namespace=namespace, name=name))
+            if isinstance(objects, Unread):
+                return objects
+            for config_map in objects:
                 if (document := document_in(config_map, file.group, file.kind)) is not None:
                     return document
         return None
@@ -380,9 +383,9 @@ def endpoints(snapshot: Snapshot) -> Iterator[Endpoint]:
     if address.url:
         yield Endpoint(host, urlsplit(address.url).port or 443, host)
         return
-    wanted = port_name(snapshot.one(SERVICE) or {}, address.port)
-    for found in snapshot.all(ENDPOINT_SLICES):
-        for endpoint in endpoints_in(found):
-            port = None if wanted is None else endpoint.ports.get(wanted)
+    name = port_name(snapshot.one(SERVICE) or {}, address.port)
+    for endpoint_slice in snapshot.all(ENDPOINT_SLICES):
+        for endpoint in endpoints_in(endpoint_slice):
+            port = None if name is None else endpoint.ports.get(name)
             if endpoint.ready and port is not None:
-                yield from (Endpoint(one, port, host) for one in endpoint.addresses)
+                yield from (Endpoint(address, port, host) for address in endpoint.addresses)
