@@ -165,8 +165,7 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     live: Live = False,
     config: ConfigurationOrInstalled = None,
     effort: Annotated[
-        int,
-        typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang."),
+        int, typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang.")
     ] = 1,
     strict: Annotated[
         bool,
@@ -413,10 +412,10 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME", help="A built-in sh
     from webhook.config.defaults import built_in_documents
     from webhook.offline.yaml_and_json import as_yaml_text
 
-    typer.echo(as_yaml_text(built_in_documents()[_known(name)]), nl=False)
+    typer.echo(as_yaml_text(built_in_documents()[_built_in_name(name)]), nl=False)
 
 
-def _known(name: str) -> str:
+def _built_in_name(name: str) -> str:
     from webhook.config.defaults import built_in_shapes
 
     built_in = built_in_shapes()
@@ -495,7 +494,7 @@ def test(
     from webhook.offline.worlds import one_world
 
     settings = judging_files(configured(config), scheduler)
-    shapes = load_shapes(Path(shape)) if Path(shape).exists() else built_in_forms(_known(shape))
+    shapes = load_shapes(Path(shape)) if Path(shape).exists() else built_in_forms(_built_in_name(shape))
     settings = replace(settings, kinds=settings.kinds.with_declared(shapes))
     tested = {form.group_kind for form in shapes}
     documents = [document for path in files_of([Path(sample) for sample in samples]) for document in read_file(path)]

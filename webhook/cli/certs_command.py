@@ -106,7 +106,7 @@ def status(
     from webhook.certificates.status import read_snapshot, status_of, status_text
 
     settings = configured(config).certificates
-    snapshot = _asked(connected(kubeconfig, context), lambda client: read_snapshot(client, namespace))
+    snapshot = _run_with_client(connected(kubeconfig, context), lambda client: read_snapshot(client, namespace))
     certificate_status = status_of(snapshot, settings)
     if output is Format.JSON:
         typer.echo(as_json_text(certificate_status))
@@ -145,7 +145,7 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
         before = await ask_for_rotation(client, namespace, authority=ca)
         return await until_rotated(client, namespace, before, timeout, tell) if wait else ""
 
-    done = _asked(connected(kubeconfig, context), rotated)
+    done = _run_with_client(connected(kubeconfig, context), rotated)
     typer.echo(f"rotated: {done}" if done else "asked for")
 
 
@@ -196,10 +196,10 @@ def verify(  # noqa: PLR0913 - one parameter for each option
     async def checked(client: Client) -> list[BundleCheck]:
         return await cluster_checks(client, await read_snapshot(client, namespace))
 
-    _report(_asked(connected(kubeconfig, context), checked), output)
+    _report(_run_with_client(connected(kubeconfig, context), checked), output)
 
 
-def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
+def _run_with_client(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
     """Returns the result of `work` with a client of the cluster. Raises `FactsUnavailable`."""
     from webhook.cluster.client import Client
     from webhook.errors import FactsUnavailable, NotFound, RequestFailed
@@ -219,7 +219,6 @@ def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
 
 
 def _report(checks: list[BundleCheck], output: Format) -> None:
-    """Prints the checks. Exit with 1 if a check is bad, else with 3 if one is unknown."""
     from webhook.cli.output import NOT_EVALUATED
     from webhook.model.findings import printable
 

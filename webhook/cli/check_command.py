@@ -109,19 +109,18 @@ NoSuppress = Annotated[
 ]
 
 WriteFixes = Annotated[
-    bool,
-    typer.Option("--fix", help="Write the smallest edit of each refused object into its file, and judge again."),
+    bool, typer.Option("--fix", help="Write the smallest edit of each refused object into its file, and judge again.")
 ]
 ShowFixes = Annotated[bool, typer.Option("--diff", help="Print what --fix would write, as a diff, and write nothing.")]
 
 
 def failing(fail_on: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
-    """Return what fails a check: errors always do."""
+    """Returns what fails a check: errors always do."""
     return frozenset({FailOn.ERROR, *(fail_on or ()), *([FailOn.UNJUDGED] if strict else [])})
 
 
 def selection_of(select: list[str] | None, ignore: list[str] | None) -> Selection:
-    """Return the rules to report. A rule id that does not exist is a usage error, as is a rule that fails closed."""
+    """Returns the rules to report. A rule id that does not exist is a usage error, as is a rule that fails closed."""
     from webhook.offline.report import Selection
     from webhook.offline.report_summary import rules_by_id
 
@@ -144,7 +143,7 @@ def _rules(written: list[str] | None, option: str) -> tuple[str, ...]:
 
 
 def without(names: list[str], excluded: list[str] | None) -> list[str]:
-    """Return the inputs without the excluded files: a folder that has some becomes its other files."""
+    """Returns the inputs without the excluded files: a folder that has some becomes its other files."""
     if not excluded:
         return names
     from webhook.offline.manifests import files_of
@@ -174,7 +173,7 @@ def _excluded(name: str, patterns: list[str]) -> bool:
 
 
 def baseline_of(path: Path | None) -> Baseline | None:
-    """Return the baseline in a file. Raises `InputError`."""
+    """Returns the baseline in a file. Raises `InputError`."""
     if path is None:
         return None
     from webhook.offline.report import baseline_from
@@ -197,7 +196,7 @@ def baseline_of(path: Path | None) -> Baseline | None:
 
 
 def write_baseline(path: Path, report: Report) -> None:
-    """Write all findings of a report that no comment suppresses. Raises `InputError`."""
+    """Writes all findings of a report that no comment suppresses. Raises `InputError`."""
     from webhook.offline.report import baseline_as_json
     from webhook.offline.report_summary import counted
     from webhook.offline.whole_files import replace_file, require_replaceable
@@ -225,7 +224,7 @@ WITH_FIXES = frozenset(CheckFormat) - {CheckFormat.JUNIT, CheckFormat.TAP}
 
 
 def print_report(report: Report, options: ReportOptions, output: CheckFormat) -> None:
-    """Print a report on standard output."""
+    """Prints a report on standard output."""
     match output:
         case CheckFormat.TEXT:
             from webhook.offline.report_text import text_lines
@@ -303,7 +302,7 @@ def _print_line(line: Line, out: Console) -> None:
 
 
 def require_fixable(paths: Sequence[str], output: CheckFormat, *, fix: bool, diff: bool) -> None:
-    """Refuse options and inputs that do not go with --fix or --diff."""
+    """Refuses options and inputs that do not go with --fix or --diff."""
     if fix and diff:
         raise typer.BadParameter("--fix and --diff exclude each other")
     if fix and "-" in paths:
@@ -313,7 +312,7 @@ def require_fixable(paths: Sequence[str], output: CheckFormat, *, fix: bool, dif
 
 
 def print_diff(report: Report) -> None:
-    """Print what `write_fixes` would write, and on standard error what it would leave."""
+    """Prints what `write_fixes` would write, and on standard error what it would leave."""
     for file in fixed_files(report):
         sys.stdout.write("".join(map(_shown, file.diff())))
     sys.stdout.flush()
@@ -328,7 +327,7 @@ def _shown(line: str) -> str:
 
 
 def write_fixes(report: Report) -> bool:
-    """Write the edits of a report, and say so on standard error. Return whether there were any. Raises `InputError`."""
+    """Writes the edits of a report, tells which, and returns whether there were any. Raises `InputError`."""
     files = fixed_files(report)
     for file in files:
         file.require_writable()
@@ -437,20 +436,16 @@ def check(  # noqa: PLR0913 - one parameter for each option
         print_report(report, options, output)
     for reason in report.unreadable:
         tell(str(reason))
-    raise typer.Exit(_exit_code(report, options.fail_on, baseline_written=write_to is not None))
-
-
-def _exit_code(report: Report, fail_on: frozenset[FailOn], *, baseline_written: bool) -> int:
     if report.unreadable:
-        return UNREADABLE
-    if baseline_written:
-        left = any(entry.fails(fail_on) and entry.finding.fails_closed for entry in report.findings)
-        return REFUSED if left else CLEAN
-    return REFUSED if report.failed(fail_on) else CLEAN
+        raise typer.Exit(UNREADABLE)
+    failed = report.failed(options.fail_on)
+    if write_to is not None:
+        failed = any(entry.fails(options.fail_on) and entry.finding.fails_closed for entry in report.findings)
+    raise typer.Exit(REFUSED if failed else CLEAN)
 
 
 def judge_inputs(inputs: list[str], report: Report, cluster_facts: ClusterFacts, settings: Settings) -> Worlds:
-    """Read and judge the inputs into `report`, and return the facts with those of the inputs. Raises `InputError`."""
+    """Judges the inputs into `report`, and returns the facts with those of the inputs. Raises `InputError`."""
     from webhook.cli.options import read_inputs
     from webhook.cluster.clock import MACHINE_CLOCK
     from webhook.offline.judgement import judge

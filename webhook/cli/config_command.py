@@ -110,8 +110,7 @@ def show(
     command: typer.Context,
     *,
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"The file; `{NO_FILE}` for no file.", show_default=DEFAULT),
+        Path | None, typer.Option(metavar="FILE", help=f"The file; `{NO_FILE}` for no file.", show_default=DEFAULT)
     ] = None,
     installed: Annotated[bool, typer.Option("--installed", help="The configuration of a cluster instead.")] = False,
     kubeconfig: Kubeconfig = None,

@@ -7,7 +7,7 @@ yes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,7 +71,7 @@ _FIT_WIDTH = len("never") + _GAP
 
 
 def print_matrix(explanation: Explanation, out: Console) -> None:
-    """Print what the workload asks for, the row of each scheduler, and the meaning of the words that need one."""
+    """Prints what the workload asks for, the row of each scheduler, and the meaning of the words that need one."""
     for line in _lines(explanation, out):
         line.rstrip()
         out.print(Text(" " * _INDENT) + line if line.plain else line, soft_wrap=True)
@@ -80,9 +80,12 @@ def print_matrix(explanation: Explanation, out: Console) -> None:
 def _lines(explanation: Explanation, out: Console) -> Iterator[Text]:
     width = (out.width if out.is_terminal else _WIDTH) - _INDENT
     uses = Text(", ".join(str(use) for use in explanation.uses or ()) or "nothing special")
-    yield from _beside(Text("asks for  ", "dim"), uses, width, out)
+    yield from _wrapped_beside(Text("asks for  ", "dim"), uses, width, out)
     yield Text()
-    first, second = (max(map(len, column)) + _GAP for column in _columns(explanation))
+    first = max(len(cell) for cell in (_HEAD[0], *(view.scheduler for view in explanation.views))) + _GAP
+    second = (
+        max(len(cell) for cell in (_HEAD[1], *(_SHORT[view.opinion.answer][0] for view in explanation.views))) + _GAP
+    )
     fits = any(view.fits for view in explanation.views)
     third = _FITS.ljust(_FIT_WIDTH) if fits else ""
     yield Text(_HEAD[0].ljust(first) + _HEAD[1].ljust(second) + third + _HEAD[2], "dim")
@@ -90,26 +93,17 @@ def _lines(explanation: Explanation, out: Console) -> Iterator[Text]:
         word, style = _SHORT[view.opinion.answer]
         row = Text.assemble((view.scheduler.ljust(first), "bold"), (word.ljust(second), style))
         if fits:
-            row.append(*_fit_cell(view))
+            worst = worst_of(view.fits)
+            fit, fit_style = ("-", "dim") if worst is None else _FIT_CELLS[worst.verdict.answer]
+            row.append(fit.ljust(_FIT_WIDTH), fit_style)
         for line in _exceptions(view) or (Text(),):
-            yield from _beside(row, line, width, out)
+            yield from _wrapped_beside(row, line, width, out)
             row = Text(" " * len(row))
     legend = {word: _LEGEND[word] for word in _LEGEND if word in _used(explanation.views)}
     if legend:
         yield Text()
     for word, meaning in legend.items():
         yield Text(f"{word}: {meaning}", "dim")
-
-
-def _fit_cell(view: SchedulerView) -> tuple[str, str]:
-    worst = worst_of(view.fits)
-    word, style = ("-", "dim") if worst is None else _FIT_CELLS[worst.verdict.answer]
-    return word.ljust(_FIT_WIDTH), style
-
-
-def _columns(explanation: Explanation) -> Iterator[list[str]]:
-    yield [_HEAD[0], *(view.scheduler for view in explanation.views)]
-    yield [_HEAD[1], *(_SHORT[view.opinion.answer][0] for view in explanation.views)]
 
 
 def _used(views: Iterable[SchedulerView]) -> set[str]:
@@ -134,7 +128,7 @@ def _cells(view: SchedulerView) -> dict[str, str]:
     return cells
 
 
-def _beside(start: Text, rest: Text, width: int, out: Console) -> Iterator[Text]:
+def _wrapped_beside(start: Text, rest: Text, width: int, out: Console) -> Iterator[Text]:
     """Yields `rest` wrapped beside `start`; further lines begin below its own start."""
     lines = rest.wrap(out, max(width - len(start), 20)) or [Text()]
     for index, line in enumerate(lines):
@@ -152,12 +146,12 @@ _NOT_FOUND = "no small edit was found"
 
 
 def print_head(place: Position, title: str, out: Console) -> None:
-    """Print the line above what is said of one object."""
+    """Prints the line above what is said of one object."""
     out.print(Text(printable(f"{place}: {title}"), "bold"))
 
 
 def print_explanation(place: Position, explanation: Explanation, out: Console) -> None:
-    """Print the explanation of one workload."""
+    """Prints the explanation of one workload."""
     print_head(place, f"{explanation.kind} {explanation.namespace}/{explanation.name}", out)
     if explanation.choice.scheduler:
         say(out, 1, f"scheduler {explanation.choice.scheduler}, {explanation.chosen_by}")
@@ -179,7 +173,7 @@ def print_explanation(place: Position, explanation: Explanation, out: Console) -
 
 
 def print_names(place: Position, judgement: Judgement, out: Console) -> None:
-    """Print what is wrong with the names in an object that is not explained."""
+    """Prints what is wrong with the names in an object that is not explained."""
     print_head(
         place,
         f"{judgement.kind} {judgement.namespace}/{judgement.name}"
@@ -273,7 +267,7 @@ def _edit(edit: Edit, out: Console) -> None:
 
 
 def say(out: Console, depth: int, text: str) -> None:
-    """Print one line, indented by `depth` steps."""
+    """Prints one line, indented by `depth` steps."""
     if out.is_terminal:
         # A long line then continues below its own start.
         out.print(Padding(Text(printable(text)), (0, 0, 0, 4 * depth)))
@@ -281,31 +275,45 @@ def say(out: Console, depth: int, text: str) -> None:
         out.print(Text("    " * depth + printable(text)))
 
 
+def column_widths(rows: Iterable[Sequence[str]]) -> list[int]:
+    """Returns the widths of the columns of a table, without the last one, which is not padded."""
+    return [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+
+
+def print_row(row: Sequence[str], widths: Sequence[int], styles: Mapping[int, str], out: Console) -> None:
+    """Prints a row of a table, each cell with the style for its index; a terminal cuts a line that is too long."""
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for index, (cell, width) in enumerate(zip(row, (*widths, 0), strict=True)):
+        line.append(cell.ljust(width + 2), styles.get(index, ""))
+    line.rstrip()
+    out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
+
+
 _CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.NOT_TOLD: NOT_EVALUATED}
-_EXPLAIN_GROUPS_ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
+_TREE_ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
 _NOT_TOLD = ("not known whether it can start", "cyan")
 # The first causes are printed: the later ones often follow from them.
-_TOLD = 5
+_MOST_CAUSES = 5
 
 
 def code_of(judged_tree: FoundTree) -> int:
-    """Return the exit code for a tree."""
+    """Returns the exit code for a tree."""
     return _CODES[judged_tree.verdict.standing]
 
 
 def print_tree(judged_tree: FoundTree, out: Console) -> None:
-    """Print the explanation of one tree."""
+    """Prints the explanation of one tree."""
     print_head(judged_tree.place, f"{judged_tree.tree.kind} {judged_tree.tree.full_name}", out)
-    answer, style = _EXPLAIN_GROUPS_ANSWERS.get(judged_tree.verdict.standing, _NOT_TOLD)
+    answer, style = _TREE_ANSWERS.get(judged_tree.verdict.standing, _NOT_TOLD)
     lead = Text.assemble("    ", (answer, style))
     first, *others = [str(cause) for cause in judged_tree.verdict.causes] or [""]
     if judged_tree.verdict.standing is Standing.NOT_TOLD:
         first = judged_tree.untold
     out.print(lead + (f": {printable(first)}" if first else ""))
-    for other in others[: _TOLD - 1]:
+    for other in others[: _MOST_CAUSES - 1]:
         say(out, 2, f"and {other}")
-    if len(others) >= _TOLD:
-        say(out, 2, f"and {len(others) - _TOLD + 1} more")
+    if len(others) >= _MOST_CAUSES:
+        say(out, 2, f"and {len(others) - _MOST_CAUSES + 1} more")
     out.print()
     for line_of_tree in tree_lines(group_picture(judged_tree.tree)):
         say(out, 1, line_of_tree)
@@ -313,7 +321,7 @@ def print_tree(judged_tree: FoundTree, out: Console) -> None:
 
 
 _ASSUMED = "no --config: every scheduler is shown with its defaults, default-scheduler without gangScheduling"
-_EXPLANATIONS_CODES = {
+_ANSWER_CODES = {
     OpinionAnswer.RUNS: CLEAN,
     OpinionAnswer.PARTLY: CLEAN,
     OpinionAnswer.REFUSED: REFUSED,
@@ -346,7 +354,7 @@ class MisnamedObject(NamedTuple):
         return position_in(self.document, self.judgement.at)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return the findings as plain JSON values."""
+        """Returns the findings as plain JSON values."""
         judged = self.judgement
         identity = {"kind": judged.kind, "namespace": judged.namespace, "name": judged.name}
         place = {"object": identity, **self.place.as_json()}
@@ -356,7 +364,7 @@ class MisnamedObject(NamedTuple):
 def print_explanations(
     documents: list[Document], cluster_facts: ClusterFacts, settings: Settings, output: Picture, config: Path | None
 ) -> int:
-    """Print what is explained of each document, and return the exit code. Raises `InputError`."""
+    """Prints what is explained of each document, and returns the exit code. Raises `InputError`."""
     worlds = Worlds(cluster_facts, documents, settings.kinds)
     for remark in worlds.remarks:
         tell(str(remark))
@@ -384,7 +392,7 @@ def print_explanations(
 
 def _code_of(explanation: Explanation) -> int:
     if explanation.answer is not None:
-        return _EXPLANATIONS_CODES[explanation.answer]
+        return _ANSWER_CODES[explanation.answer]
     # Without a scheduler nothing is decided; of a workload that asks for no gang there is nothing to decide.
     is_ordinary = explanation.omission is None or explanation.omission.is_ordinary
     return CLEAN if is_ordinary else NOT_EVALUATED

@@ -87,8 +87,8 @@ class NamedObject(NamedTuple):
 
 
 def objects_named(arguments: Sequence[str]) -> list[NamedObject] | None:
-    """Return the arguments as names of objects that have gangs; None if they are files. Raises `typer.BadParameter`."""
-    references = [_named(argument) for argument in arguments]
+    """Returns the arguments as objects that have gangs; None if they are files. Raises `typer.BadParameter`."""
+    references = [_reference(argument) for argument in arguments]
     if not any(references):
         return None
     if not all(references):
@@ -96,9 +96,10 @@ def objects_named(arguments: Sequence[str]) -> list[NamedObject] | None:
     return [reference for reference in references if reference is not None]
 
 
-def _named(argument: str) -> NamedObject | None:
+def _reference(argument: str) -> NamedObject | None:
     matched = _NAMED.fullmatch(argument)
-    if matched is None or argument.endswith(_IS_FILE) or Path(argument).exists() or _folder_exists(argument):
+    paths = (Path(argument), Path(argument.partition("/")[0]))
+    if matched is None or argument.endswith(_IS_FILE) or any(path.exists() for path in paths):
         return None
     resource = KINDS.get(matched["kind"].lower())
     if resource is None:
@@ -108,12 +109,8 @@ def _named(argument: str) -> NamedObject | None:
     return NamedObject(argument, resource, matched["name"])
 
 
-def _folder_exists(argument: str) -> bool:
-    return Path(argument.partition("/")[0]).exists()
-
-
 def documents_there(references: Sequence[NamedObject], namespace: str | None, access: Access) -> list[Document]:
-    """Return the objects as documents. Raises `InputError` for one that does not exist, `FactsUnavailable`."""
+    """Returns the objects as documents. Raises `InputError` for one that does not exist, `FactsUnavailable`."""
     return asyncio.run(_documents(references, namespace or access.namespace or "default", access))
 
 
@@ -125,7 +122,8 @@ async def _documents(references: Sequence[NamedObject], namespace: str, access: 
     try:
         for reference in references:
             raw = (await client.get(read(reference.resource, reference.name, namespace))).content
-            typed = {"apiVersion": _version(reference.resource), "kind": reference.resource.api.kind, **raw}
+            api = reference.resource.api
+            typed = {"apiVersion": f"{api.group}/{api.version}".lstrip("/"), "kind": api.kind, **raw}
             documents.append(_document(reference.said, typed))
             if reference.resource == POD_GANGS.resource:
                 documents += [
@@ -152,12 +150,8 @@ async def _pods_of(client: Client, namespace: str, podgang: str) -> AsyncIterato
         yield {"apiVersion": "v1", "kind": PODS.api.kind, **raw}
 
 
-def _version(resource: Resource) -> str:
-    return f"{resource.api.group}/{resource.api.version}".lstrip("/")
-
-
 def with_occupied(facts: ClusterFacts, access: Access) -> ClusterFacts:
-    """Return the facts with what holds room on the nodes of a cluster. Standard error says if that cannot be read."""
+    """Returns the facts with what holds room on the nodes of a cluster. Standard error says if that cannot be read."""
     from webhook.operations.cluster_facts import read_occupied
 
     try:
@@ -175,7 +169,7 @@ _GAP = 2
 
 
 def print_entry(entry: FitEntry, out: Console) -> None:
-    """Print one gang."""
+    """Prints one gang."""
     verdict = entry.verdict
     lead = Text.assemble("    ", (f"gang {printable(entry.gang)}", "bold"), f" ({entry.scheduler})")
     more = f" and {entry.more:,} more like it" if entry.more else ""
@@ -247,7 +241,7 @@ def print_fits(
     *,
     strict: bool,
 ) -> int:
-    """Print whether the gangs in the documents can start, and return the exit code. Raises `InputError`."""
+    """Prints whether the gangs in the documents can start, and returns the exit code. Raises `InputError`."""
     worlds = Worlds(cluster_facts, documents, settings.kinds)
     judged_documents = judged(documents, worlds, settings, effort)
     _print(judged_documents, worlds.remarks, output)
@@ -272,7 +266,7 @@ def _code_of(fits: list[DocumentFit], *, strict: bool) -> int:
 
 
 def judged(documents: list[Document], worlds: Worlds, settings: Settings, effort: int) -> list[JudgedDocument]:
-    """Return what is found in each document. Raises `InputError`."""
+    """Returns what is found in each document. Raises `InputError`."""
     judged_documents: list[JudgedDocument] = []
     every = (raw for document in documents for raw, _ in objects_in(document.manifest))
     pods = pods_of_gangs(raw for raw in every if kind_of(raw)[::2] == POD)
@@ -325,7 +319,6 @@ def _print(judged_documents: list[JudgedDocument], remarks: list[FactRemark], ou
 
 
 def _left_out(document: JudgedDocument) -> dict[str, Any]:
-    """Returns a workload of which no gang is judged as plain JSON values."""
     kind, namespace, name = document.found.workload
     return {"kind": kind, "namespace": namespace, "name": name, **document.place.as_json(), "why": document.found.note}
 

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from webhook.cli.explanation_text import say
+from webhook.cli.explanation_text import column_widths, print_row, say
 from webhook.cli.options import connected, console, settings_there
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def print_lost_pods(lost: LostMembers, out: Console) -> None:
-    """Print a line for each lost pod of a gang."""
+    """Prints a line for each lost pod of a gang."""
     out.print()
     say(out, 1, f"lost since {lost.loss.since}:")
     for pod in lost.loss.pods:
@@ -64,29 +64,19 @@ class GangTable:
 
     def __init__(self, first: Iterable[GangHealth], out: Console, *, clock: Clock = MACHINE_CLOCK) -> None:
         self._clock = clock
-        rows = [_HEAD, *(_row(gang, clock) for gang in first)]
-        # The last column is not padded.
-        self._widths = [max(len(row[index]) for row in rows) for index in range(len(_HEAD) - 1)]
+        self._widths = column_widths([_HEAD, *(_row(gang, clock) for gang in first)])
         self._out = out
 
     def print(self, gangs: Sequence[GangHealth]) -> None:
-        """Print the head and one line for each gang."""
+        """Prints the head and one line for each gang."""
         if gangs:
-            self._line(_HEAD, "dim", "dim")
+            print_row(_HEAD, self._widths, dict.fromkeys(range(len(_HEAD)), "dim"), self._out)
         for gang in gangs:
             self.add(gang)
 
     def add(self, gang: GangHealth) -> None:
-        """Print one more line."""
-        self._line(_row(gang, self._clock), "", _STYLES[gang.state.value])
-
-    def _line(self, row: tuple[str, ...], style: str, health: str) -> None:
-        line = Text(no_wrap=True, overflow="ellipsis")
-        for index, (cell, width) in enumerate(zip(row, self._widths, strict=False)):
-            line.append(cell.ljust(width + 2), health if _HEAD[index] == "HEALTH" else style)
-        line.append(row[-1], style)
-        line.rstrip()
-        self._out.print(line, overflow="ellipsis", no_wrap=True, crop=self._out.is_terminal)
+        """Prints one more line."""
+        print_row(_row(gang, self._clock), self._widths, {_HEAD.index("HEALTH"): _STYLES[gang.state.value]}, self._out)
 
 
 def _row(gang: GangHealth, clock: Clock) -> tuple[str, ...]:
@@ -111,7 +101,7 @@ def _why(gang: GangHealth) -> str:
 
 
 def tell_strangers_unknown(look: GangView) -> None:
-    """Say if it is not known which other pods name the groups of some gangs."""
+    """Says if it is not known which other pods name the groups of some gangs."""
     if look.strangers_unknown:
         tell(f"other pods that name the groups of gangs may be missing here: {look.strangers_unknown}")
 
@@ -129,7 +119,7 @@ def age(created: str, clock: Clock = MACHINE_CLOCK) -> str:
 
 
 def print_gang(gang: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
-    """Print everything that is known of one gang."""
+    """Prints everything that is known of one gang."""
     several = f", gang {gang.name}" if gang.workload not in {"", gang.name} else ""
     title = f"{gang.kind} {gang.namespace}/{gang.workload or gang.name}{several}: {gang.state.value}"
     out.print(Text(printable(title), "bold"))
@@ -171,7 +161,6 @@ def print_gang(gang: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
 
 
 def _queues(queued: QueuedAs) -> str:
-    """Returns the queues of a Workload, and who is ahead in them."""
     above = "" if queued.cluster_queue is None else f" of ClusterQueue {queued.cluster_queue}"
     where = f"LocalQueue {queued.local_queue}{above}"
     if queued.ahead is None or not queued.ahead.number:
@@ -189,24 +178,22 @@ def _standing(pod: GangPod) -> tuple[str, ...]:
     return ("waiting", *(f"gate {gate}" for gate in pod.gates))
 
 
-_LOSS_TEXT_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "LOST", "CAUSE", "IDLE-GPUS", "GPU-HOURS", "PODS")
+_LOSS_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "LOST", "CAUSE", "IDLE-GPUS", "GPU-HOURS", "PODS")
 
 
 def print_losses(gangs: Sequence[GangHealth], out: Console, where: str) -> None:
-    """Print the gangs that lost pods. `where` follows the note that there are none."""
-    rows = [_loss_text_row(gang, gang.lost) for gang in gangs if gang.lost is not None]
+    """Prints the gangs that lost pods. `where` follows the note that there are none."""
+    rows = [_loss_row(gang, gang.lost) for gang in gangs if gang.lost is not None]
     if not rows:
         tell(f"no gang{where} has lost pods")
         return
-    # The last column is not padded.
-    widths = [max(len(row[index]) for row in (_LOSS_TEXT_HEAD, *rows)) for index in range(len(_LOSS_TEXT_HEAD) - 1)]
-    for row in (_LOSS_TEXT_HEAD, *rows):
-        cells = [cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False)]
-        line = Text("".join((*cells, row[-1])).rstrip(), "dim" if row is _LOSS_TEXT_HEAD else "", no_wrap=True)
-        out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
+    widths = column_widths((_LOSS_HEAD, *rows))
+    print_row(_LOSS_HEAD, widths, dict.fromkeys(range(len(_LOSS_HEAD)), "dim"), out)
+    for row in rows:
+        print_row(row, widths, {}, out)
 
 
-def _loss_text_row(gang: GangHealth, lost: LostMembers) -> tuple[str, ...]:
+def _loss_row(gang: GangHealth, lost: LostMembers) -> tuple[str, ...]:
     pods = [f"{pod.name} ({pod.cause.value})" if len(lost.loss.causes) > 1 else pod.name for pod in lost.loss.pods]
     return (
         printable(gang.namespace),
@@ -243,15 +230,11 @@ _NAMED = re.compile(
 _LIKE_NAMED = re.compile(r"[A-Za-z.]+/[a-z0-9.-]*(?<!\.yaml)(?<!\.yml)(?<!\.json)")
 # Why an object may have no gang.
 _WITHOUT_ANY = ", or Rollcall makes no gang of it"
-_WITHOUT = {
-    "PodGang": "",
-    POD_CLIQUE_SET: ", or Grove has made no PodGang of it",
-    POD: ", or it belongs to no gang",
-}
+_WITHOUT = {"PodGang": "", POD_CLIQUE_SET: ", or Grove has made no PodGang of it", POD: ", or it belongs to no gang"}
 
 
 def gangs_named(arguments: Sequence[str]) -> list[re.Match[str]] | None:
-    """Return the arguments as names of objects that have gangs; None if they are files. Raises
+    """Returns the arguments as names of objects that have gangs; None if they are files. Raises
     `typer.BadParameter`.
     """
     matches = [_NAMED.fullmatch(argument) for argument in arguments]
@@ -276,7 +259,7 @@ def explain_gangs(
     *,
     as_json: bool,
 ) -> int:
-    """Print what is known of each object and return the exit code. Raises `AccessError`, `FactsUnavailable`."""
+    """Prints what is known of each object and returns the exit code. Raises `AccessError`, `FactsUnavailable`."""
     from webhook.cluster.logs import configure
     from webhook.gangs.gang_view import looking
 

@@ -100,7 +100,7 @@ async def _show(settings: Settings, access: Access, choice: _Choice, output: For
 
     configure()
     async with looking(settings, access) as look:
-        gangs = await _found(look, choice)
+        gangs = await _chosen_gangs(look, choice)
         if output is Format.JSON and not choice.watch:
             typer.echo(as_json_text({"gangs": [gang.as_json() for gang in gangs]}))
             return
@@ -125,7 +125,7 @@ async def _show(settings: Settings, access: Access, choice: _Choice, output: For
                 table.add(gang)
 
 
-async def _found(look: GangView, choice: _Choice) -> list[GangHealth]:
+async def _chosen_gangs(look: GangView, choice: _Choice) -> list[GangHealth]:
     """Returns the gangs of the choice. Raises `FactsUnavailable` if it is not known which lost pods, and these are
     chosen.
     """
@@ -218,7 +218,7 @@ def remedy(
 
 
 async def _ungate(access: Access, namespace: str | None, names: list[str] | None, *, dry_run: bool) -> int:
-    """Removes the gate from the pods and prints each. Return how many could not be changed."""
+    """Removes the gate from the pods and prints each. Returns how many could not be changed."""
     from webhook.cluster.client import Client
     from webhook.errors import FactsUnavailable, RequestFailed
     from webhook.mutators.prepare_pod import GATE
@@ -247,7 +247,7 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
 
 
 async def _remedy(settings: Settings, access: Access, namespace: str, name: str, *, dry_run: bool) -> int:
-    """Carries out the remedy of one gang, and prints it. Return the exit code."""
+    """Carries out the remedy of one gang, and prints it. Returns the exit code."""
     from webhook.cluster.clock import MACHINE_CLOCK
     from webhook.cluster.logs import configure
     from webhook.errors import InputError, RequestFailed
@@ -259,9 +259,9 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
 
     configure()
     async with looking(settings, access) as look:
-        gang = _called(look.gangs(namespace), name)
+        gang = _gang_named(look.gangs(namespace), name)
         if gang is not None and await look.read_room():
-            gang = _called(look.gangs(namespace), name)
+            gang = _gang_named(look.gangs(namespace), name)
         seen = None if gang is None else look.following.observed(gang.key)
         if gang is None or seen is None:
             raise InputError("", f"there is no gang {name} in namespace {namespace}")
@@ -286,7 +286,7 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
         return CLEAN if done else NOT_EVALUATED
 
 
-def _called(gangs: list[GangHealth], name: str) -> GangHealth | None:
+def _gang_named(gangs: list[GangHealth], name: str) -> GangHealth | None:
     """Returns the gang of that name: of a PodGang, or KIND/NAME."""
     kind, _, plain = name.rpartition("/")
     gang_kind = (kind or "PodGang").lower()

@@ -29,7 +29,7 @@ from webhook.offline.yaml_and_json import as_compact_yaml_text, as_yaml_text
 
 
 def shadow_texts(config: Path, settings: Settings) -> dict[str, str]:
-    """Return the text of each shadow's file by its name. `settings` are those of the configuration in `config`. Raises
+    """Returns the text of each shadow's file by its name. `settings` are those of the configuration in `config`. Raises
     `InputError`, and `ConfigurationError` if a file has the name under which the configuration itself is mounted.
     """
     return dict(_read(config, settings))
@@ -59,7 +59,7 @@ MONITORING_FILES = ("alerts.yaml", "dashboard.yaml", "service-monitor.yaml")
 def chart_files(
     configuration: Manifest, shadows: Mapping[str, Manifest], monitoring: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the text of each file by its path.
+    """Returns the text of each file by its path.
 
     `configuration` is the default of the value with that name, and `shadows` has the files of its shadows by their
     names. `monitoring` has the text of the files
@@ -92,7 +92,7 @@ _MODE = re.compile(r"^(certificates:\n(?:[ #].*\n|\n)*?  mode: )\w+$", re.ASCII 
 
 
 def written(config: Path, settings: Settings, namespace: str, image: str, folder: Path) -> dict[str, str]:
-    """Return the text of each file by its path, for the configuration in `config` with these settings. Files in
+    """Returns the text of each file by its path, for the configuration in `config` with these settings. Files in
     `folder`/monitoring become a part of the chart. Raises `InputError`.
     """
     text, shadows = _text(config), shadow_texts(config, settings)
@@ -109,7 +109,7 @@ def written(config: Path, settings: Settings, namespace: str, image: str, folder
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
-    """Write the files and print their names. Raises `InputError`."""
+    """Writes the files and prints their names. Raises `InputError`."""
     for path, text in files.items():
         target = folder / path
         try:

@@ -50,7 +50,7 @@ IMAGE = f"rollcall:{__version__}"
 
 
 def namespace_of(written: str) -> str:
-    """Return the namespace that a person wrote after --namespace. Raises `BadParameter`, as the others here do."""
+    """Returns the namespace that a person wrote after --namespace. Raises `BadParameter`, as the others here do."""
     if not re.fullmatch(NAMESPACE_PATTERN, written):
         raise typer.BadParameter(f"{written!r} is not the name of a namespace", param_hint="--namespace")
     if written in SHARED_NAMESPACES:
@@ -63,7 +63,7 @@ def namespace_of(written: str) -> str:
 
 
 def image_of(written: str) -> str:
-    """Return the image that a person wrote after --image."""
+    """Returns the image that a person wrote after --image."""
     if not _IMAGE.fullmatch(written):
         raise typer.BadParameter(
             f"{written!r} is not an image, such as registry.example.com/{IMAGE}", param_hint="--image"
@@ -72,7 +72,7 @@ def image_of(written: str) -> str:
 
 
 def is_reachable(url: str) -> bool:
-    """Return whether the API server accepts a URL for a webhook."""
+    """Returns whether the API server accepts a URL for a webhook."""
     try:
         return _URL.fullmatch(url) is not None and urlsplit(url).port != 0
     except ValueError:
@@ -80,7 +80,7 @@ def is_reachable(url: str) -> bool:
 
 
 def service_of(written: str, option: str) -> tuple[str, Address]:
-    """Return the namespace of a service, and its address."""
+    """Returns the namespace of a service, and its address."""
     from webhook.installation.webhooks import Address
 
     match = _SERVICE.fullmatch(written)
@@ -91,7 +91,7 @@ def service_of(written: str, option: str) -> tuple[str, Address]:
 
 
 def account_of(written: str, option: str) -> tuple[str, str]:
-    """Return the namespace and the name of a service account."""
+    """Returns the namespace and the name of a service account."""
     match = _ACCOUNT.fullmatch(written)
     if match is None:
         raise typer.BadParameter(f"{written!r} is not the NAMESPACE/NAME of a service account", param_hint=option)
@@ -160,7 +160,7 @@ _PORT_OPTIONS = ["--serving-port", "--next-port", "--health-port", "--reconciler
 def chosen_network(
     ports: Ports, *, host_network: bool, dns_policy: DnsPolicy | None, callers: Iterable[str]
 ) -> Network:
-    """Return the network of Pods. Raises `typer.BadParameter`."""
+    """Returns the network of Pods. Raises `typer.BadParameter`."""
     network = Network(ports, host_network, dns_policy, tuple(_peer(caller) for caller in callers))
     if network.problem is not None:
         raise typer.BadParameter(network.problem, param_hint=["--host-network"] if host_network else _PORT_OPTIONS)
@@ -168,7 +168,7 @@ def chosen_network(
 
 
 def chosen_clients(authority: str | None, names: Iterable[str]) -> ClientCertificates | None:
-    """Return whose certificates are required of clients. Raises `typer.BadParameter`."""
+    """Returns whose certificates are required of clients. Raises `typer.BadParameter`."""
     client_names = tuple(names)
     if authority is None:
         if client_names:

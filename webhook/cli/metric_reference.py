@@ -56,7 +56,7 @@ class MetricFamily(NamedTuple):
 
 
 def reference_settings() -> Settings:
-    """Return the settings with which all metrics have values: topology objects are written, there is an exception, and
+    """Returns the settings with which all metrics have values: topology objects are written, there is an exception, and
     every scheduler is a shadow, too.
     """
     fed = {"topologyBinding": "name", "topologyObjects": "write"}
@@ -71,7 +71,7 @@ def reference_settings() -> Settings:
 
 
 def metrics_of(settings: Settings) -> dict[str, list[MetricFamily]]:
-    """Return the metrics that each process exposes with these settings, by name."""
+    """Returns the metrics that each process exposes with these settings, by name."""
     # No request is sent: all series exist before the first answer.
     nowhere = Access("https://localhost", trusting_system(), lambda: None)
     state = ServerState(settings, NOTHING_KNOWN, None)
@@ -84,7 +84,7 @@ def metrics_of(settings: Settings) -> dict[str, list[MetricFamily]]:
 
 
 def families(registry: CollectorRegistry) -> list[MetricFamily]:
-    """Return the metrics of a registry, by name."""
+    """Returns the metrics of a registry, by name."""
     metric_families = []
     for metric in registry.collect():
         values: dict[str, dict[str, None]] = {}
@@ -102,7 +102,7 @@ def families(registry: CollectorRegistry) -> list[MetricFamily]:
 
 
 def reference(processes: Mapping[str, Iterable[MetricFamily]]) -> str:
-    """Return the page."""
+    """Returns the page."""
     lines = [_HEAD]
     for process, metric_families in processes.items():
         lines += [f"## {process}", "", "| metric | type | labels | what it is |", "|---|---|---|---|"]

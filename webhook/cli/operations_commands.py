@@ -142,8 +142,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     select: Select = None,
     ignore: Ignore = None,
     progress: Annotated[
-        bool | None,
-        typer.Option("--progress/--no-progress", help="Show what is read.", show_default="on a terminal"),
+        bool | None, typer.Option("--progress/--no-progress", help="Show what is read.", show_default="on a terminal")
     ] = None,
     output: Annotated[AuditFormat, typer.Option("--output", "-o", help="What to print.")] = AuditFormat.TABLE,
 ) -> None:
@@ -183,7 +182,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
         settings.append(new)
     shows = sys.stderr.isatty() if progress is None else progress
     audited = asyncio.run(_audited(access, settings, space, selection, shows=shows))
-    _print(audited, fails_on, output, _with(as_scheduler, config))
+    _print_audit(audited, fails_on, output, _comparison(as_scheduler, config))
     if fails(audited, failing(None, strict=False)):
         raise typer.Exit(REFUSED)
     if not audited.complete:
@@ -192,7 +191,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
         raise typer.Exit(REFUSED)
 
 
-def _with(scheduler: str | None, config: Path | None) -> str:
+def _comparison(scheduler: str | None, config: Path | None) -> str:
     """Returns in words what today is compared with."""
     words = [] if scheduler is None else [f"as {scheduler}"]
     if config is not None:
@@ -221,7 +220,7 @@ async def _audited(
         await client.close()
 
 
-def _print(audit: Audit, fail_on: frozenset[FailOn], output: AuditFormat, compared_with: str) -> None:
+def _print_audit(audit: Audit, fail_on: frozenset[FailOn], output: AuditFormat, compared_with: str) -> None:
     from webhook.cli.operations_text import print_audit
     from webhook.operations.audit_forms import audit_as_json, audit_as_sarif
 
@@ -340,7 +339,6 @@ def _moves(written: Iterable[str]) -> dict[str, str]:
 
 
 async def _present(settings: Settings, access: Access) -> list[PresentGang]:
-    """Returns the living gangs of the cluster. Raises `FactsUnavailable`."""
     from webhook.cluster.logs import configure
     from webhook.gangs.gang_view import looking
     from webhook.operations.releases import present_gangs

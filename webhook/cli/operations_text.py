@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import cleandoc
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from webhook.cli.explanation_text import say
+from webhook.cli.explanation_text import column_widths, print_row, say
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.model.findings import printable
 from webhook.offline.report_summary import counted
@@ -29,7 +30,7 @@ _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE
 
 
 def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
-    """Print the whole diagnosis."""
+    """Prints the whole diagnosis."""
     for level in Severity:
         for problem in diagnosis.of(level):
             _print(problem, out)
@@ -40,11 +41,11 @@ def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
 
 
 def summary(diagnosis: Diagnosis) -> str:
-    """Return one line: how many checks ran, and their results."""
-    counted = [_count(len(diagnosis.of(level)), level.value) for level in Severity if diagnosis.of(level)]
+    """Returns one line: how many checks ran, and their results."""
+    counts = [counted(len(diagnosis.of(level)), level.value) for level in Severity if diagnosis.of(level)]
     if diagnosis.not_known:
-        counted.append(f"{len({unknown.check for unknown in diagnosis.not_known})} not known")
-    return ", ".join([_count(len(diagnosis.checks), "check"), *(counted or ["no problems found"])])
+        counts.append(f"{len({unknown.check for unknown in diagnosis.not_known})} not known")
+    return ", ".join([counted(len(diagnosis.checks), "check"), *(counts or ["no problems found"])])
 
 
 def _print(problem: DiagnosedProblem, out: Console) -> None:
@@ -63,10 +64,6 @@ def _fields(out: Console, fields: list[tuple[str, str]]) -> None:
     for name, value in fields:
         grid.add_row(Text(name, "dim"), Text(printable(value)))
     out.print(Padding(grid, (0, 0, 0, 4)))
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 _HEAD = """\
@@ -92,7 +89,7 @@ own Secrets only the certificates are kept.
 
 
 def reference(checks: Iterable[Check]) -> str:
-    """Return the page: the checks as a table and one by one."""
+    """Returns the page: the checks as a table and one by one."""
     every = tuple(checks)
     lines = [_HEAD, "| check | level | what must hold |", "|---|---|---|"]
     lines += [f"| [{check.id}](#{_anchor(check)}) | {check.level} | {_summary(check)} |" for check in every]
@@ -102,7 +99,7 @@ def reference(checks: Iterable[Check]) -> str:
 
 
 def paragraphs(check: Check) -> list[str]:
-    """Return the check's documentation as paragraphs of one line each; the last one is its source."""
+    """Returns the check's documentation as paragraphs of one line each; the last one is its source."""
     return [" ".join(paragraph.split()) for paragraph in cleandoc(check.documentation).split("\n\n")]
 
 
@@ -129,8 +126,8 @@ def _section(check: Check) -> Iterator[str]:
     yield "```"
 
 
-_AUDIT_TEXT_HEAD = ("LEVEL", "RULE", "NAMESPACE", "OBJECTS", "FOR EXAMPLE")
-_AUDIT_TEXT_STYLES = {"error": "bold red", "warning": "yellow", "audit": "cyan", NOT_JUDGED: "dim"}
+_AUDIT_HEAD = ("LEVEL", "RULE", "NAMESPACE", "OBJECTS", "FOR EXAMPLE")
+_AUDIT_STYLES = {"error": "bold red", "warning": "yellow", "audit": "cyan", NOT_JUDGED: "dim"}
 # Progress is shown so often at most.
 _SHOW_SECONDS = 0.2
 
@@ -145,7 +142,7 @@ class Progress:
         self._shown = 0.0
 
     def show(self, what: str, count: int | None = None) -> None:
-        """Show that so many objects of a kind were read."""
+        """Shows that so many objects of a kind were read."""
         line = f"rollcall: {printable(what)}" + ("" if count is None else f": {count} read")
         if not self._terminal:
             if what != self._what:
@@ -156,13 +153,13 @@ class Progress:
         self._what = what
 
     def end(self) -> None:
-        """Remove the line."""
+        """Removes the line."""
         if self._terminal and self._what:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def print_audit(audit: Audit, out: Console, compared_with: str = "") -> None:
-    """Print the tables and the last line."""
+    """Prints the tables and the last line."""
     if audit.new is None or audit.gone is None:
         _print_table(audit.today, out)
         out.print(Text(last_line(audit)))
@@ -176,18 +173,12 @@ def print_audit(audit: Audit, out: Console, compared_with: str = "") -> None:
 
 
 def _print_table(tally: Tally, out: Console) -> None:
-    rows = [_AUDIT_TEXT_HEAD, *_rows(tally)]
+    rows = [_AUDIT_HEAD, *_rows(tally)]
     if len(rows) == 1:
         return
-    # The last column is not padded.
-    widths = [max(len(row[index]) for row in rows) for index in range(len(_AUDIT_TEXT_HEAD) - 1)]
+    widths = column_widths(rows)
     for row in rows:
-        line = Text(no_wrap=True, overflow="ellipsis")
-        line.append(row[0].ljust(widths[0] + 2), _AUDIT_TEXT_STYLES.get(row[0], "dim"))
-        for cell, width in zip(row[1:-1], widths[1:], strict=True):
-            line.append(cell.ljust(width + 2))
-        line.append(row[-1])
-        out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
+        print_row(row, widths, {0: _AUDIT_STYLES.get(row[0], "dim")}, out)
 
 
 def _rows(tally: Tally) -> Iterator[tuple[str, ...]]:
@@ -203,7 +194,7 @@ def _rows(tally: Tally) -> Iterator[tuple[str, ...]]:
 
 
 def last_line(audit: Audit) -> str:
-    """Return how many objects were judged, what was found, and what to do next."""
+    """Returns how many objects were judged, what was found, and what to do next."""
     tally = audit.today
     sentence = f"{_judged(audit)}: {', '.join(_totals(tally))}; {counted(tally.refused, 'object')} would be refused"
     first = next((kept for kept in tally.kept if kept.group.action == "deny"), None)
@@ -214,7 +205,7 @@ def last_line(audit: Audit) -> str:
 
 
 def compared_line(audit: Audit, compared_with: str) -> str:
-    """Return what a switch changes."""
+    """Returns what a switch changes."""
     new, gone = audit.new, audit.gone
     if new is None or gone is None or not (new.groups or gone.groups):
         return f"{_judged(audit)}: nothing changes {compared_with}"
@@ -240,9 +231,8 @@ def _totals(tally: Tally) -> Sequence[str]:
     return totals
 
 
-_UPGRADE_TEXT_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "PODS", "OUTCOME", "BECAUSE")
-_OUTCOME = _UPGRADE_TEXT_HEAD.index("OUTCOME")
-_UPGRADE_TEXT_STYLES = {
+_PLAN_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "PODS", "OUTCOME", "BECAUSE")
+_PLAN_STYLES = {
     ChangeOutcome.CONTINUES: "green",
     ChangeOutcome.UNKNOWN: "cyan",
     ChangeOutcome.RECREATE: "yellow",
@@ -250,68 +240,40 @@ _UPGRADE_TEXT_STYLES = {
 
 
 def print_plan(plan: UpgradePlan, out: Console) -> None:
-    """Print the plan."""
+    """Prints the plan."""
     if plan.verdicts:
         rows = [_row(verdict) for verdict in plan.verdicts]
-        widths = [
-            max(len(row[index]) for row in (_UPGRADE_TEXT_HEAD, *rows)) for index in range(len(_UPGRADE_TEXT_HEAD))
-        ]
-        _line(out, _UPGRADE_TEXT_HEAD, widths, "dim")
+        widths, styled = column_widths((_PLAN_HEAD, *rows)), _PLAN_HEAD.index("OUTCOME")
+        print_row(_PLAN_HEAD, widths, {styled: "dim"}, out)
         for verdict, row in zip(plan.verdicts, rows, strict=True):
-            _line(out, row, widths, _UPGRADE_TEXT_STYLES[verdict.outcome])
+            print_row(row, widths, {styled: _PLAN_STYLES[verdict.outcome]}, out)
         out.print()
-    for effect, gangs in _by_effect(plan).items():
+    concerned = Counter(effect for verdict in plan.verdicts for effect in verdict.effects if effect.change)
+    for effect, gangs in sorted(concerned.items(), key=lambda item: -item[0].outcome.badness):
         _print_effect(effect, gangs, out)
     out.print(Text("Order", "bold"))
     for number, step in enumerate(plan.steps, 1):
         say(out, 1, f"{number}. {step.do}{f' ({step.change})' if step.change else ''}")
     out.print()
-    counted = ", ".join(f"{number} {outcome}" for outcome, number in reversed(plan.counts.items()) if number)
-    living = len(plan.verdicts)
-    out.print(Text(f"{living} living gang{'' if living == 1 else 's'}{f': {counted}' if counted else ''}"))
-
-
-def _line(out: Console, row: tuple[str, ...], widths: list[int], style: str) -> None:
-    line = Text(no_wrap=True, overflow="ellipsis")
-    for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        line.append(cell.ljust(width + 2), style if index == _OUTCOME else "")
-    line.rstrip()
-    out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
+    outcomes = ", ".join(f"{number} {outcome}" for outcome, number in reversed(plan.counts.items()) if number)
+    out.print(Text(f"{counted(len(plan.verdicts), 'living gang')}{f': {outcomes}' if outcomes else ''}"))
 
 
 def _row(verdict: UpgradeVerdict) -> tuple[str, ...]:
-    gang = verdict.gang
+    gang, effect = verdict.gang, verdict.effects[0]
     return (
         printable(gang.namespace),
         printable(f"{gang.kind.lower()}/{gang.name}" if gang.workload else gang.name),
         printable(gang.scheduler or "-"),
         str(gang.pods),
         verdict.outcome.value,
-        _because(verdict.effects[0]),
+        effect.change or printable(" ".join(effect.why.split())),
     )
-
-
-def _because(effect: Effect) -> str:
-    """Returns the id of the fact; without one, its reason."""
-    return effect.change or printable(" ".join(effect.why.split()))
-
-
-def _by_effect(plan: UpgradePlan) -> dict[Effect, int]:
-    """Returns how many gangs each fact concerns, the worst fact first."""
-    counted: dict[Effect, int] = {}
-    for effect in (effect for verdict in plan.verdicts for effect in verdict.effects if effect.change):
-        counted[effect] = counted.get(effect, 0) + 1
-    return dict(sorted(counted.items(), key=lambda item: -item[0].outcome.badness))
 
 
 def _print_effect(effect: Effect, gangs: int, out: Console) -> None:
     out.print(Text.assemble((effect.change, "bold"), f": {gangs} {effect.outcome}"))
-    for word, text in (
-        ("why", effect.why),
-        ("before", effect.before),
-        ("after", effect.after),
-        ("source", effect.source),
-    ):
-        if text:
+    for word in ("why", "before", "after", "source"):
+        if text := getattr(effect, word):
             say(out, 1, f"{word:<6}  {text}")
     out.print()

@@ -92,20 +92,19 @@ Grove = Annotated[
 
 
 def namespace_name(written: str | None) -> str | None:
-    """Return the name of a namespace as written. Raises `typer.BadParameter` if no namespace can have it."""
+    """Returns the name of a namespace as written. Raises `typer.BadParameter` if no namespace can have it."""
     if written is not None and not re.fullmatch(NAMESPACE_PATTERN, written):
         raise typer.BadParameter(f"{written!r} is not the name of a namespace")
     return written
 
 
 OwnNamespace = Annotated[
-    str,
-    typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.", callback=namespace_name),
+    str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.", callback=namespace_name)
 ]
 
 
 def namespace_option(help_text: str, default: str) -> Any:
-    """Return the option of the namespace that a command reads: `default` says what holds without it."""
+    """Returns the option of the namespace that a command reads: `default` says what holds without it."""
     return typer.Option(
         "--namespace", "-n", metavar="NAME", help=help_text, show_default=default, callback=namespace_name
     )
@@ -168,7 +167,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Send each write as a dr
 
 
 def configured(configuration: Path | None) -> Settings:
-    """Return the settings of a file, or every backend with its defaults."""
+    """Returns the settings of a file, or every backend with its defaults."""
     if configuration is None:
         from webhook.config.defaults import default_settings
 
@@ -181,12 +180,12 @@ def configured(configuration: Path | None) -> Settings:
 def settings_of(
     configuration: Path | None, scheduler: str | None = None, generation: GroveGeneration | None = None
 ) -> Settings:
-    """Return the settings for judging files."""
+    """Returns the settings for judging files."""
     return judging_files(configured(configuration), scheduler, generation)
 
 
 def judging_files(settings: Settings, scheduler: str | None, generation: GroveGeneration | None = None) -> Settings:
-    """Return `settings` for judging files, with these choices of the caller. The workload of a pod cannot be read, so
+    """Returns `settings` for judging files, with these choices of the caller. The workload of a pod cannot be read, so
     each object gets a scheduler.
     """
     from webhook.config.defaults import force_scheduler
@@ -197,15 +196,15 @@ def judging_files(settings: Settings, scheduler: str | None, generation: GroveGe
 
 
 def facts_of(paths: Sequence[Path] | None, settings: Settings) -> ClusterFacts:
-    """Return the facts in the given files and folders."""
+    """Returns the facts in the given files and folders."""
     from webhook.offline.fact_files import load_facts
 
     return load_facts(paths or (), settings.kinds)
 
 
 def assuming(release: KubernetesRelease | None, facts: ClusterFacts, settings: Settings) -> ClusterFacts:
-    """Return the facts with the release of Kubernetes that is assumed where they do not show what a cluster serves, and
-    say so on standard error if the caller named none.
+    """Returns the facts with the release of Kubernetes that is assumed where they do not show what a cluster serves.
+    Standard error says so if the caller named none.
     """
     assumed = replace(facts, kubernetes=(release or NEWEST).value)
     names = settings.profiles if settings.forced is None else [settings.forced]
@@ -216,7 +215,7 @@ def assuming(release: KubernetesRelease | None, facts: ClusterFacts, settings: S
 
 
 def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
-    """Yield the files that the arguments name; `-` is not changed. Raises `InputError`."""
+    """Yields the files that the arguments name; `-` is not changed. Raises `InputError`."""
     from webhook.offline.manifests import files_of
 
     for name in names:
@@ -229,12 +228,12 @@ def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
 
 
 def console() -> Console:
-    """Return the console for results: coloured on a terminal, plain and unwrapped when piped."""
+    """Returns the console for results: coloured on a terminal, plain and unwrapped when piped."""
     from rich.console import Console
 
     class _Console(Console):
         def on_broken_pipe(self) -> None:
-            """Raise `BrokenPipeError` for `cli.run`: Rich would exit with 1, which is a verdict here."""
+            """Raises `BrokenPipeError` for `cli.run`: Rich would exit with 1, which is a verdict here."""
             raise BrokenPipeError(errno.EPIPE, "the reader closed the pipe")
 
     terminal = sys.stdout.isatty()
@@ -249,7 +248,7 @@ DEFAULT = f"${VARIABLE}, else {FILE_NAME} here or above, else every backend with
 
 
 def judging_configuration(command: typer.Context, given: Path | None) -> Path | None:
-    """Return the configuration file, or None for every backend with its defaults. `given` is the value of `--config`.
+    """Returns the configuration file, or None for every backend with its defaults. `given` is the value of `--config`.
 
     Standard error names a file that was not given on the command line.
     """
@@ -269,7 +268,7 @@ def judging_configuration(command: typer.Context, given: Path | None) -> Path | 
 
 
 def configuration_above(folder: Path) -> Path | None:
-    """Return the nearest `rollcall.yaml` in `folder` or above it, up to the top of its Git repository or the home
+    """Returns the nearest `rollcall.yaml` in `folder` or above it, up to the top of its Git repository or the home
     folder. What is above those belongs to other projects or other people.
     """
     try:
@@ -293,7 +292,7 @@ def _file(path: Path) -> Path | None:
     return None if str(path) == NO_FILE else path
 
 
-def _of_option(command: typer.Context, given: Path | None) -> Path | None:
+def _option_configuration(command: typer.Context, given: Path | None) -> Path | None:
     # Completion of a half-written command parses it too.
     return given if command.resilient_parsing else judging_configuration(command, given)
 
@@ -305,7 +304,7 @@ JudgingConfiguration = Annotated[
         metavar="FILE",
         help=f"A RollcallConfiguration; `{NO_FILE}` for no file.",
         show_default=DEFAULT,
-        callback=_of_option,
+        callback=_option_configuration,
     ),
 ]
 
@@ -322,7 +321,7 @@ ConfigurationOrInstalled = Annotated[
 
 
 def documents_of(names: Sequence[str]) -> list[Document]:
-    """Return every document that the arguments name. Raises `InputError` for the first that cannot be read."""
+    """Returns every document that the arguments name. Raises `InputError` for the first that cannot be read."""
     documents, unreadable = read_inputs(names)
     if unreadable:
         raise unreadable[0]
@@ -330,7 +329,7 @@ def documents_of(names: Sequence[str]) -> list[Document]:
 
 
 def read_inputs(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
-    """Return every document that can be read, and an error for each input that cannot, or has no manifest."""
+    """Returns every document that can be read, and an error for each input that cannot, or has no manifest."""
     documents: list[Document] = []
     unreadable: list[InputError] = []
     # A file with only comments is an error only if nothing else is read: a template may produce one.
@@ -338,8 +337,12 @@ def read_inputs(names: Sequence[str]) -> tuple[list[Document], list[InputError]]
     for name in names:
         read_documents, errors = _read(name)
         if not read_documents and not errors:
-            empty = InputError(*_nothing_in(name))
-            (comments if _has_text(Path(name)) else errors).append(empty)
+            path = Path(name)
+            empty = InputError(STDIN if name == "-" else name, NO_MANIFEST)
+            if path.is_dir():
+                empty = InputError(name, "has no manifest: its files are empty or have only comments")
+            # Standard input and other pipes are read by now.
+            (comments if path.is_file() and path.read_bytes().strip() else errors).append(empty)
         documents += read_documents
         unreadable += errors
     return documents, unreadable if documents or unreadable else comments
@@ -360,19 +363,8 @@ def _read(name: str) -> tuple[list[Document], list[InputError]]:
     return documents, unreadable
 
 
-def _nothing_in(name: str) -> tuple[str, str]:
-    if Path(name).is_dir():
-        return name, "has no manifest: its files are empty or have only comments"
-    return STDIN if name == "-" else name, NO_MANIFEST
-
-
-def _has_text(path: Path) -> bool:
-    """Returns whether it is a file that is not empty. Standard input and other pipes are read by now."""
-    return path.is_file() and bool(path.read_bytes().strip())
-
-
 def connected(kubeconfig: Path | None, context: str | None) -> Access:
-    """Return the access to a cluster that answers. Raises `AccessError`, `FactsUnavailable`."""
+    """Returns the access to a cluster that answers. Raises `AccessError`, `FactsUnavailable`."""
     from webhook.cluster.access import find
     from webhook.cluster.client import reach
 
@@ -382,7 +374,7 @@ def connected(kubeconfig: Path | None, context: str | None) -> Access:
 
 
 def namespace_there(given: str | None, access: Access, *, everywhere: bool) -> str | None:
-    """Return the namespace that a command reads, None for all: that of its options, else of the kubeconfig's context.
+    """Returns the namespace that a command reads, None for all: that of its options, else of the kubeconfig's context.
     Standard error says where it comes from.
     """
     if everywhere and given is not None:
@@ -394,7 +386,7 @@ def namespace_there(given: str | None, access: Access, *, everywhere: bool) -> s
 
 
 def settings_there(config: Path | None, access: Access) -> Settings:
-    """Return the settings of the file, or those that Rollcall runs with in the cluster. If these are not known, every
+    """Returns the settings of the file, or those that Rollcall runs with in the cluster. If these are not known, every
     scheduler counts as enabled, and standard error says so.
     """
     if config is not None:
@@ -406,7 +398,7 @@ def settings_there(config: Path | None, access: Access) -> Settings:
 
 
 def known_settings_there(config: Path | None, access: Access) -> Settings:
-    """Return the settings of the file, or those that Rollcall runs with in the cluster. Raises `FactsUnavailable` if
+    """Returns the settings of the file, or those that Rollcall runs with in the cluster. Raises `FactsUnavailable` if
     these are not known.
     """
     if config is not None:
@@ -419,7 +411,7 @@ def known_settings_there(config: Path | None, access: Access) -> Settings:
 
 
 def no_installed_settings(unknown: str) -> str:
-    """Return the note for a cluster whose configuration is not known."""
+    """Returns the note for a cluster whose configuration is not known."""
     return (
         f"the installed configuration is not known ({unknown}) and there is no --config: every scheduler counts as "
         "enabled"
@@ -427,7 +419,7 @@ def no_installed_settings(unknown: str) -> str:
 
 
 def installed_in(access: Access, namespace: str) -> InstalledSettings:
-    """Return the settings of the installation in that namespace, or why they are not known."""
+    """Returns the settings of the installation in that namespace, or why they are not known."""
     from webhook.operations.cluster_facts import installed_settings
 
     return asyncio.run(installed_settings(access, namespace))
@@ -441,7 +433,7 @@ Live = Annotated[
 def known_facts(
     paths: Sequence[Path] | None, settings: Settings, kubeconfig: Path | None, context: str | None, *, live: bool
 ) -> ClusterFacts:
-    """Return the facts in files, or those of the cluster. Raises `InputError`, `AccessError`, `FactsUnavailable`."""
+    """Returns the facts in files, or those of the cluster. Raises `InputError`, `AccessError`, `FactsUnavailable`."""
     if not live:
         if kubeconfig is not None or context is not None:
             raise typer.BadParameter("--kubeconfig and --context need --live")
@@ -453,7 +445,7 @@ def known_facts(
 
 
 def facts_there(settings: Settings, access: Access) -> ClusterFacts:
-    """Return the facts of a cluster. Raises `FactsUnavailable`."""
+    """Returns the facts of a cluster. Raises `FactsUnavailable`."""
     import asyncio
 
     from webhook.operations.cluster_facts import projections_of, read_cluster

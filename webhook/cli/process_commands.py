@@ -73,9 +73,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     client_ca: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Callers must have a certificate of one of these authorities.",
-            show_default=False,
+            metavar="FILE", help="Callers must have a certificate of one of these authorities.", show_default=False
         ),
     ] = None,
     client_name: Annotated[
@@ -128,20 +126,20 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         raise typer.BadParameter("--kubeconfig and --context name a cluster, and --standalone runs without one")
     if facts and not standalone:
         raise typer.BadParameter("--facts replaces a cluster; it needs --standalone")
-    _together("--cert", cert, "--key", key)
+    _require_both("--cert", cert, "--key", key)
     if cert is None and not standalone:
         raise typer.BadParameter("--cert and --key are needed, or --standalone, which makes its own certificates")
     if certs is not None and (cert is not None or not standalone):
         raise typer.BadParameter(
             "--certs is for the development certificates of --standalone, without --cert and --key"
         )
-    _together("--next-cert", next_cert, "--next-key", next_key)
+    _require_both("--next-cert", next_cert, "--next-key", next_key)
     if client_name and client_ca is None:
         raise typer.BadParameter("--client-name needs --client-ca: it limits the callers that --client-ca allows")
     # Other machines call a webhook.
     address = host or ("127.0.0.1" if standalone else EVERYWHERE)
     places = {"--port": (address, port), "--health-port": (health_host or address, health_port)}
-    _apart(places if next_cert is None else {**places, "--next-port": (address, next_port)})
+    _require_distinct_ports(places if next_cert is None else {**places, "--next-port": (address, next_port)})
     settings = replace(configured(config), standalone=standalone)
     cluster_facts = facts_of(facts, settings)
 
@@ -189,12 +187,12 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             develop(Path(folder))
 
 
-def _together(certificate: str, file: Path | None, key: str, key_file: Path | None) -> None:
+def _require_both(certificate: str, file: Path | None, key: str, key_file: Path | None) -> None:
     if (file is None) != (key_file is None):
         raise typer.BadParameter(f"{certificate} and {key} go together")
 
 
-def _apart(places: dict[str, tuple[str, int]]) -> None:
+def _require_distinct_ports(places: dict[str, tuple[str, int]]) -> None:
     """Refuses two ports that are the same; 0 means a free port, or none."""
     for (option, (host, port)), (other, (beside, same)) in combinations(places.items(), 2):
         if port and port == same and (host == beside or WILDCARDS & {host, beside}):
@@ -212,8 +210,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     dry_run: DryRun = False,
     once: Annotated[bool, typer.Option("--once", help="End when nothing is left to write; takes no lease.")] = False,
     lease_namespace: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="The namespace of the Lease that elects the replica that writes."),
+        str, typer.Option(metavar="NAME", help="The namespace of the Lease that elects the replica that writes.")
     ] = NAMESPACE,
     host: Annotated[
         str,
@@ -273,11 +270,7 @@ def _listener(reconciler: Reconciler, place: tuple[str, int]) -> Listener:
     return Listener(place, create_app(reconciler.reasons_not_ready, metrics), connections, None)
 
 
-def metrics(
-    *,
-    config: Configuration = None,
-    output: ReferenceOutput = ReferenceFormat.TEXT,
-) -> None:
+def metrics(*, config: Configuration = None, output: ReferenceOutput = ReferenceFormat.TEXT) -> None:
     """List the metrics of the server and of the reconciler, with their labels and the values that these can have.
 
     Without a configuration every scheduler is enabled.

@@ -51,12 +51,12 @@ class RenderedItem(NamedTuple):
     manifest: Manifest
 
     def place(self, path: FieldPath) -> str:
-        """Return file, line and column of one of its fields."""
+        """Returns file, line and column of one of its fields."""
         line, column = self.document.position(FieldPath((*self.at.parts, *path.parts)))
         return f"{self.document.source}:{line}:{column}"
 
     def error(self, why: str) -> InputError:
-        """Return the error for an object that cannot be read."""
+        """Returns the error for an object that cannot be read."""
         return InputError(self.document.source, why, *self.document.position(self.at))
 
 
@@ -80,7 +80,7 @@ def print_rendered(
     settings: Settings,
     output: Syntax,
 ) -> int:
-    """Print what each workload in the files would get, and return the exit code. Raises `InputError`."""
+    """Prints what each workload in the files would get, and returns the exit code. Raises `InputError`."""
     cluster_facts = with_field_names(assuming(kubernetes, facts_of(facts, settings), settings))
     documents = documents_of(paths)
     worlds = Worlds(cluster_facts, documents, settings.kinds)
@@ -197,7 +197,7 @@ def _workload(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> It
     yield from verdict.notes
     # What is printed is made only if that is the case.
     yield from (str(missing) for missing in verdict.unjudged if missing.rule == train_job_alone.id)
-    named_later = _given_a_name(item.manifest)
+    named_later = _name_generated(item.manifest)
     workload = _view(item, settings)
     objects = list(translated(workload, settings.profiles[verdict.scheduler or ""], facts, settings))
     for comment, desired in objects:
@@ -208,7 +208,6 @@ def _workload(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> It
 
 
 def _view(item: RenderedItem, settings: Settings) -> PodCliqueSet | OptedInWorkload:
-    """Returns the view of a workload. Raises `InputError` if it has more pods than are shown."""
     group, _, kind = kind_of(item.manifest)
     if kind != "PodCliqueSet":
         return settings.kinds.views[group, kind](item.manifest)
@@ -218,7 +217,7 @@ def _view(item: RenderedItem, settings: Settings) -> PodCliqueSet | OptedInWorkl
     return workload
 
 
-def _given_a_name(manifest: Manifest) -> tuple[str, ...]:
+def _name_generated(manifest: Manifest) -> tuple[str, ...]:
     """Gives a placeholder name to a workload with generateName, and returns the note about it."""
     metadata = manifest["metadata"]
     if metadata.get("name") or not metadata.get("generateName"):

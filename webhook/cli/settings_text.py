@@ -21,13 +21,13 @@ OFF = "off"
 
 
 def actions_in(profile: Profile) -> dict[str, Action | None]:
-    """Return the action of each rule that the profile's scheduler has; None if the configuration turned it off."""
+    """Returns the action of each rule that the profile's scheduler has; None if the configuration turned it off."""
     taken = {bound.rule.id: bound.action for bound in profile.rules[profile.ceiling]}
     return {declared.id: taken.get(declared.id) for declared in profile.every_rule}
 
 
 def actions_of(settings: Settings) -> dict[str, dict[str, str]]:
-    """Return the actions of each rule by scheduler, in words. A rule about the choice of a scheduler belongs to none
+    """Returns the actions of each rule by scheduler, in words. A rule about the choice of a scheduler belongs to none
     and is left out: no configuration changes it.
     """
     actions: dict[str, dict[str, str]] = {}
@@ -55,7 +55,7 @@ scheduler:
 
 
 def first_configuration(schedulers: Sequence[str], schema: str) -> str:
-    """Return a configuration with these schedulers; the first is the default one. `schema` is the file of its schema,
+    """Returns a configuration with these schedulers; the first is the default one. `schema` is the file of its schema,
     relative to the configuration.
     """
     profiles = "".join(_profile(name) for name in dict.fromkeys(schedulers))
@@ -80,7 +80,7 @@ def _lines(name: str) -> Iterator[str]:
 
 
 def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
-    """Yield the effect of a configuration at `now`, with its defaults."""
+    """Yields the effect of a configuration at `now`, with its defaults."""
     for profile in settings.profiles.values():
         yield f"profile {profile.name}{' (default)' if profile.name == settings.default else ''}"
         for key, value in profile.backend.settings.model_dump().items():
@@ -119,7 +119,6 @@ def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
 
 
 def _reconciler_lines(settings: Settings) -> Iterator[str]:
-    """Yields what the reconciler does besides keeping gang objects."""
     yield "escapes"
     yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
     yield "audit"
@@ -135,7 +134,6 @@ def _reconciler_lines(settings: Settings) -> Iterator[str]:
 
 
 def _exception_lines(exceptions: Exceptions, now: datetime) -> Iterator[str]:
-    """Yields each exception with what it covers, and how long it still applies."""
     for exception in exceptions.every:
         yield f"exception {exception.name}: {exception.time_left(now)}, at {exception.ends}"
         yield f"  rules: {', '.join(sorted(exception.rules))}"
@@ -146,14 +144,12 @@ def _exception_lines(exceptions: Exceptions, now: datetime) -> Iterator[str]:
 
 
 def _judging(shadow: Shadow) -> str:
-    """Returns by what a shadow judges."""
     if not shadow.is_file:
         return "every workload, as for this scheduler"
     return f"another configuration, with the default {shadow.settings.default}"
 
 
 def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
-    """Yields how Kueue is said to be installed."""
     yield "kueue"
     yield f"  version: {'as served' if kueue.release is None else f'{kueue.release.major}.{kueue.release.minor}'}"
     yield f"  waitForPodsReady: {_seconds(kueue.pods_ready_seconds)}"
@@ -174,7 +170,6 @@ def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
 
 
 def _fit_lines(fit: FitSettings) -> Iterator[str]:
-    """Yields what is stated of the nodes and of how the scheduler compares them."""
     yield "fit"
     yield f"  nodes: {fit.nodes}"
     yield f"  templates: {', '.join(template.name for template in fit.templates) or 'none'}"
@@ -188,7 +183,6 @@ def _seconds(number: int | None) -> str:
 
 
 def _process_lines(settings: Settings) -> Iterator[str]:
-    """Yields the settings of the processes themselves."""
     serving, certificates, tracing = settings.serving, settings.certificates, settings.tracing
     yield "serving"
     yield f"  maxInFlight: {serving.max_in_flight}"
@@ -213,7 +207,6 @@ def _process_lines(settings: Settings) -> Iterator[str]:
 
 
 def _tenancy_lines(settings: Settings) -> Iterator[str]:
-    """Yields the users that the rules trust."""
     tenancy = settings.tenancy
     yield "tenancy"
     yield f"  reconcilers: {', '.join(tenancy.reconcilers) or 'the service accounts that Rollcall is installed with'}"

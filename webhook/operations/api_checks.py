@@ -214,11 +214,7 @@ def pod_field(spoken: Generation) -> str:
     return "workloadRef" if spoken is Generation.V1ALPHA1 else "schedulingGroup"
 
 
-@check(
-    "gates/pod-field",
-    passes=lambda: _tried(schedulingGroup={"podGroupName": "rollcall-doctor"}),
-    fails=_tried,
-)
+@check("gates/pod-field", passes=lambda: _tried(schedulingGroup={"podGroupName": "rollcall-doctor"}), fails=_tried)
 def pod_field_kept(snapshot: Snapshot) -> Symptoms:
     """If `default-scheduler` makes gangs, the API server keeps the field of a pod that names its group. If the feature
     gate GenericWorkload is off, the API server drops the field silently, and every pod starts alone. The check creates

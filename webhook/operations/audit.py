@@ -143,12 +143,19 @@ class Judge:
         return verdict if verdict.scheduler is not None or verdict.findings or verdict.unjudged else None
 
     def _is_audited(self, request: Request) -> bool:
-        namespace, settings = request.namespace, self.settings
+        namespace, settings, raw = request.namespace, self.settings, request.object or {}
         if namespace in {NAMESPACE, *NEVER_HERE, *settings.registration.excluded_namespaces}:
             return False
         if self.facts.namespace_label(namespace, EXEMPT_LABEL) is not None:
             return False
-        return not _has_ended(request, settings)
+        try:
+            # What is being deleted, or has ended its work, creates no pods any more.
+            if mapping(raw.get("metadata")).get("deletionTimestamp") is not None:
+                return False
+            view = settings.kinds.views.get(request.kind[::2])
+            return view is None or not view(raw, namespace).finished
+        except Malformed:
+            return True
 
 
 def request_of(raw: Manifest, api: Api, at: datetime | None = None) -> Request:
@@ -165,18 +172,6 @@ def key_of(raw: Manifest, api: Api) -> StoredKey:
     words = metadata if isinstance(metadata, dict) else {}
     namespace, name, uid = (str(words.get(key) or "") for key in ("namespace", "name", "uid"))
     return StoredKey(f"{api.group}/{api.version}".lstrip("/"), api.kind, namespace, name, uid)
-
-
-def _has_ended(request: Request, settings: Settings) -> bool:
-    """Returns whether the object creates no pods any more: it is being deleted, or its work has ended."""
-    raw = request.object or {}
-    try:
-        if mapping(raw.get("metadata")).get("deletionTimestamp") is not None:
-            return True
-        view = settings.kinds.views.get(request.kind[::2])
-        return view is not None and view(raw, request.namespace).finished
-    except Malformed:
-        return False
 
 
 # Findings that refuse an object are kept up to this number, and as many others, with at most 3 KB each. The rest is

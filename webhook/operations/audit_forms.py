@@ -264,7 +264,6 @@ def _order(kept: KeptFinding) -> tuple[object, ...]:
 
 
 def _timestamps(stored: Manifest | None) -> Mapping[_Identity, Any]:
-    """Returns since when each result of a stored report is known."""
     try:
         results = [dict(mapping(result)) for result in sequence(mapping(stored).get("results"))]
         return {_identity(result): result["timestamp"] for result in results if "timestamp" in result}

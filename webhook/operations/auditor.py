@@ -281,8 +281,8 @@ class Auditor:
             return
         old, new = list(results_in(before, self.selection)), list(results_in(after, self.selection))
         audit.today.add(key, before, old)
-        audit.new.add(key, after, _without(new, old))
-        audit.gone.add(key, before, _without(old, new))
+        audit.new.add(key, after, _difference(new, old))
+        audit.gone.add(key, before, _difference(old, new))
         audit.newly_refused += before.allowed and not after.allowed
         audit.newly_allowed += after.allowed and not before.allowed
 
@@ -296,7 +296,7 @@ def _second(judge: Judge, before: Verdict | None, raw: Manifest, api: Api) -> Ve
     return judge.verdict(raw, api)
 
 
-def _without(some: Iterable[Finding | Unjudged], others: Iterable[Finding | Unjudged]) -> list[Finding | Unjudged]:
+def _difference(some: Iterable[Finding | Unjudged], others: Iterable[Finding | Unjudged]) -> list[Finding | Unjudged]:
     """Returns those of `some` that are not in `others`, each as often as it is not there."""
     left = Counter(map(_identity, others))
     remaining = []

@@ -74,7 +74,7 @@ _REST = 0.1
 _REDO = "rollcall manifests webhooks --config FILE --ca ca.crt | kubectl apply -f -"
 
 
-def _again(snapshot: Snapshot, by_hand: str) -> str:
+def _repair(snapshot: Snapshot, by_hand: str) -> str:
     """Returns how to make certificates and caBundles agree: as `by_hand` says; or the reconciler does it, if it
     maintains them.
     """
@@ -107,14 +107,14 @@ def ca_bundle(snapshot: Snapshot) -> Symptoms:
             first_of(without),
             "there is no caBundle",
             why,
-            _again(snapshot, "set the caBundle, or let another system inject it"),
+            _repair(snapshot, "set the caBundle, or let another system inject it"),
         )
     if len(seen) > 1:
         yield Symptom(
             next(iter(seen.values())),
             f"there are {len(seen)} different caBundles, one of them in {list(seen.values())[1]}",
             "a rotation was interrupted, or some were set by hand: some webhooks may be trusted and others not",
-            _again(snapshot, "set all of them again"),
+            _repair(snapshot, "set all of them again"),
             Severity.WARNING,
         )
     for bundle, where in seen.items():
@@ -126,7 +126,7 @@ def _bundle(bundle: str, where: str, snapshot: Snapshot) -> Iterator[Symptom]:
         certificates = authorities(bundle)
     except ValueError:
         why = "the API server cannot read it, and makes no calls"
-        yield Symptom(where, "its caBundle is not a certificate in PEM form", why, _again(snapshot, "set it again"))
+        yield Symptom(where, "its caBundle is not a certificate in PEM form", why, _repair(snapshot, "set it again"))
         return
     # After a rotation an expired authority may stay beside a valid one.
     holding = [certificate for certificate in certificates if _age(certificate, snapshot.now) is None]
@@ -136,7 +136,7 @@ def _bundle(bundle: str, where: str, snapshot: Snapshot) -> Iterator[Symptom]:
             where,
             f"the authority in its caBundle {problem}",
             "the API server does not trust any certificate that it signed",
-            _again(snapshot, "set it to the current authority"),
+            _repair(snapshot, "set it to the current authority"),
             level,
         )
 
@@ -154,7 +154,11 @@ def certificate(snapshot: Snapshot) -> Symptoms:
     """
     endpoints = reached(snapshot)
     for shown in endpoints:
-        yield from _presented(shown, snapshot)
+        leaf = _shown(shown)
+        if leaf is not None and (aged := _age(leaf, snapshot.now)) is not None:
+            yield _old(shown.where, aged)
+        for why in dict.fromkeys(shown.refused.values()):
+            yield _distrusted(snapshot, shown.where, f"the caBundle does not trust it as {shown.host}: {why}")
     if not endpoints:
         yield from _stored(snapshot)
 
@@ -180,16 +184,7 @@ def _shown(presented: Presented) -> x509.Certificate | None:
         return None
 
 
-def _presented(shown: Presented, snapshot: Snapshot) -> Iterator[Symptom]:
-    leaf = _shown(shown)
-    if leaf is not None and (aged := _age(leaf, snapshot.now)) is not None:
-        yield _old(shown.where, aged)
-    for why in dict.fromkeys(shown.refused.values()):
-        yield _distrusted(snapshot, shown.where, f"the caBundle does not trust it as {shown.host}: {why}")
-
-
 def _stored(snapshot: Snapshot) -> Iterator[Symptom]:
-    """Yields the findings about the certificate in the Secret."""
     secret = snapshot.one(SECRET)
     where = f"Secret {snapshot.namespace}/{TLS_SECRET}"
     content = None if secret is None else text(mapping(secret.get("data")).get("tls.crt"))
@@ -233,7 +228,7 @@ def _distrusted(snapshot: Snapshot, where: str, observation: str) -> Symptom:
         where,
         observation,
         "the API server trusts no server there, and refuses every gang",
-        _again(snapshot, "serve with a certificate of that authority, or set the right caBundle"),
+        _repair(snapshot, "serve with a certificate of that authority, or set the right caBundle"),
     )
 
 

@@ -58,26 +58,20 @@ def definitions(schemas: Iterable[tuple[Resource, Mapping[str, Any]]]) -> Manife
     kinds: dict[tuple[str, str], Manifest] = {}
     for resource, schema in sorted(schemas, key=lambda entry: entry[0]):
         api = resource.api
-        definition = kinds.setdefault((api.group, api.kind), _definition(resource))
+        spec = {
+            "group": api.group,
+            "names": {"kind": api.kind, "plural": resource.plural},
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [],
+        }
+        empty = {"metadata": {"name": resource.qualified}, "spec": spec}
+        definition = kinds.setdefault((api.group, api.kind), empty)
         version = {"name": api.version, "served": True, "schema": {"openAPIV3Schema": _kind(schema)}}
         definition["spec"]["versions"].append(version)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinitionList",
         "items": list(kinds.values()),
-    }
-
-
-def _definition(resource: Resource) -> Manifest:
-    api = resource.api
-    return {
-        "metadata": {"name": resource.qualified},
-        "spec": {
-            "group": api.group,
-            "names": {"kind": api.kind, "plural": resource.plural},
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "versions": [],
-        },
     }
 
 
@@ -92,7 +86,6 @@ def _kind(schema: Mapping[str, Any]) -> Manifest:
 
 
 def _names(schema: object, deepest: int) -> Manifest:
-    """Returns a schema with its structure and field names only."""
     if not isinstance(schema, Mapping) or not deepest:
         return dict(_OPEN)
     if schema.get(_ANY_FIELD):
@@ -218,7 +211,7 @@ class _Reader:
             projections if pods else [projection for projection in projections if projection.resource != PODS]
         )
         self._reads_pods = pods
-        self._found = ClusterObjects()
+        self._result = ClusterObjects()
 
     async def read(self) -> ClusterObjects:
         discovery = Discovery(self._client)
@@ -227,7 +220,7 @@ class _Reader:
         except RequestFailed as error:
             raise FactsUnavailable(f"the cluster cannot be read: {error}") from None
         served = discovery.resources
-        projections = self._wanted(served)
+        projections = self._served_projections(served)
         pods = [projection for projection in projections if projection.resource == PODS]
         others = [self._objects(projection) for projection in projections if projection.resource != PODS]
         if self._reads_pods:
@@ -235,11 +228,11 @@ class _Reader:
         await asyncio.gather(self._schemas(served), *others)
         groups = {projection.resource.api.group for projection in self._projections}
         resources = (resource for resource in served.values() if resource.api.group in groups)
-        self._found.kinds.append(KeptObjects("apigroups", known_kinds.document_of(resources)))
-        self._found.kinds.sort(key=lambda kind: kind.name)
-        return self._found
+        self._result.kinds.append(KeptObjects("apigroups", known_kinds.document_of(resources)))
+        self._result.kinds.sort(key=lambda kind: kind.name)
+        return self._result
 
-    def _wanted(self, served: Mapping[Api, Resource]) -> list[Projection]:
+    def _served_projections(self, served: Mapping[Api, Resource]) -> list[Projection]:
         """Returns one projection for each part, of the first version that the cluster serves."""
         projections: dict[tuple[str, Api | None], Projection] = {}
         for projection in self._projections:
@@ -250,7 +243,7 @@ class _Reader:
                 )
         for projection in self._projections:
             if not projection.shared and (projection.part, None) not in projections:
-                self._found.unread.setdefault(projection.part, not_served(projection.resource))
+                self._result.unread.setdefault(projection.part, not_served(projection.resource))
         return list(projections.values())
 
     async def _objects(self, projection: Projection) -> None:
@@ -259,7 +252,7 @@ class _Reader:
         except RequestFailed as error:
             self._missed(projection.resource, error, projection.part)
         else:
-            self._found.kinds.append(kind)
+            self._result.kinds.append(kind)
 
     async def _pods(self, waiting: Sequence[Projection]) -> None:
         """Reads both parts that pods tell, or none: in files a list of pods makes both known."""
@@ -271,7 +264,7 @@ class _Reader:
             return
         items = [item for kind in kinds for item in kind.manifest["items"]]
         left_out = sum(kind.left_out for kind in kinds)
-        self._found.kinds.append(KeptObjects(PODS.qualified, _list_of(PODS, [*items, *bound]), left_out))
+        self._result.kinds.append(KeptObjects(PODS.qualified, _list_of(PODS, [*items, *bound]), left_out))
 
     async def _bound_gangs(self) -> list[Manifest]:
         """Returns one pod on a node for each PodGang that has any."""
@@ -315,10 +308,10 @@ class _Reader:
             ]
         except (RequestFailed, Malformed) as error:
             name = "the schemas of the served kinds"
-            self._found.failed[name] = str(error)
-            self._found.unread["spec_fields"] = self._found.unread["field_names"] = not_read(name, str(error))
+            self._result.failed[name] = str(error)
+            self._result.unread["spec_fields"] = self._result.unread["field_names"] = not_read(name, str(error))
             return
-        self._found.kinds.append(KeptObjects("customresourcedefinitions.apiextensions.k8s.io", definitions(schemas)))
+        self._result.kinds.append(KeptObjects("customresourcedefinitions.apiextensions.k8s.io", definitions(schemas)))
 
     async def _document(self, group: str, version: str) -> Any:
         """Returns the OpenAPI document of a group and version; empty if the server has none, as for an APIService."""
@@ -329,8 +322,8 @@ class _Reader:
 
     def _missed(self, resource: Resource, error: RequestFailed, *parts: str) -> None:
         what = may_not_read(resource) if error.code in _FORBIDDEN else not_read(resource.qualified, str(error))
-        self._found.failed[resource.qualified] = str(error)
-        self._found.unread.update(dict.fromkeys(parts, what))
+        self._result.failed[resource.qualified] = str(error)
+        self._result.unread.update(dict.fromkeys(parts, what))
 
 
 def _list_of(resource: Resource, items: list[Manifest]) -> Manifest:
@@ -397,7 +390,6 @@ def _document(data: Mapping[str, object], file: str, source: str) -> object:
 
 
 def _mounted(deployment: Manifest) -> str | None:
-    """Returns the name of the ConfigMap that holds the server's configuration file."""
     for volume in map(mapping, sequence(pod_of(deployment).get("volumes"))):
         if volume.get("name") == CONFIGURATION_VOLUME:
             return text(mapping(volume.get("configMap")).get("name"))

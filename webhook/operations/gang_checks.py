@@ -78,7 +78,7 @@ def asked_about(snapshot: Snapshot) -> Symptoms:
             for raw in snapshot.all(POD_CLIQUE_SETS_PART)
             if not selects(sets.get("namespaceSelector"), namespace_labels(key_of(raw)[0], namespaces))
         ]
-        for where, names in _by_namespace(outside):
+        for where, names in _names_by_namespace(outside):
             yield Symptom(
                 where,
                 f"the webhooks do not cover it, and it has PodCliqueSets: {names}",
@@ -88,7 +88,7 @@ def asked_about(snapshot: Snapshot) -> Symptoms:
     strange = [
         raw for raw in snapshot.all(GANG_PODS) if labels_of(raw).get(grove.LABEL_MANAGED_BY) != grove.MANAGED_BY_GROVE
     ]
-    for where, names in _by_namespace(strange):
+    for where, names in _names_by_namespace(strange):
         yield Symptom(
             where,
             f"pods that name a PodGang are not like those that Grove makes: {names}",
@@ -110,7 +110,7 @@ def recorded(snapshot: Snapshot) -> Symptoms:
     Source: webhook/mutators/prepare_pod.py; a gang of stamped and unstamped pods starts under no scheduler.
     """
     without = [raw for raw in snapshot.all(POD_CLIQUE_SETS_PART) if SCHEDULER_LABEL not in labels_of(raw)]
-    for where, names in _by_namespace(without):
+    for where, names in _names_by_namespace(without):
         yield Symptom(
             where,
             f"PodCliqueSets without a record: {names}",
@@ -172,7 +172,7 @@ def eviction_requests(snapshot: Snapshot) -> Symptoms:
             )
 
 
-def _by_namespace(objects: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
+def _names_by_namespace(objects: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
     """Yields each namespace, with the first names of the objects found there."""
     names: dict[str, list[str]] = {}
     for raw in objects:
@@ -209,7 +209,7 @@ def remedies(snapshot: Snapshot) -> Symptoms:
 _OPERATOR_GROUPS_NAMED = 20
 
 
-def _of_ray(minimum: int) -> tuple[Manifest, Manifest]:
+def _ray_cluster(minimum: int) -> tuple[Manifest, Manifest]:
     """Returns a RayCluster of a head and four workers, and the PodGroup that KubeRay makes for scheduler-plugins."""
     workers = {"groupName": "gpu", "replicas": 4, "minReplicas": 0, "maxReplicas": 8, "template": {}}
     spec = {"headGroupSpec": {"template": {}}, "workerGroupSpecs": [workers]}
@@ -221,8 +221,8 @@ def _of_ray(minimum: int) -> tuple[Manifest, Manifest]:
 @check(
     "gangs/operator-group",
     level=Severity.WARNING,
-    passes=lambda: installed(*_of_ray(5)),
-    fails=lambda: installed(*_of_ray(3)),
+    passes=lambda: installed(*_ray_cluster(5)),
+    fails=lambda: installed(*_ray_cluster(3)),
 )
 def operator_group(snapshot: Snapshot) -> Symptoms:
     """The minimum of a PodGroup that a workload's own operator wrote is that of the workload. Some operators write it
@@ -299,13 +299,11 @@ def _symptom(where: str, observation: str) -> Symptom:
 
 
 def _seen(snapshot: Snapshot) -> Iterator[str]:
-    """Yields what is seen of autoscalers."""
     yield from (f"ConfigMap {'/'.join(key_of(raw))}" for raw in snapshot.all(AUTOSCALER_STATUS))
     yield from (f"NodePool {key_of(raw)[1]}" for raw in snapshot.all(NODE_POOLS))
 
 
 def _running(snapshot: Snapshot) -> Iterator[str]:
-    """Yields the Deployments of autoscalers."""
     for raw in snapshot.all(DEPLOYMENTS):
         if any(_AUTOSCALERS.search(image) for image, _ in images(raw)):
             yield f"Deployment {'/'.join(key_of(raw))}"

@@ -114,7 +114,7 @@ def _pod_gang(name: str, scheduler: str) -> Manifest:
     return thing("scheduler.grove.io/v1alpha1", "PodGang", name, labels, "team-a")
 
 
-def _grove_s(snapshot: Snapshot) -> dict[ObjectKey, str]:
+def _gangs_of_grove(snapshot: Snapshot) -> dict[ObjectKey, str]:
     """Returns the PodGangs for which Grove's own backend is responsible, each with its scheduler."""
     labelled = ((key_of(raw), labels_of(raw).get(grove.LABEL_SCHEDULER)) for raw in snapshot.all(POD_GANGS))
     return {key: str(scheduler) for key, scheduler in labelled if scheduler in grove.WRITERS}
@@ -131,7 +131,7 @@ def writer(snapshot: Snapshot) -> Symptoms:
 
     Source: ai-dynamo/grove, operator/internal/scheduler/{volcano,kai}; label grove.io/scheduler-name on the PodGang.
     """
-    for scheduler, number in sorted(Counter(_grove_s(snapshot).values()).items()):
+    for scheduler, number in sorted(Counter(_gangs_of_grove(snapshot).values()).items()):
         yield Symptom(
             f"{number} PodGang{'' if number == 1 else 's'} for {scheduler}",
             f"their writer is {GangObjectWriter.GROVE}",
@@ -159,7 +159,7 @@ def two_writers(snapshot: Snapshot) -> Symptoms:
     Source: ai-dynamo/grove, operator/internal/controller/podcliqueset (label grove.io/scheduler-name, written at every
     reconcile).
     """
-    grove_s = _grove_s(snapshot)
+    grove_s = _gangs_of_grove(snapshot)
     # After a change of the writer the label of Rollcall's objects stays as it is when Grove renames the PodGang.
     sets = {
         (key[0], str(labels_of(raw).get(grove.LABEL_PART_OF)))
@@ -291,10 +291,12 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
         )
     for name in names:
         if name in grove.WRITERS and name != default:
+            others = f"; the profile {name} of Rollcall is for the other sets"
             yield Symptom(
                 f"{_WHERE}, scheduler.profiles",
                 f"{name} is one of them",
-                _written_by_grove(name, ours=name in snapshot.settings.profiles),
+                f"Grove itself writes the PodGroups of sets whose pod templates name {name}, and Rollcall does not"
+                f"{others if name in snapshot.settings.profiles else ''}",
                 f"remove it if Rollcall should write them; keep it if {name} should get those that Grove writes",
                 Severity.NOTE,
             )
@@ -335,11 +337,6 @@ def _external(where: str, external: Mapping[str, Any], snapshot: Snapshot) -> Sy
     )
 
 
-def _written_by_grove(name: str, *, ours: bool) -> str:
-    sentence = f"Grove itself writes the PodGroups of sets whose pod templates name {name}, and Rollcall does not"
-    return f"{sentence}; the profile {name} of Rollcall is for the other sets" if ours else sentence
-
-
 def _configuration(snapshot: Snapshot) -> Mapping[str, Any]:
     return mapping(known(snapshot.operator) if snapshot.operator is not None else None)
 
@@ -364,8 +361,7 @@ _GATED = {"name": "koord-scheduler", "gate": True}
 @check(
     "grove/authorizer",
     passes=lambda: installed(
-        settings=configured(_GATED),
-        operator=authorizing("system:serviceaccount:rollcall-system:rollcall-reconciler"),
+        settings=configured(_GATED), operator=authorizing("system:serviceaccount:rollcall-system:rollcall-reconciler")
     ),
     fails=lambda: installed(settings=configured(_GATED), operator=authorizing()),
 )
@@ -506,7 +502,7 @@ def _accounts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 # The first release with pull request 724.
-_ONLY_ITS_OWN = Release("v0.1.0-alpha.12-rc1")
+_REMOVES_ONLY_ITS_GATE = Release("v0.1.0-alpha.12-rc1")
 
 
 def _grove(tag: str) -> Manifest:
@@ -526,7 +522,9 @@ def gates(snapshot: Snapshot) -> Symptoms:
 
     Source: ai-dynamo/grove, pull request 724; operator/internal/controller/podclique/components/pod/syncflow.go.
     """
-    others = list(_gate_owners(snapshot))
+    others = ["Rollcall"] if any(profile.gate for profile in snapshot.settings.profiles.values()) else []
+    if next(kueues(snapshot), None) is not None:
+        others.append("Kueue")
     for raw in snapshot.all(DEPLOYMENTS) if others else ():
         for tag in _tags(raw):
             yield Symptom(
@@ -534,29 +532,21 @@ def gates(snapshot: Snapshot) -> Symptoms:
                 f"its image has the tag {tag}",
                 f"this release removes all gates from a pod at once, also those of {' and '.join(others)}: a gang may "
                 "start in part",
-                f"upgrade Grove to {_ONLY_ITS_OWN} or later",
+                f"upgrade Grove to {_REMOVES_ONLY_ITS_GATE} or later",
             )
 
 
-def _gate_owners(snapshot: Snapshot) -> Iterator[str]:
-    if any(profile.gate for profile in snapshot.settings.profiles.values()):
-        yield "Rollcall"
-    if any(True for _ in kueues(snapshot)):
-        yield "Kueue"
-
-
 def _tags(deployment: Manifest) -> Iterator[str]:
-    """Yields the tags of the images of Grove's operator that are too old."""
     for _, tag in images(deployment) if is_operator(deployment) else ():
         try:
-            old = Release(tag) < _ONLY_ITS_OWN
+            old = Release(tag) < _REMOVES_ONLY_ITS_GATE
         except ValueError:
             continue
         if old:
             yield tag
 
 
-def _beside_kueue(*exempt: str) -> Snapshot:
+def _kueue_beside_grove(*exempt: str) -> Snapshot:
     kueue = running_kueue(serviceAccountName="kueue-controller-manager")
     return installed(kueue, kueue_webhook("mpod.kb.io", "pods"), operator=authorizing(*exempt))
 
@@ -564,8 +554,8 @@ def _beside_kueue(*exempt: str) -> Snapshot:
 @check(
     "grove/authorizer-kueue",
     level=Severity.WARNING,
-    passes=lambda: _beside_kueue("system:serviceaccount:kueue-system:kueue-controller-manager"),
-    fails=_beside_kueue,
+    passes=lambda: _kueue_beside_grove("system:serviceaccount:kueue-system:kueue-controller-manager"),
+    fails=_kueue_beside_grove,
 )
 def authorizer_kueue(snapshot: Snapshot) -> Symptoms:
     """If Grove's authorizer is enabled, it lets Kueue change pods. Kueue removes its gates from the pods of a

@@ -131,18 +131,13 @@ def _differences(expected: Mapping[Key, Manifest], live: Mapping[Key, Manifest])
             yield key, f"its validationActions are {', '.join(sorted(others))} and not {', '.join(sorted(actions))}"
 
 
-def _by_url(snapshot: Snapshot) -> bool:
-    """Returns whether the webhooks use a URL: servers outside of the cluster cannot be checked."""
-    return bool(snapshot.address().url)
-
-
 @check("server/service", passes=installed, fails=lambda: installed(without=("Service",)))
 def service(snapshot: Snapshot) -> Symptoms:
     """The Service that the webhooks name exists and has the port that they name. Not checked if they name a URL.
 
     Source: Kubernetes API reference, admissionregistration/v1 ServiceReference.
     """
-    if _by_url(snapshot):
+    if snapshot.address().url:
         return
     number, manifest = snapshot.address().port, snapshot.one(SERVICE)
     where = f"Service {snapshot.namespace}/{SERVER}"
@@ -169,7 +164,7 @@ def endpoints(snapshot: Snapshot) -> Symptoms:
     Source: Kubernetes API reference, discovery.k8s.io/v1 (EndpointConditions, EndpointPort); a targetPort that no
     container has is left out of the slices.
     """
-    if _by_url(snapshot):
+    if snapshot.address().url:
         return
     everybody, number = list(ready_endpoints(snapshot)), snapshot.address().port
     # Another check reports a missing Service or port.
@@ -213,7 +208,7 @@ def disruption_budget(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Specifying a Disruption Budget".
     """
-    service = None if _by_url(snapshot) else snapshot.one(SERVICE)
+    service = None if snapshot.address().url else snapshot.one(SERVICE)
     if service is None:
         return
     labels = mapping(mapping(service.get("spec")).get("selector"))
@@ -235,10 +230,6 @@ _GRACE = timedelta(seconds=30)
 _PATIENCE = timedelta(minutes=10)
 
 
-def _is_wanted(snapshot: Snapshot) -> bool:
-    return any(profile.backend.writable_kinds or profile.gate for profile in snapshot.settings.profiles.values())
-
-
 @check(
     "reconciler/leader",
     passes=installed,
@@ -250,7 +241,9 @@ def leader(snapshot: Snapshot) -> Symptoms:
 
     Source: webhook/reconciler/lease.py, which renews every two seconds what is good for 15.
     """
-    if _is_wanted(snapshot) and (reason := unled(snapshot)) is not None:
+    profiles = snapshot.settings.profiles.values()
+    writes = any(profile.backend.writable_kinds or profile.gate for profile in profiles)
+    if writes and (reason := unled(snapshot)) is not None:
         yield Symptom(
             f"Lease {snapshot.namespace}/{LEASE_NAME}",
             reason,
@@ -285,11 +278,7 @@ def _gated() -> Manifest:
 _UNGATED = {"name": "koord-scheduler", "gate": False}
 
 
-@check(
-    "reconciler/gated-pods",
-    passes=installed,
-    fails=lambda: installed(_gated(), settings=configured(_UNGATED)),
-)
+@check("reconciler/gated-pods", passes=installed, fails=lambda: installed(_gated(), settings=configured(_UNGATED)))
 def gated_pods(snapshot: Snapshot) -> Symptoms:
     """No pod keeps Rollcall's gate, rollcall.dev/gang-sync, for ever. The gate stays if no profile has `gate` any more,
     or if no reconciler leads. With a leader, a gate that has been there for ten minutes is a warning.
@@ -374,7 +363,6 @@ def _unserved(snapshot: Snapshot, raw: Manifest) -> tuple[str, str, str] | None:
 
 
 def _queues(snapshot: Snapshot, check_name: str) -> Iterator[str]:
-    """Yields the names of the ClusterQueues that use a check."""
     for queue in snapshot.all(CLUSTER_QUEUES):
         strategy = mapping(mapping(queue.get("spec")).get("admissionChecksStrategy"))
         if any(
@@ -446,7 +434,7 @@ def _reconciling(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             yield name_of(raw), text(pod.get("serviceAccountName")) or "default"
 
 
-def _beside() -> list[Manifest]:
+def _sidecar_workloads() -> list[Manifest]:
     return workloads(configured(), Options("rollcall", reconciler=ReconcilerPlace.SIDECAR))
 
 
@@ -454,7 +442,7 @@ def _beside() -> list[Manifest]:
     "reconciler/apart",
     level=Severity.NOTE,
     passes=lambda: installed(*workloads(configured(), Options("rollcall"))),
-    fails=lambda: installed(*_beside()),
+    fails=lambda: installed(*_sidecar_workloads()),
 )
 def apart(snapshot: Snapshot) -> Symptoms:
     """The server's service account has no right to write. The reconciler runs in its own Pods with its own account, and
@@ -482,7 +470,6 @@ def apart(snapshot: Snapshot) -> Symptoms:
 
 
 def _bound(snapshot: Snapshot) -> frozenset[str]:
-    """Returns the service accounts in Rollcall's namespace that have the reconciler's rights."""
     subjects = map(mapping, sequence(mapping(snapshot.one(RECONCILER_BINDING)).get("subjects")))
     return frozenset(str(subject.get("name")) for subject in subjects if subject.get("namespace") == snapshot.namespace)
 
@@ -541,10 +528,7 @@ def _trusting(*, there: bool) -> Snapshot:
 
 
 @check(
-    "accounts/there",
-    level=Severity.WARNING,
-    passes=lambda: _trusting(there=True),
-    fails=lambda: _trusting(there=False),
+    "accounts/there", level=Severity.WARNING, passes=lambda: _trusting(there=True), fails=lambda: _trusting(there=False)
 )
 def there(snapshot: Snapshot) -> Symptoms:
     """The service accounts exist that `controllers` of a profile, `tenancy.exemptUsers` and `tenancy.groveOperators`
@@ -570,7 +554,6 @@ _EVERY = "*"
 
 
 def _roles(without: str = "") -> list[Manifest]:
-    """Returns the generated roles, without the rights to a resource."""
     roles = [access_rules(configured(), "rollcall-system", "rollcall")[0]]
     roles.append(reconciler_access_rules(configured(), "rollcall-system", "rollcall-reconciler")[0])
     return [{**role, "rules": [rule for rule in role["rules"] if without not in rule["resources"]]} for role in roles]
@@ -614,7 +597,6 @@ def _lacking(snapshot: Snapshot, part: SnapshotPart, rules: Iterable[Manifest]) 
 
 
 def _missing(rule: Manifest, granted: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yields the resources of a rule that may not be read."""
     verbs = {"list", "watch"} & set(rule["verbs"])
     every = list(granted)
     for group in rule["apiGroups"]:
@@ -651,16 +633,18 @@ def agree(snapshot: Snapshot) -> Symptoms:
     """
     for clock in snapshot.clocks:
         if abs(clock.ahead) > _TOLERATED.total_seconds():
-            yield _apart(f"the clock of {clock.whose}", clock.ahead)
+            yield _clock_difference(f"the clock of {clock.whose}", clock.ahead)
     lease = snapshot.one(LEASE)
     renewed = None if lease is None else text(mapping(lease.get("spec")).get("renewTime"))
     if renewed is not None:
         ahead = (datetime.fromisoformat(renewed) - snapshot.now).total_seconds()
         if ahead > _TOLERATED.total_seconds():
-            yield _apart(f"the clock of the process that renewed Lease {snapshot.namespace}/{LEASE_NAME}", ahead)
+            yield _clock_difference(
+                f"the clock of the process that renewed Lease {snapshot.namespace}/{LEASE_NAME}", ahead
+            )
 
 
-def _apart(where: str, ahead: float) -> Symptom:
+def _clock_difference(where: str, ahead: float) -> Symptom:
     far = abs(ahead) > _TOO_FAR.total_seconds()
     return Symptom(
         where,

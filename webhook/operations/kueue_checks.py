@@ -95,21 +95,20 @@ def kueue_webhook(hook: str, plural: str, group: str = "", **fields: Any) -> Man
 
 
 def _kueues_webhooks(snapshot: Snapshot) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields the mutating webhooks of Kueue, each with its place."""
     for raw in snapshot.all(MUTATING_WEBHOOKS):
         if KUEUE_WEBHOOKS.registered(raw):
             for hook in hooks_of(raw):
                 yield f"{_MUTATING} {name_of(raw)}, {hook.get('name')}", hook
 
 
-def _of_train_jobs(policy: str) -> Manifest:
+def _train_job_webhook(policy: str) -> Manifest:
     return kueue_webhook("mtrainjob.kb.io", "trainjobs", "trainer.kubeflow.org", reinvocationPolicy=policy)
 
 
 @check(
     "kueue/reinvocation",
-    passes=lambda: installed(_of_train_jobs("Never"), namespace("team-b", scheduler="koord-scheduler")),
-    fails=lambda: installed(_of_train_jobs("IfNeeded"), namespace("team-b", scheduler="koord-scheduler")),
+    passes=lambda: installed(_train_job_webhook("Never"), namespace("team-b", scheduler="koord-scheduler")),
+    fails=lambda: installed(_train_job_webhook("IfNeeded"), namespace("team-b", scheduler="koord-scheduler")),
 )
 def reinvocation(snapshot: Snapshot) -> Symptoms:
     """Kueue's webhook for TrainJobs has the reinvocationPolicy Never. In Kueue up to 0.19 it adds an entry to
@@ -141,20 +140,17 @@ def reinvocation(snapshot: Snapshot) -> Symptoms:
 _TRAIN_JOB_CREATED = ("trainer.kubeflow.org", "trainjobs", "CREATE")
 
 
-def _trainer(tag: str) -> Manifest:
-    image = f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{tag}"
-    return deployment("kubeflow-trainer-controller-manager", image, "kubeflow-system")
-
-
-def _with_trainer(kueue: str, trainer: str) -> Snapshot:
-    return installed(running_kueue(kueue), kueue_webhook("mpod.kb.io", "pods"), _trainer(trainer))
+def _kueue_and_trainer(kueue: str, trainer: str) -> Snapshot:
+    image = f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{trainer}"
+    trainers = deployment("kubeflow-trainer-controller-manager", image, "kubeflow-system")
+    return installed(running_kueue(kueue), kueue_webhook("mpod.kb.io", "pods"), trainers)
 
 
 @check(
     "kueue/trainer",
     level=Severity.WARNING,
-    passes=lambda: _with_trainer("v0.20.0", "v2.3.0"),
-    fails=lambda: _with_trainer("v0.20.0", "v2.2.1"),
+    passes=lambda: _kueue_and_trainer("v0.20.0", "v2.3.0"),
+    fails=lambda: _kueue_and_trainer("v0.20.0", "v2.2.1"),
 )
 def trainer(snapshot: Snapshot) -> Symptoms:
     """Kueue and Trainer run in releases that go together. Kueue computes the pods of a TrainJob with the code of one
@@ -182,7 +178,7 @@ def trainer(snapshot: Snapshot) -> Symptoms:
                     )
 
 
-def _of_pods(*left_out: str) -> Manifest:
+def _pod_webhook(*left_out: str) -> Manifest:
     outside = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": ["kube-system", "kueue-system", *left_out]}
     return kueue_webhook("mpod.kb.io", "pods", namespaceSelector={"matchExpressions": [outside]})
 
@@ -190,8 +186,8 @@ def _of_pods(*left_out: str) -> Manifest:
 @check(
     "kueue/scope",
     level=Severity.WARNING,
-    passes=lambda: installed(_of_pods(NAMESPACE)),
-    fails=lambda: installed(_of_pods()),
+    passes=lambda: installed(_pod_webhook(NAMESPACE)),
+    fails=lambda: installed(_pod_webhook()),
 )
 def scope(snapshot: Snapshot) -> Symptoms:
     """Kueue's webhook for pods does not have to answer for Rollcall's own pods. By default it covers all namespaces
@@ -250,7 +246,6 @@ class InstalledKueue(NamedTuple):
 
 
 def _gates_of(deployment: Manifest) -> Iterator[tuple[str, bool]]:
-    """Yields the feature gates in the arguments of a Deployment's containers."""
     for container in map(mapping, sequence(pod_of(deployment).get("containers"))):
         for argument in map(str, sequence(container.get("args"))):
             name, _, value = argument.lstrip("-").partition("=")
@@ -431,7 +426,6 @@ def _shown(value: Any) -> str:
 
 
 def _registered(snapshot: Snapshot) -> str | None:
-    """Returns a webhook configuration of Kueue's, if there is one."""
     return next(
         (f"{_KIND} {name_of(raw)}" for raw in snapshot.all(MUTATING_WEBHOOKS) if KUEUE_WEBHOOKS.registered(raw)), None
     )

@@ -122,8 +122,7 @@ _VOLCANO = Neighbour("volcano", "Volcano", "if it has resource groups, it sets s
     "webhooks/order",
     passes=lambda: installed(webhook_of(_MUTATING, "mutating-kai-admission", "admission.kai-scheduler.svc")),
     fails=lambda: installed(
-        webhook_of(_MUTATING, "kai-admission", "admission.kai-scheduler.svc"),
-        settings=configured({"name": KAI}),
+        webhook_of(_MUTATING, "kai-admission", "admission.kai-scheduler.svc"), settings=configured({"name": KAI})
     ),
 )
 def order(snapshot: Snapshot) -> Symptoms:
@@ -301,7 +300,7 @@ def member_pods(snapshot: Snapshot) -> dict[str, list[MemberPod]]:
             if scheduler not in trials or _is_leaving(raw) or _is_leaving(namespaces.get(namespace, {})):
                 continue
             try:
-                created = _of_set(raw, facts) if part is POD_CLIQUE_SETS_PART else _of_workload(raw, facts, snapshot)
+                created = _set_pod(raw, facts) if part is POD_CLIQUE_SETS_PART else _workload_pod(raw, facts, snapshot)
                 if created is None:
                     continue
                 prepared, pod = deepcopy(created.pod), Pod(created.pod)
@@ -327,7 +326,7 @@ def _is_leaving(raw: Manifest) -> bool:
     return mapping(raw.get("metadata")).get("deletionTimestamp") is not None
 
 
-def _of_set(raw: Manifest, facts: ClusterFacts) -> _Created | None:
+def _set_pod(raw: Manifest, facts: ClusterFacts) -> _Created | None:
     """Returns a pod of a PodCliqueSet. Its PodGang and PodClique do not exist, so no gang has such a member."""
     workload = PodCliqueSet(raw)
     record = record_of(workload, labels_of(raw).get(SCHEDULER_LABEL))
@@ -338,7 +337,7 @@ def _of_set(raw: Manifest, facts: ClusterFacts) -> _Created | None:
     return _Created(pod, replace(facts, pod_clique_sets={key_of(raw): record}))
 
 
-def _of_workload(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> _Created | None:
+def _workload_pod(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> _Created | None:
     """Returns the first pod of an opted-in workload that is placed in a gang whatever its name is."""
     kinds = snapshot.settings.kinds
     workload = kinds.views[str(raw["apiVersion"]).rpartition("/")[0], str(raw["kind"])](raw)
@@ -405,11 +404,7 @@ def _tried(*lost: str, late: bool = False) -> Snapshot:
     return replace(snapshot, members=(MemberTrial(member, Tried(stored)),))
 
 
-@check(
-    "webhooks/pods-kept",
-    passes=_tried,
-    fails=lambda: _tried("pod-group.scheduling.sigs.k8s.io", late=True),
-)
+@check("webhooks/pods-kept", passes=_tried, fails=lambda: _tried("pod-group.scheduling.sigs.k8s.io", late=True))
 def pods_kept(snapshot: Snapshot) -> Symptoms:
     """A pod of a gang keeps what Rollcall writes on it: the scheduler's name, the gate, and the fields, labels and
     annotations of its gang. A webhook that runs after Rollcall may take them away, also one that the API server reads

@@ -34,7 +34,6 @@ from webhook.operations.snapshot import NAMESPACES, NODES, TOPOLOGY_BINDINGS, Sn
 
 
 def _labelled(snapshot: Snapshot, key: str) -> Iterator[tuple[str, str]]:
-    """Yields the namespaces that have a label, each with its value."""
     for raw in snapshot.all(NAMESPACES):
         labels = labels_of(raw)
         if key in labels:

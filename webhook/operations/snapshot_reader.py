@@ -104,7 +104,9 @@ def _look(endpoint: Endpoint, bundles: tuple[str, ...], clock: Clock) -> SeenEnd
             certificate, offset = shown.getpeercert(binary_form=True), _clock_offset(shown, where, clock)
         refused = {bundle: why for bundle in bundles if (why := _refused(endpoint, bundle)) is not None}
     except OSError as error:
-        return SeenEndpoint(Presented(where, endpoint.host, trouble=_told(error)))
+        return SeenEndpoint(
+            Presented(where, endpoint.host, trouble=error.strerror or str(error) or type(error).__name__)
+        )
     return SeenEndpoint(Presented(where, endpoint.host, certificate, refused=refused), offset)
 
 
@@ -159,10 +161,6 @@ def clock_offset(whose: str, date: str, before: datetime, after: datetime) -> Cl
     return ClockOffset(whose, ahead)
 
 
-def _told(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
-
-
 # Page size of lists: large, because all of it is kept and a user waits for it.
 _PAGE = 500
 # HTTP statuses for a missing right.
@@ -215,11 +213,17 @@ class _Reader:
             part for part in every_part if part is not SECRET and (isinstance(apis, Unread) or _served(part, apis))
         ]
         every = await asyncio.gather(*(self._part(part) for part in parts))
-        snapshot = replace(snapshot, parts=dict(zip(parts, every, strict=True)), spec_fields=await self._spec_fields())
+        required = [
+            field.api for profile in self._settings.profiles.values() for field in profile.backend.required_fields
+        ]
+        spec_fields: Any = await _tried(
+            "the schemas of the kinds", Schemas(self._client, required).ask, "get /openapi/v3"
+        )
+        snapshot = replace(snapshot, parts=dict(zip(parts, every, strict=True)), spec_fields=spec_fields)
         operator, kueue, refusal, grouped, members, accounts = await asyncio.gather(
             self._mounted(snapshot, OPERATOR_CONFIGURATION),
             self._mounted(snapshot, KUEUE_CONFIGURATION),
-            self._asked(snapshot),
+            self._refused_creation(snapshot),
             self._grouped(snapshot),
             self._members(snapshot),
             self._accounts(),
@@ -242,7 +246,6 @@ class _Reader:
         return replace(snapshot, clocks=(*snapshot.clocks, *more))
 
     async def _version(self) -> tuple[str | Unread, tuple[ClockOffset, ...]]:
-        """Returns the API server's version, and how far its clock is ahead."""
         before = self._clock.now()
         try:
             answer: ApiAnswer = await self._client.get(requests.ApiRequest("/version"))
@@ -278,13 +281,9 @@ class _Reader:
         # Objects in a list lack their own kind.
         return tuple(trimmed({**raw, "apiVersion": version, "kind": api.kind}) for raw in manifests)
 
-    async def _spec_fields(self) -> Any:
-        apis = [field.api for profile in self._settings.profiles.values() for field in profile.backend.required_fields]
-        return await _tried("the schemas of the kinds", Schemas(self._client, apis).ask, "get /openapi/v3")
-
     # Dry runs
 
-    async def _asked(self, snapshot: Snapshot) -> Tried | Unread | None:
+    async def _refused_creation(self, snapshot: Snapshot) -> Tried | Unread | None:
         if isinstance(snapshot.apis, Unread) or POD_CLIQUE_SETS_PART.resource.api not in snapshot.apis:
             return None
         try:
@@ -317,7 +316,6 @@ class _Reader:
         return MemberTrial(member, outcome)
 
     async def _try(self, resource: Resource, manifest: Manifest) -> Tried | Unread:
-        """Returns the result of a creation as a dry run: nothing is stored."""
         write = requests.create(resource, manifest)._replace(params={"dryRun": "All"})
         try:
             return Tried(await self._client.write(write))

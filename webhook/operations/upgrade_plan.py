@@ -157,7 +157,6 @@ def _touches(product: Product, gang: PresentGang) -> bool:
 
 
 def _unknowns(upgrade: Upgrade, gang: PresentGang) -> Iterator[Effect]:
-    """Yields what is not known of the gang, or of the releases."""
     touching = [(product, to) for product, to in upgrade.targets.items() if _touches(product, gang)]
     if touching and gang.unknown:
         yield Effect("", ChangeOutcome.UNKNOWN, gang.unknown)

@@ -139,11 +139,7 @@ _APPLY = "rollcall manifests webhooks --config FILE | kubectl apply -f -"
 _SHOWN = 60
 
 
-@check(
-    "webhooks/registered",
-    passes=installed,
-    fails=lambda: installed(without=("MutatingWebhookConfiguration",)),
-)
+@check("webhooks/registered", passes=installed, fails=lambda: installed(without=("MutatingWebhookConfiguration",)))
 def registered(snapshot: Snapshot) -> Symptoms:
     """Both webhook configurations are in the cluster. Without the mutating one pods are not stamped and the scheduler
     of a workload is not recorded. Without the validating one a workload that its scheduler cannot honour is admitted.
@@ -178,10 +174,10 @@ def as_printed(snapshot: Snapshot) -> Symptoms:
         live = snapshot.configuration(part)
         if live is not None:
             where = f"{part.resource.api.kind} {name_of(live)}"
-            yield from _differences(where, _named(expected), _named(live))
+            yield from _differences(where, _hooks_by_name(expected), _hooks_by_name(live))
 
 
-def _named(configuration: Manifest) -> dict[str, Manifest]:
+def _hooks_by_name(configuration: Manifest) -> dict[str, Manifest]:
     hooks = map(mapping, sequence(configuration.get("webhooks")))
     return {str(hook.get("name")): _filled_in(hook) for hook in hooks}
 
@@ -201,14 +197,14 @@ def _differences(where: str, printed: dict[str, Manifest], live: dict[str, Manif
     alike: dict[str, list[str]] = {}
     for name in sorted(printed.keys() & live.keys()):
         fields = sorted(printed[name].keys() | live[name].keys())
-        differences = [_told(field, live[name].get(field), printed[name].get(field)) for field in fields]
+        differences = [_field_difference(field, live[name].get(field), printed[name].get(field)) for field in fields]
         if differing := ", ".join(difference for difference in differences if difference):
             alike.setdefault(differing, []).append(name)
     for differing, names in alike.items():
         yield Symptom(f"{where}, {first_of(names)}", differing, older, f"apply what is printed: {_APPLY}")
 
 
-def _told(field: str, live: Any, printed: Any) -> str:
+def _field_difference(field: str, live: Any, printed: Any) -> str:
     """Returns how a field differs; empty if it does not."""
     if live == printed:
         return ""
