@@ -225,39 +225,26 @@ WITH_FIXES = frozenset(CheckFormat) - {CheckFormat.JUNIT, CheckFormat.TAP}
 
 def print_report(report: Report, options: ReportOptions, output: CheckFormat) -> None:
     """Prints a report on standard output."""
-    match output:
-        case CheckFormat.TEXT:
-            from webhook.offline.report_text import text_lines
+    if output in {CheckFormat.JSON, CheckFormat.SARIF}:
+        from webhook.offline.report_json import report_as_json, sarif
 
-            _print_text(text_lines(report, options))
-        case CheckFormat.JSON:
-            from webhook.offline.report_json import report_as_json
+        as_json = report_as_json if output is CheckFormat.JSON else sarif
+        typer.echo(as_json_text(as_json(report, options)))
+        return
+    from webhook.offline.report_text import concise, github, junit, markdown, tap, text_lines
 
-            typer.echo(as_json_text(report_as_json(report, options)))
-        case CheckFormat.SARIF:
-            from webhook.offline.report_json import sarif
-
-            typer.echo(as_json_text(sarif(report, options)))
-        case CheckFormat.JUNIT:
-            from webhook.offline.report_text import junit
-
-            typer.echo(junit(report, options), nl=False)
-        case CheckFormat.CONCISE:
-            from webhook.offline.report_text import concise
-
-            _print_lines(concise(report, options))
-        case CheckFormat.GITHUB:
-            from webhook.offline.report_text import github
-
-            _print_lines(github(report, options))
-        case CheckFormat.MARKDOWN:
-            from webhook.offline.report_text import markdown
-
-            _print_lines(markdown(report, options))
-        case CheckFormat.TAP:
-            from webhook.offline.report_text import tap
-
-            _print_lines(tap(report, options))
+    if output is CheckFormat.TEXT:
+        _print_text(text_lines(report, options))
+    elif output is CheckFormat.JUNIT:
+        typer.echo(junit(report, options), nl=False)
+    else:
+        lines = {
+            CheckFormat.CONCISE: concise,
+            CheckFormat.GITHUB: github,
+            CheckFormat.MARKDOWN: markdown,
+            CheckFormat.TAP: tap,
+        }
+        _print_lines(lines[output](report, options))
 
 
 def _print_lines(lines: Iterable[object]) -> None:

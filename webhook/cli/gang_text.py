@@ -234,9 +234,7 @@ _WITHOUT = {"PodGang": "", POD_CLIQUE_SET: ", or Grove has made no PodGang of it
 
 
 def gangs_named(arguments: Sequence[str]) -> list[re.Match[str]] | None:
-    """Returns the arguments as names of objects that have gangs; None if they are files. Raises
-    `typer.BadParameter`.
-    """
+    """Returns the arguments as objects that have gangs; None if they are files. Raises `typer.BadParameter`."""
     matches = [_NAMED.fullmatch(argument) for argument in arguments]
     for argument, matched in zip(arguments, matches, strict=True):
         if matched is None and _LIKE_NAMED.fullmatch(argument) and not Path(argument.rpartition("/")[0]).exists():

@@ -126,9 +126,7 @@ async def _show(settings: Settings, access: Access, choice: _Choice, output: For
 
 
 async def _chosen_gangs(look: GangView, choice: _Choice) -> list[GangHealth]:
-    """Returns the gangs of the choice. Raises `FactsUnavailable` if it is not known which lost pods, and these are
-    chosen.
-    """
+    """Returns the gangs of the choice. Raises `FactsUnavailable` if lost ones are chosen and not known."""
     from webhook.cli.gang_text import tell_strangers_unknown
     from webhook.errors import FactsUnavailable
 

@@ -18,7 +18,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -31,7 +31,7 @@ from webhook.errors import FactsUnavailable, InputError
 from webhook.installation.names import NAMESPACE
 from webhook.model.grove import GroveGeneration
 from webhook.model.keys import NAMESPACE_PATTERN
-from webhook.offline.manifests import NO_MANIFEST, STDIN, Document, read_file, read_standard_input
+from webhook.offline.manifests import NO_MANIFEST, STDIN, Document, files_of, read_file, read_standard_input
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -185,9 +185,7 @@ def settings_of(
 
 
 def judging_files(settings: Settings, scheduler: str | None, generation: GroveGeneration | None = None) -> Settings:
-    """Returns `settings` for judging files, with these choices of the caller. The workload of a pod cannot be read, so
-    each object gets a scheduler.
-    """
+    """Returns `settings` for judging files. A pod's workload cannot be read, so each object gets a scheduler."""
     from webhook.config.defaults import force_scheduler
 
     if scheduler is not None:
@@ -203,28 +201,13 @@ def facts_of(paths: Sequence[Path] | None, settings: Settings) -> ClusterFacts:
 
 
 def assuming(release: KubernetesRelease | None, facts: ClusterFacts, settings: Settings) -> ClusterFacts:
-    """Returns the facts with the release of Kubernetes that is assumed where they do not show what a cluster serves.
-    Standard error says so if the caller named none.
-    """
+    """Returns the facts with an assumed release of Kubernetes; standard error says so if the caller named none."""
     assumed = replace(facts, kubernetes=(release or NEWEST).value)
     names = settings.profiles if settings.forced is None else [settings.forced]
     notes = [note for name in names if (note := settings.profiles[name].backend.assumed(assumed)) is not None]
     for note in notes if release is None else ():
         tell(f"{note}; say --kubernetes or give --facts for another cluster")
     return assumed
-
-
-def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
-    """Yields the files that the arguments name; `-` is not changed. Raises `InputError`."""
-    from webhook.offline.manifests import files_of
-
-    for name in names:
-        if name == STANDARD_INPUT:
-            yield name
-        elif not name:
-            raise InputError("''", "no such file")
-        else:
-            yield from files_of([Path(name)])
 
 
 def console() -> Console:
@@ -351,13 +334,15 @@ def read_inputs(names: Sequence[str]) -> tuple[list[Document], list[InputError]]
 def _read(name: str) -> tuple[list[Document], list[InputError]]:
     documents: list[Document] = []
     unreadable: list[InputError] = []
+    if not name:
+        return [], [InputError("''", "no such file")]
     try:
-        inputs = list(inputs_of([name]))
+        paths = [None] if name == STANDARD_INPUT else list(files_of([Path(name)]))
     except InputError as error:
         return [], [error]
-    for path in inputs:
+    for path in paths:
         try:
-            documents += read_file(path) if isinstance(path, Path) else read_standard_input()
+            documents += read_standard_input() if path is None else read_file(path)
         except InputError as error:
             unreadable.append(error)
     return documents, unreadable
@@ -374,9 +359,7 @@ def connected(kubeconfig: Path | None, context: str | None) -> Access:
 
 
 def namespace_there(given: str | None, access: Access, *, everywhere: bool) -> str | None:
-    """Returns the namespace that a command reads, None for all: that of its options, else of the kubeconfig's context.
-    Standard error says where it comes from.
-    """
+    """Returns the namespace of the options, else of the context, and says so on standard error; None for all."""
     if everywhere and given is not None:
         raise typer.BadParameter("--namespace and --all-namespaces exclude each other")
     if given is not None or everywhere or access.namespace is None:
@@ -386,9 +369,7 @@ def namespace_there(given: str | None, access: Access, *, everywhere: bool) -> s
 
 
 def settings_there(config: Path | None, access: Access) -> Settings:
-    """Returns the settings of the file, or those that Rollcall runs with in the cluster. If these are not known, every
-    scheduler counts as enabled, and standard error says so.
-    """
+    """Returns the settings of the file, else the installed ones; if these are not known, all backends, and says so."""
     if config is not None:
         return configured(config)
     settings, unknown = installed_in(access, NAMESPACE)
@@ -398,9 +379,7 @@ def settings_there(config: Path | None, access: Access) -> Settings:
 
 
 def known_settings_there(config: Path | None, access: Access) -> Settings:
-    """Returns the settings of the file, or those that Rollcall runs with in the cluster. Raises `FactsUnavailable` if
-    these are not known.
-    """
+    """Returns the settings of the file, else the installed ones. Raises `FactsUnavailable` if these are not known."""
     if config is not None:
         return configured(config)
     settings, unknown = installed_in(access, NAMESPACE)

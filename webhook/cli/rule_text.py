@@ -5,7 +5,7 @@ failing example.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
@@ -252,7 +252,10 @@ def print_chosen(command: typer.Context, rule: str | None, config: Path | None, 
     actions = None if config is None else actions_of(settings)
     if rule is None and actions is not None:
         others = [
-            other for name in installed_backends() if name not in settings.profiles for other in _scheduler_rules(name)
+            other
+            for name in installed_backends()
+            if name not in settings.profiles
+            for other in installed_backends()[name].rules
         ]
         rules = [declared for declared in rules if declared not in others]
     if output is ReferenceFormat.JSON:
@@ -261,10 +264,6 @@ def print_chosen(command: typer.Context, rule: str | None, config: Path | None, 
         _show(rules[0], actions)
     else:
         print_rules(rules, actions, console())
-
-
-def _scheduler_rules(scheduler: str) -> Sequence[Rule]:
-    return installed_backends()[scheduler].rules
 
 
 def _declared(rule_id: str) -> Rule:
@@ -330,7 +329,7 @@ def _action_words(declared: Rule, actions: Actions) -> str:
     taken = actions.get(declared.id)
     if taken is None:
         # Rules about an object's shape or the choice of a scheduler are in no profile.
-        general = not any(declared in _scheduler_rules(name) for name in installed_backends())
+        general = not any(declared in backend.rules for backend in installed_backends().values())
         return str(declared.default) if general else "its scheduler is not enabled"
     return ", ".join(f"{action} for {scheduler}" for scheduler, action in taken.items())
 

@@ -57,9 +57,7 @@ class Listing(NamedTuple):
 
 
 def listings(settings: Settings, served: Mapping[Api, Resource], *, pods: bool = True) -> list[Listing]:
-    """Returns what to list, workloads first. A kind that the cluster does not serve is left out. No object is in two of
-    the lists.
-    """
+    """Returns what to list, workloads first, without kinds that are not served. No object is in two of the lists."""
     kinds = dict.fromkeys(_kinds(settings))
     kind_listings = [Listing(resource) for kind in kinds if (resource := _served(kind, settings, served)) is not None]
     return [*kind_listings, *_pods(settings)] if pods else kind_listings
@@ -203,7 +201,9 @@ class KeptFinding(NamedTuple):
     @property
     def group(self) -> FindingGroup:
         """What it is counted with."""
-        return FindingGroup(action_of(self.finding), self.finding.rule, self.object.namespace)
+        finding = self.finding
+        action = NOT_JUDGED if isinstance(finding, Unjudged) else str(finding.action)
+        return FindingGroup(action, finding.rule, self.object.namespace)
 
 
 @dataclass(slots=True)
@@ -214,11 +214,6 @@ class FindingCount:
     objects: int = 0
     example: str = ""
     at: str = ""
-
-
-def action_of(finding: Finding | Unjudged) -> str:
-    """Returns the action of a finding as a word, or `NOT_JUDGED`."""
-    return NOT_JUDGED if isinstance(finding, Unjudged) else str(finding.action)
 
 
 def results_in(verdict: Verdict, selection: Selection = EVERY_RULE) -> Iterator[Finding | Unjudged]:

@@ -6,8 +6,8 @@ already keeps its timestamp, so an unchanged namespace has an unchanged Report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -104,44 +104,23 @@ def _object(key: StoredKey) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
-    """A stored object as the source of findings."""
+class _StoredSource:
+    """A stored object as the source of findings: it has no file, and the API server keeps no comments."""
 
-    key: StoredKey
-
-    @property
-    def source(self) -> str:
-        """Where it is."""
-        return f"{self.key.namespace or '-'}/{self.key.kind}/{self.key.name}"
-
-    @property
-    def manifest(self) -> Manifest:
-        """Nothing: the object is not kept."""
-        return {}
-
-    @property
-    def line(self) -> int:
-        """The line on which it begins."""
-        return 1
-
-    @property
-    def comments(self) -> Sequence[Directive]:
-        """None: the API server keeps no comments."""
-        return ()
+    source: str
+    manifest: Manifest = field(default_factory=dict, compare=False)
+    line: int = 1
+    comments: Sequence[Directive] = ()
 
     def position(self, _path: FieldPath) -> tuple[int, int]:
-        """Line and column of a field."""
         return 1, 1
 
     def end(self, _path: FieldPath) -> tuple[int, int]:
-        """Line and column behind a field."""
         return 1, 1
 
 
 def audit_as_sarif(audit: Audit) -> dict[str, Any]:
-    """Returns the kept findings as a SARIF log. A comparison has two runs: what is new, and what is gone, as
-    `baselineState` says.
-    """
+    """Returns the kept findings as a SARIF log. A comparison has two runs, which `baselineState` tells apart."""
     if audit.new is None or audit.gone is None:
         return _log(audit.today, audit)
     new, gone = _log(audit.new, audit, "new"), _log(audit.gone, audit, "absent")
@@ -151,7 +130,8 @@ def audit_as_sarif(audit: Audit) -> dict[str, Any]:
 def _log(tally: Tally, audit: Audit, state: str = "") -> dict[str, Any]:
     report = Report()
     for kept in tally.kept:
-        report.add(_Stored(kept.object), [_judgement(kept)])
+        key = kept.object
+        report.add(_StoredSource(f"{key.namespace or '-'}/{key.kind}/{key.name}"), [_judgement(kept)])
     report.unreadable = [InputError(kind, f"could not be listed: {why}") for kind, why in audit.unlisted.items()]
     if tally.left_out:
         report.unreadable.append(InputError("", f"{tally.left_out} more findings are only counted; see -o table"))
@@ -201,7 +181,13 @@ def report_of(
     namespace: str, kept: Iterable[KeptFinding], tally: Tally, stored: Manifest | None, now: datetime
 ) -> Manifest:
     """Returns the report of a namespace. `stored` is the one that it has."""
-    api, begun = REPORTS.api, _timestamps(stored)
+    api = REPORTS.api
+    try:
+        before = [dict(mapping(result)) for result in sequence(mapping(stored).get("results"))]
+        # Since when each result is known.
+        begun = {_identity(result): result["timestamp"] for result in before if "timestamp" in result}
+    except Malformed:
+        begun = {}
     seconds = {"seconds": int(now.timestamp()), "nanos": 0}
     results = []
     for kept_finding in kept:
@@ -261,14 +247,6 @@ def _result(kept: KeptFinding) -> dict[str, Any]:
 def _order(kept: KeptFinding) -> tuple[object, ...]:
     key = kept.object
     return _ORDER.index(kept.group.action), kept.finding.rule, key.kind, key.name, str(kept.finding.at)
-
-
-def _timestamps(stored: Manifest | None) -> Mapping[_Identity, Any]:
-    try:
-        results = [dict(mapping(result)) for result in sequence(mapping(stored).get("results"))]
-        return {_identity(result): result["timestamp"] for result in results if "timestamp" in result}
-    except Malformed:
-        return {}
 
 
 def _identity(result: Manifest) -> _Identity:

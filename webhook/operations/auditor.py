@@ -173,9 +173,7 @@ class AuditFacts:
 
 
 async def read_facts(client: Client, *settings: Settings, clock: Clock = MACHINE_CLOCK) -> AuditFacts:
-    """Returns what is known of the cluster, for judging by each of `settings`. Raises `FactsUnavailable` if it cannot
-    be read at all.
-    """
+    """Returns what is known of the cluster, for judging by each of `settings`. Raises `FactsUnavailable`."""
     discovery = Discovery(client)
     try:
         await discovery.ask()
@@ -288,9 +286,7 @@ class Auditor:
 
 
 def _second(judge: Judge, before: Verdict | None, raw: Manifest, api: Api) -> Verdict | None:
-    """Returns the verdict of the second judge. If it judges everything for one scheduler, objects that are no gang
-    today stay none.
-    """
+    """Returns the second judge's verdict. If it forces a scheduler, objects that are no gang today stay none."""
     if judge.settings.forced is not None and (before is None or before.scheduler in {None, OPTED_OUT}):
         return before
     return judge.verdict(raw, api)

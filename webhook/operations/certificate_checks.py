@@ -75,9 +75,7 @@ _REDO = "rollcall manifests webhooks --config FILE --ca ca.crt | kubectl apply -
 
 
 def _repair(snapshot: Snapshot, by_hand: str) -> str:
-    """Returns how to make certificates and caBundles agree: as `by_hand` says; or the reconciler does it, if it
-    maintains them.
-    """
+    """Returns how caBundles and certificates come to agree: `by_hand`, or by the reconciler if it maintains them."""
     if not snapshot.settings.certificates.self_managed:
         return f"{by_hand}: {_REDO}"
     logs = f"kubectl -n {snapshot.namespace} logs deployment/{RECONCILER}"

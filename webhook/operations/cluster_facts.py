@@ -154,9 +154,7 @@ def projections_of(settings: Settings) -> tuple[Projection, ...]:
 async def read_cluster(
     access: Access, projections: Iterable[Projection], transport: httpx.AsyncBaseTransport | None = None
 ) -> ClusterObjects:
-    """Returns what the cluster has. Raises `FactsUnavailable` if it cannot be reached, or does not accept the
-    caller.
-    """
+    """Returns what the cluster has. Raises `FactsUnavailable` if it cannot be reached or does not accept the caller."""
     client = Client(access, transport)
     try:
         return await read_objects(client, projections)
@@ -165,9 +163,7 @@ async def read_cluster(
 
 
 async def read_objects(client: Client, projections: Iterable[Projection], *, pods: bool = True) -> ClusterObjects:
-    """Returns what the cluster has; without `pods`, nothing that only pods show, which judges no new object. Raises as
-    `read_cluster`.
-    """
+    """Returns what the cluster has; without `pods`, nothing that only pods show. Raises as `read_cluster`."""
     return await _Reader(client, tuple(projections), pods=pods).read()
 
 
@@ -179,9 +175,7 @@ class Occupied(NamedTuple):
 
 
 async def read_occupied(access: Access, transport: httpx.AsyncBaseTransport | None = None) -> Occupied:
-    """Returns what holds room on the nodes of a cluster. Raises `RequestFailed`, as where the caller may not list the
-    pods of all namespaces.
-    """
+    """Returns what holds room on nodes. Raises `RequestFailed`, as where the caller may not list all pods."""
     client = Client(access, transport)
     try:
         pods, reservations = NodePods(), {}
@@ -348,9 +342,7 @@ class InstalledSettings(NamedTuple):
 async def installed_settings(
     access: Access, namespace: str, transport: httpx.AsyncBaseTransport | None = None
 ) -> InstalledSettings:
-    """Returns the settings of the installation in that namespace. Raises `ConfigurationError` if its file is
-    invalid.
-    """
+    """Returns the settings installed in that namespace. Raises `ConfigurationError` if their file is invalid."""
     client = Client(access, transport)
     try:
         return await _read(client, namespace)

@@ -61,16 +61,14 @@ _MAPS = POD_GANG_MAPS.resource.api
 _NAMED = 5
 
 
-def _migrating() -> Manifest:
-    condition = {"type": grove.MIGRATING, "status": "True"}
-    return {**pod_clique_set("demo"), "status": {"conditions": [condition]}}
-
-
 @check(
     "grove/migration",
     level=Severity.WARNING,
     passes=lambda: installed(pod_clique_set("demo")),
-    fails=lambda: installed(_migrating(), apis=served(_MAPS)),
+    fails=lambda: installed(
+        {**pod_clique_set("demo"), "status": {"conditions": [{"type": grove.MIGRATING, "status": "True"}]}},
+        apis=served(_MAPS),
+    ),
 )
 def migration(snapshot: Snapshot) -> Symptoms:
     """No PodCliqueSet is in the middle of Grove's migration to PodGangMaps. Until it ends, old and new PodGangs exist

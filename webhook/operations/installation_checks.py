@@ -413,9 +413,7 @@ _WHY = "the server accepts requests; an attacker who takes it over can write gan
 
 
 def reconciler_accounts(snapshot: Snapshot) -> frozenset[str]:
-    """Returns the service accounts in Rollcall's namespace of Pods with a reconciler; empty without such a Deployment.
-    Raises `FactsUnavailable`.
-    """
+    """Returns the service accounts of Pods with a reconciler in Rollcall's namespace. Raises `FactsUnavailable`."""
     return frozenset(account for _, account in _reconciling(snapshot))
 
 
@@ -434,15 +432,11 @@ def _reconciling(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             yield name_of(raw), text(pod.get("serviceAccountName")) or "default"
 
 
-def _sidecar_workloads() -> list[Manifest]:
-    return workloads(configured(), Options("rollcall", reconciler=ReconcilerPlace.SIDECAR))
-
-
 @check(
     "reconciler/apart",
     level=Severity.NOTE,
     passes=lambda: installed(*workloads(configured(), Options("rollcall"))),
-    fails=lambda: installed(*_sidecar_workloads()),
+    fails=lambda: installed(*workloads(configured(), Options("rollcall", reconciler=ReconcilerPlace.SIDECAR))),
 )
 def apart(snapshot: Snapshot) -> Symptoms:
     """The server's service account has no right to write. The reconciler runs in its own Pods with its own account, and

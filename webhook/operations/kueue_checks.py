@@ -233,9 +233,7 @@ class InstalledKueue(NamedTuple):
 
     @classmethod
     def found_in(cls, snapshot: Snapshot) -> InstalledKueue | None:
-        """Returns what is installed; None if no Deployment of Kueue mounts a Configuration. Raises
-        `FactsUnavailable`.
-        """
+        """Returns what is installed; None if no Deployment mounts a Configuration. Raises `FactsUnavailable`."""
         configuration = None if snapshot.kueue is None else known(snapshot.kueue)
         deployment = next(kueues(snapshot), None)
         if configuration is None or deployment is None:
@@ -280,9 +278,7 @@ def _outside(kueue: InstalledKueue) -> Manifest:
 
 
 def _pods_ready(kueue: InstalledKueue) -> Manifest:
-    """Returns the settings of `waitForPodsReady`: v1beta2 waits unless a gate turns it off, v1beta1 only with
-    `enable`.
-    """
+    """Returns how `waitForPodsReady` is set: v1beta2 waits unless a gate turns it off, v1beta1 only with `enable`."""
     block = mapping(kueue.configuration.get("waitForPodsReady"))
     old = str(kueue.configuration.get("apiVersion")).endswith(f"/{_OLD}")
     if kueue.gates.get("DisableWaitForPodsReady", False) or (old and not flag(block.get("enable"))):

@@ -194,9 +194,7 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
 
 
 def about_pods(snapshot: Snapshot) -> Iterator[tuple[Manifest, Manifest]]:
-    """Yields the configurations of other systems that may change a pod at its creation, each with one webhook for
-    it.
-    """
+    """Yields other systems' configurations that may change a pod at its creation, each with one webhook for it."""
     for raw in snapshot.all(MUTATING_WEBHOOKS):
         hooks = [dict(hook) for hook in hooks_of(raw)]
         about = [hook for hook in hooks if is_about(hook, "", "pods", "CREATE")]

@@ -215,9 +215,7 @@ def operator_objects(settings: Settings) -> tuple[SnapshotPart, ...]:
 
 
 def declared_workloads(shape: WorkloadShape) -> SnapshotPart:
-    """Returns the workloads of a declared kind. If a namespace does not opt them in, only those with a scheduler are
-    gangs.
-    """
+    """Returns the workloads of a declared kind: those with a scheduler, unless a namespace can opt them in."""
     return SnapshotPart(shape.resource, labels=() if shape.by_namespace else (SCHEDULER_LABEL,))
 
 
@@ -232,9 +230,7 @@ def topology_objects(settings: Settings) -> tuple[SnapshotPart, ...]:
 
 
 def trimmed(raw: Manifest) -> Manifest:
-    """Returns an object without the fields that no check uses: a cluster has many pods, and private keys must not be
-    kept.
-    """
+    """Returns an object without what no check uses: a cluster has many pods, and private keys must not be kept."""
     metadata = {key: value for key, value in mapping(raw.get("metadata")).items() if key != "managedFields"}
     reduced = {**raw, "metadata": metadata}
     if (kept := _KEPT.get(str(raw.get("kind")))) is not None:
@@ -371,9 +367,7 @@ class Snapshot:
         return next((hook for _, hook in self.hooks() if hook["name"] == name), None)
 
     def address(self) -> Address:
-        """Returns the registered target of the webhooks: the URL of the first of them, else the Service. Raises
-        `FactsUnavailable`.
-        """
+        """Returns the target of the webhooks: the URL of the first, else the Service. Raises `FactsUnavailable`."""
         urls: dict[bool, str] = {}
         for _, hook in self.hooks():
             if url := text(mapping(hook.get("clientConfig")).get("url")):

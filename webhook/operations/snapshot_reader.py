@@ -281,8 +281,6 @@ class _Reader:
         # Objects in a list lack their own kind.
         return tuple(trimmed({**raw, "apiVersion": version, "kind": api.kind}) for raw in manifests)
 
-    # Dry runs
-
     async def _refused_creation(self, snapshot: Snapshot) -> Tried | Unread | None:
         if isinstance(snapshot.apis, Unread) or POD_CLIQUE_SETS_PART.resource.api not in snapshot.apis:
             return None
@@ -338,8 +336,6 @@ class _Reader:
             for user, objects in zip(accounts, every, strict=True)
         }
 
-    # Other systems
-
     async def _mounted(self, snapshot: Snapshot, file: ConfigurationFile) -> Manifest | Unread | None:
         """Returns the configuration of a system; None if no Deployment of it mounts one."""
         try:
@@ -372,9 +368,7 @@ def _served(part: SnapshotPart, apis: Any) -> bool:
 
 
 def endpoints(snapshot: Snapshot) -> Iterator[Endpoint]:
-    """Yields the endpoints to contact: the URL in the webhooks, else the ready endpoints of the Service. Raises
-    `FactsUnavailable`.
-    """
+    """Yields the URL in the webhooks, else the ready endpoints of the Service. Raises `FactsUnavailable`."""
     address, host = snapshot.address(), called(snapshot)
     if not any(True for _, hook in snapshot.hooks() if not serves_next(hook)):
         return

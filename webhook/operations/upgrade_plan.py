@@ -182,9 +182,6 @@ def _effects(
             yield Effect(change.id, change.outcome, why, change.product, before, after, change.source)
 
 
-# What to do, and when
-
-
 def _steps(upgrade: Upgrade, verdicts: Iterable[UpgradeVerdict]) -> Iterator[UpgradeStep]:
     every_effect = dict.fromkeys(effect for verdict in verdicts for effect in verdict.effects)
     effects = sorted(every_effect, key=lambda effect: -effect.outcome.badness)

@@ -42,7 +42,7 @@ _SILENT = (
     "network is unreachable",
     "Address is not allowed",
 )
-# Observed the API server learns that its certificate is refused before or after it has sent its request.
+# The API server learns that its certificate is refused before or after it has sent its request.
 _CUT = (": EOF", "remote error: tls:")
 _NO_TUNNEL = ("No agent available", "No backend available")
 
@@ -117,9 +117,7 @@ def _refusal(snapshot: Snapshot) -> FailedCall:
 
 
 def _listening(snapshot: Snapshot) -> tuple[str, str]:
-    """Returns the ports of the servers and the number of ready ones, as text; the second is empty if none is known to
-    be ready.
-    """
+    """Returns the servers' ports and how many are ready, as text; the second is empty if none is known to be."""
     try:
         if url := snapshot.address().url:
             return url, f"the server at {url} may be"
