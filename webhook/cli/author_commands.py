@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from webhook.model.facts import ClusterFacts
     from webhook.offline.judgement import Judgement
     from webhook.offline.manifests import Document
-    from webhook.workloads.opted_in_workload import Part
     from webhook.workloads.workload_shape import WorkloadShape
 
 
@@ -541,6 +540,7 @@ def _lines(workload: Any, cluster_facts: ClusterFacts, settings: Settings) -> It
     from webhook.offline.expected_pods import expected_pods
     from webhook.offline.gang_tree import workload_tree
     from webhook.offline.pictures import gang_picture, tree_lines
+    from webhook.offline.report_summary import counted
     from webhook.offline.translation import translated
     from webhook.offline.yaml_and_json import as_yaml_text
     from webhook.workloads.opted_in_gang import no_gang
@@ -552,7 +552,7 @@ def _lines(workload: Any, cluster_facts: ClusterFacts, settings: Settings) -> It
     if (barred := no_gang(workload)) is not None:
         yield f"no gang of its own: {barred.why}"
     for part in workload.outside_parts:
-        yield f"outside the gang: {_counted(part)}"
+        yield f"outside the gang: {part.name}, {counted(part.pods, 'pod')}"
     for expected in expected_pods(workload):
         labels = {key: value for key, value in expected.pod["metadata"]["labels"].items() if key != SCHEDULER_LABEL}
         known_by = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
@@ -563,7 +563,3 @@ def _lines(workload: Any, cluster_facts: ClusterFacts, settings: Settings) -> It
         yield from (f"# {line}" for comment in rendered.comment for line in comment.splitlines())
         if rendered.manifest.get("kind") != "Pod":
             yield from as_yaml_text(rendered.manifest).splitlines()
-
-
-def _counted(part: Part) -> str:
-    return f"{part.name}, {part.pods} {'pod' if part.pods == 1 else 'pods'}"

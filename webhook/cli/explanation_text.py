@@ -296,11 +296,6 @@ _NOT_TOLD = ("not known whether it can start", "cyan")
 _MOST_CAUSES = 5
 
 
-def code_of(judged_tree: FoundTree) -> int:
-    """Returns the exit code for a tree."""
-    return _CODES[judged_tree.verdict.standing]
-
-
 def print_tree(judged_tree: FoundTree, out: Console) -> None:
     """Prints the explanation of one tree."""
     print_head(judged_tree.place, f"{judged_tree.tree.kind} {judged_tree.tree.full_name}", out)
@@ -385,7 +380,10 @@ def print_explanations(
     if not explained_documents and not trees:
         tell("nothing to explain: no workload, and no gang object")
         return UNREADABLE
-    codes = {*(_code_of(document.explanation) for document in explained_documents), *map(code_of, trees)}
+    codes = {
+        *(_code_of(document.explanation) for document in explained_documents),
+        *(_CODES[judged_tree.verdict.standing] for judged_tree in trees),
+    }
     # A refusal is certain, even if other facts are unknown.
     return REFUSED if REFUSED in codes else max(codes)
 

@@ -107,7 +107,7 @@ def tell_strangers_unknown(look: GangView) -> None:
 
 
 def age(created: str, clock: Clock = MACHINE_CLOCK) -> str:
-    """The time since a moment of Kubernetes, as kubectl shows it."""
+    """Returns the time since a moment of Kubernetes, as kubectl shows it."""
     try:
         seconds = int((clock.now() - datetime.fromisoformat(created)).total_seconds())
     except (ValueError, TypeError):

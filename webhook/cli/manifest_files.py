@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +32,15 @@ def shadow_texts(config: Path, settings: Settings) -> dict[str, str]:
     """Returns the text of each shadow's file by its name. `settings` are those of the configuration in `config`. Raises
     `InputError`, and `ConfigurationError` if a file has the name under which the configuration itself is mounted.
     """
-    return dict(_read(config, settings))
-
-
-def _read(config: Path, settings: Settings) -> Iterator[tuple[str, str]]:
+    texts = {}
     for index, shadow in enumerate(settings.shadows):
         if not shadow.is_file:
             continue
         if shadow.name == CONFIGURATION_FILE:
             why = "is the name under which this configuration is mounted in a cluster; name the file otherwise"
             raise ConfigurationError(str(config), [Problem(f"shadow[{index}].config", shadow.name, why)])
-        try:
-            yield shadow.name, (config.parent / shadow.name).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InputError(str(config.parent / shadow.name), str(error.strerror)) from None
+        texts[shadow.name] = _text(config.parent / shadow.name)
+    return texts
 
 
 _FOLDER = Path(webhook.installation.__file__).parent / "chart"

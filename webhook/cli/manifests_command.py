@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import typer
 
 from webhook import __version__
-from webhook.cli.options import Configuration, Format, Output, configured
+from webhook.cli.options import ClientNames, Configuration, Format, Output, configured
 from webhook.cli.output import as_json_text, tell
 from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT, SHARED_NAMESPACES
 from webhook.installation.parameters import ClientCertificates, DnsPolicy, Network, Ports, ReconcilerPlace
@@ -143,16 +143,6 @@ ClientAuthority = Annotated[
         show_default="no client certificate is required",
     ),
 ]
-ClientNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--client-name",
-        metavar="NAME",
-        help="The client certificate must be for this name. Repeatable.",
-        show_default="any",
-    ),
-]
-
 USUAL_PORTS = Ports()
 _PORT_OPTIONS = ["--serving-port", "--next-port", "--health-port", "--reconciler-port"]
 

@@ -4,13 +4,12 @@ the possible values of its labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
 
 from webhook.backends.registry import installed_backends
 from webhook.cluster.access import Access
@@ -94,9 +93,8 @@ def families(registry: CollectorRegistry) -> list[MetricFamily]:
                     values.setdefault(label, {})[value] = None
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
         labels = {label: tuple(sorted(label_values)) for label, label_values in values.items()}
-        kinds = {
-            f"{labelled['kind']}.{labelled['group']}".rstrip(".") for labelled in _labelled(metric, "kind", "group")
-        }
+        of_kinds = (sample.labels for sample in metric.samples if sample.labels.keys() >= {"kind", "group"})
+        kinds = {f"{labelled['kind']}.{labelled['group']}".rstrip(".") for labelled in of_kinds}
         metric_families.append(MetricFamily(name, metric.type, metric.documentation, labels, tuple(sorted(kinds))))
     return sorted(metric_families)
 
@@ -111,10 +109,6 @@ def reference(processes: Mapping[str, Iterable[MetricFamily]]) -> str:
         ]
         lines.append("")
     return "\n".join(lines)
-
-
-def _labelled(metric: Metric, *labels: str) -> Iterator[Mapping[str, str]]:
-    return (sample.labels for sample in metric.samples if sample.labels.keys() >= set(labels))
 
 
 def _labels(family: MetricFamily) -> str:

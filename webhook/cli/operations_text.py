@@ -24,7 +24,7 @@ from webhook.operations.releases import ChangeOutcome
 
 if TYPE_CHECKING:
     from webhook.operations.audit import Audit, Tally
-    from webhook.operations.upgrade_plan import Effect, UpgradePlan, UpgradeVerdict
+    from webhook.operations.upgrade_plan import UpgradePlan, UpgradeVerdict
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
@@ -92,7 +92,7 @@ def reference(checks: Iterable[Check]) -> str:
     """Returns the page: the checks as a table and one by one."""
     every = tuple(checks)
     lines = [_HEAD, "| check | level | what must hold |", "|---|---|---|"]
-    lines += [f"| [{check.id}](#{_anchor(check)}) | {check.level} | {_summary(check)} |" for check in every]
+    lines += [f"| [{check.id}](#{check.id.replace('/', '')}) | {check.level} | {_summary(check)} |" for check in every]
     for check in every:
         lines += ["", *_section(check)]
     return "\n".join(lines) + "\n"
@@ -106,10 +106,6 @@ def paragraphs(check: Check) -> list[str]:
 def _summary(check: Check) -> str:
     first = paragraphs(check)[0]
     return first.partition(". ")[0].partition(": ")[0].rstrip(".")
-
-
-def _anchor(check: Check) -> str:
-    return check.id.replace("/", "")
 
 
 def _section(check: Check) -> Iterator[str]:
@@ -232,11 +228,7 @@ def _totals(tally: Tally) -> Sequence[str]:
 
 
 _PLAN_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "PODS", "OUTCOME", "BECAUSE")
-_PLAN_STYLES = {
-    ChangeOutcome.CONTINUES: "green",
-    ChangeOutcome.UNKNOWN: "cyan",
-    ChangeOutcome.RECREATE: "yellow",
-}
+_PLAN_STYLES = {ChangeOutcome.CONTINUES: "green", ChangeOutcome.UNKNOWN: "cyan", ChangeOutcome.RECREATE: "yellow"}
 
 
 def print_plan(plan: UpgradePlan, out: Console) -> None:
@@ -250,7 +242,11 @@ def print_plan(plan: UpgradePlan, out: Console) -> None:
         out.print()
     concerned = Counter(effect for verdict in plan.verdicts for effect in verdict.effects if effect.change)
     for effect, gangs in sorted(concerned.items(), key=lambda item: -item[0].outcome.badness):
-        _print_effect(effect, gangs, out)
+        out.print(Text.assemble((effect.change, "bold"), f": {gangs} {effect.outcome}"))
+        for word in ("why", "before", "after", "source"):
+            if text := getattr(effect, word):
+                say(out, 1, f"{word:<6}  {text}")
+        out.print()
     out.print(Text("Order", "bold"))
     for number, step in enumerate(plan.steps, 1):
         say(out, 1, f"{number}. {step.do}{f' ({step.change})' if step.change else ''}")
@@ -269,11 +265,3 @@ def _row(verdict: UpgradeVerdict) -> tuple[str, ...]:
         verdict.outcome.value,
         effect.change or printable(" ".join(effect.why.split())),
     )
-
-
-def _print_effect(effect: Effect, gangs: int, out: Console) -> None:
-    out.print(Text.assemble((effect.change, "bold"), f": {gangs} {effect.outcome}"))
-    for word in ("why", "before", "after", "source"):
-        if text := getattr(effect, word):
-            say(out, 1, f"{word:<6}  {text}")
-    out.print()

@@ -127,6 +127,17 @@ KubeContext = Annotated[
 ]
 
 
+ClientNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--client-name",
+        metavar="NAME",
+        help="The client certificate must be for this name. Repeatable.",
+        show_default="any",
+    ),
+]
+
+
 class KubernetesRelease(StrEnum):
     """The releases of Kubernetes whose gangs are known. The newest that is out is assumed where no cluster is read."""
 

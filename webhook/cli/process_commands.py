@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from webhook.cli.options import (
+    ClientNames,
     Configuration,
     DryRun,
     Facts,
@@ -76,12 +77,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             metavar="FILE", help="Callers must have a certificate of one of these authorities.", show_default=False
         ),
     ] = None,
-    client_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="The client certificate must be for this name. Repeatable.", show_default="any"
-        ),
-    ] = None,
+    client_name: ClientNames = None,
     host: Annotated[
         str | None,
         typer.Option(

@@ -10,9 +10,9 @@ from datetime import datetime
 
 from webhook.backends.registry import installed_backends
 from webhook.config.sections import API_VERSION, KIND
-from webhook.config.settings import Profile, Settings, Shadow
+from webhook.config.settings import Profile, Settings
 from webhook.fit.packing import FitSettings
-from webhook.model.findings import Action, Exceptions
+from webhook.model.findings import Action
 from webhook.model.kueue import KueueSettings
 from webhook.offline.yaml_and_json import as_yaml_text
 
@@ -89,12 +89,22 @@ def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
             yield f"  schedulerVersion: {profile.backend.scheduler_version}"
         yield f"  gate: {str(profile.gate).lower()}"
         yield f"  enforcement: {profile.ceiling}"
-        yield from _changed_rules(profile)
+        taken = actions_in(profile)
+        for declared in profile.every_rule:
+            # Its action differs by its own setting, or by the ceiling.
+            if (action := taken[declared.id]) is not declared.default:
+                yield f"  rule {declared.id}: {action or OFF} (by default {declared.default})"
     for name, namespace in settings.namespaces.items():
         scheduler, enforcement = namespace.scheduler or "unset", namespace.enforcement or "unset"
         opt_out = {None: "", True: ", optOut true", False: ", optOut false"}[namespace.opt_out]
         yield f"namespace {name}: scheduler {scheduler}, enforcement {enforcement}{opt_out}"
-    yield from _exception_lines(settings.exceptions, now)
+    for exception in settings.exceptions.every:
+        yield f"exception {exception.name}: {exception.time_left(now)}, at {exception.ends}"
+        yield f"  rules: {', '.join(sorted(exception.rules))}"
+        yield f"  namespaces: {', '.join(sorted(exception.namespaces))}"
+        yield f"  workloads: {exception.workloads}"
+        yield f"  grantedBy: {exception.granted_by}"
+        yield f"  reason: {exception.reason}"
     yield "scheduler"
     yield f"  optOut: {_word(settings.opt_out)}"
     yield "grove"
@@ -112,7 +122,9 @@ def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
     yield f"  net: {registration.net}"
     yield from _reconciler_lines(settings)
     yield "shadow"
-    yield from (f"  {shadow.name}: {_judging(shadow)}" for shadow in settings.shadows)
+    for shadow in settings.shadows:
+        other = f"another configuration, with the default {shadow.settings.default}"
+        yield f"  {shadow.name}: {other if shadow.is_file else 'every workload, as for this scheduler'}"
     if not settings.shadows:
         yield "  none"
     yield from _process_lines(settings)
@@ -131,22 +143,6 @@ def _reconciler_lines(settings: Settings) -> Iterator[str]:
         yield f"  settleSeconds: {remedies.settle_seconds:g}"
         yield f"  pauseSeconds: {remedies.pause_seconds:g}"
         yield f"  perMinute: {remedies.per_minute}"
-
-
-def _exception_lines(exceptions: Exceptions, now: datetime) -> Iterator[str]:
-    for exception in exceptions.every:
-        yield f"exception {exception.name}: {exception.time_left(now)}, at {exception.ends}"
-        yield f"  rules: {', '.join(sorted(exception.rules))}"
-        yield f"  namespaces: {', '.join(sorted(exception.namespaces))}"
-        yield f"  workloads: {exception.workloads}"
-        yield f"  grantedBy: {exception.granted_by}"
-        yield f"  reason: {exception.reason}"
-
-
-def _judging(shadow: Shadow) -> str:
-    if not shadow.is_file:
-        return "every workload, as for this scheduler"
-    return f"another configuration, with the default {shadow.settings.default}"
 
 
 def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
@@ -203,10 +199,6 @@ def _process_lines(settings: Settings) -> Iterator[str]:
     yield f"  endpoint: {tracing.endpoint or 'none'}"
     if tracing.endpoint:
         yield f"  sampleRatio: {tracing.sample_ratio:g}"
-    yield from _tenancy_lines(settings)
-
-
-def _tenancy_lines(settings: Settings) -> Iterator[str]:
     tenancy = settings.tenancy
     yield "tenancy"
     yield f"  reconcilers: {', '.join(tenancy.reconcilers) or 'the service accounts that Rollcall is installed with'}"
@@ -222,12 +214,3 @@ def _word(value: object) -> str:
     if value is None:
         return "unset"
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _changed_rules(profile: Profile) -> Iterator[str]:
-    """Yields the rules whose action differs from their default, by their own setting or by the ceiling."""
-    taken = actions_in(profile)
-    for declared in profile.every_rule:
-        action = taken[declared.id]
-        if action is not declared.default:
-            yield f"  rule {declared.id}: {action or OFF} (by default {declared.default})"

@@ -81,7 +81,7 @@ def _served(kind: tuple[str, str], settings: Settings, served: Mapping[Api, Reso
 
 
 def _pods(settings: Settings) -> Iterator[Listing]:
-    """Grove's pods, those of opted-in workloads, and those that name a gang scheduler."""
+    """Yields the lists of Grove's pods, of those of opted-in workloads, and of those that name a gang scheduler."""
     yield _list_of((grove.LABEL_PODGANG,))
     yield _list_of((f"!{grove.LABEL_PODGANG}", SCHEDULER_LABEL))
     for name in settings.profiles:

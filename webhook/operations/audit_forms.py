@@ -219,7 +219,7 @@ def _summary(namespace: str, tally: Tally) -> Manifest:
 
 
 def _result(kept: KeptFinding) -> dict[str, Any]:
-    finding, key = kept.finding, kept.object
+    finding = kept.finding
     result, severity = _WORDS[kept.group.action]
     message = finding.explanation if isinstance(finding, Finding) else f"not judged: {finding.lacking}"
     pages = rules_by_id()
@@ -231,15 +231,7 @@ def _result(kept: KeptFinding) -> dict[str, Any]:
         "severity": severity,
         "scored": True,
         "message": plain(message),
-        "resources": [
-            {
-                "apiVersion": key.api_version,
-                "kind": key.kind,
-                "namespace": key.namespace,
-                "name": key.name,
-                "uid": key.uid,
-            }
-        ],
+        "resources": [_object(kept.object)],
         "properties": {"field": plain(str(finding.at)), "scheduler": kept.scheduler or ""},
     }
 

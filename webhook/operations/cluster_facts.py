@@ -103,10 +103,10 @@ def _names(schema: object, deepest: int) -> Manifest:
     return outline
 
 
-# Objects in a page: the kept fields are few, and a person waits.
-_PAGE = 500
+# Objects in a page: large, because little is kept of each, and a person waits.
+PAGE = 500
 # HTTP statuses for a missing right.
-_FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 # API groups that no CustomResourceDefinition describes.
 _BUILT_IN = frozenset({"", "apps", "batch", "resource.k8s.io", "scheduling.k8s.io"})
 _BOUND = {
@@ -179,11 +179,11 @@ async def read_occupied(access: Access, transport: httpx.AsyncBaseTransport | No
     client = Client(access, transport)
     try:
         pods, reservations = NodePods(), {}
-        async for raw in client.items(NODE_PODS.resource, limit=_PAGE, selector=NODE_PODS.selector):
+        async for raw in client.items(NODE_PODS.resource, limit=PAGE, selector=NODE_PODS.selector):
             if (pod := _entry(NODE_PODS, raw)) is not None:
                 pods[pod[0]] = pod[1]
         with suppress(NotFound):
-            async for raw in client.items(RESERVATIONS.resource, limit=_PAGE):
+            async for raw in client.items(RESERVATIONS.resource, limit=PAGE):
                 if (reservation := _entry(RESERVATIONS, raw)) is not None:
                     reservations[reservation[0]] = reservation[1]
         return Occupied(pods, reservations)
@@ -263,7 +263,7 @@ class _Reader:
     async def _bound_gangs(self) -> list[Manifest]:
         """Returns one pod on a node for each PodGang that has any."""
         bound: dict[tuple[str, str], Manifest] = {}
-        pods = self._client.items(PODS, selector=_BOUND, limit=_PAGE, accept=requests.METADATA_ONLY)
+        pods = self._client.items(PODS, selector=_BOUND, limit=PAGE, accept=requests.METADATA_ONLY)
         async for raw in pods:
             metadata = mapping(mapping(raw).get("metadata"))
             namespace, podgang = str(metadata.get("namespace")), str(labels_of(raw).get(grove.LABEL_PODGANG))
@@ -275,7 +275,7 @@ class _Reader:
     async def _kind(self, projection: Projection) -> KeptObjects:
         items: list[Manifest] = []
         left_out = 0
-        async for raw in self._client.items(projection.resource, limit=_PAGE, selector=projection.selector):
+        async for raw in self._client.items(projection.resource, limit=PAGE, selector=projection.selector):
             manifest = kept(raw, projection.fields)
             try:
                 entry = projection.read(manifest)
@@ -315,7 +315,7 @@ class _Reader:
             return {}
 
     def _missed(self, resource: Resource, error: RequestFailed, *parts: str) -> None:
-        what = may_not_read(resource) if error.code in _FORBIDDEN else not_read(resource.qualified, str(error))
+        what = may_not_read(resource) if error.code in FORBIDDEN else not_read(resource.qualified, str(error))
         self._result.failed[resource.qualified] = str(error)
         self._result.unread.update(dict.fromkeys(parts, what))
 

@@ -171,7 +171,7 @@ _NODES = ("node-a", "node-b")
 
 
 def configured(*profiles: Mapping[str, Any], **sections: Any) -> Settings:
-    """Settings with these profiles, the first being the default; without any, with koord-scheduler."""
+    """Returns settings with these profiles, the first being the default; without any, with koord-scheduler."""
     every = profiles or ({"name": "koord-scheduler"},)
     document = {
         "apiVersion": "rollcall.dev/v1alpha1",
@@ -303,7 +303,7 @@ def served(*apis: Api) -> frozenset[Api]:
 
 
 def webhook_of(kind: str, name: str, hook: str, **fields: Any) -> Manifest:
-    """Another system's configuration with one webhook, by default for the creation of pods."""
+    """Returns another system's configuration with one webhook, by default for the creation of pods."""
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}]
     webhook = {"name": hook, "rules": rules, **fields}
     return {

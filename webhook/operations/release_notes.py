@@ -119,10 +119,6 @@ SCHEDULER_CHANGES = (
 )
 
 
-def _may_finish(gang: PresentGang, _: Cluster) -> bool:
-    return gang.scheduler == KAI and (gang.writer is GangObjectWriter.SCHEDULER or bool(gang.restarts - {ALWAYS}))
-
-
 _SERVICE = gang(scheduler=KAI, restarts=frozenset({ALWAYS}))
 _BATCH = replace(_SERVICE, restarts=frozenset({"Never"}))
 _GROVES = replace(_SERVICE, writer=GangObjectWriter.GROVE)
@@ -132,7 +128,9 @@ KAI_CHANGES = (
     ReleaseChange(
         "kai/finishing-gangs",
         Product.KAI,
-        _may_finish,
+        lambda gang, _: (
+            gang.scheduler == KAI and (gang.writer is GangObjectWriter.SCHEDULER or bool(gang.restarts - {ALWAYS}))
+        ),
         ChangeOutcome.UNKNOWN,
         since="0.16.2",
         until="0.17.1",

@@ -350,7 +350,7 @@ class Snapshot:
         return ClusterFacts(apis=self.served(), spec_fields=known(self.spec_fields))
 
     def configuration(self, part: SnapshotPart) -> Manifest | None:
-        """Rollcall's own webhook configuration of that kind. Raises `FactsUnavailable`."""
+        """Returns Rollcall's own webhook configuration of that kind. Raises `FactsUnavailable`."""
         name = MUTATING if part is MUTATING_WEBHOOKS else VALIDATING
         return next((raw for raw in self.all(part) if name_of(raw) == name), None)
 
@@ -363,7 +363,7 @@ class Snapshot:
                     yield f"{part.resource.api.kind} {name_of(configuration)}, {hook['name']}", hook
 
     def hook(self, name: str) -> Manifest | None:
-        """Rollcall's own webhook with that name. Raises `FactsUnavailable`."""
+        """Returns Rollcall's own webhook with that name. Raises `FactsUnavailable`."""
         return next((hook for _, hook in self.hooks() if hook["name"] == name), None)
 
     def address(self) -> Address:

@@ -37,6 +37,7 @@ from webhook.model.known_kinds import CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, Manifest, endpoints_in, mapping, port_name, text
 from webhook.operations.certificate_checks import bundles, called, reached
+from webhook.operations.cluster_facts import FORBIDDEN, PAGE
 from webhook.operations.grove_checks import OPERATOR_CONFIGURATION
 from webhook.operations.installation_checks import trusted
 from webhook.operations.kueue_checks import KUEUE_CONFIGURATION
@@ -161,11 +162,6 @@ def clock_offset(whose: str, date: str, before: datetime, after: datetime) -> Cl
     return ClockOffset(whose, ahead)
 
 
-# Page size of lists: large, because all of it is kept and a user waits for it.
-_PAGE = 500
-# HTTP statuses for a missing right.
-_FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-
 T = TypeVar("T")
 
 
@@ -250,7 +246,7 @@ class _Reader:
         try:
             answer: ApiAnswer = await self._client.get(requests.ApiRequest("/version"))
         except RequestFailed as error:
-            if error.code not in _FORBIDDEN or error.code == HTTPStatus.UNAUTHORIZED:
+            if error.code not in FORBIDDEN or error.code == HTTPStatus.UNAUTHORIZED:
                 raise FactsUnavailable(f"the cluster cannot be read: {error}") from None
             return Unread("the version of the API server", str(error), "get /version"), ()
         clocks: tuple[ClockOffset, ...] = ()
@@ -272,7 +268,7 @@ class _Reader:
                 selector = {"labelSelector": ",".join(part.labels)} if part.labels else None
                 manifests = [
                     mapping(raw)
-                    async for raw in self._client.items(part.resource, namespace=where, selector=selector, limit=_PAGE)
+                    async for raw in self._client.items(part.resource, namespace=where, selector=selector, limit=PAGE)
                 ]
         except NotFound:
             return ()
@@ -298,7 +294,7 @@ class _Reader:
         return await self._try(PODS, grouped_pod(self._namespace, spoken))
 
     async def _members(self, snapshot: Snapshot) -> tuple[MemberTrial, ...]:
-        """Of each scheduler the first pod that would be stored, else the last one that was tried."""
+        """Returns the first pod of each scheduler that would be stored, else the last one that was tried."""
         try:
             every = member_pods(snapshot)
         except FactsUnavailable:
@@ -357,7 +353,7 @@ async def _tried(what: str, ask: Callable[[], Awaitable[T]], right: str) -> T | 
     try:
         return await ask()
     except RequestFailed as error:
-        return Unread(what, str(error), right if error.code in _FORBIDDEN else None)
+        return Unread(what, str(error), right if error.code in FORBIDDEN else None)
     except Malformed as error:
         return Unread(what, f"the answer cannot be read: {error}")
 
