@@ -23,7 +23,7 @@ _GC_THRESHOLD = 500_000
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit."""
+    """Runs the command line and exits."""
     gc.set_threshold(_GC_THRESHOLD)
     code = run(sys.argv[1:] if arguments is None else arguments, _called(sys.argv[0]))
     # The interpreter collects garbage before it ends, a fifth of the time of a check: nothing is left to find.
@@ -37,7 +37,7 @@ def _called(program: str) -> str:
 
 
 def run(arguments: list[str], program: str = "rollcall") -> int:
-    """Run the command line and return the exit code. Known errors are printed on standard error, one line each.
+    """Runs the command line and returns the exit code. Known errors are printed on standard error, one line each.
     `program` is its name in help.
     """
     debug = arguments[:1] == ["--debug"]

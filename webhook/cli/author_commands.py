@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from webhook.model.facts import ClusterFacts
     from webhook.offline.judgement import Judgement
     from webhook.offline.manifests import Document
-    from webhook.workloads.opted_in_workload import Part
     from webhook.workloads.workload_shape import WorkloadShape
 
 
@@ -124,7 +123,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     """
     from webhook.cli.gang_text import explain_gangs, gangs_named
 
-    if (named := gangs_named(paths)) is not None:
+    if (matches := gangs_named(paths)) is not None:
         of_files = scheduler is not None or facts or live or grove is not None or kubernetes is not None
         if of_files or output in {Picture.MERMAID, Picture.SVG}:
             refused = (
@@ -133,7 +132,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
             )
             raise typer.BadParameter(refused)
         as_json = output is Picture.JSON
-        raise typer.Exit(explain_gangs(named, namespace, config, kubeconfig, context, as_json=as_json))
+        raise typer.Exit(explain_gangs(matches, namespace, config, kubeconfig, context, as_json=as_json))
     if namespace is not None:
         raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
     from webhook.cli.explanation_text import print_explanations
@@ -142,10 +141,10 @@ def explain(  # noqa: PLR0913 - one parameter for each option
 
     config = judging_configuration(command, config)
     settings = settings_of(config, scheduler, grove)
-    known = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
+    cluster_facts = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
     documents = documents_of(paths)
-    known = with_field_names(known, schemas or ())
-    raise typer.Exit(print_explanations(documents, known, settings, output, config))
+    cluster_facts = with_field_names(cluster_facts, schemas or ())
+    raise typer.Exit(print_explanations(documents, cluster_facts, settings, output, config))
 
 
 def fit(  # noqa: PLR0913 - one parameter for each option
@@ -165,8 +164,7 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     live: Live = False,
     config: ConfigurationOrInstalled = None,
     effort: Annotated[
-        int,
-        typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang."),
+        int, typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang.")
     ] = 1,
     strict: Annotated[
         bool,
@@ -208,23 +206,23 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     from webhook.cli.fit_text import documents_there, objects_named, print_fits, with_occupied
     from webhook.cli.options import connected, documents_of, settings_there
 
-    if (named := objects_named(paths)) is not None:
+    if (references := objects_named(paths)) is not None:
         if facts or live or kubernetes is not None:
             refused = "--facts, --live and --kubernetes are for manifests: KIND/NAME reads the cluster"
             raise typer.BadParameter(refused)
         access = connected(kubeconfig, context)
         settings = judging_files(settings_there(config, access), scheduler)
-        documents = documents_there(named, namespace, access)
-        known = with_occupied(facts_there(settings, access), access)
+        documents = documents_there(references, namespace, access)
+        cluster_facts = with_occupied(facts_there(settings, access), access)
     else:
         if namespace is not None:
             raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
         settings = settings_of(judging_configuration(command, config), scheduler)
-        known = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
+        cluster_facts = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
         documents = documents_of(paths)
         if live:
-            known = with_occupied(known, connected(kubeconfig, context))
-    raise typer.Exit(print_fits(documents, known, settings, effort, output, strict=strict))
+            cluster_facts = with_occupied(cluster_facts, connected(kubeconfig, context))
+    raise typer.Exit(print_fits(documents, cluster_facts, settings, effort, output, strict=strict))
 
 
 class Syntax(StrEnum):
@@ -372,7 +370,7 @@ def list_shapes(config: Configuration = None) -> None:
 
     from webhook.config.defaults import built_in_shapes
 
-    settings, known = configured(config), built_in_shapes()
+    settings, built_in = configured(config), built_in_shapes()
     table = Table(box=None, pad_edge=False)
     for title in ("NAME", "KIND", "GANG", "OPTED IN BY", "FROM"):
         table.add_column(title, no_wrap=title != "GANG")
@@ -380,7 +378,7 @@ def list_shapes(config: Configuration = None) -> None:
     for shape in settings.kinds.declared:
         versions = f" ({', '.join(shape.versions)})" if shape.group_kind in several else ""
         kind = f"{shape.resource.api.kind}.{shape.resource.api.group}{versions}"
-        origin = "built in" if known.get(shape.name) is shape else "the configuration"
+        origin = "built in" if built_in.get(shape.name) is shape else "the configuration"
         by = "namespace or label" if shape.by_namespace else "label"
         row = (shape.name, kind, _gang(shape), by, origin)
         table.add_row(*map(Text, row))
@@ -413,15 +411,17 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME", help="A built-in sh
     from webhook.config.defaults import built_in_documents
     from webhook.offline.yaml_and_json import as_yaml_text
 
-    typer.echo(as_yaml_text(built_in_documents()[_known(name)]), nl=False)
+    typer.echo(as_yaml_text(built_in_documents()[_built_in_name(name)]), nl=False)
 
 
-def _known(name: str) -> str:
+def _built_in_name(name: str) -> str:
     from webhook.config.defaults import built_in_shapes
 
-    known = built_in_shapes()
-    if name not in known:
-        raise typer.BadParameter(f"{name}: is not a built-in shape (allowed: {', '.join(known)}){meant(name, known)}")
+    built_in = built_in_shapes()
+    if name not in built_in:
+        raise typer.BadParameter(
+            f"{name}: is not a built-in shape (allowed: {', '.join(built_in)}){meant(name, built_in)}"
+        )
     return name
 
 
@@ -493,38 +493,40 @@ def test(
     from webhook.offline.worlds import one_world
 
     settings = judging_files(configured(config), scheduler)
-    shapes = load_shapes(Path(shape)) if Path(shape).exists() else built_in_forms(_known(shape))
+    shapes = load_shapes(Path(shape)) if Path(shape).exists() else built_in_forms(_built_in_name(shape))
     settings = replace(settings, kinds=settings.kinds.with_declared(shapes))
-    tested = {one.group_kind for one in shapes}
-    documents = [document for path in files_of([Path(one) for one in samples]) for document in read_file(path)]
-    known = one_world(with_field_names(ClusterFacts()), documents, settings.kinds)
+    tested = {form.group_kind for form in shapes}
+    documents = [document for path in files_of([Path(sample) for sample in samples]) for document in read_file(path)]
+    cluster_facts = one_world(with_field_names(ClusterFacts()), documents, settings.kinds)
     seen, code = 0, CLEAN
     for document in documents:
         objects = {at: manifest for manifest, at in objects_in(document.manifest)}
-        for found in judge(document.manifest, known, settings, MACHINE_CLOCK.now()):
-            manifest = objects.get(found.at)
+        for judgement in judge(document.manifest, cluster_facts, settings, MACHINE_CLOCK.now()):
+            manifest = objects.get(judgement.at)
             if manifest is not None and kind_of(manifest)[::2] in tested:
                 seen += 1
-                code = max(code, _show(document, manifest, found, known, settings))
+                code = max(code, _show(document, manifest, judgement, cluster_facts, settings))
     if not seen:
         kinds = ", ".join(sorted(kind for _, kind in tested))
         raise InputError(", ".join(samples), f"there is no workload of the kind {kinds}")
     raise typer.Exit(code)
 
 
-def _show(document: Document, manifest: Any, found: Judgement, known: ClusterFacts, settings: Settings) -> int:
+def _show(
+    document: Document, manifest: Any, judgement: Judgement, cluster_facts: ClusterFacts, settings: Settings
+) -> int:
     """Prints what is seen in one workload, and returns the exit code that it asks for."""
     from webhook.offline.judgement import kind_of
 
-    line, column = document.position(found.at)
-    typer.echo(f"{document.source}:{line}:{column}: {found.kind} {found.namespace}/{found.name}")
-    for finding in found.verdict.findings:
+    line, column = document.position(judgement.at)
+    typer.echo(f"{document.source}:{line}:{column}: {judgement.kind} {judgement.namespace}/{judgement.name}")
+    for finding in judgement.verdict.findings:
         typer.echo(f"{_INDENT}{finding.action}: {finding}")
-    if not found.verdict.allowed:
+    if not judgement.verdict.allowed:
         return REFUSED
     view = settings.kinds.views[kind_of(manifest)[::2]](manifest)
     try:
-        for written in _lines(view, known, settings):
+        for written in _lines(view, cluster_facts, settings):
             typer.echo(f"{_INDENT}{written}" if written else "")
     except Inexpressible as error:
         for problem in error.findings:
@@ -533,11 +535,12 @@ def _show(document: Document, manifest: Any, found: Judgement, known: ClusterFac
     return CLEAN
 
 
-def _lines(workload: Any, known: ClusterFacts, settings: Settings) -> Iterator[str]:
+def _lines(workload: Any, cluster_facts: ClusterFacts, settings: Settings) -> Iterator[str]:
     from webhook.model.workload_record import SCHEDULER_LABEL
     from webhook.offline.expected_pods import expected_pods
     from webhook.offline.gang_tree import workload_tree
     from webhook.offline.pictures import gang_picture, tree_lines
+    from webhook.offline.report_summary import counted
     from webhook.offline.translation import translated
     from webhook.offline.yaml_and_json import as_yaml_text
     from webhook.workloads.opted_in_gang import no_gang
@@ -549,18 +552,14 @@ def _lines(workload: Any, known: ClusterFacts, settings: Settings) -> Iterator[s
     if (barred := no_gang(workload)) is not None:
         yield f"no gang of its own: {barred.why}"
     for part in workload.outside_parts:
-        yield f"outside the gang: {_counted(part)}"
+        yield f"outside the gang: {part.name}, {counted(part.pods, 'pod')}"
     for expected in expected_pods(workload):
         labels = {key: value for key, value in expected.pod["metadata"]["labels"].items() if key != SCHEDULER_LABEL}
         known_by = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
         yield f"a pod of {expected.part.name or workload.name} is known by {expected.chain}: {known_by or 'no label'}"
     profile = settings.profiles[settings.forced or settings.default]
-    for one in translated(workload, profile, known, settings):
+    for rendered in translated(workload, profile, cluster_facts, settings):
         yield ""
-        yield from (f"# {line}" for comment in one.comment for line in comment.splitlines())
-        if one.manifest.get("kind") != "Pod":
-            yield from as_yaml_text(one.manifest).splitlines()
-
-
-def _counted(part: Part) -> str:
-    return f"{part.name}, {part.pods} {'pod' if part.pods == 1 else 'pods'}"
+        yield from (f"# {line}" for comment in rendered.comment for line in comment.splitlines())
+        if rendered.manifest.get("kind") != "Pod":
+            yield from as_yaml_text(rendered.manifest).splitlines()

@@ -106,12 +106,12 @@ def status(
     from webhook.certificates.status import read_snapshot, status_of, status_text
 
     settings = configured(config).certificates
-    snapshot = _asked(connected(kubeconfig, context), lambda client: read_snapshot(client, namespace))
-    found = status_of(snapshot, settings)
+    snapshot = _run_with_client(connected(kubeconfig, context), lambda client: read_snapshot(client, namespace))
+    certificate_status = status_of(snapshot, settings)
     if output is Format.JSON:
-        typer.echo(as_json_text(found))
+        typer.echo(as_json_text(certificate_status))
     else:
-        typer.echo("\n".join(status_text(found)))
+        typer.echo("\n".join(status_text(certificate_status)))
 
 
 @certs_app.command()
@@ -141,11 +141,11 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
         raise typer.BadParameter("give --ca or --leaf")
     from webhook.certificates.status import ask_for_rotation, until_rotated
 
-    async def asked(client: Client) -> str:
+    async def rotated(client: Client) -> str:
         before = await ask_for_rotation(client, namespace, authority=ca)
         return await until_rotated(client, namespace, before, timeout, tell) if wait else ""
 
-    done = _asked(connected(kubeconfig, context), asked)
+    done = _run_with_client(connected(kubeconfig, context), rotated)
     typer.echo(f"rotated: {done}" if done else "asked for")
 
 
@@ -196,10 +196,10 @@ def verify(  # noqa: PLR0913 - one parameter for each option
     async def checked(client: Client) -> list[BundleCheck]:
         return await cluster_checks(client, await read_snapshot(client, namespace))
 
-    _report(_asked(connected(kubeconfig, context), checked), output)
+    _report(_run_with_client(connected(kubeconfig, context), checked), output)
 
 
-def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
+def _run_with_client(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
     """Returns the result of `work` with a client of the cluster. Raises `FactsUnavailable`."""
     from webhook.cluster.client import Client
     from webhook.errors import FactsUnavailable, NotFound, RequestFailed
@@ -219,17 +219,16 @@ def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
 
 
 def _report(checks: list[BundleCheck], output: Format) -> None:
-    """Prints the checks. Exit with 1 if a check is bad, else with 3 if one is unknown."""
     from webhook.cli.output import NOT_EVALUATED
     from webhook.model.findings import printable
 
     if output is Format.JSON:
-        typer.echo(as_json_text({"checks": [one.as_json() for one in checks]}))
+        typer.echo(as_json_text({"checks": [check.as_json() for check in checks]}))
     else:
-        for one in checks:
-            state = "unknown" if one.unknown else "bad" if one.problem else "good"
-            typer.echo(printable(f"{state:8}{one.what}{': ' if one.problem else ''}{one.problem}"))
-    if any(one.problem and not one.unknown for one in checks):
+        for check in checks:
+            state = "unknown" if check.unknown else "bad" if check.problem else "good"
+            typer.echo(printable(f"{state:8}{check.what}{': ' if check.problem else ''}{check.problem}"))
+    if any(check.problem and not check.unknown for check in checks):
         raise typer.Exit(REFUSED)
-    if any(one.unknown for one in checks):
+    if any(check.unknown for check in checks):
         raise typer.Exit(NOT_EVALUATED)

@@ -109,19 +109,18 @@ NoSuppress = Annotated[
 ]
 
 WriteFixes = Annotated[
-    bool,
-    typer.Option("--fix", help="Write the smallest edit of each refused object into its file, and judge again."),
+    bool, typer.Option("--fix", help="Write the smallest edit of each refused object into its file, and judge again.")
 ]
 ShowFixes = Annotated[bool, typer.Option("--diff", help="Print what --fix would write, as a diff, and write nothing.")]
 
 
-def failing(named: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
-    """Return what fails a check: errors always do."""
-    return frozenset({FailOn.ERROR, *(named or ()), *([FailOn.UNJUDGED] if strict else [])})
+def failing(fail_on: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
+    """Returns what fails a check: errors always do."""
+    return frozenset({FailOn.ERROR, *(fail_on or ()), *([FailOn.UNJUDGED] if strict else [])})
 
 
 def selection_of(select: list[str] | None, ignore: list[str] | None) -> Selection:
-    """Return the rules to report. A rule id that does not exist is a usage error, as is a rule that fails closed."""
+    """Returns the rules to report. A rule id that does not exist is a usage error, as is a rule that fails closed."""
     from webhook.offline.report import Selection
     from webhook.offline.report_summary import rules_by_id
 
@@ -135,30 +134,30 @@ def selection_of(select: list[str] | None, ignore: list[str] | None) -> Selectio
 def _rules(written: list[str] | None, option: str) -> tuple[str, ...]:
     from webhook.offline.report_summary import rules_by_id
 
-    found = tuple(rule.strip() for part in written or () for rule in part.split(",") if rule.strip())
-    for rule in found:
-        if not any(fnmatchcase(known, f"{rule}*" if rule.endswith("/") else rule) for known in rules_by_id()):
+    rules = tuple(rule.strip() for part in written or () for rule in part.split(",") if rule.strip())
+    for rule in rules:
+        if not any(fnmatchcase(rule_id, f"{rule}*" if rule.endswith("/") else rule) for rule_id in rules_by_id()):
             likely = meant(rule, rules_by_id())
             raise typer.BadParameter(f"{option} {rule}: no rule has that id; `rollcall rules` lists them{likely}")
-    return found
+    return rules
 
 
 def without(names: list[str], excluded: list[str] | None) -> list[str]:
-    """Return the inputs without the excluded files: a folder that has some becomes its other files."""
+    """Returns the inputs without the excluded files: a folder that has some becomes its other files."""
     if not excluded:
         return names
     from webhook.offline.manifests import files_of
 
-    found: list[str] = []
+    kept: list[str] = []
     for name in names:
         if name and Path(name).is_dir():
-            found += [str(path) for path in files_of([Path(name)]) if not _excluded(str(path), excluded)]
+            kept += [str(path) for path in files_of([Path(name)]) if not _excluded(str(path), excluded)]
         elif not _excluded(name, excluded):
-            found.append(name)
-    if names and not found:
+            kept.append(name)
+    if names and not kept:
         # A check of nothing must not end green.
         raise typer.BadParameter("--exclude leaves no file to check")
-    return found
+    return kept
 
 
 def _excluded(name: str, patterns: list[str]) -> bool:
@@ -174,7 +173,7 @@ def _excluded(name: str, patterns: list[str]) -> bool:
 
 
 def baseline_of(path: Path | None) -> Baseline | None:
-    """Return the baseline in a file. Raises `InputError`."""
+    """Returns the baseline in a file. Raises `InputError`."""
     if path is None:
         return None
     from webhook.offline.report import baseline_from
@@ -197,13 +196,13 @@ def baseline_of(path: Path | None) -> Baseline | None:
 
 
 def write_baseline(path: Path, report: Report) -> None:
-    """Write all findings of a report that no comment suppresses. Raises `InputError`."""
+    """Writes all findings of a report that no comment suppresses. Raises `InputError`."""
     from webhook.offline.report import baseline_as_json
     from webhook.offline.report_summary import counted
     from webhook.offline.whole_files import replace_file, require_replaceable
 
-    found = [(entry.place.judgement, entry.finding) for entry in report.findings if entry.suppression is None]
-    written = baseline_as_json(found)
+    findings = [(entry.place.judgement, entry.finding) for entry in report.findings if entry.suppression is None]
+    written = baseline_as_json(findings)
     content = f"{as_json_text(written)}\n".encode()
     try:
         if path.is_symlink() or path.exists():
@@ -215,7 +214,7 @@ def write_baseline(path: Path, report: Report) -> None:
             replace_file(path, content)
     except OSError as error:
         raise InputError(str(path), f"cannot be written: {error.strerror}") from None
-    left = sum(finding.fails_closed for _, finding in found)
+    left = sum(finding.fails_closed for _, finding in findings)
     closed = f"; rules that fail closed found {left} more, which no baseline accepts" if left else ""
     tell(f"wrote {path}: {counted(len(written['findings']), 'finding')}{closed}")
 
@@ -225,40 +224,27 @@ WITH_FIXES = frozenset(CheckFormat) - {CheckFormat.JUNIT, CheckFormat.TAP}
 
 
 def print_report(report: Report, options: ReportOptions, output: CheckFormat) -> None:
-    """Print a report on standard output."""
-    match output:
-        case CheckFormat.TEXT:
-            from webhook.offline.report_text import text_lines
+    """Prints a report on standard output."""
+    if output in {CheckFormat.JSON, CheckFormat.SARIF}:
+        from webhook.offline.report_json import report_as_json, sarif
 
-            _print_text(text_lines(report, options))
-        case CheckFormat.JSON:
-            from webhook.offline.report_json import report_as_json
+        as_json = report_as_json if output is CheckFormat.JSON else sarif
+        typer.echo(as_json_text(as_json(report, options)))
+        return
+    from webhook.offline.report_text import concise, github, junit, markdown, tap, text_lines
 
-            typer.echo(as_json_text(report_as_json(report, options)))
-        case CheckFormat.SARIF:
-            from webhook.offline.report_json import sarif
-
-            typer.echo(as_json_text(sarif(report, options)))
-        case CheckFormat.JUNIT:
-            from webhook.offline.report_text import junit
-
-            typer.echo(junit(report, options), nl=False)
-        case CheckFormat.CONCISE:
-            from webhook.offline.report_text import concise
-
-            _print_lines(concise(report, options))
-        case CheckFormat.GITHUB:
-            from webhook.offline.report_text import github
-
-            _print_lines(github(report, options))
-        case CheckFormat.MARKDOWN:
-            from webhook.offline.report_text import markdown
-
-            _print_lines(markdown(report, options))
-        case CheckFormat.TAP:
-            from webhook.offline.report_text import tap
-
-            _print_lines(tap(report, options))
+    if output is CheckFormat.TEXT:
+        _print_text(text_lines(report, options))
+    elif output is CheckFormat.JUNIT:
+        typer.echo(junit(report, options), nl=False)
+    else:
+        lines = {
+            CheckFormat.CONCISE: concise,
+            CheckFormat.GITHUB: github,
+            CheckFormat.MARKDOWN: markdown,
+            CheckFormat.TAP: tap,
+        }
+        _print_lines(lines[output](report, options))
 
 
 def _print_lines(lines: Iterable[object]) -> None:
@@ -303,7 +289,7 @@ def _print_line(line: Line, out: Console) -> None:
 
 
 def require_fixable(paths: Sequence[str], output: CheckFormat, *, fix: bool, diff: bool) -> None:
-    """Refuse options and inputs that do not go with --fix or --diff."""
+    """Refuses options and inputs that do not go with --fix or --diff."""
     if fix and diff:
         raise typer.BadParameter("--fix and --diff exclude each other")
     if fix and "-" in paths:
@@ -313,7 +299,7 @@ def require_fixable(paths: Sequence[str], output: CheckFormat, *, fix: bool, dif
 
 
 def print_diff(report: Report) -> None:
-    """Print what `write_fixes` would write, and on standard error what it would leave."""
+    """Prints what `write_fixes` would write, and on standard error what it would leave."""
     for file in fixed_files(report):
         sys.stdout.write("".join(map(_shown, file.diff())))
     sys.stdout.flush()
@@ -328,11 +314,11 @@ def _shown(line: str) -> str:
 
 
 def write_fixes(report: Report) -> bool:
-    """Write the edits of a report, and say so on standard error. Return whether there were any. Raises `InputError`."""
-    found = fixed_files(report)
-    for file in found:
+    """Writes the edits of a report, tells which, and returns whether there were any. Raises `InputError`."""
+    files = fixed_files(report)
+    for file in files:
         file.require_writable()
-    for file in found:
+    for file in files:
         others = file.write()
         for place, fix in file.fixes:
             tell(f"{place}: fixed {place.object}")
@@ -341,7 +327,7 @@ def write_fixes(report: Report) -> bool:
         if others:
             links = "hard link" if others == 1 else "hard links"
             tell(f"{file.name}: {counted(others, 'other name')} of this file ({links}) kept the old content")
-    return bool(found)
+    return bool(files)
 
 
 def check(  # noqa: PLR0913 - one parameter for each option
@@ -408,17 +394,17 @@ def check(  # noqa: PLR0913 - one parameter for each option
     if fix or diff:
         require_fixable(paths, output, fix=fix, diff=diff)
     settings = settings_of(config, scheduler)
-    known = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
+    cluster_facts = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
     selection = selection_of(select, ignore)
     if write_to is not None and baseline is not None:
         raise typer.BadParameter("--baseline and --write-baseline exclude each other")
     accepted = None if no_suppress else baseline_of(baseline)
-    known = with_field_names(known, schemas or ())
+    cluster_facts = with_field_names(cluster_facts, schemas or ())
     inputs = without(paths, exclude)
 
     def judged() -> tuple[Report, Worlds]:
         report = Report(selection, suppress=not no_suppress, baseline=accepted, rules=rules_by_id())
-        return report, judge_inputs(inputs, report, known, settings)
+        return report, judge_inputs(inputs, report, cluster_facts, settings)
 
     report, worlds = judged()
     options = ReportOptions(failing(fail_on, strict=strict), quiet, statistics, list_ignored)
@@ -437,20 +423,16 @@ def check(  # noqa: PLR0913 - one parameter for each option
         print_report(report, options, output)
     for reason in report.unreadable:
         tell(str(reason))
-    raise typer.Exit(_exit_code(report, options.fail_on, baseline_written=write_to is not None))
-
-
-def _exit_code(report: Report, fail_on: frozenset[FailOn], *, baseline_written: bool) -> int:
     if report.unreadable:
-        return UNREADABLE
-    if baseline_written:
-        left = any(entry.fails(fail_on) and entry.finding.fails_closed for entry in report.findings)
-        return REFUSED if left else CLEAN
-    return REFUSED if report.failed(fail_on) else CLEAN
+        raise typer.Exit(UNREADABLE)
+    failed = report.failed(options.fail_on)
+    if write_to is not None:
+        failed = any(entry.fails(options.fail_on) and entry.finding.fails_closed for entry in report.findings)
+    raise typer.Exit(REFUSED if failed else CLEAN)
 
 
-def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, settings: Settings) -> Worlds:
-    """Read and judge the inputs into `report`, and return the facts with those of the inputs. Raises `InputError`."""
+def judge_inputs(inputs: list[str], report: Report, cluster_facts: ClusterFacts, settings: Settings) -> Worlds:
+    """Judges the inputs into `report`, and returns the facts with those of the inputs. Raises `InputError`."""
     from webhook.cli.options import read_inputs
     from webhook.cluster.clock import MACHINE_CLOCK
     from webhook.offline.judgement import judge
@@ -458,7 +440,7 @@ def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, setting
 
     documents, report.unreadable = read_inputs(inputs)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
-    worlds = Worlds(known, documents, settings.kinds)
+    worlds = Worlds(cluster_facts, documents, settings.kinds)
     report.remark(worlds.remarks)
     now = MACHINE_CLOCK.now()
     for document in documents:

@@ -33,11 +33,11 @@ _OF_TYPER = frozenset({"help", "install_completion", "show_completion"})
 
 class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters."""
-        return _without_types(super().get_params(ctx))
+        """Returns the parameters."""
+        return _plain_flags(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments of the command. Raises `typer.BadParameter`."""
+        """Parses the arguments of the command. Raises `typer.BadParameter`."""
         if ctx.find_root().params.get("require_config"):
             _require_no_file_as_option(args)
         with _plain_mistakes():
@@ -52,17 +52,17 @@ class CommandGroup(TyperGroup):
     """A command with commands below it."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters."""
-        return _without_types(super().get_params(ctx))
+        """Returns the parameters."""
+        return _plain_flags(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options before a subcommand. Raises `typer.BadParameter`."""
+        """Parses the options before a subcommand. Raises `typer.BadParameter`."""
         with _plain_mistakes():
             return super().parse_args(ctx, args)
 
 
 def with_our_classes(app: typer.Typer) -> None:
-    """Let all commands below `app` be of these classes."""
+    """Lets all commands below `app` be of these classes."""
     for command in app.registered_commands:
         command.cls = _Command
     for group in app.registered_groups:
@@ -90,20 +90,20 @@ def _plain_mistakes() -> Iterator[None]:
 
 
 def plainly(message: str) -> str:
-    """Return Typer's message about a wrong value in our words, with the likely value."""
-    found = _WRONG_CHOICE.fullmatch(message)
-    if found is None:
+    """Returns Typer's message about a wrong value in our words, with the likely value."""
+    match = _WRONG_CHOICE.fullmatch(message)
+    if match is None:
         return message
-    known = re.findall(r"'([^']*)'", found["known"])
-    return f"{found['word']!r} is not one of {', '.join(known)}{meant(found['word'], known)}"
+    choices = re.findall(r"'([^']*)'", match["known"])
+    return f"{match['word']!r} is not one of {', '.join(choices)}{meant(match['word'], choices)}"
 
 
-def _without_types(parameters: Any) -> Any:
-    for one in parameters:
-        if isinstance(one, TyperOption) and one.is_flag:
-            one.metavar = ""
-            if one.name in _OF_TYPER:
-                one.default = False
+def _plain_flags(parameters: Any) -> Any:
+    for parameter in parameters:
+        if isinstance(parameter, TyperOption) and parameter.is_flag:
+            parameter.metavar = ""
+            if parameter.name in _OF_TYPER:
+                parameter.default = False
     return parameters
 
 
@@ -262,16 +262,16 @@ class RootCommand(CommandGroup):
         self.commands = Commands(COMMANDS)  # type: ignore[assignment]
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands."""
+        """Returns the names of the commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> AnyCommand | None:
-        """Return what help and completion show of a command."""
+        """Returns what help and completion show of a command."""
         entry = COMMANDS.get(cmd_name)
         return None if entry is None else Listed(cmd_name, help=entry.help, rich_help_panel=entry.panel)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, AnyCommand | None, list[str]]:
-        """Return the command that is called, imported."""
+        """Returns the command that is called, imported."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, None if name is None else self.commands[name], rest
 
@@ -287,8 +287,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"rollcall {__version__}")
         raise typer.Exit
 

@@ -62,12 +62,12 @@ def init(
     from webhook.cli.settings_text import first_configuration
     from webhook.config.configuration_schema import published_schema
 
-    known = installed_backends()
+    backends = installed_backends()
     for name in scheduler:
-        if name not in known:
+        if name not in backends:
             raise typer.BadParameter(
-                f"--scheduler {name}: is not a scheduler with a backend (allowed: {', '.join(known)})"
-                f"{meant(name, known)}"
+                f"--scheduler {name}: is not a scheduler with a backend (allowed: {', '.join(backends)})"
+                f"{meant(name, backends)}"
             )
     schema = out.parent / SCHEMA_FILE
     contents = {out: first_configuration(scheduler, SCHEMA_FILE), schema: as_json_text(published_schema()) + "\n"}
@@ -110,8 +110,7 @@ def show(
     command: typer.Context,
     *,
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"The file; `{NO_FILE}` for no file.", show_default=DEFAULT),
+        Path | None, typer.Option(metavar="FILE", help=f"The file; `{NO_FILE}` for no file.", show_default=DEFAULT)
     ] = None,
     installed: Annotated[bool, typer.Option("--installed", help="The configuration of a cluster instead.")] = False,
     kubeconfig: Kubeconfig = None,

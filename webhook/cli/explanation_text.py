@@ -7,7 +7,7 @@ yes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +51,7 @@ _SHORT = {
     OpinionAnswer.UNKNOWN: ("?", "cyan"),
 }
 # In the order of the groups of a row.
-_WORDS = dict(CELLS[one] for one in (Honoured.NO, Honoured.IN_PART, Honoured.UNKNOWN, Honoured.UNSTATED))
+_WORDS = dict(CELLS[honoured] for honoured in (Honoured.NO, Honoured.IN_PART, Honoured.UNKNOWN, Honoured.UNSTATED))
 _OTHERS = "other faults"
 _LEGEND = {
     "in part": "admitted, with something missing, unknown or warned about",
@@ -70,46 +70,40 @@ _GAP = 2
 _FIT_WIDTH = len("never") + _GAP
 
 
-def print_matrix(found: Explanation, out: Console) -> None:
-    """Print what the workload asks for, the row of each scheduler, and the meaning of the words that need one."""
-    for line in _lines(found, out):
+def print_matrix(explanation: Explanation, out: Console) -> None:
+    """Prints what the workload asks for, the row of each scheduler, and the meaning of the words that need one."""
+    for line in _lines(explanation, out):
         line.rstrip()
         out.print(Text(" " * _INDENT) + line if line.plain else line, soft_wrap=True)
 
 
-def _lines(found: Explanation, out: Console) -> Iterator[Text]:
+def _lines(explanation: Explanation, out: Console) -> Iterator[Text]:
     width = (out.width if out.is_terminal else _WIDTH) - _INDENT
-    asked = Text(", ".join(str(one) for one in found.uses or ()) or "nothing special")
-    yield from _beside(Text("asks for  ", "dim"), asked, width, out)
+    uses = Text(", ".join(str(use) for use in explanation.uses or ()) or "nothing special")
+    yield from _wrapped_beside(Text("asks for  ", "dim"), uses, width, out)
     yield Text()
-    first, second = (max(map(len, column)) + _GAP for column in _columns(found))
-    fits = any(view.fits for view in found.views)
+    first = max(len(cell) for cell in (_HEAD[0], *(view.scheduler for view in explanation.views))) + _GAP
+    second = (
+        max(len(cell) for cell in (_HEAD[1], *(_SHORT[view.opinion.answer][0] for view in explanation.views))) + _GAP
+    )
+    fits = any(view.fits for view in explanation.views)
     third = _FITS.ljust(_FIT_WIDTH) if fits else ""
     yield Text(_HEAD[0].ljust(first) + _HEAD[1].ljust(second) + third + _HEAD[2], "dim")
-    for view in found.views:
+    for view in explanation.views:
         word, style = _SHORT[view.opinion.answer]
         row = Text.assemble((view.scheduler.ljust(first), "bold"), (word.ljust(second), style))
         if fits:
-            row.append(*_fit_cell(view))
+            worst = worst_of(view.fits)
+            fit, fit_style = ("-", "dim") if worst is None else _FIT_CELLS[worst.verdict.answer]
+            row.append(fit.ljust(_FIT_WIDTH), fit_style)
         for line in _exceptions(view) or (Text(),):
-            yield from _beside(row, line, width, out)
+            yield from _wrapped_beside(row, line, width, out)
             row = Text(" " * len(row))
-    legend = {word: _LEGEND[word] for word in _LEGEND if word in _used(found.views)}
+    legend = {word: _LEGEND[word] for word in _LEGEND if word in _used(explanation.views)}
     if legend:
         yield Text()
     for word, meaning in legend.items():
         yield Text(f"{word}: {meaning}", "dim")
-
-
-def _fit_cell(view: SchedulerView) -> tuple[str, str]:
-    worst = worst_of(view.fits)
-    word, style = ("-", "dim") if worst is None else _FIT_CELLS[worst.verdict.answer]
-    return word.ljust(_FIT_WIDTH), style
-
-
-def _columns(found: Explanation) -> Iterator[list[str]]:
-    yield [_HEAD[0], *(view.scheduler for view in found.views)]
-    yield [_HEAD[1], *(_SHORT[view.opinion.answer][0] for view in found.views)]
 
 
 def _used(views: Iterable[SchedulerView]) -> set[str]:
@@ -126,7 +120,7 @@ def _exceptions(view: SchedulerView) -> list[Text]:
 
 def _cells(view: SchedulerView) -> dict[str, str]:
     cells = {str(honour.capability): CELLS[honour.honoured][0] for honour in view.opinion.honours}
-    actions = {found.action for found in view.opinion.others}
+    actions = {finding.action for finding in view.opinion.others}
     if Action.DENY in actions:
         cells[_OTHERS] = CELLS[Honoured.NO][0]
     elif Action.WARN in actions:
@@ -134,7 +128,7 @@ def _cells(view: SchedulerView) -> dict[str, str]:
     return cells
 
 
-def _beside(start: Text, rest: Text, width: int, out: Console) -> Iterator[Text]:
+def _wrapped_beside(start: Text, rest: Text, width: int, out: Console) -> Iterator[Text]:
     """Yields `rest` wrapped beside `start`; further lines begin below its own start."""
     lines = rest.wrap(out, max(width - len(start), 20)) or [Text()]
     for index, line in enumerate(lines):
@@ -151,39 +145,43 @@ _VALUE_MISSING = "the edit needs a value that only you know"
 _NOT_FOUND = "no small edit was found"
 
 
-def print_head(place: Position, named: str, out: Console) -> None:
-    """Print the line above what is said of one object."""
-    out.print(Text(printable(f"{place}: {named}"), "bold"))
+def print_head(place: Position, title: str, out: Console) -> None:
+    """Prints the line above what is said of one object."""
+    out.print(Text(printable(f"{place}: {title}"), "bold"))
 
 
-def print_explanation(place: Position, found: Explanation, out: Console) -> None:
-    """Print the explanation of one workload."""
-    print_head(place, f"{found.kind} {found.namespace}/{found.name}", out)
-    if found.choice.scheduler:
-        say(out, 1, f"scheduler {found.choice.scheduler}, {found.chosen_by}")
-    for note in found.notes:
+def print_explanation(place: Position, explanation: Explanation, out: Console) -> None:
+    """Prints the explanation of one workload."""
+    print_head(place, f"{explanation.kind} {explanation.namespace}/{explanation.name}", out)
+    if explanation.choice.scheduler:
+        say(out, 1, f"scheduler {explanation.choice.scheduler}, {explanation.chosen_by}")
+    for note in explanation.notes:
         say(out, 1, note)
-    for problem in (*found.broken, *found.names):
+    for problem in (*explanation.broken, *explanation.names):
         _finding(problem, out, 1)
-    if found.views:
+    if explanation.views:
         out.print()
-        print_matrix(found, out)
-        for view in found.views:
+        print_matrix(explanation, out)
+        for view in explanation.views:
             out.print()
-            _view(view, found.choice.scheduler, out, edited=found.kind == "PodCliqueSet")
-    if found.tree is not None:
+            _view(view, explanation.choice.scheduler, out, edited=explanation.kind == "PodCliqueSet")
+    if explanation.tree is not None:
         out.print()
-        for line_of_tree in tree_lines(gang_picture(found.tree)):
+        for line_of_tree in tree_lines(gang_picture(explanation.tree)):
             say(out, 1, line_of_tree)
     out.print()
 
 
-def print_names(place: Position, found: Judgement, out: Console) -> None:
-    """Print what is wrong with the names in an object that is not explained."""
+def print_names(place: Position, judgement: Judgement, out: Console) -> None:
+    """Prints what is wrong with the names in an object that is not explained."""
     print_head(
-        place, f"{found.kind} {found.namespace}/{found.name}" if found.namespace else f"{found.kind} {found.name}", out
+        place,
+        f"{judgement.kind} {judgement.namespace}/{judgement.name}"
+        if judgement.namespace
+        else f"{judgement.kind} {judgement.name}",
+        out,
     )
-    for problem in found.verdict.findings:
+    for problem in judgement.verdict.findings:
         _finding(problem, out, 1)
     out.print()
 
@@ -195,8 +193,8 @@ def _view(view: SchedulerView, chosen: str, out: Console, *, edited: bool) -> No
         honour.honoured in {Honoured.YES, Honoured.UNKNOWN, Honoured.UNSTATED} for honour in opinion.honours
     ):
         answer = "admitted, not known to run as written"
-    own = ", the one chosen" if view.scheduler == chosen else ""
-    out.print(Text.assemble("    ", (view.scheduler, "bold"), f"{own}: ", (answer, style)))
+    note = ", the one chosen" if view.scheduler == chosen else ""
+    out.print(Text.assemble("    ", (view.scheduler, "bold"), f"{note}: ", (answer, style)))
     for entry in view.fits:
         say(out, 2, f"fits: {fit_sentence(entry)}")
     for mode in view.disruption_modes:
@@ -208,18 +206,20 @@ def _view(view: SchedulerView, chosen: str, out: Console, *, edited: bool) -> No
         say(out, 2, f"not known to act on {', '.join(unstated)}")
     for other in opinion.others:
         _finding(other, out, 2)
-    covered = (f"{found.rule}: {found.excepted.terms}" for found in opinion.findings if found.excepted is not None)
+    covered = (
+        f"{finding.rule}: {finding.excepted.terms}" for finding in opinion.findings if finding.excepted is not None
+    )
     for line in dict.fromkeys(covered):
         say(out, 2, line)
-    told = {missing for honour in opinion.honours for missing in honour.unjudged}
+    printed = {missing for honour in opinion.honours for missing in honour.unjudged}
     for missing in opinion.unjudged:
-        if missing not in told:
+        if missing not in printed:
             say(out, 2, f"not judged: {missing.rule} at {missing.at}: {missing.lacking}")
     if view.edit is not None:
         _edit(view.edit, out)
     elif edited and opinion.answer is OpinionAnswer.REFUSED:
         # Only the author knows a missing value for which the facts offer none.
-        valueless = any(found.found is None and not found.instead for found in opinion.denials)
+        valueless = any(denial.found is None and not denial.instead for denial in opinion.denials)
         say(out, 2, f"{_VALUE_MISSING if valueless else _NOT_FOUND}; see what to do above")
 
 
@@ -240,22 +240,22 @@ def _honour(honour: Honour, out: Console) -> None:
     if not honour.findings and support is not None:
         say(out, 3, f"why  {support.why}")
         say(out, 3, f"do   {support.remedy}")
-    for index, found in enumerate(honour.findings):
-        say(out, 3, f"at   {found.at}: {shown(found.found)}")
+    for index, finding in enumerate(honour.findings):
+        say(out, 3, f"at   {finding.at}: {shown(finding.found)}")
         # Printed once if many places have the same fault.
         following = honour.findings[index + 1 : index + 2]
-        if not following or (following[0].why, following[0].remedy) != (found.why, found.remedy):
-            say(out, 3, f"why  {found.why}")
-            say(out, 3, f"do   {found.remedy}")
+        if not following or (following[0].why, following[0].remedy) != (finding.why, finding.remedy):
+            say(out, 3, f"why  {finding.why}")
+            say(out, 3, f"do   {finding.remedy}")
 
 
-def _finding(found: Finding, out: Console, depth: int) -> None:
-    word = "error" if found.action is Action.DENY else "warning"
-    style = "bold red" if found.action is Action.DENY else "yellow"
-    out.print(Text.assemble("    " * depth, (word, style), f" {found.rule}"))
-    say(out, depth + 1, f"at   {found.at}: {shown(found.found)}")
-    say(out, depth + 1, f"why  {found.why}")
-    say(out, depth + 1, f"do   {found.remedy}")
+def _finding(finding: Finding, out: Console, depth: int) -> None:
+    word = "error" if finding.action is Action.DENY else "warning"
+    style = "bold red" if finding.action is Action.DENY else "yellow"
+    out.print(Text.assemble("    " * depth, (word, style), f" {finding.rule}"))
+    say(out, depth + 1, f"at   {finding.at}: {shown(finding.found)}")
+    say(out, depth + 1, f"why  {finding.why}")
+    say(out, depth + 1, f"do   {finding.remedy}")
 
 
 def _edit(edit: Edit, out: Console) -> None:
@@ -267,7 +267,7 @@ def _edit(edit: Edit, out: Console) -> None:
 
 
 def say(out: Console, depth: int, text: str) -> None:
-    """Print one line, indented by `depth` steps."""
+    """Prints one line, indented by `depth` steps."""
     if out.is_terminal:
         # A long line then continues below its own start.
         out.print(Padding(Text(printable(text)), (0, 0, 0, 4 * depth)))
@@ -275,39 +275,48 @@ def say(out: Console, depth: int, text: str) -> None:
         out.print(Text("    " * depth + printable(text)))
 
 
+def column_widths(rows: Iterable[Sequence[str]]) -> list[int]:
+    """Returns the widths of the columns of a table, without the last one, which is not padded."""
+    return [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+
+
+def print_row(row: Sequence[str], widths: Sequence[int], styles: Mapping[int, str], out: Console) -> None:
+    """Prints a row of a table, each cell with the style for its index; a terminal cuts a line that is too long."""
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for index, (cell, width) in enumerate(zip(row, (*widths, 0), strict=True)):
+        line.append(cell.ljust(width + 2), styles.get(index, ""))
+    line.rstrip()
+    out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
+
+
 _CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.NOT_TOLD: NOT_EVALUATED}
-_EXPLAIN_GROUPS_ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
+_TREE_ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
 _NOT_TOLD = ("not known whether it can start", "cyan")
 # The first causes are printed: the later ones often follow from them.
-_TOLD = 5
+_MOST_CAUSES = 5
 
 
-def code_of(found: FoundTree) -> int:
-    """Return the exit code for a tree."""
-    return _CODES[found.verdict.standing]
-
-
-def print_tree(found: FoundTree, out: Console) -> None:
-    """Print the explanation of one tree."""
-    print_head(found.place, f"{found.tree.kind} {found.tree.full_name}", out)
-    answer, style = _EXPLAIN_GROUPS_ANSWERS.get(found.verdict.standing, _NOT_TOLD)
+def print_tree(judged_tree: FoundTree, out: Console) -> None:
+    """Prints the explanation of one tree."""
+    print_head(judged_tree.place, f"{judged_tree.tree.kind} {judged_tree.tree.full_name}", out)
+    answer, style = _TREE_ANSWERS.get(judged_tree.verdict.standing, _NOT_TOLD)
     lead = Text.assemble("    ", (answer, style))
-    first, *others = [str(cause) for cause in found.verdict.causes] or [""]
-    if found.verdict.standing is Standing.NOT_TOLD:
-        first = found.untold
+    first, *others = [str(cause) for cause in judged_tree.verdict.causes] or [""]
+    if judged_tree.verdict.standing is Standing.NOT_TOLD:
+        first = judged_tree.untold
     out.print(lead + (f": {printable(first)}" if first else ""))
-    for other in others[: _TOLD - 1]:
+    for other in others[: _MOST_CAUSES - 1]:
         say(out, 2, f"and {other}")
-    if len(others) >= _TOLD:
-        say(out, 2, f"and {len(others) - _TOLD + 1} more")
+    if len(others) >= _MOST_CAUSES:
+        say(out, 2, f"and {len(others) - _MOST_CAUSES + 1} more")
     out.print()
-    for line_of_tree in tree_lines(group_picture(found.tree)):
+    for line_of_tree in tree_lines(group_picture(judged_tree.tree)):
         say(out, 1, line_of_tree)
     out.print()
 
 
 _ASSUMED = "no --config: every scheduler is shown with its defaults, default-scheduler without gangScheduling"
-_EXPLANATIONS_CODES = {
+_ANSWER_CODES = {
     OpinionAnswer.RUNS: CLEAN,
     OpinionAnswer.PARTLY: CLEAN,
     OpinionAnswer.REFUSED: REFUSED,
@@ -340,82 +349,96 @@ class MisnamedObject(NamedTuple):
         return position_in(self.document, self.judgement.at)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return the findings as plain JSON values."""
+        """Returns the findings as plain JSON values."""
         judged = self.judgement
-        named = {"kind": judged.kind, "namespace": judged.namespace, "name": judged.name}
-        place = {"object": named, **self.place.as_json()}
-        return [finding_as_json(found) | place for found in judged.verdict.findings]
+        identity = {"kind": judged.kind, "namespace": judged.namespace, "name": judged.name}
+        place = {"object": identity, **self.place.as_json()}
+        return [finding_as_json(finding) | place for finding in judged.verdict.findings]
 
 
 def print_explanations(
-    documents: list[Document], known: ClusterFacts, settings: Settings, output: Picture, config: Path | None
+    documents: list[Document], cluster_facts: ClusterFacts, settings: Settings, output: Picture, config: Path | None
 ) -> int:
-    """Print what is explained of each document, and return the exit code. Raises `InputError`."""
-    worlds = Worlds(known, documents, settings.kinds)
+    """Prints what is explained of each document, and returns the exit code. Raises `InputError`."""
+    worlds = Worlds(cluster_facts, documents, settings.kinds)
     for remark in worlds.remarks:
         tell(str(remark))
-    found: list[ExplainedDocument] = []
+    explained_documents: list[ExplainedDocument] = []
     others: list[MisnamedObject] = []
     for document in documents:
-        known = worlds.of(document)
+        cluster_facts = worlds.of(document)
         try:
-            explained = list(explain_document(document.manifest, known, settings, MACHINE_CLOCK.now()))
+            explained = list(explain_document(document.manifest, cluster_facts, settings, MACHINE_CLOCK.now()))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
-        found += [ExplainedDocument(document, one.at, one.explanation) for one in explained]
-        places = {one.at for one in explained}
-        every = names_in(document.manifest, known, settings)
-        others += [MisnamedObject(document, one) for one in every if one.at not in places]
+        explained_documents += [ExplainedDocument(document, entry.at, entry.explanation) for entry in explained]
+        places = {entry.at for entry in explained}
+        every = names_in(document.manifest, cluster_facts, settings)
+        others += [MisnamedObject(document, judgement) for judgement in every if judgement.at not in places]
     trees = trees_in(documents)
-    _print(found, trees, others, output, config)
-    if not found and not trees:
+    _print(explained_documents, trees, others, output, config)
+    if not explained_documents and not trees:
         tell("nothing to explain: no workload, and no gang object")
         return UNREADABLE
-    codes = {*(_code_of(one.explanation) for one in found), *map(code_of, trees)}
+    codes = {
+        *(_code_of(document.explanation) for document in explained_documents),
+        *(_CODES[judged_tree.verdict.standing] for judged_tree in trees),
+    }
     # A refusal is certain, even if other facts are unknown.
     return REFUSED if REFUSED in codes else max(codes)
 
 
 def _code_of(explanation: Explanation) -> int:
     if explanation.answer is not None:
-        return _EXPLANATIONS_CODES[explanation.answer]
+        return _ANSWER_CODES[explanation.answer]
     # Without a scheduler nothing is decided; of a workload that asks for no gang there is nothing to decide.
     is_ordinary = explanation.omission is None or explanation.omission.is_ordinary
     return CLEAN if is_ordinary else NOT_EVALUATED
 
 
 def _print(
-    found: list[ExplainedDocument],
+    explained_documents: list[ExplainedDocument],
     trees: list[FoundTree],
-    named: list[MisnamedObject],
+    misnamed_objects: list[MisnamedObject],
     output: Picture,
     config: Path | None,
 ) -> None:
     assumed = [_ASSUMED] if config is None else []
-    boxes = [gang_picture(one.explanation.tree) for one in found if one.explanation.tree is not None]
-    boxes += [group_picture(one.tree) for one in trees]
+    boxes = [
+        gang_picture(document.explanation.tree)
+        for document in explained_documents
+        if document.explanation.tree is not None
+    ]
+    boxes += [group_picture(judged_tree.tree) for judged_tree in trees]
     if output is Picture.JSON:
-        typer.echo(as_json_text(_json(found, trees, named, assumed) | {"configuration": config and str(config)}))
+        typer.echo(
+            as_json_text(
+                _json(explained_documents, trees, misnamed_objects, assumed) | {"configuration": config and str(config)}
+            )
+        )
     elif output is Picture.MERMAID:
         typer.echo(flowchart(boxes), nl=False)
     elif output is Picture.SVG:
         typer.echo(drawing(boxes), nl=False)
     else:
         out = console()
-        for other in named:
+        for other in misnamed_objects:
             print_names(other.place, other.judgement, out)
-        for one in found:
-            print_explanation(one.place, one.explanation, out)
+        for document in explained_documents:
+            print_explanation(document.place, document.explanation, out)
         for tree in trees:
             print_tree(tree, out)
-        for note in assumed if found else []:
+        for note in assumed if explained_documents else []:
             out.print(note, style="dim")
 
 
 def _json(
-    found: list[ExplainedDocument], trees: list[FoundTree], named: list[MisnamedObject], assumed: list[str]
+    explained_documents: list[ExplainedDocument],
+    trees: list[FoundTree],
+    misnamed_objects: list[MisnamedObject],
+    assumed: list[str],
 ) -> dict[str, Any]:
-    workloads = [one.explanation.as_json() | one.place.as_json() for one in found]
-    others = [entry for one in named for entry in one.as_json()]
-    trees_found = [one.as_json() for one in trees]
+    workloads = [document.explanation.as_json() | document.place.as_json() for document in explained_documents]
+    others = [entry for misnamed_object in misnamed_objects for entry in misnamed_object.as_json()]
+    trees_found = [tree.as_json() for tree in trees]
     return {"workloads": workloads, "trees": trees_found, "otherObjects": others, "assumed": assumed}

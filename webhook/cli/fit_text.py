@@ -87,18 +87,19 @@ class NamedObject(NamedTuple):
 
 
 def objects_named(arguments: Sequence[str]) -> list[NamedObject] | None:
-    """Return the arguments as names of objects that have gangs; None if they are files. Raises `typer.BadParameter`."""
-    found = [_named(one) for one in arguments]
-    if not any(found):
+    """Returns the arguments as objects that have gangs; None if they are files. Raises `typer.BadParameter`."""
+    references = [_reference(argument) for argument in arguments]
+    if not any(references):
         return None
-    if not all(found):
+    if not all(references):
         raise typer.BadParameter("KIND/NAME is in a cluster, and a file is not: judge them one after another")
-    return [one for one in found if one is not None]
+    return [reference for reference in references if reference is not None]
 
 
-def _named(argument: str) -> NamedObject | None:
+def _reference(argument: str) -> NamedObject | None:
     matched = _NAMED.fullmatch(argument)
-    if matched is None or argument.endswith(_IS_FILE) or Path(argument).exists() or _folder_exists(argument):
+    paths = (Path(argument), Path(argument.partition("/")[0]))
+    if matched is None or argument.endswith(_IS_FILE) or any(path.exists() for path in paths):
         return None
     resource = KINDS.get(matched["kind"].lower())
     if resource is None:
@@ -108,34 +109,35 @@ def _named(argument: str) -> NamedObject | None:
     return NamedObject(argument, resource, matched["name"])
 
 
-def _folder_exists(argument: str) -> bool:
-    return Path(argument.partition("/")[0]).exists()
+def documents_there(references: Sequence[NamedObject], namespace: str | None, access: Access) -> list[Document]:
+    """Returns the objects as documents. Raises `InputError` for one that does not exist, `FactsUnavailable`."""
+    return asyncio.run(_documents(references, namespace or access.namespace or "default", access))
 
 
-def documents_there(named: Sequence[NamedObject], namespace: str | None, access: Access) -> list[Document]:
-    """Return the objects as documents. Raises `InputError` for one that does not exist, `FactsUnavailable`."""
-    return asyncio.run(_documents(named, namespace or access.namespace or "default", access))
-
-
-async def _documents(named: Sequence[NamedObject], namespace: str, access: Access) -> list[Document]:
+async def _documents(references: Sequence[NamedObject], namespace: str, access: Access) -> list[Document]:
     from webhook.cluster.client import Client
     from webhook.cluster.requests import read
 
-    client, found = Client(access), []
+    client, documents = Client(access), []
     try:
-        for one in named:
-            raw = (await client.get(read(one.resource, one.name, namespace))).content
-            typed = {"apiVersion": _version(one.resource), "kind": one.resource.api.kind, **raw}
-            found.append(_document(one.said, typed))
-            if one.resource == POD_GANGS.resource:
-                found += [_document(one.said, pod) async for pod in _pods_of(client, namespace, one.name)]
+        for reference in references:
+            raw = (await client.get(read(reference.resource, reference.name, namespace))).content
+            api = reference.resource.api
+            typed = {"apiVersion": f"{api.group}/{api.version}".lstrip("/"), "kind": api.kind, **raw}
+            documents.append(_document(reference.said, typed))
+            if reference.resource == POD_GANGS.resource:
+                documents += [
+                    _document(reference.said, pod) async for pod in _pods_of(client, namespace, reference.name)
+                ]
     except NotFound:
-        raise InputError(one.said, f"there is no {one.resource.api.kind} {namespace}/{one.name}") from None
+        raise InputError(
+            reference.said, f"there is no {reference.resource.api.kind} {namespace}/{reference.name}"
+        ) from None
     except RequestFailed as error:
-        raise FactsUnavailable(f"{one.said} cannot be read: {error}") from None
+        raise FactsUnavailable(f"{reference.said} cannot be read: {error}") from None
     finally:
         await client.close()
-    return found
+    return documents
 
 
 def _document(source: str, manifest: Manifest) -> Document:
@@ -148,20 +150,16 @@ async def _pods_of(client: Client, namespace: str, podgang: str) -> AsyncIterato
         yield {"apiVersion": "v1", "kind": PODS.api.kind, **raw}
 
 
-def _version(resource: Resource) -> str:
-    return f"{resource.api.group}/{resource.api.version}".lstrip("/")
-
-
 def with_occupied(facts: ClusterFacts, access: Access) -> ClusterFacts:
-    """Return the facts with what holds room on the nodes of a cluster. Standard error says if that cannot be read."""
+    """Returns the facts with what holds room on the nodes of a cluster. Standard error says if that cannot be read."""
     from webhook.operations.cluster_facts import read_occupied
 
     try:
-        found = asyncio.run(read_occupied(access))
+        occupied = asyncio.run(read_occupied(access))
     except RequestFailed as error:
         tell(f"pods could not be read: {error}; so it is not known what is free now")
         return facts
-    return replace(facts, node_pods=found.pods, node_reservations=found.reservations)
+    return replace(facts, node_pods=occupied.pods, node_reservations=occupied.reservations)
 
 
 _STYLES = {FitAnswer.NEVER: "bold red", FitAnswer.FITS: "green", FitAnswer.UNKNOWN: "cyan"}
@@ -171,7 +169,7 @@ _GAP = 2
 
 
 def print_entry(entry: FitEntry, out: Console) -> None:
-    """Print one gang."""
+    """Prints one gang."""
     verdict = entry.verdict
     lead = Text.assemble("    ", (f"gang {printable(entry.gang)}", "bold"), f" ({entry.scheduler})")
     more = f" and {entry.more:,} more like it" if entry.more else ""
@@ -236,29 +234,29 @@ class JudgedDocument(NamedTuple):
 
 def print_fits(
     documents: list[Document],
-    known: ClusterFacts,
+    cluster_facts: ClusterFacts,
     settings: Settings,
     effort: int,
     output: Picture,
     *,
     strict: bool,
 ) -> int:
-    """Print whether the gangs in the documents can start, and return the exit code. Raises `InputError`."""
-    worlds = Worlds(known, documents, settings.kinds)
-    found = judged(documents, worlds, settings, effort)
-    _print(found, worlds.remarks, output)
-    if not found:
+    """Prints whether the gangs in the documents can start, and returns the exit code. Raises `InputError`."""
+    worlds = Worlds(cluster_facts, documents, settings.kinds)
+    judged_documents = judged(documents, worlds, settings, effort)
+    _print(judged_documents, worlds.remarks, output)
+    if not judged_documents:
         tell("nothing to judge: no workload")
         return UNREADABLE
-    return _code_of([one.found for one in found], strict=strict)
+    return _code_of([document.found for document in judged_documents], strict=strict)
 
 
-def _code_of(found: list[DocumentFit], *, strict: bool) -> int:
+def _code_of(fits: list[DocumentFit], *, strict: bool) -> int:
     """Returns the exit code: a gang that never fits counts before nothing that was judged, and that before something
     that is not known. Workloads that have begun, or that ask for no gang, do not count.
     """
-    verdicts = [one.entry.verdict for one in found if one.entry is not None]
-    left_out = any(one.left_out for one in found)
+    verdicts = [fit.entry.verdict for fit in fits if fit.entry is not None]
+    left_out = any(fit.left_out for fit in fits)
     if any(verdict.answer is FitAnswer.NEVER for verdict in verdicts):
         return REFUSED
     if left_out and not verdicts:
@@ -268,66 +266,73 @@ def _code_of(found: list[DocumentFit], *, strict: bool) -> int:
 
 
 def judged(documents: list[Document], worlds: Worlds, settings: Settings, effort: int) -> list[JudgedDocument]:
-    """Return what is found in each document. Raises `InputError`."""
-    found: list[JudgedDocument] = []
+    """Returns what is found in each document. Raises `InputError`."""
+    judged_documents: list[JudgedDocument] = []
     every = (raw for document in documents for raw, _ in objects_in(document.manifest))
     pods = pods_of_gangs(raw for raw in every if kind_of(raw)[::2] == POD)
     for document in documents:
         try:
-            for one in fits_in(document.manifest, worlds.of(document), settings, effort, pods):
-                if one.broken is not None:
-                    path, why = one.broken
-                    place = document.position(FieldPath((*one.at.parts, *path.parts)))
+            for fit in fits_in(document.manifest, worlds.of(document), settings, effort, pods):
+                if fit.broken is not None:
+                    path, why = fit.broken
+                    place = document.position(FieldPath((*fit.at.parts, *path.parts)))
                     raise InputError(document.source, f"{path}: {why}", *place)
-                found.append(JudgedDocument(document, one))
+                judged_documents.append(JudgedDocument(document, fit))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
-    return found
+    return judged_documents
 
 
-def _print(found: list[JudgedDocument], remarks: list[FactRemark], output: Picture) -> None:
-    entries = [one.found.entry for one in found if one.found.entry is not None]
+def _print(judged_documents: list[JudgedDocument], remarks: list[FactRemark], output: Picture) -> None:
+    entries = [document.found.entry for document in judged_documents if document.found.entry is not None]
     if output is not Picture.JSON:
         for remark in remarks:
             tell(str(remark))
     if output in {Picture.MERMAID, Picture.SVG}:
         # A picture shows gangs alone.
-        for one in found:
-            if one.found.note:
-                tell(f"{one.place}: {one.found.note}")
+        for document in judged_documents:
+            if document.found.note:
+                tell(f"{document.place}: {document.found.note}")
     match output:
         case Picture.JSON:
-            gangs = [one.found.entry.as_json() | one.place.as_json() for one in found if one.found.entry is not None]
+            gangs = [
+                document.found.entry.as_json() | document.place.as_json()
+                for document in judged_documents
+                if document.found.entry is not None
+            ]
             notes = [
                 position_in(remark.document, remark.at).as_json() | {"message": remark.message} for remark in remarks
             ]
-            notes += [one.place.as_json() | {"message": one.found.note} for one in found if one.found.note]
-            left_out = [_left_out(one) for one in found if one.found.left_out]
+            notes += [
+                document.place.as_json() | {"message": document.found.note}
+                for document in judged_documents
+                if document.found.note
+            ]
+            left_out = [_left_out(document) for document in judged_documents if document.found.left_out]
             typer.echo(as_json_text({"fitVersion": FIT_VERSION, "gangs": gangs, "notJudged": left_out, "notes": notes}))
         case Picture.MERMAID:
-            typer.echo(flowchart([fit_picture(one) for one in entries]), nl=False)
+            typer.echo(flowchart([fit_picture(entry) for entry in entries]), nl=False)
         case Picture.SVG:
-            typer.echo(drawing([fit_picture(one) for one in entries]), nl=False)
+            typer.echo(drawing([fit_picture(entry) for entry in entries]), nl=False)
         case Picture.TEXT:
-            _print_text(found)
+            _print_text(judged_documents)
 
 
-def _left_out(one: JudgedDocument) -> dict[str, Any]:
-    """Returns a workload of which no gang is judged as plain JSON values."""
-    kind, namespace, name = one.found.workload
-    return {"kind": kind, "namespace": namespace, "name": name, **one.place.as_json(), "why": one.found.note}
+def _left_out(document: JudgedDocument) -> dict[str, Any]:
+    kind, namespace, name = document.found.workload
+    return {"kind": kind, "namespace": namespace, "name": name, **document.place.as_json(), "why": document.found.note}
 
 
-def _print_text(found: list[JudgedDocument]) -> None:
+def _print_text(judged_documents: list[JudgedDocument]) -> None:
     out = console()
     before: object = None
-    for one in found:
-        if (head := (one.document, one.found.at)) != before:
+    for document in judged_documents:
+        if (head := (document.document, document.found.at)) != before:
             before = head
-            kind, namespace, name = one.found.workload
-            print_head(one.place, f"{kind} {namespace}/{name}", out)
-        if one.found.note:
-            say(out, 1, one.found.note)
+            kind, namespace, name = document.found.workload
+            print_head(document.place, f"{kind} {namespace}/{name}", out)
+        if document.found.note:
+            say(out, 1, document.found.note)
             out.print()
-        if one.found.entry is not None:
-            print_entry(one.found.entry, out)
+        if document.found.entry is not None:
+            print_entry(document.found.entry, out)

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from webhook.cli.explanation_text import say
+from webhook.cli.explanation_text import column_widths, print_row, say
 from webhook.cli.options import connected, console, settings_there
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def print_lost_pods(lost: LostMembers, out: Console) -> None:
-    """Print a line for each lost pod of a gang."""
+    """Prints a line for each lost pod of a gang."""
     out.print()
     say(out, 1, f"lost since {lost.loss.since}:")
     for pod in lost.loss.pods:
@@ -64,60 +64,50 @@ class GangTable:
 
     def __init__(self, first: Iterable[GangHealth], out: Console, *, clock: Clock = MACHINE_CLOCK) -> None:
         self._clock = clock
-        rows = [_HEAD, *(_row(one, clock) for one in first)]
-        # The last column is not padded.
-        self._widths = [max(len(row[index]) for row in rows) for index in range(len(_HEAD) - 1)]
+        self._widths = column_widths([_HEAD, *(_row(gang, clock) for gang in first)])
         self._out = out
 
-    def print(self, found: Sequence[GangHealth]) -> None:
-        """Print the head and one line for each gang."""
-        if found:
-            self._line(_HEAD, "dim", "dim")
-        for one in found:
-            self.add(one)
+    def print(self, gangs: Sequence[GangHealth]) -> None:
+        """Prints the head and one line for each gang."""
+        if gangs:
+            print_row(_HEAD, self._widths, dict.fromkeys(range(len(_HEAD)), "dim"), self._out)
+        for gang in gangs:
+            self.add(gang)
 
-    def add(self, one: GangHealth) -> None:
-        """Print one more line."""
-        self._line(_row(one, self._clock), "", _STYLES[one.state.value])
-
-    def _line(self, row: tuple[str, ...], style: str, health: str) -> None:
-        line = Text(no_wrap=True, overflow="ellipsis")
-        for index, (cell, width) in enumerate(zip(row, self._widths, strict=False)):
-            line.append(cell.ljust(width + 2), health if _HEAD[index] == "HEALTH" else style)
-        line.append(row[-1], style)
-        line.rstrip()
-        self._out.print(line, overflow="ellipsis", no_wrap=True, crop=self._out.is_terminal)
+    def add(self, gang: GangHealth) -> None:
+        """Prints one more line."""
+        print_row(_row(gang, self._clock), self._widths, {_HEAD.index("HEALTH"): _STYLES[gang.state.value]}, self._out)
 
 
-def _row(one: GangHealth, clock: Clock) -> tuple[str, ...]:
+def _row(gang: GangHealth, clock: Clock) -> tuple[str, ...]:
     return (
-        printable(one.namespace),
-        printable(f"{one.kind.lower()}/{one.name}" if one.workload else one.name),
-        printable(one.scheduler or "-"),
-        f"{one.bound}/{one.minimum}",
-        str(one.present),
-        age(one.created, clock),
-        one.word,
-        one.disruption_mode or "-",
-        one.writer.value,
-        printable(" ".join(_why(one).split())),
+        printable(gang.namespace),
+        printable(f"{gang.kind.lower()}/{gang.name}" if gang.workload else gang.name),
+        printable(gang.scheduler or "-"),
+        f"{gang.bound}/{gang.minimum}",
+        str(gang.present),
+        age(gang.created, clock),
+        gang.word,
+        gang.disruption_mode or "-",
+        gang.writer.value,
+        printable(" ".join(_why(gang).split())),
     )
 
 
-def _why(one: GangHealth) -> str:
+def _why(gang: GangHealth) -> str:
     """Returns the first reason, and pods of other owners, which no other column shows."""
-    others = (f"{also.reason}: {also.why}" for also in one.obstacles[1:] if also.reason is GangReason.UNOWNED)
-    return "; ".join((one.why, *others))
+    others = (f"{also.reason}: {also.why}" for also in gang.obstacles[1:] if also.reason is GangReason.UNOWNED)
+    return "; ".join((gang.why, *others))
 
 
 def tell_strangers_unknown(look: GangView) -> None:
-    """Say if it is not known which other pods name the groups of some gangs."""
+    """Says if it is not known which other pods name the groups of some gangs."""
     if look.strangers_unknown:
         tell(f"other pods that name the groups of gangs may be missing here: {look.strangers_unknown}")
 
 
 def age(created: str, clock: Clock = MACHINE_CLOCK) -> str:
-    """The time since a moment of Kubernetes, as kubectl shows it."""
+    """Returns the time since a moment of Kubernetes, as kubectl shows it."""
     try:
         seconds = int((clock.now() - datetime.fromisoformat(created)).total_seconds())
     except (ValueError, TypeError):
@@ -128,23 +118,23 @@ def age(created: str, clock: Clock = MACHINE_CLOCK) -> str:
     return f"{max(seconds, 0)}s"
 
 
-def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
-    """Print everything that is known of one gang."""
-    several = f", gang {one.name}" if one.workload not in {"", one.name} else ""
-    title = f"{one.kind} {one.namespace}/{one.workload or one.name}{several}: {one.state.value}"
+def print_gang(gang: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
+    """Prints everything that is known of one gang."""
+    several = f", gang {gang.name}" if gang.workload not in {"", gang.name} else ""
+    title = f"{gang.kind} {gang.namespace}/{gang.workload or gang.name}{several}: {gang.state.value}"
     out.print(Text(printable(title), "bold"))
-    scheduler = "no recorded scheduler" if one.scheduler is None else f"scheduler {one.scheduler}"
-    say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it needs to start are on nodes")
-    say(out, 1, one.writer.meaning)
-    if one.disruption_mode is not None:
-        say(out, 1, f"disruption mode {one.disruption_mode}: {one.disruption_mode.meaning}")
-    if (queued := one.queued) is not None:
+    scheduler = "no recorded scheduler" if gang.scheduler is None else f"scheduler {gang.scheduler}"
+    say(out, 1, f"{scheduler}; {gang.bound} of the {gang.minimum} pods that it needs to start are on nodes")
+    say(out, 1, gang.writer.meaning)
+    if gang.disruption_mode is not None:
+        say(out, 1, f"disruption mode {gang.disruption_mode}: {gang.disruption_mode.meaning}")
+    if (queued := gang.queued) is not None:
         say(out, 1, f"Kueue's Workload {queued.workload} waits in {_queues(queued)}")
-    if one.deadline:
-        say(out, 1, one.deadline)
+    if gang.deadline:
+        say(out, 1, gang.deadline)
     out.print()
-    escapes = {found.pod.key: found for found in one.escaped}
-    for member in one.members:
+    escapes = {escaped_pod.pod.key: escaped_pod for escaped_pod in gang.escaped}
+    for member in gang.members:
         say(
             out, 1, f"{member.name}: {member.present} present, {member.bound} on nodes, needs {member.minimum} to start"
         )
@@ -152,17 +142,17 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
             if pod.podclique == label_value(member.name):
                 escape = escapes.get(pod.key)
                 say(out, 2, f"{pod.name}: {', '.join((*_standing(pod), *((escape.escape.value,) if escape else ())))}")
-    strangers = [pod for pod in pods if pod.podclique not in {label_value(member.name) for member in one.members}]
+    strangers = [pod for pod in pods if pod.podclique not in {label_value(member.name) for member in gang.members}]
     for pod in strangers:
         if pod.podclique or pod.key not in escapes:
-            say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is not a member of the {one.kind}")
+            say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is not a member of the {gang.kind}")
         else:
             say(out, 1, f"{pod.name}: {', '.join((*_standing(pod), escapes[pod.key].escape.value))}")
-    if one.further:
-        say(out, 1, f"{one.further} more that name a group of the {one.kind} and are not its members")
-    if one.lost is not None:
-        print_lost_pods(one.lost, out)
-    for obstacle in one.obstacles:
+    if gang.further:
+        say(out, 1, f"{gang.further} more that name a group of the {gang.kind} and are not its members")
+    if gang.lost is not None:
+        print_lost_pods(gang.lost, out)
+    for obstacle in gang.obstacles:
         out.print()
         out.print(Text.assemble("    ", (obstacle.reason.value, "bold red")))
         say(out, 2, f"why  {obstacle.why}")
@@ -171,7 +161,6 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
 
 
 def _queues(queued: QueuedAs) -> str:
-    """Returns the queues of a Workload, and who is ahead in them."""
     above = "" if queued.cluster_queue is None else f" of ClusterQueue {queued.cluster_queue}"
     where = f"LocalQueue {queued.local_queue}{above}"
     if queued.ahead is None or not queued.ahead.number:
@@ -189,30 +178,28 @@ def _standing(pod: GangPod) -> tuple[str, ...]:
     return ("waiting", *(f"gate {gate}" for gate in pod.gates))
 
 
-_LOSS_TEXT_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "LOST", "CAUSE", "IDLE-GPUS", "GPU-HOURS", "PODS")
+_LOSS_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "LOST", "CAUSE", "IDLE-GPUS", "GPU-HOURS", "PODS")
 
 
-def print_losses(found: Sequence[GangHealth], out: Console, where: str) -> None:
-    """Print the gangs that lost pods. `where` follows the note that there are none."""
-    rows = [_loss_text_row(one, one.lost) for one in found if one.lost is not None]
+def print_losses(gangs: Sequence[GangHealth], out: Console, where: str) -> None:
+    """Prints the gangs that lost pods. `where` follows the note that there are none."""
+    rows = [_loss_row(gang, gang.lost) for gang in gangs if gang.lost is not None]
     if not rows:
         tell(f"no gang{where} has lost pods")
         return
-    # The last column is not padded.
-    widths = [max(len(row[index]) for row in (_LOSS_TEXT_HEAD, *rows)) for index in range(len(_LOSS_TEXT_HEAD) - 1)]
-    for row in (_LOSS_TEXT_HEAD, *rows):
-        cells = [cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False)]
-        line = Text("".join((*cells, row[-1])).rstrip(), "dim" if row is _LOSS_TEXT_HEAD else "", no_wrap=True)
-        out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
+    widths = column_widths((_LOSS_HEAD, *rows))
+    print_row(_LOSS_HEAD, widths, dict.fromkeys(range(len(_LOSS_HEAD)), "dim"), out)
+    for row in rows:
+        print_row(row, widths, {}, out)
 
 
-def _loss_text_row(one: GangHealth, lost: LostMembers) -> tuple[str, ...]:
+def _loss_row(gang: GangHealth, lost: LostMembers) -> tuple[str, ...]:
     pods = [f"{pod.name} ({pod.cause.value})" if len(lost.loss.causes) > 1 else pod.name for pod in lost.loss.pods]
     return (
-        printable(one.namespace),
-        printable(f"{one.kind.lower()}/{one.name}" if one.workload else one.name),
-        printable(one.scheduler or "-"),
-        f"{lost.bound}/{one.minimum}",
+        printable(gang.namespace),
+        printable(f"{gang.kind.lower()}/{gang.name}" if gang.workload else gang.name),
+        printable(gang.scheduler or "-"),
+        f"{lost.bound}/{gang.minimum}",
         age(lost.loss.since),
         ",".join(cause.value for cause in lost.loss.causes),
         str(lost.gpus),
@@ -243,32 +230,26 @@ _NAMED = re.compile(
 _LIKE_NAMED = re.compile(r"[A-Za-z.]+/[a-z0-9.-]*(?<!\.yaml)(?<!\.yml)(?<!\.json)")
 # Why an object may have no gang.
 _WITHOUT_ANY = ", or Rollcall makes no gang of it"
-_WITHOUT = {
-    "PodGang": "",
-    POD_CLIQUE_SET: ", or Grove has made no PodGang of it",
-    POD: ", or it belongs to no gang",
-}
+_WITHOUT = {"PodGang": "", POD_CLIQUE_SET: ", or Grove has made no PodGang of it", POD: ", or it belongs to no gang"}
 
 
 def gangs_named(arguments: Sequence[str]) -> list[re.Match[str]] | None:
-    """Return the arguments as names of objects that have gangs; None if they are files. Raises
-    `typer.BadParameter`.
-    """
-    found = [_NAMED.fullmatch(one) for one in arguments]
-    for one, matched in zip(arguments, found, strict=True):
-        if matched is None and _LIKE_NAMED.fullmatch(one) and not Path(one.rpartition("/")[0]).exists():
+    """Returns the arguments as objects that have gangs; None if they are files. Raises `typer.BadParameter`."""
+    matches = [_NAMED.fullmatch(argument) for argument in arguments]
+    for argument, matched in zip(arguments, matches, strict=True):
+        if matched is None and _LIKE_NAMED.fullmatch(argument) and not Path(argument.rpartition("/")[0]).exists():
             raise typer.BadParameter(
-                f"{one}: there is no such file, and the KIND of KIND/NAME must be one of {', '.join(_KINDS)}"
+                f"{argument}: there is no such file, and the KIND of KIND/NAME must be one of {', '.join(_KINDS)}"
             )
-    if not any(found) or any(Path(one).exists() for one in arguments):
+    if not any(matches) or any(Path(argument).exists() for argument in arguments):
         return None
-    if not all(found):
+    if not all(matches):
         raise typer.BadParameter("KIND/NAME is in a cluster, and a file is not: explain them one after another")
-    return [one for one in found if one is not None]
+    return [match for match in matches if match is not None]
 
 
 def explain_gangs(
-    named: Sequence[re.Match[str]],
+    matches: Sequence[re.Match[str]],
     namespace: str | None,
     config: Path | None,
     kubeconfig: Path | None,
@@ -276,7 +257,7 @@ def explain_gangs(
     *,
     as_json: bool,
 ) -> int:
-    """Print what is known of each object and return the exit code. Raises `AccessError`, `FactsUnavailable`."""
+    """Prints what is known of each object and returns the exit code. Raises `AccessError`, `FactsUnavailable`."""
     from webhook.cluster.logs import configure
     from webhook.gangs.gang_view import looking
 
@@ -284,28 +265,28 @@ def explain_gangs(
     access, out = connected(kubeconfig, context), console()
     settings = settings_there(config, access)
 
-    async def told() -> int:
-        code, found = CLEAN, []
+    async def print_each() -> int:
+        code, healths = CLEAN, []
         async with looking(settings, access) as look:
-            for one in named:
-                kind, space = _KINDS[one["kind"]], one["namespace"] or namespace or access.namespace or "default"
-                gangs = list(look.named(kind, space, one["name"]))
+            for match in matches:
+                kind, space = _KINDS[match["kind"]], match["namespace"] or namespace or access.namespace or "default"
+                gangs = list(look.named(kind, space, match["name"]))
                 room = await look.read_room()
                 waiting = [health.key for health, _ in gangs if health.may_have_strangers]
                 if await look.read_strangers(waiting) or room:
-                    gangs = list(look.named(kind, space, one["name"]))
+                    gangs = list(look.named(kind, space, match["name"]))
                 tell_strangers_unknown(look)
                 if not gangs:
-                    tell(f"there is no {kind} {space}/{one['name']}{_WITHOUT.get(kind, _WITHOUT_ANY)}")
+                    tell(f"there is no {kind} {space}/{match['name']}{_WITHOUT.get(kind, _WITHOUT_ANY)}")
                     code = UNREADABLE
                 for health, pods in gangs:
                     if health.in_trouble and code == CLEAN:
                         code = REFUSED
-                    found.append(health)
+                    healths.append(health)
                     if not as_json:
                         print_gang(health, pods, out)
         if as_json:
-            typer.echo(as_json_text({"gangs": [one.as_json() for one in found]}))
+            typer.echo(as_json_text({"gangs": [health.as_json() for health in healths]}))
         return code
 
-    return asyncio.run(told())
+    return asyncio.run(print_each())

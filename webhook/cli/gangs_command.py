@@ -100,35 +100,33 @@ async def _show(settings: Settings, access: Access, choice: _Choice, output: For
 
     configure()
     async with looking(settings, access) as look:
-        found = await _found(look, choice)
+        gangs = await _chosen_gangs(look, choice)
         if output is Format.JSON and not choice.watch:
-            typer.echo(as_json_text({"gangs": [one.as_json() for one in found]}))
+            typer.echo(as_json_text({"gangs": [gang.as_json() for gang in gangs]}))
             return
         if choice.lost:
-            print_losses(found, console(), choice.where)
+            print_losses(gangs, console(), choice.where)
             return
-        table = GangTable(found, console())
+        table = GangTable(gangs, console())
         if output is Format.TEXT:
-            if not found and not choice.watch:
+            if not gangs and not choice.watch:
                 tell(f"no gangs{choice.where}")
-            table.print(found)
+            table.print(gangs)
         else:
-            for one in found:
-                typer.echo(as_json_text(one.as_json(), indent=None))
+            for gang in gangs:
+                typer.echo(as_json_text(gang.as_json(), indent=None))
         if not choice.watch:
             return
-        async for one in look.changes(choice.namespace):
+        async for gang in look.changes(choice.namespace):
             # This includes a gang that has just started, because it was held before.
             if output is Format.JSON:
-                typer.echo(as_json_text(one.as_json(), indent=None))
+                typer.echo(as_json_text(gang.as_json(), indent=None))
             else:
-                table.add(one)
+                table.add(gang)
 
 
-async def _found(look: GangView, choice: _Choice) -> list[GangHealth]:
-    """Returns the gangs of the choice. Raises `FactsUnavailable` if it is not known which lost pods, and these are
-    chosen.
-    """
+async def _chosen_gangs(look: GangView, choice: _Choice) -> list[GangHealth]:
+    """Returns the gangs of the choice. Raises `FactsUnavailable` if lost ones are chosen and not known."""
     from webhook.cli.gang_text import tell_strangers_unknown
     from webhook.errors import FactsUnavailable
 
@@ -138,11 +136,13 @@ async def _found(look: GangView, choice: _Choice) -> list[GangHealth]:
         every = look.gangs(choice.namespace)
     tell_strangers_unknown(look)
     if look.losses_unknown:
-        said = f"it is not known which gangs lost pods: {look.losses_unknown}"
+        message = f"it is not known which gangs lost pods: {look.losses_unknown}"
         if choice.lost:
-            raise FactsUnavailable(said)
-        tell(said)
-    return [one for one in every if (one.obstacles or not choice.held) and (one.lost is not None or not choice.lost)]
+            raise FactsUnavailable(message)
+        tell(message)
+    return [
+        gang for gang in every if (gang.obstacles or not choice.held) and (gang.lost is not None or not choice.lost)
+    ]
 
 
 @gangs_app.command()
@@ -216,36 +216,36 @@ def remedy(
 
 
 async def _ungate(access: Access, namespace: str | None, names: list[str] | None, *, dry_run: bool) -> int:
-    """Removes the gate from the pods and prints each. Return how many could not be changed."""
+    """Removes the gate from the pods and prints each. Returns how many could not be changed."""
     from webhook.cluster.client import Client
     from webhook.errors import FactsUnavailable, RequestFailed
     from webhook.mutators.prepare_pod import GATE
     from webhook.reconciler.writer import gated, lift
 
-    client, failed, found = Client(access), 0, 0
+    client, failed, count = Client(access), 0, 0
     try:
         async for pod, index in gated(client, namespace, names):
-            found += 1
+            count += 1
             try:
                 done = dry_run or await lift(client.write, pod.key, index)
             except RequestFailed as error:
                 failed += 1
                 tell(f"pod {pod.namespace}/{pod.name}: {error}")
             else:
-                said = "has the gate" if dry_run else "ungated" if done else "it changed in the meantime; try again"
+                outcome = "has the gate" if dry_run else "ungated" if done else "it changed in the meantime; try again"
                 failed += 0 if done else 1
-                typer.echo(f"pod {pod.namespace}/{pod.name} of {pod.podgang}: {said}")
+                typer.echo(f"pod {pod.namespace}/{pod.name} of {pod.podgang}: {outcome}")
     except RequestFailed as error:
         raise FactsUnavailable(f"the pods cannot be read: {error}") from None
     finally:
         await client.close()
-    if not found:
+    if not count:
         tell(f"no pod has the gate {GATE}")
     return failed
 
 
 async def _remedy(settings: Settings, access: Access, namespace: str, name: str, *, dry_run: bool) -> int:
-    """Carries out the remedy of one gang, and prints it. Return the exit code."""
+    """Carries out the remedy of one gang, and prints it. Returns the exit code."""
     from webhook.cluster.clock import MACHINE_CLOCK
     from webhook.cluster.logs import configure
     from webhook.errors import InputError, RequestFailed
@@ -257,18 +257,18 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
 
     configure()
     async with looking(settings, access) as look:
-        found = _called(look.gangs(namespace), name)
-        if found is not None and await look.read_room():
-            found = _called(look.gangs(namespace), name)
-        seen = None if found is None else look.following.observed(found.key)
-        if found is None or seen is None:
+        gang = _gang_named(look.gangs(namespace), name)
+        if gang is not None and await look.read_room():
+            gang = _gang_named(look.gangs(namespace), name)
+        seen = None if gang is None else look.following.observed(gang.key)
+        if gang is None or seen is None:
             raise InputError("", f"there is no gang {name} in namespace {namespace}")
-        of_gang = f"{found.kind} {namespace}/{found.name}"
+        of_gang = f"{gang.kind} {namespace}/{gang.name}"
         now = MACHINE_CLOCK.now()
         excepted = settings.exceptions.may_except_pods
-        chosen = needed_remedy(found, seen, excepted=lambda pod: excepted(pod.namespace, pod.workload_name, now))
+        chosen = needed_remedy(gang, seen, excepted=lambda pod: excepted(pod.namespace, pod.workload_name, now))
         if chosen is None:
-            typer.echo(f"{of_gang}: {found.word}: no remedy is known" + (f": {found.why}" if found.why else ""))
+            typer.echo(f"{of_gang}: {gang.word}: no remedy is known" + (f": {gang.why}" if gang.why else ""))
             return REFUSED
         typer.echo(f"{of_gang}: {chosen.cause}: {chosen.found}")
         if dry_run:
@@ -284,8 +284,8 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
         return CLEAN if done else NOT_EVALUATED
 
 
-def _called(gangs: list[GangHealth], name: str) -> GangHealth | None:
+def _gang_named(gangs: list[GangHealth], name: str) -> GangHealth | None:
     """Returns the gang of that name: of a PodGang, or KIND/NAME."""
     kind, _, plain = name.rpartition("/")
-    wanted = (kind or "PodGang").lower()
-    return next((one for one in gangs if one.name == plain and one.kind.lower() == wanted), None)
+    gang_kind = (kind or "PodGang").lower()
+    return next((gang for gang in gangs if gang.name == plain and gang.kind.lower() == gang_kind), None)

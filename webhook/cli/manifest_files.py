@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +29,18 @@ from webhook.offline.yaml_and_json import as_compact_yaml_text, as_yaml_text
 
 
 def shadow_texts(config: Path, settings: Settings) -> dict[str, str]:
-    """Return the text of each shadow's file by its name. `settings` are those of the configuration in `config`. Raises
+    """Returns the text of each shadow's file by its name. `settings` are those of the configuration in `config`. Raises
     `InputError`, and `ConfigurationError` if a file has the name under which the configuration itself is mounted.
     """
-    return dict(_read(config, settings))
-
-
-def _read(config: Path, settings: Settings) -> Iterator[tuple[str, str]]:
+    texts = {}
     for index, shadow in enumerate(settings.shadows):
         if not shadow.is_file:
             continue
         if shadow.name == CONFIGURATION_FILE:
             why = "is the name under which this configuration is mounted in a cluster; name the file otherwise"
             raise ConfigurationError(str(config), [Problem(f"shadow[{index}].config", shadow.name, why)])
-        try:
-            yield shadow.name, (config.parent / shadow.name).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InputError(str(config.parent / shadow.name), str(error.strerror)) from None
+        texts[shadow.name] = _text(config.parent / shadow.name)
+    return texts
 
 
 _FOLDER = Path(webhook.installation.__file__).parent / "chart"
@@ -59,7 +54,7 @@ MONITORING_FILES = ("alerts.yaml", "dashboard.yaml", "service-monitor.yaml")
 def chart_files(
     configuration: Manifest, shadows: Mapping[str, Manifest], monitoring: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the text of each file by its path.
+    """Returns the text of each file by its path.
 
     `configuration` is the default of the value with that name, and `shadows` has the files of its shadows by their
     names. `monitoring` has the text of the files
@@ -92,24 +87,24 @@ _MODE = re.compile(r"^(certificates:\n(?:[ #].*\n|\n)*?  mode: )\w+$", re.ASCII 
 
 
 def written(config: Path, settings: Settings, namespace: str, image: str, folder: Path) -> dict[str, str]:
-    """Return the text of each file by its path, for the configuration in `config` with these settings. Files in
+    """Returns the text of each file by its path, for the configuration in `config` with these settings. Files in
     `folder`/monitoring become a part of the chart. Raises `InputError`.
     """
     text, shadows = _text(config), shadow_texts(config, settings)
-    files, own = (_configured(text, mode, str(config), settings, shadows) for mode in ("files", "selfManaged"))
+    files, self_managed = (_configured(text, mode, str(config), settings, shadows) for mode in ("files", "selfManaged"))
     values: dict[str, Any] = {
-        key: value for key, value in yaml.safe_load(own.text).items() if key not in {"apiVersion", "kind"}
+        key: value for key, value in yaml.safe_load(self_managed.text).items() if key not in {"apiVersion", "kind"}
     }
     shadow_values = {name: yaml.safe_load(content) for name, content in shadows.items()}
     monitoring = {name: _text(path) for name in MONITORING_FILES if (path := folder / "monitoring" / name).exists()}
     return {
-        **kustomizations(files, own, namespace, image, as_yaml_text),
+        **kustomizations(files, self_managed, namespace, image, as_yaml_text),
         **{f"chart/{path}": content for path, content in chart_files(values, shadow_values, monitoring).items()},
     }
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
-    """Write the files and print their names. Raises `InputError`."""
+    """Writes the files and prints their names. Raises `InputError`."""
     for path, text in files.items():
         target = folder / path
         try:
@@ -144,9 +139,9 @@ def _text(config: Path) -> str:
 def _configured(text: str, mode: str, source: str, settings: Settings, shadows: Mapping[str, str]) -> Configured:
     """Returns the configuration with that certificate mode: as its own text with its comments, if possible."""
     document = yaml.safe_load(text)
-    wanted = {**document, "certificates": {**(document.get("certificates") or {}), "mode": mode}}
+    expected = {**document, "certificates": {**(document.get("certificates") or {}), "mode": mode}}
     edited = _MODE.sub(rf"\g<1>{mode}", text) if "certificates:" in text else f"{text}certificates:\n  mode: {mode}\n"
-    if yaml.safe_load(edited) != wanted:
-        edited = as_yaml_text({"apiVersion": API_VERSION, "kind": KIND, **wanted})
+    if yaml.safe_load(edited) != expected:
+        edited = as_yaml_text({"apiVersion": API_VERSION, "kind": KIND, **expected})
     files = {shadow.name: shadow.settings for shadow in settings.shadows if shadow.is_file}
-    return Configured(edited, settings_from(wanted, source, shadow_files=files), shadows)
+    return Configured(edited, settings_from(expected, source, shadow_files=files), shadows)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import typer
 
 from webhook import __version__
-from webhook.cli.options import Configuration, Format, Output, configured
+from webhook.cli.options import ClientNames, Configuration, Format, Output, configured
 from webhook.cli.output import as_json_text, tell
 from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT, SHARED_NAMESPACES
 from webhook.installation.parameters import ClientCertificates, DnsPolicy, Network, Ports, ReconcilerPlace
@@ -50,7 +50,7 @@ IMAGE = f"rollcall:{__version__}"
 
 
 def namespace_of(written: str) -> str:
-    """Return the namespace that a person wrote after --namespace. Raises `BadParameter`, as the others here do."""
+    """Returns the namespace that a person wrote after --namespace. Raises `BadParameter`, as the others here do."""
     if not re.fullmatch(NAMESPACE_PATTERN, written):
         raise typer.BadParameter(f"{written!r} is not the name of a namespace", param_hint="--namespace")
     if written in SHARED_NAMESPACES:
@@ -63,7 +63,7 @@ def namespace_of(written: str) -> str:
 
 
 def image_of(written: str) -> str:
-    """Return the image that a person wrote after --image."""
+    """Returns the image that a person wrote after --image."""
     if not _IMAGE.fullmatch(written):
         raise typer.BadParameter(
             f"{written!r} is not an image, such as registry.example.com/{IMAGE}", param_hint="--image"
@@ -72,7 +72,7 @@ def image_of(written: str) -> str:
 
 
 def is_reachable(url: str) -> bool:
-    """Return whether the API server accepts a URL for a webhook."""
+    """Returns whether the API server accepts a URL for a webhook."""
     try:
         return _URL.fullmatch(url) is not None and urlsplit(url).port != 0
     except ValueError:
@@ -80,29 +80,29 @@ def is_reachable(url: str) -> bool:
 
 
 def service_of(written: str, option: str) -> tuple[str, Address]:
-    """Return the namespace of a service, and its address."""
+    """Returns the namespace of a service, and its address."""
     from webhook.installation.webhooks import Address
 
-    found = _SERVICE.fullmatch(written)
-    if found is None or not 0 < int(found[3] or 443) < 2**16:
+    match = _SERVICE.fullmatch(written)
+    if match is None or not 0 < int(match[3] or 443) < 2**16:
         why = f"{written!r} is not NAMESPACE/NAME[:PORT], such as rollcall-system/rollcall"
         raise typer.BadParameter(why, param_hint=option)
-    return found[1], Address(found[1], found[2], int(found[3] or 443))
+    return match[1], Address(match[1], match[2], int(match[3] or 443))
 
 
 def account_of(written: str, option: str) -> tuple[str, str]:
-    """Return the namespace and the name of a service account."""
-    found = _ACCOUNT.fullmatch(written)
-    if found is None:
+    """Returns the namespace and the name of a service account."""
+    match = _ACCOUNT.fullmatch(written)
+    if match is None:
         raise typer.BadParameter(f"{written!r} is not the NAMESPACE/NAME of a service account", param_hint=option)
-    return found[1], found[2]
+    return match[1], match[2]
 
 
 def _listening(option: str, what: str) -> typer.models.OptionInfo:
-    found: typer.models.OptionInfo = typer.Option(
+    option_info: typer.models.OptionInfo = typer.Option(
         option, min=1, max=65535, metavar="PORT", help=f"Where containers listen {what}."
     )
-    return found
+    return option_info
 
 
 ServingPort = Annotated[int, _listening("--serving-port", "for AdmissionReviews")]
@@ -143,16 +143,6 @@ ClientAuthority = Annotated[
         show_default="no client certificate is required",
     ),
 ]
-ClientNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--client-name",
-        metavar="NAME",
-        help="The client certificate must be for this name. Repeatable.",
-        show_default="any",
-    ),
-]
-
 USUAL_PORTS = Ports()
 _PORT_OPTIONS = ["--serving-port", "--next-port", "--health-port", "--reconciler-port"]
 
@@ -160,22 +150,22 @@ _PORT_OPTIONS = ["--serving-port", "--next-port", "--health-port", "--reconciler
 def chosen_network(
     ports: Ports, *, host_network: bool, dns_policy: DnsPolicy | None, callers: Iterable[str]
 ) -> Network:
-    """Return the network of Pods. Raises `typer.BadParameter`."""
-    found = Network(ports, host_network, dns_policy, tuple(_peer(caller) for caller in callers))
-    if found.problem is not None:
-        raise typer.BadParameter(found.problem, param_hint=["--host-network"] if host_network else _PORT_OPTIONS)
-    return found
+    """Returns the network of Pods. Raises `typer.BadParameter`."""
+    network = Network(ports, host_network, dns_policy, tuple(_peer(caller) for caller in callers))
+    if network.problem is not None:
+        raise typer.BadParameter(network.problem, param_hint=["--host-network"] if host_network else _PORT_OPTIONS)
+    return network
 
 
 def chosen_clients(authority: str | None, names: Iterable[str]) -> ClientCertificates | None:
-    """Return whose certificates are required of clients. Raises `typer.BadParameter`."""
-    wanted = tuple(names)
+    """Returns whose certificates are required of clients. Raises `typer.BadParameter`."""
+    client_names = tuple(names)
     if authority is None:
-        if wanted:
+        if client_names:
             raise typer.BadParameter("it needs --client-ca", param_hint="--client-name")
         return None
     try:
-        return ClientCertificates.read(authority, wanted)
+        return ClientCertificates.read(authority, client_names)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--client-ca") from None
 
@@ -277,10 +267,10 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
     namespace, address = service_of(service, "--service")
     settings = _deciding(configured(config), failure_policy)
     if url is not None:
-        for said, option in ((url, "--url"), (next_url or url, "--next-url")):
-            if not is_reachable(said):
+        for given_url, option in ((url, "--url"), (next_url or url, "--next-url")):
+            if not is_reachable(given_url):
                 raise typer.BadParameter(
-                    f"{said!r} is not an https:// URL of a host and a port, without user, query and fragment",
+                    f"{given_url!r} is not an https:// URL of a host and a port, without user, query and fragment",
                     param_hint=option,
                 )
         if settings.certificates.self_managed and next_url is None:
@@ -314,11 +304,11 @@ def rbac(
     """
     from webhook.installation.rbac import access_rules, reconciler_access_rules
 
-    own, other = account_of(account, "--account"), account_of(reconciler, "--reconciler")
+    server_account, other = account_of(account, "--account"), account_of(reconciler, "--reconciler")
     settings = configured(config)
-    if settings.certificates.self_managed and own == other:
+    if settings.certificates.self_managed and server_account == other:
         raise typer.BadParameter(_KEY_APART, param_hint="--reconciler")
-    _print([*access_rules(settings, *own), *reconciler_access_rules(settings, *other)], output)
+    _print([*access_rules(settings, *server_account), *reconciler_access_rules(settings, *other)], output)
 
 
 @manifests_app.command()
@@ -338,10 +328,10 @@ def net(
     """
     from webhook.installation.net_policy import net_policy
 
-    found = net_policy(configured(config), namespace_of(namespace))
-    if not found:
+    objects = net_policy(configured(config), namespace_of(namespace))
+    if not objects:
         tell("registration.net is off: there is nothing to print")
-    _print(found, output)
+    _print(objects, output)
 
 
 @manifests_app.command("all")
@@ -423,19 +413,19 @@ def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
     """
     from webhook.installation.rbac import needed_kinds
 
-    found = needed_kinds(configured(config))
+    kinds = needed_kinds(configured(config))
     if output is Format.JSON:
-        named = [
-            {"name": one.name, "version": one.version, "wantedBy": list(one.wanted_by), "required": one.required}
-            for one in found
+        rows = [
+            {"name": kind.name, "version": kind.version, "wantedBy": list(kind.wanted_by), "required": kind.required}
+            for kind in kinds
         ]
-        typer.echo(as_json_text(named))
+        typer.echo(as_json_text(rows))
         return
-    width = max(len(one.name) for one in found)
+    width = max(len(kind.name) for kind in kinds)
     typer.echo("# Rollcall defines no kinds. Kinds of other projects that it needs, or reads if they are served:")
-    for one in found:
-        need = "required" if one.required else "optional"
-        typer.echo(f"# {one.name:<{width}}  {one.version:<8}  {need}  {', '.join(one.wanted_by)}")
+    for kind in kinds:
+        need = "required" if kind.required else "optional"
+        typer.echo(f"# {kind.name:<{width}}  {kind.version:<8}  {need}  {', '.join(kind.wanted_by)}")
 
 
 @manifests_app.command()
@@ -471,22 +461,22 @@ def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Setti
     return replace(settings, registration=replace(settings.registration, failure_policy=without_answer.value))
 
 
-def _reconciler(settings: Settings, wanted: ReconcilerPlace | None) -> ReconcilerPlace:
+def _reconciler(settings: Settings, requested: ReconcilerPlace | None) -> ReconcilerPlace:
     from webhook.installation.parameters import placed
 
-    found = placed(settings, wanted)
-    if wanted is not None and found is not wanted:
+    place = placed(settings, requested)
+    if requested is not None and place is not requested:
         raise typer.BadParameter(_KEY_APART, param_hint="--reconciler")
-    return found
+    return place
 
 
-def _cert_manager(settings: Settings, wanted: bool) -> bool:
-    if wanted and settings.certificates.self_managed:
+def _cert_manager(settings: Settings, requested: bool) -> bool:
+    if requested and settings.certificates.self_managed:
         raise typer.BadParameter(
             "the configuration lets the reconciler make the certificates (certificates.mode: selfManaged)",
             param_hint="--cert-manager",
         )
-    return wanted
+    return requested
 
 
 def _bundle(ca: Path | None) -> str | None:

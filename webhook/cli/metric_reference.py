@@ -4,13 +4,12 @@ the possible values of its labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
 
 from webhook.backends.registry import installed_backends
 from webhook.cluster.access import Access
@@ -56,20 +55,22 @@ class MetricFamily(NamedTuple):
 
 
 def reference_settings() -> Settings:
-    """Return the settings with which all metrics have values: topology objects are written, there is an exception, and
+    """Returns the settings with which all metrics have values: topology objects are written, there is an exception, and
     every scheduler is a shadow, too.
     """
     fed = {"topologyBinding": "name", "topologyObjects": "write"}
     backends = installed_backends().items()
-    found = choosing_settings({name: fed for name, one in backends if set(fed) <= set(one.settings_model.model_fields)})
+    settings = choosing_settings(
+        {name: fed for name, backend in backends if set(fed) <= set(backend.settings_model.model_fields)}
+    )
     nothing: frozenset[str] = frozenset()
     exception = RuleException("name", nothing, nothing, "", "", datetime.max.replace(tzinfo=UTC))
-    shadows = (shadow_of(ShadowEntry(name), found, Enforcement()) for name in installed_backends())
-    return replace(found, exceptions=Exceptions([exception]), shadows=tuple(shadows))
+    shadows = (shadow_of(ShadowEntry(name), settings, Enforcement()) for name in installed_backends())
+    return replace(settings, exceptions=Exceptions([exception]), shadows=tuple(shadows))
 
 
 def metrics_of(settings: Settings) -> dict[str, list[MetricFamily]]:
-    """Return the metrics that each process exposes with these settings, by name."""
+    """Returns the metrics that each process exposes with these settings, by name."""
     # No request is sent: all series exist before the first answer.
     nowhere = Access("https://localhost", trusting_system(), lambda: None)
     state = ServerState(settings, NOTHING_KNOWN, None)
@@ -82,8 +83,8 @@ def metrics_of(settings: Settings) -> dict[str, list[MetricFamily]]:
 
 
 def families(registry: CollectorRegistry) -> list[MetricFamily]:
-    """Return the metrics of a registry, by name."""
-    found = []
+    """Returns the metrics of a registry, by name."""
+    metric_families = []
     for metric in registry.collect():
         values: dict[str, dict[str, None]] = {}
         for sample in metric.samples:
@@ -91,31 +92,30 @@ def families(registry: CollectorRegistry) -> list[MetricFamily]:
                 if label != _BUCKET:
                     values.setdefault(label, {})[value] = None
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-        labels = {label: tuple(sorted(known)) for label, known in values.items()}
-        kinds = {f"{one['kind']}.{one['group']}".rstrip(".") for one in _labelled(metric, "kind", "group")}
-        found.append(MetricFamily(name, metric.type, metric.documentation, labels, tuple(sorted(kinds))))
-    return sorted(found)
+        labels = {label: tuple(sorted(label_values)) for label, label_values in values.items()}
+        of_kinds = (sample.labels for sample in metric.samples if sample.labels.keys() >= {"kind", "group"})
+        kinds = {f"{labelled['kind']}.{labelled['group']}".rstrip(".") for labelled in of_kinds}
+        metric_families.append(MetricFamily(name, metric.type, metric.documentation, labels, tuple(sorted(kinds))))
+    return sorted(metric_families)
 
 
 def reference(processes: Mapping[str, Iterable[MetricFamily]]) -> str:
-    """Return the page."""
+    """Returns the page."""
     lines = [_HEAD]
-    for process, found in processes.items():
+    for process, metric_families in processes.items():
         lines += [f"## {process}", "", "| metric | type | labels | what it is |", "|---|---|---|---|"]
-        lines += [f"| `{one.name}` | {one.kind} | {_labels(one)} | {one.help} |" for one in found]
+        lines += [
+            f"| `{family.name}` | {family.kind} | {_labels(family)} | {family.help} |" for family in metric_families
+        ]
         lines.append("")
     return "\n".join(lines)
-
-
-def _labelled(metric: Metric, *labels: str) -> Iterator[Mapping[str, str]]:
-    return (sample.labels for sample in metric.samples if sample.labels.keys() >= set(labels))
 
 
 def _labels(family: MetricFamily) -> str:
     if family.kinds:
         return f"`group`, `kind`: {', '.join(f'`{kind}`' for kind in family.kinds)}"
-    told = []
+    parts = []
     for label, values in family.labels.items():
         listed = ", ".join(f"`{value}`" for value in values)
-        told.append(f"`{label}`: {_ELSEWHERE.get(label, listed)}")
-    return "; ".join(told)
+        parts.append(f"`{label}`: {_ELSEWHERE.get(label, listed)}")
+    return "; ".join(parts)

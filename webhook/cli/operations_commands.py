@@ -142,8 +142,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     select: Select = None,
     ignore: Ignore = None,
     progress: Annotated[
-        bool | None,
-        typer.Option("--progress/--no-progress", help="Show what is read.", show_default="on a terminal"),
+        bool | None, typer.Option("--progress/--no-progress", help="Show what is read.", show_default="on a terminal")
     ] = None,
     output: Annotated[AuditFormat, typer.Option("--output", "-o", help="What to print.")] = AuditFormat.TABLE,
 ) -> None:
@@ -182,22 +181,22 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     if new is not None:
         settings.append(new)
     shows = sys.stderr.isatty() if progress is None else progress
-    found = asyncio.run(_audited(access, settings, space, selection, shows=shows))
-    _print(found, fails_on, output, _with(as_scheduler, config))
-    if fails(found, failing(None, strict=False)):
+    audited = asyncio.run(_audited(access, settings, space, selection, shows=shows))
+    _print_audit(audited, fails_on, output, _comparison(as_scheduler, config))
+    if fails(audited, failing(None, strict=False)):
         raise typer.Exit(REFUSED)
-    if not found.complete:
+    if not audited.complete:
         raise typer.Exit(NOT_EVALUATED)
-    if fails(found, fails_on):
+    if fails(audited, fails_on):
         raise typer.Exit(REFUSED)
 
 
-def _with(scheduler: str | None, config: Path | None) -> str:
+def _comparison(scheduler: str | None, config: Path | None) -> str:
     """Returns in words what today is compared with."""
-    said = [] if scheduler is None else [f"as {scheduler}"]
+    words = [] if scheduler is None else [f"as {scheduler}"]
     if config is not None:
-        said.append(f"with {config}")
-    return " ".join(said)
+        words.append(f"with {config}")
+    return " ".join(words)
 
 
 async def _audited(
@@ -221,22 +220,22 @@ async def _audited(
         await client.close()
 
 
-def _print(found: Audit, fail_on: frozenset[FailOn], output: AuditFormat, compared_with: str) -> None:
+def _print_audit(audit: Audit, fail_on: frozenset[FailOn], output: AuditFormat, compared_with: str) -> None:
     from webhook.cli.operations_text import print_audit
     from webhook.operations.audit_forms import audit_as_json, audit_as_sarif
 
     match output:
         case AuditFormat.TABLE:
-            print_audit(found, console(), compared_with)
+            print_audit(audit, console(), compared_with)
         case AuditFormat.JSON:
-            typer.echo(as_json_text(audit_as_json(found, fail_on, compared_with)))
+            typer.echo(as_json_text(audit_as_json(audit, fail_on, compared_with)))
         case AuditFormat.SARIF:
-            typer.echo(as_json_text(audit_as_sarif(found)))
-    for kind, why in found.unread.items():
+            typer.echo(as_json_text(audit_as_sarif(audit)))
+    for kind, why in audit.unread.items():
         tell(f"{kind} could not be read, so rules that need them are not judged: {why}")
-    for kind, why in found.unlisted.items():
+    for kind, why in audit.unlisted.items():
         tell(f"{kind} could not be listed, so they are not judged: {why}")
-    for key in found.faulty:
+    for key in audit.faulty:
         tell(f"{key} was not judged: an internal error; see the log")
 
 
@@ -292,55 +291,54 @@ def upgrade_plan(
     if not upgrade.targets and not upgrade.moves:
         raise typer.BadParameter("say what is to be upgraded: --to PRODUCT=VERSION, or --scheduler FROM=TO")
     access = connected(kubeconfig, context)
-    found = planned(upgrade, asyncio.run(_present(known_settings_there(config, access), access)))
+    plan = planned(upgrade, asyncio.run(_present(known_settings_there(config, access), access)))
     if output is Format.JSON:
-        typer.echo(as_json_text(found.as_json()))
+        typer.echo(as_json_text(plan.as_json()))
     else:
         from webhook.cli.operations_text import print_plan
 
-        print_plan(found, console())
+        print_plan(plan, console())
 
 
 def _targets(written: Iterable[str]) -> dict[Product, Release]:
     from webhook.operations.releases import Product, Release
 
-    found: dict[Product, Release] = {}
-    for one in written:
-        name, _, version = one.partition("=")
+    releases: dict[Product, Release] = {}
+    for target in written:
+        name, _, version = target.partition("=")
         if name not in list(Product):
-            raise typer.BadParameter(f"--to {one}: {name!r} is not a product; allowed: {', '.join(sorted(Product))}")
+            raise typer.BadParameter(f"--to {target}: {name!r} is not a product; allowed: {', '.join(sorted(Product))}")
         product = Product(name)
         try:
             release = Release(version)
         except ValueError:
             raise typer.BadParameter(
-                f"--to {one}: {version!r} is not a version; write {product}={product.example}"
+                f"--to {target}: {version!r} is not a version; write {product}={product.example}"
             ) from None
-        if product in found:
-            raise typer.BadParameter(f"--to {one}: {product} is given twice")
-        found[product] = release
-    return found
+        if product in releases:
+            raise typer.BadParameter(f"--to {target}: {product} is given twice")
+        releases[product] = release
+    return releases
 
 
 def _moves(written: Iterable[str]) -> dict[str, str]:
     from webhook.backends.registry import installed_backends
 
-    found: dict[str, str] = {}
-    known = installed_backends()
-    for one in written:
-        old, _, new = one.partition("=")
+    moves: dict[str, str] = {}
+    backends = installed_backends()
+    for move in written:
+        old, _, new = move.partition("=")
         for name in (old, new):
-            if name not in known:
-                allowed = ", ".join(sorted(known))
-                raise typer.BadParameter(f"--scheduler {one}: {name!r} is not a scheduler; allowed: {allowed}")
-        if old == new or old in found:
-            raise typer.BadParameter(f"--scheduler {one}: give each scheduler one other scheduler")
-        found[old] = new
-    return found
+            if name not in backends:
+                allowed = ", ".join(sorted(backends))
+                raise typer.BadParameter(f"--scheduler {move}: {name!r} is not a scheduler; allowed: {allowed}")
+        if old == new or old in moves:
+            raise typer.BadParameter(f"--scheduler {move}: give each scheduler one other scheduler")
+        moves[old] = new
+    return moves
 
 
 async def _present(settings: Settings, access: Access) -> list[PresentGang]:
-    """Returns the living gangs of the cluster. Raises `FactsUnavailable`."""
     from webhook.cluster.logs import configure
     from webhook.gangs.gang_view import looking
     from webhook.operations.releases import present_gangs

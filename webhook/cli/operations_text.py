@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import cleandoc
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from webhook.cli.explanation_text import say
+from webhook.cli.explanation_text import column_widths, print_row, say
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.model.findings import printable
 from webhook.offline.report_summary import counted
@@ -23,34 +24,34 @@ from webhook.operations.releases import ChangeOutcome
 
 if TYPE_CHECKING:
     from webhook.operations.audit import Audit, Tally
-    from webhook.operations.upgrade_plan import Effect, UpgradePlan, UpgradeVerdict
+    from webhook.operations.upgrade_plan import UpgradePlan, UpgradeVerdict
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
 def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
-    """Print the whole diagnosis."""
+    """Prints the whole diagnosis."""
     for level in Severity:
-        for found in diagnosis.of(level):
-            _print(found, out)
-    for one in diagnosis.not_known:
-        out.print(Text.assemble(("not known", "cyan"), f" {one.check}"))
-        _fields(out, [("why", one.why)])
+        for problem in diagnosis.of(level):
+            _print(problem, out)
+    for unknown in diagnosis.not_known:
+        out.print(Text.assemble(("not known", "cyan"), f" {unknown.check}"))
+        _fields(out, [("why", unknown.why)])
     out.print(Text(summary(diagnosis)))
 
 
 def summary(diagnosis: Diagnosis) -> str:
-    """Return one line: how many checks ran, and their results."""
-    counted = [_count(len(diagnosis.of(level)), level.value) for level in Severity if diagnosis.of(level)]
+    """Returns one line: how many checks ran, and their results."""
+    counts = [counted(len(diagnosis.of(level)), level.value) for level in Severity if diagnosis.of(level)]
     if diagnosis.not_known:
-        counted.append(f"{len({one.check for one in diagnosis.not_known})} not known")
-    return ", ".join([_count(len(diagnosis.checks), "check"), *(counted or ["no problems found"])])
+        counts.append(f"{len({unknown.check for unknown in diagnosis.not_known})} not known")
+    return ", ".join([counted(len(diagnosis.checks), "check"), *(counts or ["no problems found"])])
 
 
-def _print(found: DiagnosedProblem, out: Console) -> None:
-    told = found.symptom
-    out.print(Text.assemble((found.level.value, _STYLES[found.level]), f" {found.check}"))
-    _fields(out, [("where", told.where), ("found", told.found), ("why", told.why), ("do", told.remedy)])
+def _print(problem: DiagnosedProblem, out: Console) -> None:
+    symptom = problem.symptom
+    out.print(Text.assemble((problem.level.value, _STYLES[problem.level]), f" {problem.check}"))
+    _fields(out, [("where", symptom.where), ("found", symptom.found), ("why", symptom.why), ("do", symptom.remedy)])
 
 
 def _fields(out: Console, fields: list[tuple[str, str]]) -> None:
@@ -63,10 +64,6 @@ def _fields(out: Console, fields: list[tuple[str, str]]) -> None:
     for name, value in fields:
         grid.add_row(Text(name, "dim"), Text(printable(value)))
     out.print(Padding(grid, (0, 0, 0, 4)))
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 _HEAD = """\
@@ -92,17 +89,17 @@ own Secrets only the certificates are kept.
 
 
 def reference(checks: Iterable[Check]) -> str:
-    """Return the page: the checks as a table and one by one."""
+    """Returns the page: the checks as a table and one by one."""
     every = tuple(checks)
     lines = [_HEAD, "| check | level | what must hold |", "|---|---|---|"]
-    lines += [f"| [{one.id}](#{_anchor(one)}) | {one.level} | {_summary(one)} |" for one in every]
-    for one in every:
-        lines += ["", *_section(one)]
+    lines += [f"| [{check.id}](#{check.id.replace('/', '')}) | {check.level} | {_summary(check)} |" for check in every]
+    for check in every:
+        lines += ["", *_section(check)]
     return "\n".join(lines) + "\n"
 
 
 def paragraphs(check: Check) -> list[str]:
-    """Return the check's documentation as paragraphs of one line each; the last one is its source."""
+    """Returns the check's documentation as paragraphs of one line each; the last one is its source."""
     return [" ".join(paragraph.split()) for paragraph in cleandoc(check.documentation).split("\n\n")]
 
 
@@ -111,26 +108,22 @@ def _summary(check: Check) -> str:
     return first.partition(". ")[0].partition(": ")[0].rstrip(".")
 
 
-def _anchor(check: Check) -> str:
-    return check.id.replace("/", "")
-
-
 def _section(check: Check) -> Iterator[str]:
     yield f"## {check.id}"
     for paragraph in paragraphs(check):
         yield ""
         yield paragraph
     yield from ("", "Output:", "", "```text")
-    for found in examine(check.fails(), [check]).found:
-        told = found.symptom
-        yield f"{found.level} {found.check}"
-        yield from (f"    where  {told.where}", f"    found  {told.found}")
-        yield from (f"    why    {told.why}", f"    do     {told.remedy}")
+    for problem in examine(check.fails(), [check]).found:
+        symptom = problem.symptom
+        yield f"{problem.level} {problem.check}"
+        yield from (f"    where  {symptom.where}", f"    found  {symptom.found}")
+        yield from (f"    why    {symptom.why}", f"    do     {symptom.remedy}")
     yield "```"
 
 
-_AUDIT_TEXT_HEAD = ("LEVEL", "RULE", "NAMESPACE", "OBJECTS", "FOR EXAMPLE")
-_AUDIT_TEXT_STYLES = {"error": "bold red", "warning": "yellow", "audit": "cyan", NOT_JUDGED: "dim"}
+_AUDIT_HEAD = ("LEVEL", "RULE", "NAMESPACE", "OBJECTS", "FOR EXAMPLE")
+_AUDIT_STYLES = {"error": "bold red", "warning": "yellow", "audit": "cyan", NOT_JUDGED: "dim"}
 # Progress is shown so often at most.
 _SHOW_SECONDS = 0.2
 
@@ -145,24 +138,24 @@ class Progress:
         self._shown = 0.0
 
     def show(self, what: str, count: int | None = None) -> None:
-        """Show that so many objects of a kind were read."""
-        said = f"rollcall: {printable(what)}" + ("" if count is None else f": {count} read")
+        """Shows that so many objects of a kind were read."""
+        line = f"rollcall: {printable(what)}" + ("" if count is None else f": {count} read")
         if not self._terminal:
             if what != self._what:
-                print(said, file=sys.stderr)
+                print(line, file=sys.stderr)
         elif what != self._what or self._clock.monotonic() - self._shown > _SHOW_SECONDS:
             self._shown = self._clock.monotonic()
-            print(f"\r\033[K{said}", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
         self._what = what
 
     def end(self) -> None:
-        """Remove the line."""
+        """Removes the line."""
         if self._terminal and self._what:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def print_audit(audit: Audit, out: Console, compared_with: str = "") -> None:
-    """Print the tables and the last line."""
+    """Prints the tables and the last line."""
     if audit.new is None or audit.gone is None:
         _print_table(audit.today, out)
         out.print(Text(last_line(audit)))
@@ -176,18 +169,12 @@ def print_audit(audit: Audit, out: Console, compared_with: str = "") -> None:
 
 
 def _print_table(tally: Tally, out: Console) -> None:
-    rows = [_AUDIT_TEXT_HEAD, *_rows(tally)]
+    rows = [_AUDIT_HEAD, *_rows(tally)]
     if len(rows) == 1:
         return
-    # The last column is not padded.
-    widths = [max(len(row[index]) for row in rows) for index in range(len(_AUDIT_TEXT_HEAD) - 1)]
+    widths = column_widths(rows)
     for row in rows:
-        line = Text(no_wrap=True, overflow="ellipsis")
-        line.append(row[0].ljust(widths[0] + 2), _AUDIT_TEXT_STYLES.get(row[0], "dim"))
-        for cell, width in zip(row[1:-1], widths[1:], strict=True):
-            line.append(cell.ljust(width + 2))
-        line.append(row[-1])
-        out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
+        print_row(row, widths, {0: _AUDIT_STYLES.get(row[0], "dim")}, out)
 
 
 def _rows(tally: Tally) -> Iterator[tuple[str, ...]]:
@@ -203,18 +190,18 @@ def _rows(tally: Tally) -> Iterator[tuple[str, ...]]:
 
 
 def last_line(audit: Audit) -> str:
-    """Return how many objects were judged, what was found, and what to do next."""
-    found = audit.today
-    said = f"{_judged(audit)}: {', '.join(_totals(found))}; {counted(found.refused, 'object')} would be refused"
-    first = next((one for one in found.kept if one.group.action == "deny"), None)
+    """Returns how many objects were judged, what was found, and what to do next."""
+    tally = audit.today
+    sentence = f"{_judged(audit)}: {', '.join(_totals(tally))}; {counted(tally.refused, 'object')} would be refused"
+    first = next((kept for kept in tally.kept if kept.group.action == "deny"), None)
     if first is None:
-        return said
-    named = f"{first.object.kind}/{first.object.name} -n {first.object.namespace}"
-    return f"{said}; rollcall explain {printable(named)}"
+        return sentence
+    argument = f"{first.object.kind}/{first.object.name} -n {first.object.namespace}"
+    return f"{sentence}; rollcall explain {printable(argument)}"
 
 
 def compared_line(audit: Audit, compared_with: str) -> str:
-    """Return what a switch changes."""
+    """Returns what a switch changes."""
     new, gone = audit.new, audit.gone
     if new is None or gone is None or not (new.groups or gone.groups):
         return f"{_judged(audit)}: nothing changes {compared_with}"
@@ -229,89 +216,52 @@ def _judged(audit: Audit) -> str:
     return f"{counted(kinds.total(), 'object')} judged"
 
 
-def _totals(found: Tally) -> Sequence[str]:
-    said = [counted(found.total("deny"), "error")]
-    if warnings := found.total("warn"):
-        said.append(counted(warnings, "warning"))
-    if audits := found.total("audit"):
-        said.append(f"{audits} for audit")
-    if missing := found.total(NOT_JUDGED):
-        said.append(f"{counted(missing, 'check')} not judged")
-    return said
+def _totals(tally: Tally) -> Sequence[str]:
+    totals = [counted(tally.total("deny"), "error")]
+    if warnings := tally.total("warn"):
+        totals.append(counted(warnings, "warning"))
+    if audits := tally.total("audit"):
+        totals.append(f"{audits} for audit")
+    if missing := tally.total(NOT_JUDGED):
+        totals.append(f"{counted(missing, 'check')} not judged")
+    return totals
 
 
-_UPGRADE_TEXT_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "PODS", "OUTCOME", "BECAUSE")
-_OUTCOME = _UPGRADE_TEXT_HEAD.index("OUTCOME")
-_UPGRADE_TEXT_STYLES = {
-    ChangeOutcome.CONTINUES: "green",
-    ChangeOutcome.UNKNOWN: "cyan",
-    ChangeOutcome.RECREATE: "yellow",
-}
+_PLAN_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "PODS", "OUTCOME", "BECAUSE")
+_PLAN_STYLES = {ChangeOutcome.CONTINUES: "green", ChangeOutcome.UNKNOWN: "cyan", ChangeOutcome.RECREATE: "yellow"}
 
 
-def print_plan(found: UpgradePlan, out: Console) -> None:
-    """Print the plan."""
-    if found.verdicts:
-        rows = [_row(one) for one in found.verdicts]
-        widths = [
-            max(len(row[index]) for row in (_UPGRADE_TEXT_HEAD, *rows)) for index in range(len(_UPGRADE_TEXT_HEAD))
-        ]
-        _line(out, _UPGRADE_TEXT_HEAD, widths, "dim")
-        for one, row in zip(found.verdicts, rows, strict=True):
-            _line(out, row, widths, _UPGRADE_TEXT_STYLES[one.outcome])
+def print_plan(plan: UpgradePlan, out: Console) -> None:
+    """Prints the plan."""
+    if plan.verdicts:
+        rows = [_row(verdict) for verdict in plan.verdicts]
+        widths, styled = column_widths((_PLAN_HEAD, *rows)), _PLAN_HEAD.index("OUTCOME")
+        print_row(_PLAN_HEAD, widths, {styled: "dim"}, out)
+        for verdict, row in zip(plan.verdicts, rows, strict=True):
+            print_row(row, widths, {styled: _PLAN_STYLES[verdict.outcome]}, out)
         out.print()
-    for effect, gangs in _by_effect(found).items():
-        _print_effect(effect, gangs, out)
+    concerned = Counter(effect for verdict in plan.verdicts for effect in verdict.effects if effect.change)
+    for effect, gangs in sorted(concerned.items(), key=lambda item: -item[0].outcome.badness):
+        out.print(Text.assemble((effect.change, "bold"), f": {gangs} {effect.outcome}"))
+        for word in ("why", "before", "after", "source"):
+            if text := getattr(effect, word):
+                say(out, 1, f"{word:<6}  {text}")
+        out.print()
     out.print(Text("Order", "bold"))
-    for number, step in enumerate(found.steps, 1):
+    for number, step in enumerate(plan.steps, 1):
         say(out, 1, f"{number}. {step.do}{f' ({step.change})' if step.change else ''}")
     out.print()
-    counted = ", ".join(f"{number} {outcome}" for outcome, number in reversed(found.counts.items()) if number)
-    living = len(found.verdicts)
-    out.print(Text(f"{living} living gang{'' if living == 1 else 's'}{f': {counted}' if counted else ''}"))
+    outcomes = ", ".join(f"{number} {outcome}" for outcome, number in reversed(plan.counts.items()) if number)
+    out.print(Text(f"{counted(len(plan.verdicts), 'living gang')}{f': {outcomes}' if outcomes else ''}"))
 
 
-def _line(out: Console, row: tuple[str, ...], widths: list[int], style: str) -> None:
-    line = Text(no_wrap=True, overflow="ellipsis")
-    for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        line.append(cell.ljust(width + 2), style if index == _OUTCOME else "")
-    line.rstrip()
-    out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
-
-
-def _row(one: UpgradeVerdict) -> tuple[str, ...]:
-    gang = one.gang
+def _row(verdict: UpgradeVerdict) -> tuple[str, ...]:
+    gang, effect = verdict.gang, verdict.effects[0]
     return (
         printable(gang.namespace),
         printable(f"{gang.kind.lower()}/{gang.name}" if gang.workload else gang.name),
         printable(gang.scheduler or "-"),
         str(gang.pods),
-        one.outcome.value,
-        _because(one.effects[0]),
+        verdict.outcome.value,
+        effect.change or printable(" ".join(effect.why.split())),
     )
-
-
-def _because(effect: Effect) -> str:
-    """Returns the id of the fact; without one, its reason."""
-    return effect.change or printable(" ".join(effect.why.split()))
-
-
-def _by_effect(found: UpgradePlan) -> dict[Effect, int]:
-    """Returns how many gangs each fact concerns, the worst fact first."""
-    counted: dict[Effect, int] = {}
-    for effect in (effect for one in found.verdicts for effect in one.effects if effect.change):
-        counted[effect] = counted.get(effect, 0) + 1
-    return dict(sorted(counted.items(), key=lambda item: -item[0].outcome.badness))
-
-
-def _print_effect(effect: Effect, gangs: int, out: Console) -> None:
-    out.print(Text.assemble((effect.change, "bold"), f": {gangs} {effect.outcome}"))
-    for word, text in (
-        ("why", effect.why),
-        ("before", effect.before),
-        ("after", effect.after),
-        ("source", effect.source),
-    ):
-        if text:
-            say(out, 1, f"{word:<6}  {text}")
-    out.print()

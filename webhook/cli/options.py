@@ -18,7 +18,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -31,7 +31,7 @@ from webhook.errors import FactsUnavailable, InputError
 from webhook.installation.names import NAMESPACE
 from webhook.model.grove import GroveGeneration
 from webhook.model.keys import NAMESPACE_PATTERN
-from webhook.offline.manifests import NO_MANIFEST, STDIN, Document, read_file, read_standard_input
+from webhook.offline.manifests import NO_MANIFEST, STDIN, Document, files_of, read_file, read_standard_input
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,21 +92,22 @@ Grove = Annotated[
 
 
 def namespace_name(written: str | None) -> str | None:
-    """Return the name of a namespace as written. Raises `typer.BadParameter` if no namespace can have it."""
+    """Returns the name of a namespace as written. Raises `typer.BadParameter` if no namespace can have it."""
     if written is not None and not re.fullmatch(NAMESPACE_PATTERN, written):
         raise typer.BadParameter(f"{written!r} is not the name of a namespace")
     return written
 
 
 OwnNamespace = Annotated[
-    str,
-    typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.", callback=namespace_name),
+    str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.", callback=namespace_name)
 ]
 
 
-def namespace_option(said: str, default: str) -> Any:
-    """Return the option of the namespace that a command reads: `said` is its help, `default` what holds without it."""
-    return typer.Option("--namespace", "-n", metavar="NAME", help=said, show_default=default, callback=namespace_name)
+def namespace_option(help_text: str, default: str) -> Any:
+    """Returns the option of the namespace that a command reads: `default` says what holds without it."""
+    return typer.Option(
+        "--namespace", "-n", metavar="NAME", help=help_text, show_default=default, callback=namespace_name
+    )
 
 
 # The default of commands that read many objects.
@@ -123,6 +124,17 @@ Kubeconfig = Annotated[
 ]
 KubeContext = Annotated[
     str | None, typer.Option(metavar="NAME", help="The context of the kubeconfig.", show_default="the current one")
+]
+
+
+ClientNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--client-name",
+        metavar="NAME",
+        help="The client certificate must be for this name. Repeatable.",
+        show_default="any",
+    ),
 ]
 
 
@@ -166,7 +178,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Send each write as a dr
 
 
 def configured(configuration: Path | None) -> Settings:
-    """Return the settings of a file, or every backend with its defaults."""
+    """Returns the settings of a file, or every backend with its defaults."""
     if configuration is None:
         from webhook.config.defaults import default_settings
 
@@ -179,14 +191,12 @@ def configured(configuration: Path | None) -> Settings:
 def settings_of(
     configuration: Path | None, scheduler: str | None = None, generation: GroveGeneration | None = None
 ) -> Settings:
-    """Return the settings for judging files."""
+    """Returns the settings for judging files."""
     return judging_files(configured(configuration), scheduler, generation)
 
 
 def judging_files(settings: Settings, scheduler: str | None, generation: GroveGeneration | None = None) -> Settings:
-    """Return `settings` for judging files, with these choices of the caller. The workload of a pod cannot be read, so
-    each object gets a scheduler.
-    """
+    """Returns `settings` for judging files. A pod's workload cannot be read, so each object gets a scheduler."""
     from webhook.config.defaults import force_scheduler
 
     if scheduler is not None:
@@ -195,16 +205,14 @@ def judging_files(settings: Settings, scheduler: str | None, generation: GroveGe
 
 
 def facts_of(paths: Sequence[Path] | None, settings: Settings) -> ClusterFacts:
-    """Return the facts in the given files and folders."""
+    """Returns the facts in the given files and folders."""
     from webhook.offline.fact_files import load_facts
 
     return load_facts(paths or (), settings.kinds)
 
 
 def assuming(release: KubernetesRelease | None, facts: ClusterFacts, settings: Settings) -> ClusterFacts:
-    """Return the facts with the release of Kubernetes that is assumed where they do not show what a cluster serves, and
-    say so on standard error if the caller named none.
-    """
+    """Returns the facts with an assumed release of Kubernetes; standard error says so if the caller named none."""
     assumed = replace(facts, kubernetes=(release or NEWEST).value)
     names = settings.profiles if settings.forced is None else [settings.forced]
     notes = [note for name in names if (note := settings.profiles[name].backend.assumed(assumed)) is not None]
@@ -213,26 +221,13 @@ def assuming(release: KubernetesRelease | None, facts: ClusterFacts, settings: S
     return assumed
 
 
-def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
-    """Yield the files that the arguments name; `-` is not changed. Raises `InputError`."""
-    from webhook.offline.manifests import files_of
-
-    for name in names:
-        if name == STANDARD_INPUT:
-            yield name
-        elif not name:
-            raise InputError("''", "no such file")
-        else:
-            yield from files_of([Path(name)])
-
-
 def console() -> Console:
-    """Return the console for results: coloured on a terminal, plain and unwrapped when piped."""
+    """Returns the console for results: coloured on a terminal, plain and unwrapped when piped."""
     from rich.console import Console
 
     class _Console(Console):
         def on_broken_pipe(self) -> None:
-            """Raise `BrokenPipeError` for `cli.run`: Rich would exit with 1, which is a verdict here."""
+            """Raises `BrokenPipeError` for `cli.run`: Rich would exit with 1, which is a verdict here."""
             raise BrokenPipeError(errno.EPIPE, "the reader closed the pipe")
 
     terminal = sys.stdout.isatty()
@@ -247,7 +242,7 @@ DEFAULT = f"${VARIABLE}, else {FILE_NAME} here or above, else every backend with
 
 
 def judging_configuration(command: typer.Context, given: Path | None) -> Path | None:
-    """Return the configuration file, or None for every backend with its defaults. `given` is the value of `--config`.
+    """Returns the configuration file, or None for every backend with its defaults. `given` is the value of `--config`.
 
     Standard error names a file that was not given on the command line.
     """
@@ -255,19 +250,19 @@ def judging_configuration(command: typer.Context, given: Path | None) -> Path | 
         raise typer.BadParameter(f"--require-config needs --config FILE, or --config {NO_FILE}")
     if given is not None:
         return _file(given)
-    if named := os.environ.get(VARIABLE):
-        tell(f"configuration {named}, from ${VARIABLE}")
-        return _file(Path(named))
-    found = configuration_above(Path.cwd())
-    if found is None:
+    if from_variable := os.environ.get(VARIABLE):
+        tell(f"configuration {from_variable}, from ${VARIABLE}")
+        return _file(Path(from_variable))
+    path = configuration_above(Path.cwd())
+    if path is None:
         return None
-    shown = os.path.relpath(found)
+    shown = os.path.relpath(path)
     tell(f"configuration {shown}")
     return Path(shown)
 
 
 def configuration_above(folder: Path) -> Path | None:
-    """Return the nearest `rollcall.yaml` in `folder` or above it, up to the top of its Git repository or the home
+    """Returns the nearest `rollcall.yaml` in `folder` or above it, up to the top of its Git repository or the home
     folder. What is above those belongs to other projects or other people.
     """
     try:
@@ -287,11 +282,11 @@ def configuration_above(folder: Path) -> Path | None:
     return None
 
 
-def _file(named: Path) -> Path | None:
-    return None if str(named) == NO_FILE else named
+def _file(path: Path) -> Path | None:
+    return None if str(path) == NO_FILE else path
 
 
-def _of_option(command: typer.Context, given: Path | None) -> Path | None:
+def _option_configuration(command: typer.Context, given: Path | None) -> Path | None:
     # Completion of a half-written command parses it too.
     return given if command.resilient_parsing else judging_configuration(command, given)
 
@@ -303,7 +298,7 @@ JudgingConfiguration = Annotated[
         metavar="FILE",
         help=f"A RollcallConfiguration; `{NO_FILE}` for no file.",
         show_default=DEFAULT,
-        callback=_of_option,
+        callback=_option_configuration,
     ),
 ]
 
@@ -320,7 +315,7 @@ ConfigurationOrInstalled = Annotated[
 
 
 def documents_of(names: Sequence[str]) -> list[Document]:
-    """Return every document that the arguments name. Raises `InputError` for the first that cannot be read."""
+    """Returns every document that the arguments name. Raises `InputError` for the first that cannot be read."""
     documents, unreadable = read_inputs(names)
     if unreadable:
         raise unreadable[0]
@@ -328,17 +323,21 @@ def documents_of(names: Sequence[str]) -> list[Document]:
 
 
 def read_inputs(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
-    """Return every document that can be read, and an error for each input that cannot, or has no manifest."""
+    """Returns every document that can be read, and an error for each input that cannot, or has no manifest."""
     documents: list[Document] = []
     unreadable: list[InputError] = []
     # A file with only comments is an error only if nothing else is read: a template may produce one.
     comments: list[InputError] = []
     for name in names:
-        found, errors = _read(name)
-        if not found and not errors:
-            empty = InputError(*_nothing_in(name))
-            (comments if _has_text(Path(name)) else errors).append(empty)
-        documents += found
+        read_documents, errors = _read(name)
+        if not read_documents and not errors:
+            path = Path(name)
+            empty = InputError(STDIN if name == "-" else name, NO_MANIFEST)
+            if path.is_dir():
+                empty = InputError(name, "has no manifest: its files are empty or have only comments")
+            # Standard input and other pipes are read by now.
+            (comments if path.is_file() and path.read_bytes().strip() else errors).append(empty)
+        documents += read_documents
         unreadable += errors
     return documents, unreadable if documents or unreadable else comments
 
@@ -346,31 +345,22 @@ def read_inputs(names: Sequence[str]) -> tuple[list[Document], list[InputError]]
 def _read(name: str) -> tuple[list[Document], list[InputError]]:
     documents: list[Document] = []
     unreadable: list[InputError] = []
+    if not name:
+        return [], [InputError("''", "no such file")]
     try:
-        inputs = list(inputs_of([name]))
+        paths = [None] if name == STANDARD_INPUT else list(files_of([Path(name)]))
     except InputError as error:
         return [], [error]
-    for path in inputs:
+    for path in paths:
         try:
-            documents += read_file(path) if isinstance(path, Path) else read_standard_input()
+            documents += read_standard_input() if path is None else read_file(path)
         except InputError as error:
             unreadable.append(error)
     return documents, unreadable
 
 
-def _nothing_in(name: str) -> tuple[str, str]:
-    if Path(name).is_dir():
-        return name, "has no manifest: its files are empty or have only comments"
-    return STDIN if name == "-" else name, NO_MANIFEST
-
-
-def _has_text(path: Path) -> bool:
-    """Returns whether it is a file that is not empty. Standard input and other pipes are read by now."""
-    return path.is_file() and bool(path.read_bytes().strip())
-
-
 def connected(kubeconfig: Path | None, context: str | None) -> Access:
-    """Return the access to a cluster that answers. Raises `AccessError`, `FactsUnavailable`."""
+    """Returns the access to a cluster that answers. Raises `AccessError`, `FactsUnavailable`."""
     from webhook.cluster.access import find
     from webhook.cluster.client import reach
 
@@ -380,9 +370,7 @@ def connected(kubeconfig: Path | None, context: str | None) -> Access:
 
 
 def namespace_there(given: str | None, access: Access, *, everywhere: bool) -> str | None:
-    """Return the namespace that a command reads, None for all: that of its options, else of the kubeconfig's context.
-    Standard error says where it comes from.
-    """
+    """Returns the namespace of the options, else of the context, and says so on standard error; None for all."""
     if everywhere and given is not None:
         raise typer.BadParameter("--namespace and --all-namespaces exclude each other")
     if given is not None or everywhere or access.namespace is None:
@@ -392,9 +380,7 @@ def namespace_there(given: str | None, access: Access, *, everywhere: bool) -> s
 
 
 def settings_there(config: Path | None, access: Access) -> Settings:
-    """Return the settings of the file, or those that Rollcall runs with in the cluster. If these are not known, every
-    scheduler counts as enabled, and standard error says so.
-    """
+    """Returns the settings of the file, else the installed ones; if these are not known, all backends, and says so."""
     if config is not None:
         return configured(config)
     settings, unknown = installed_in(access, NAMESPACE)
@@ -404,9 +390,7 @@ def settings_there(config: Path | None, access: Access) -> Settings:
 
 
 def known_settings_there(config: Path | None, access: Access) -> Settings:
-    """Return the settings of the file, or those that Rollcall runs with in the cluster. Raises `FactsUnavailable` if
-    these are not known.
-    """
+    """Returns the settings of the file, else the installed ones. Raises `FactsUnavailable` if these are not known."""
     if config is not None:
         return configured(config)
     settings, unknown = installed_in(access, NAMESPACE)
@@ -417,7 +401,7 @@ def known_settings_there(config: Path | None, access: Access) -> Settings:
 
 
 def no_installed_settings(unknown: str) -> str:
-    """Return the note for a cluster whose configuration is not known."""
+    """Returns the note for a cluster whose configuration is not known."""
     return (
         f"the installed configuration is not known ({unknown}) and there is no --config: every scheduler counts as "
         "enabled"
@@ -425,7 +409,7 @@ def no_installed_settings(unknown: str) -> str:
 
 
 def installed_in(access: Access, namespace: str) -> InstalledSettings:
-    """Return the settings of the installation in that namespace, or why they are not known."""
+    """Returns the settings of the installation in that namespace, or why they are not known."""
     from webhook.operations.cluster_facts import installed_settings
 
     return asyncio.run(installed_settings(access, namespace))
@@ -439,7 +423,7 @@ Live = Annotated[
 def known_facts(
     paths: Sequence[Path] | None, settings: Settings, kubeconfig: Path | None, context: str | None, *, live: bool
 ) -> ClusterFacts:
-    """Return the facts in files, or those of the cluster. Raises `InputError`, `AccessError`, `FactsUnavailable`."""
+    """Returns the facts in files, or those of the cluster. Raises `InputError`, `AccessError`, `FactsUnavailable`."""
     if not live:
         if kubeconfig is not None or context is not None:
             raise typer.BadParameter("--kubeconfig and --context need --live")
@@ -451,7 +435,7 @@ def known_facts(
 
 
 def facts_there(settings: Settings, access: Access) -> ClusterFacts:
-    """Return the facts of a cluster. Raises `FactsUnavailable`."""
+    """Returns the facts of a cluster. Raises `FactsUnavailable`."""
     import asyncio
 
     from webhook.operations.cluster_facts import projections_of, read_cluster

@@ -17,17 +17,17 @@ _LONGEST = 120
 
 
 def tell(message: str) -> None:
-    """Print one line on standard error."""
+    """Prints one line on standard error."""
     print(f"rollcall: {printable(message)}", file=sys.stderr)
 
 
 def as_json_text(value: Any, *, indent: int | None = 2) -> str:
-    """Return `value` as JSON in UTF-8, with control characters for terminals escaped."""
+    """Returns `value` as JSON in UTF-8, with control characters for terminals escaped."""
     return escaped(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def change_line(change: Change, verb: str = "is") -> str:
-    """Return a change in words."""
+    """Returns a change in words."""
     if change.op == "remove":
         return f"remove  {change.path} (it {verb} {_value(change.was)})"
     if change.op == "add":

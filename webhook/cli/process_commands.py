@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from webhook.cli.options import (
+    ClientNames,
     Configuration,
     DryRun,
     Facts,
@@ -73,17 +74,10 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     client_ca: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Callers must have a certificate of one of these authorities.",
-            show_default=False,
+            metavar="FILE", help="Callers must have a certificate of one of these authorities.", show_default=False
         ),
     ] = None,
-    client_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="The client certificate must be for this name. Repeatable.", show_default="any"
-        ),
-    ] = None,
+    client_name: ClientNames = None,
     host: Annotated[
         str | None,
         typer.Option(
@@ -128,22 +122,22 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         raise typer.BadParameter("--kubeconfig and --context name a cluster, and --standalone runs without one")
     if facts and not standalone:
         raise typer.BadParameter("--facts replaces a cluster; it needs --standalone")
-    _together("--cert", cert, "--key", key)
+    _require_both("--cert", cert, "--key", key)
     if cert is None and not standalone:
         raise typer.BadParameter("--cert and --key are needed, or --standalone, which makes its own certificates")
     if certs is not None and (cert is not None or not standalone):
         raise typer.BadParameter(
             "--certs is for the development certificates of --standalone, without --cert and --key"
         )
-    _together("--next-cert", next_cert, "--next-key", next_key)
+    _require_both("--next-cert", next_cert, "--next-key", next_key)
     if client_name and client_ca is None:
         raise typer.BadParameter("--client-name needs --client-ca: it limits the callers that --client-ca allows")
     # Other machines call a webhook.
     address = host or ("127.0.0.1" if standalone else EVERYWHERE)
     places = {"--port": (address, port), "--health-port": (health_host or address, health_port)}
-    _apart(places if next_cert is None else {**places, "--next-port": (address, next_port)})
+    _require_distinct_ports(places if next_cert is None else {**places, "--next-port": (address, next_port)})
     settings = replace(configured(config), standalone=standalone)
-    known = facts_of(facts, settings)
+    cluster_facts = facts_of(facts, settings)
 
     # These import FastAPI and uvicorn; imported here, so that other commands start faster.
     from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, development_pair
@@ -157,7 +151,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
     def listen(files: PairFiles, ca: Path | None) -> None:
-        state = ServerState(installed_in(settings, own_namespace() or NAMESPACE), known, None)
+        state = ServerState(installed_in(settings, own_namespace() or NAMESPACE), cluster_facts, None)
         if not standalone:
             state.follow(find(kubeconfig, context))
         run(
@@ -189,16 +183,16 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             develop(Path(folder))
 
 
-def _together(certificate: str, file: Path | None, key: str, key_file: Path | None) -> None:
+def _require_both(certificate: str, file: Path | None, key: str, key_file: Path | None) -> None:
     if (file is None) != (key_file is None):
         raise typer.BadParameter(f"{certificate} and {key} go together")
 
 
-def _apart(places: dict[str, tuple[str, int]]) -> None:
+def _require_distinct_ports(places: dict[str, tuple[str, int]]) -> None:
     """Refuses two ports that are the same; 0 means a free port, or none."""
-    for (one, (host, port)), (other, (beside, same)) in combinations(places.items(), 2):
+    for (option, (host, port)), (other, (beside, same)) in combinations(places.items(), 2):
         if port and port == same and (host == beside or WILDCARDS & {host, beside}):
-            raise typer.BadParameter(f"{one} and {other} are both {port}, and each needs its own port")
+            raise typer.BadParameter(f"{option} and {other} are both {port}, and each needs its own port")
 
 
 def reconcile(  # noqa: PLR0913 - one parameter for each option
@@ -212,8 +206,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     dry_run: DryRun = False,
     once: Annotated[bool, typer.Option("--once", help="End when nothing is left to write; takes no lease.")] = False,
     lease_namespace: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="The namespace of the Lease that elects the replica that writes."),
+        str, typer.Option(metavar="NAME", help="The namespace of the Lease that elects the replica that writes.")
     ] = NAMESPACE,
     host: Annotated[
         str,
@@ -273,11 +266,7 @@ def _listener(reconciler: Reconciler, place: tuple[str, int]) -> Listener:
     return Listener(place, create_app(reconciler.reasons_not_ready, metrics), connections, None)
 
 
-def metrics(
-    *,
-    config: Configuration = None,
-    output: ReferenceOutput = ReferenceFormat.TEXT,
-) -> None:
+def metrics(*, config: Configuration = None, output: ReferenceOutput = ReferenceFormat.TEXT) -> None:
     """List the metrics of the server and of the reconciler, with their labels and the values that these can have.
 
     Without a configuration every scheduler is enabled.
@@ -291,16 +280,16 @@ def metrics(
     # This command needs both processes; imported here, so that other commands start faster.
     from webhook.cli.metric_reference import metrics_of, reference, reference_settings
 
-    found = metrics_of(reference_settings() if config is None else configured(config))
+    metric_families = metrics_of(reference_settings() if config is None else configured(config))
     if output is ReferenceFormat.MARKDOWN:
-        typer.echo(reference(found), nl=False)
+        typer.echo(reference(metric_families), nl=False)
     elif output is ReferenceFormat.JSON:
-        told = {process: [one._asdict() for one in listed] for process, listed in found.items()}
-        typer.echo(as_json_text(told))
+        processes = {process: [family._asdict() for family in listed] for process, listed in metric_families.items()}
+        typer.echo(as_json_text(processes))
     else:
-        width = max(len(one.name) for listed in found.values() for one in listed)
-        for process, listed in found.items():
+        width = max(len(family.name) for listed in metric_families.values() for family in listed)
+        for process, listed in metric_families.items():
             typer.echo(f"{process}\n")
-            for one in listed:
-                typer.echo(f"  {one.name:<{width}}  {one.kind:<9}  {' '.join(one.labels)}".rstrip())
+            for family in listed:
+                typer.echo(f"  {family.name:<{width}}  {family.kind:<9}  {' '.join(family.labels)}".rstrip())
             typer.echo()

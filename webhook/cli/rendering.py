@@ -51,12 +51,12 @@ class RenderedItem(NamedTuple):
     manifest: Manifest
 
     def place(self, path: FieldPath) -> str:
-        """Return file, line and column of one of its fields."""
+        """Returns file, line and column of one of its fields."""
         line, column = self.document.position(FieldPath((*self.at.parts, *path.parts)))
         return f"{self.document.source}:{line}:{column}"
 
     def error(self, why: str) -> InputError:
-        """Return the error for an object that cannot be read."""
+        """Returns the error for an object that cannot be read."""
         return InputError(self.document.source, why, *self.document.position(self.at))
 
 
@@ -80,34 +80,34 @@ def print_rendered(
     settings: Settings,
     output: Syntax,
 ) -> int:
-    """Print what each workload in the files would get, and return the exit code. Raises `InputError`."""
-    known = with_field_names(assuming(kubernetes, facts_of(facts, settings), settings))
+    """Prints what each workload in the files would get, and returns the exit code. Raises `InputError`."""
+    cluster_facts = with_field_names(assuming(kubernetes, facts_of(facts, settings), settings))
     documents = documents_of(paths)
-    worlds = Worlds(known, documents, settings.kinds)
+    worlds = Worlds(cluster_facts, documents, settings.kinds)
     for remark in worlds.remarks:
         tell(str(remark))
-    found: list[Rendered] = []
+    objects: list[Rendered] = []
     code, not_judged = CLEAN, False
     for item in (item for document in documents for item in _items(document)):
-        known = worlds.of(item.document)
+        cluster_facts = worlds.of(item.document)
         try:
-            for rendered in _render(item, known, settings):
+            for rendered in _render(item, cluster_facts, settings):
                 if isinstance(rendered, Rendered):
-                    found.append(rendered)
+                    objects.append(rendered)
                     continue
                 not_judged = not_judged or isinstance(rendered, LeftOut)
                 tell(f"{item.place(ROOT)}: {rendered}")
         except Inexpressible as refusal:
-            reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *supplied(refusal.unjudged, known))
+            reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *supplied(refusal.unjudged, cluster_facts))
             for reason in reasons:
                 tell(f"{item.place(reason.at)}: {reason}")
             code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)
         except Malformed as wrong:
             raise item.error(str(wrong)) from None
-    if not found and code == CLEAN:
+    if not objects and code == CLEAN:
         tell("nothing to render: no workload with a gang, no PodGang or Pod, nor a topology that needs an object")
         code = NOT_EVALUATED if not_judged else CLEAN
-    typer.echo(_json(found) if output is Syntax.JSON else _yaml(found), nl=False)
+    typer.echo(_json(objects) if output is Syntax.JSON else _yaml(objects), nl=False)
     return code
 
 
@@ -124,8 +124,8 @@ def _unpacked(item: RenderedItem) -> Iterator[RenderedItem]:
     for index, manifest in enumerate(items):
         if isinstance(manifest, dict):
             # The items of a typed list may omit apiVersion and kind.
-            own = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **manifest}
-            yield from _unpacked(RenderedItem(item.document, item.at / "items" / fields.Item(index), own))
+            typed = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **manifest}
+            yield from _unpacked(RenderedItem(item.document, item.at / "items" / fields.Item(index), typed))
 
 
 def _render(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
@@ -184,31 +184,30 @@ def _workload(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> It
     verdict = judgement.verdict
     if verdict.denials:
         raise Inexpressible(verdict.denials)
-    named = f"{judgement.kind} {judgement.namespace}/{judgement.name}"
+    title = f"{judgement.kind} {judgement.namespace}/{judgement.name}"
     if verdict.omission is not None:
-        said = f"{named}: {verdict.omission}"
-        yield said if verdict.omission.reason.is_ordinary else LeftOut(said)
+        sentence = f"{title}: {verdict.omission}"
+        yield sentence if verdict.omission.reason.is_ordinary else LeftOut(sentence)
         return
     if verdict.scheduler in {None, OPTED_OUT}:
-        yield ": ".join((named, *verdict.notes))
+        yield ": ".join((title, *verdict.notes))
         return
     if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
         raise Inexpressible((), blind)
     yield from verdict.notes
     # What is printed is made only if that is the case.
     yield from (str(missing) for missing in verdict.unjudged if missing.rule == train_job_alone.id)
-    named_later = _given_a_name(item.manifest)
+    named_later = _name_generated(item.manifest)
     workload = _view(item, settings)
-    found = list(translated(workload, settings.profiles[verdict.scheduler or ""], facts, settings))
-    for comment, made in found:
-        yield Rendered("\n".join(map(printable, (*comment, *named_later))), made)
-    if not found:
+    objects = list(translated(workload, settings.profiles[verdict.scheduler or ""], facts, settings))
+    for comment, desired in objects:
+        yield Rendered("\n".join(map(printable, (*comment, *named_later))), desired)
+    if not objects:
         barred = no_gang(workload) if isinstance(workload, OptedInWorkload) else None
-        yield f"{named} makes no pods, so it has no gang" if barred is None else f"{named}: {barred.why}"
+        yield f"{title} makes no pods, so it has no gang" if barred is None else f"{title}: {barred.why}"
 
 
 def _view(item: RenderedItem, settings: Settings) -> PodCliqueSet | OptedInWorkload:
-    """Returns the view of a workload. Raises `InputError` if it has more pods than are shown."""
     group, _, kind = kind_of(item.manifest)
     if kind != "PodCliqueSet":
         return settings.kinds.views[group, kind](item.manifest)
@@ -218,7 +217,7 @@ def _view(item: RenderedItem, settings: Settings) -> PodCliqueSet | OptedInWorkl
     return workload
 
 
-def _given_a_name(manifest: Manifest) -> tuple[str, ...]:
+def _name_generated(manifest: Manifest) -> tuple[str, ...]:
     """Gives a placeholder name to a workload with generateName, and returns the note about it."""
     metadata = manifest["metadata"]
     if metadata.get("name") or not metadata.get("generateName"):
@@ -233,15 +232,15 @@ def _request(manifest: Manifest) -> Request:
     return Request("", "CREATE", kind_of(manifest), text(metadata.get("namespace")) or "default", name, manifest)
 
 
-def _json(found: list[Rendered]) -> str:
-    items = [rendered.manifest for rendered in found]
+def _json(objects: list[Rendered]) -> str:
+    items = [rendered.manifest for rendered in objects]
     return as_json_text({"apiVersion": "v1", "kind": "List", "items": items}) + "\n"
 
 
-def _yaml(found: list[Rendered]) -> str:
+def _yaml(objects: list[Rendered]) -> str:
     return "".join(
         "".join(("---\n", *(f"# {printable(line)}\n" for line in comment.splitlines()), as_yaml_text(_plain(manifest))))
-        for comment, manifest in found
+        for comment, manifest in objects
     )
 
 

@@ -5,7 +5,7 @@ failing example.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
@@ -39,7 +39,7 @@ from webhook.validators.registry import Example, Rule, Subject
 
 
 def known_values(facts: ClusterFacts) -> dict[str, Any]:
-    """Return each known part of `facts` by its name in words."""
+    """Returns each known part of `facts` by its name in words."""
     parts = {part.name.replace("_", " "): getattr(facts, part.name) for part in fields(facts)}
     return {name: _plain(value) for name, value in parts.items() if value is not None}
 
@@ -49,18 +49,22 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Packed):
         return value.manifest()
     if isinstance(value, Mapping):
-        return {_key(key): _plain(one) for key, one in value.items()}
+        return {_key(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, frozenset):
-        return sorted(_key(one) for one in value)
+        return sorted(_key(member) for member in value)
     if is_dataclass(value):
-        named = {part.name: getattr(value, part.name) for part in fields(value) if part.compare}
+        attributes = {part.name: getattr(value, part.name) for part in fields(value) if part.compare}
     elif hasattr(value, "_asdict"):
-        named = value._asdict()
+        attributes = value._asdict()
     elif isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     else:
         return value if value is None or type(value) in {str, int, float, bool} else str(value)
-    return {name.replace("_", " "): _plain(one) for name, one in named.items() if _is_set(one)}
+    return {
+        name.replace("_", " "): _plain(attribute)
+        for name, attribute in attributes.items()
+        if attribute is not None and attribute is not False and attribute not in ((), {}, frozenset())
+    }
 
 
 def _key(key: Any) -> str:
@@ -68,28 +72,23 @@ def _key(key: Any) -> str:
     return "/".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
-def _is_set(value: Any) -> bool:
-    return value is not None and value is not False and value not in ((), {}, frozenset())
-
-
 def messages(rule: Rule) -> list[str]:
-    """Return the findings of the rule about its failing example: place, value, why, and what to do."""
+    """Returns the findings of the rule about its failing example: place, value, why, and what to do."""
     verdicts = verdicts_on(rule, rule.fails, rule.fails.facts)
     return [str(finding) for verdict in verdicts for finding in verdict.findings if finding.rule == rule.id]
 
 
 def verdicts_on(rule: Rule, example: Example, facts: ClusterFacts) -> list[Verdict]:
-    """Judge an example of a rule, with these facts."""
+    """Judges an example of a rule, with these facts."""
     settings = settings_of_example(rule, example)
     if rule.subject is Subject.MANIFEST:
-        return [found.verdict for found in judge(deepcopy(example.object), facts, settings)]
+        return [judgement.verdict for judgement in judge(deepcopy(example.object), facts, settings)]
     request = _request(example)
     admission.mutate(request, facts, settings)
     return [admission.validate(request, facts, settings)]
 
 
 def _request(example: Example) -> Request:
-    """Returns the request for an example: its creation, or its update."""
     metadata = mapping(example.object.get("metadata"))
     return Request(
         "",
@@ -105,7 +104,7 @@ def _request(example: Example) -> Request:
 
 
 def settings_of_example(rule: Rule, example: Example) -> Settings:
-    """Return the settings of the rule's scheduler. A rule for every scheduler is shown with koord-scheduler."""
+    """Returns the settings of the rule's scheduler. A rule for every scheduler is shown with koord-scheduler."""
     shown_with = example.scheduler or KOORDINATOR
     name = next((name for name, backend in installed_backends().items() if rule in backend.rules), shown_with)
     profile: dict[str, Any] = {"name": name, "config": dict(example.config)}
@@ -141,12 +140,12 @@ _COLUMNS = ("| rule | default | judges |", "|---|---|---|")
 
 
 def every_rule() -> list[Rule]:
-    """Return the rules of every installed backend, after those that apply to all of them."""
+    """Returns the rules of every installed backend, after those that apply to all of them."""
     return [rule for rules in rules_by_page().values() for rule in rules]
 
 
 def reference(rules: list[Rule]) -> str:
-    """Return one page: the rules as a table and one by one, then the capabilities of each backend."""
+    """Returns one page: the rules as a table and one by one, then the capabilities of each backend."""
     lines = [_HEAD.format(maker="`rollcall rules --output markdown`"), *_COLUMNS]
     lines += [_row(rule) for rule in rules]
     for rule in rules:
@@ -158,8 +157,8 @@ def reference(rules: list[Rule]) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Return every rule on the page of its backend, by file name: `index.md` lists all of them."""
-    found = {"index.md": _index()}
+    """Returns every rule on the page of its backend, by file name: `index.md` lists all of them."""
+    texts = {"index.md": _index()}
     for name, rules in rules_by_page().items():
         lines = [f"# Rules of {name}" if name != GENERAL_PAGE else "# Rules for every scheduler", "", *_COLUMNS]
         lines += [_row(rule) for rule in rules]
@@ -167,12 +166,12 @@ def pages() -> dict[str, str]:
             lines += ["", "## Capabilities", "", *_capabilities(name)]
         for rule in rules:
             lines += ["", *_section(rule)]
-        found[f"{name}.md"] = "\n".join(lines) + "\n"
-    return found
+        texts[f"{name}.md"] = "\n".join(lines) + "\n"
+    return texts
 
 
 def as_yaml(example: Example) -> str:
-    """Return an example as YAML, with its assumptions as comments above."""
+    """Returns an example as YAML, with its assumptions as comments above."""
     assumed = _comment({"profile": dict(example.config)}) if example.config else []
     if example.kueue:
         assumed += _comment({"kueue": dict(example.kueue)})
@@ -185,8 +184,8 @@ def as_yaml(example: Example) -> str:
     if example.old is not None:
         assumed.append("# an update of:")
         assumed += [f"#   {line}" for line in as_yaml_text(example.old).splitlines()]
-    if known := known_values(example.facts):
-        assumed += ["# known of the cluster:", *_comment(known, "  ")]
+    if cluster_values := known_values(example.facts):
+        assumed += ["# known of the cluster:", *_comment(cluster_values, "  ")]
     return "\n".join([*assumed, as_yaml_text(example.object)]).rstrip()
 
 
@@ -243,35 +242,35 @@ _INDENT = 4
 
 
 def print_chosen(command: typer.Context, rule: str | None, config: Path | None, output: ReferenceFormat) -> None:
-    """Print the rule with that id, or every rule that the configuration has."""
-    found = every_rule() if rule is None else [_declared(rule)]
+    """Prints the rule with that id, or every rule that the configuration has."""
+    rules = every_rule() if rule is None else [_declared(rule)]
     if output is ReferenceFormat.MARKDOWN:
-        typer.echo(reference(found), nl=False)
+        typer.echo(reference(rules), nl=False)
         return
     config = judging_configuration(command, config)
     settings = configured(config)
     actions = None if config is None else actions_of(settings)
     if rule is None and actions is not None:
-        others = [one for name in installed_backends() if name not in settings.profiles for one in _own(name)]
-        found = [declared for declared in found if declared not in others]
+        others = [
+            other
+            for name in installed_backends()
+            if name not in settings.profiles
+            for other in installed_backends()[name].rules
+        ]
+        rules = [declared for declared in rules if declared not in others]
     if output is ReferenceFormat.JSON:
-        typer.echo(as_json_text([_as_json(declared, actions) for declared in found]))
+        typer.echo(as_json_text([_as_json(declared, actions) for declared in rules]))
     elif rule is not None:
-        _show(found[0], actions)
+        _show(rules[0], actions)
     else:
-        print_rules(found, actions, console())
-
-
-def _own(scheduler: str) -> Sequence[Rule]:
-    return installed_backends()[scheduler].rules
+        print_rules(rules, actions, console())
 
 
 def _declared(rule_id: str) -> Rule:
-    """Returns the rule with that id. Raises `typer.BadParameter`."""
-    known = {declared.id: declared for declared in every_rule()}
-    if rule_id not in known:
-        raise typer.BadParameter(f"there is no rule {rule_id}; `rollcall rules` lists them{meant(rule_id, known)}")
-    return known[rule_id]
+    rules = {declared.id: declared for declared in every_rule()}
+    if rule_id not in rules:
+        raise typer.BadParameter(f"there is no rule {rule_id}; `rollcall rules` lists them{meant(rule_id, rules)}")
+    return rules[rule_id]
 
 
 def _action(declared: Rule, actions: Actions | None) -> str:
@@ -281,9 +280,13 @@ def _action(declared: Rule, actions: Actions | None) -> str:
     return "/".join(sorted(set(actions[declared.id].values())))
 
 
-def print_rules(found: list[Rule], actions: Actions | None, out: Console) -> None:
-    """Print a line for each rule; on a terminal as a table, or as two lines each if that is too narrow for a table."""
-    rows = [(declared.id, _action(declared, actions), _judges(declared), summary(declared)) for declared in found]
+def print_rules(rules: list[Rule], actions: Actions | None, out: Console) -> None:
+    """Prints a line for each rule; on a terminal as a table, or as two lines each if that is too narrow for a table."""
+    rows = []
+    for declared in rules:
+        # In a few words: a column is as wide as its longest cell.
+        judges = declared.subject.value if len(declared.kinds) > 1 else declared.judges
+        rows.append((declared.id, _action(declared, actions), judges, summary(declared)))
     if not out.is_terminal:
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         for row in rows:
@@ -303,17 +306,12 @@ def print_rules(found: list[Rule], actions: Actions | None, out: Console) -> Non
     out.print(table)
 
 
-def _judges(declared: Rule) -> str:
-    """Returns what a rule judges, in a few words: a column is as wide as its longest cell."""
-    return declared.subject.value if len(declared.kinds) > 1 else declared.judges
-
-
 def _show(declared: Rule, actions: Actions | None) -> None:
     out = console()
     limits = ", cannot be softened" if declared.fails_closed else ", never excepted" if declared.never_excepted else ""
     out.print(f"[bold]{declared.id}[/] ({declared.default}{limits})")
     if actions is not None:
-        out.print(f"in the configuration: {_in_words(declared, actions)}")
+        out.print(f"in the configuration: {_action_words(declared, actions)}")
     for paragraph in paragraphs(declared):
         out.print()
         out.print(paragraph, markup=False)
@@ -327,12 +325,11 @@ def _show(declared: Rule, actions: Actions | None) -> None:
         out.print(lines, markup=False, soft_wrap=True)
 
 
-def _in_words(declared: Rule, actions: Actions) -> str:
-    """Returns the rule's action for each scheduler that has it."""
+def _action_words(declared: Rule, actions: Actions) -> str:
     taken = actions.get(declared.id)
     if taken is None:
         # Rules about an object's shape or the choice of a scheduler are in no profile.
-        general = not any(declared in _own(name) for name in installed_backends())
+        general = not any(declared in backend.rules for backend in installed_backends().values())
         return str(declared.default) if general else "its scheduler is not enabled"
     return ", ".join(f"{action} for {scheduler}" for scheduler, action in taken.items())
 

@@ -10,9 +10,9 @@ from datetime import datetime
 
 from webhook.backends.registry import installed_backends
 from webhook.config.sections import API_VERSION, KIND
-from webhook.config.settings import Profile, Settings, Shadow
+from webhook.config.settings import Profile, Settings
 from webhook.fit.packing import FitSettings
-from webhook.model.findings import Action, Exceptions
+from webhook.model.findings import Action
 from webhook.model.kueue import KueueSettings
 from webhook.offline.yaml_and_json import as_yaml_text
 
@@ -21,20 +21,20 @@ OFF = "off"
 
 
 def actions_in(profile: Profile) -> dict[str, Action | None]:
-    """Return the action of each rule that the profile's scheduler has; None if the configuration turned it off."""
+    """Returns the action of each rule that the profile's scheduler has; None if the configuration turned it off."""
     taken = {bound.rule.id: bound.action for bound in profile.rules[profile.ceiling]}
     return {declared.id: taken.get(declared.id) for declared in profile.every_rule}
 
 
 def actions_of(settings: Settings) -> dict[str, dict[str, str]]:
-    """Return the actions of each rule by scheduler, in words. A rule about the choice of a scheduler belongs to none
+    """Returns the actions of each rule by scheduler, in words. A rule about the choice of a scheduler belongs to none
     and is left out: no configuration changes it.
     """
-    found: dict[str, dict[str, str]] = {}
+    actions: dict[str, dict[str, str]] = {}
     for profile in settings.profiles.values():
         for rule_id, action in actions_in(profile).items():
-            found.setdefault(rule_id, {})[profile.name] = OFF if action is None else str(action)
-    return found
+            actions.setdefault(rule_id, {})[profile.name] = OFF if action is None else str(action)
+    return actions
 
 
 _TEXT = """\
@@ -55,7 +55,7 @@ scheduler:
 
 
 def first_configuration(schedulers: Sequence[str], schema: str) -> str:
-    """Return a configuration with these schedulers; the first is the default one. `schema` is the file of its schema,
+    """Returns a configuration with these schedulers; the first is the default one. `schema` is the file of its schema,
     relative to the configuration.
     """
     profiles = "".join(_profile(name) for name in dict.fromkeys(schedulers))
@@ -80,7 +80,7 @@ def _lines(name: str) -> Iterator[str]:
 
 
 def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
-    """Yield the effect of a configuration at `now`, with its defaults."""
+    """Yields the effect of a configuration at `now`, with its defaults."""
     for profile in settings.profiles.values():
         yield f"profile {profile.name}{' (default)' if profile.name == settings.default else ''}"
         for key, value in profile.backend.settings.model_dump().items():
@@ -89,12 +89,22 @@ def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
             yield f"  schedulerVersion: {profile.backend.scheduler_version}"
         yield f"  gate: {str(profile.gate).lower()}"
         yield f"  enforcement: {profile.ceiling}"
-        yield from _changed_rules(profile)
+        taken = actions_in(profile)
+        for declared in profile.every_rule:
+            # Its action differs by its own setting, or by the ceiling.
+            if (action := taken[declared.id]) is not declared.default:
+                yield f"  rule {declared.id}: {action or OFF} (by default {declared.default})"
     for name, namespace in settings.namespaces.items():
         scheduler, enforcement = namespace.scheduler or "unset", namespace.enforcement or "unset"
         opt_out = {None: "", True: ", optOut true", False: ", optOut false"}[namespace.opt_out]
         yield f"namespace {name}: scheduler {scheduler}, enforcement {enforcement}{opt_out}"
-    yield from _exception_lines(settings.exceptions, now)
+    for exception in settings.exceptions.every:
+        yield f"exception {exception.name}: {exception.time_left(now)}, at {exception.ends}"
+        yield f"  rules: {', '.join(sorted(exception.rules))}"
+        yield f"  namespaces: {', '.join(sorted(exception.namespaces))}"
+        yield f"  workloads: {exception.workloads}"
+        yield f"  grantedBy: {exception.granted_by}"
+        yield f"  reason: {exception.reason}"
     yield "scheduler"
     yield f"  optOut: {_word(settings.opt_out)}"
     yield "grove"
@@ -112,14 +122,15 @@ def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
     yield f"  net: {registration.net}"
     yield from _reconciler_lines(settings)
     yield "shadow"
-    yield from (f"  {shadow.name}: {_judging(shadow)}" for shadow in settings.shadows)
+    for shadow in settings.shadows:
+        other = f"another configuration, with the default {shadow.settings.default}"
+        yield f"  {shadow.name}: {other if shadow.is_file else 'every workload, as for this scheduler'}"
     if not settings.shadows:
         yield "  none"
     yield from _process_lines(settings)
 
 
 def _reconciler_lines(settings: Settings) -> Iterator[str]:
-    """Yields what the reconciler does besides keeping gang objects."""
     yield "escapes"
     yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
     yield "audit"
@@ -134,26 +145,7 @@ def _reconciler_lines(settings: Settings) -> Iterator[str]:
         yield f"  perMinute: {remedies.per_minute}"
 
 
-def _exception_lines(exceptions: Exceptions, now: datetime) -> Iterator[str]:
-    """Yields each exception with what it covers, and how long it still applies."""
-    for one in exceptions.every:
-        yield f"exception {one.name}: {one.time_left(now)}, at {one.ends}"
-        yield f"  rules: {', '.join(sorted(one.rules))}"
-        yield f"  namespaces: {', '.join(sorted(one.namespaces))}"
-        yield f"  workloads: {one.workloads}"
-        yield f"  grantedBy: {one.granted_by}"
-        yield f"  reason: {one.reason}"
-
-
-def _judging(shadow: Shadow) -> str:
-    """Returns by what a shadow judges."""
-    if not shadow.is_file:
-        return "every workload, as for this scheduler"
-    return f"another configuration, with the default {shadow.settings.default}"
-
-
 def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
-    """Yields how Kueue is said to be installed."""
     yield "kueue"
     yield f"  version: {'as served' if kueue.release is None else f'{kueue.release.major}.{kueue.release.minor}'}"
     yield f"  waitForPodsReady: {_seconds(kueue.pods_ready_seconds)}"
@@ -174,7 +166,6 @@ def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
 
 
 def _fit_lines(fit: FitSettings) -> Iterator[str]:
-    """Yields what is stated of the nodes and of how the scheduler compares them."""
     yield "fit"
     yield f"  nodes: {fit.nodes}"
     yield f"  templates: {', '.join(template.name for template in fit.templates) or 'none'}"
@@ -188,7 +179,6 @@ def _seconds(number: int | None) -> str:
 
 
 def _process_lines(settings: Settings) -> Iterator[str]:
-    """Yields the settings of the processes themselves."""
     serving, certificates, tracing = settings.serving, settings.certificates, settings.tracing
     yield "serving"
     yield f"  maxInFlight: {serving.max_in_flight}"
@@ -209,11 +199,6 @@ def _process_lines(settings: Settings) -> Iterator[str]:
     yield f"  endpoint: {tracing.endpoint or 'none'}"
     if tracing.endpoint:
         yield f"  sampleRatio: {tracing.sample_ratio:g}"
-    yield from _tenancy_lines(settings)
-
-
-def _tenancy_lines(settings: Settings) -> Iterator[str]:
-    """Yields the users that the rules trust."""
     tenancy = settings.tenancy
     yield "tenancy"
     yield f"  reconcilers: {', '.join(tenancy.reconcilers) or 'the service accounts that Rollcall is installed with'}"
@@ -229,12 +214,3 @@ def _word(value: object) -> str:
     if value is None:
         return "unset"
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _changed_rules(profile: Profile) -> Iterator[str]:
-    """Yields the rules whose action differs from their default, by their own setting or by the ceiling."""
-    taken = actions_in(profile)
-    for declared in profile.every_rule:
-        action = taken[declared.id]
-        if action is not declared.default:
-            yield f"  rule {declared.id}: {action or OFF} (by default {declared.default})"

@@ -78,13 +78,13 @@ def fields(snapshot: Snapshot) -> Symptoms:
     """
     facts = snapshot.facts()
     for profile in snapshot.settings.profiles.values():
-        for wanted in profile.backend.required_fields:
-            if facts.lacks_field(wanted):
+        for required_field in profile.backend.required_fields:
+            if facts.lacks_field(required_field):
                 yield Symptom(
                     f"profile {profile.name}",
-                    f"{wanted.api} has no spec.{wanted.name}, which came with {wanted.since}",
+                    f"{required_field.api} has no spec.{required_field.name}, which came with {required_field.since}",
                     "the API server would drop it silently; workloads of this scheduler are refused",
-                    f"apply the CRDs of {wanted.since} or newer: Helm does not update existing CRDs",
+                    f"apply the CRDs of {required_field.since} or newer: Helm does not update existing CRDs",
                 )
 
 
@@ -160,7 +160,9 @@ def versions(snapshot: Snapshot) -> Symptoms:
 
 def _other_versions(api: Api, apis: Iterable[Api]) -> list[str]:
     """Returns the versions in which a kind is served, besides the one of `api`."""
-    return sorted(one.version for one in apis if one.group_kind == api.group_kind and one.version != api.version)
+    return sorted(
+        other.version for other in apis if other.group_kind == api.group_kind and other.version != api.version
+    )
 
 
 @check(
@@ -181,13 +183,15 @@ def workload_api(snapshot: Snapshot) -> Symptoms:
     apis = snapshot.served()
     if not backend.settings.gangScheduling or generation(backend.settings, apis) is not None:
         return
-    found = sorted({f"{api.version} {api.kind}" for api in apis if api.group == GROUP and api != _PRIORITY_CLASS})
+    served_versions = sorted(
+        {f"{api.version} {api.kind}" for api in apis if api.group == GROUP and api != _PRIORITY_CLASS}
+    )
     needs = unread(backend.settings, apis)
     version = "" if not isinstance(snapshot.version, str) else snapshot.version
     yield Symptom(
         f"profile {KubeBackend.name}, apiGeneration {backend.settings.apiGeneration}",
         f"the API server {version} does not serve {missing(backend.settings)}; of {GROUP} it serves "
-        f"{', '.join(found) or 'nothing but PriorityClass'}".replace("  ", " "),
+        f"{', '.join(served_versions) or 'nothing but PriorityClass'}".replace("  ", " "),
         "its workloads are refused" if needs is None else f"{needs} are unknown; no gang is made",
         UNREAD
         if needs is not None
@@ -210,11 +214,7 @@ def pod_field(spoken: Generation) -> str:
     return "workloadRef" if spoken is Generation.V1ALPHA1 else "schedulingGroup"
 
 
-@check(
-    "gates/pod-field",
-    passes=lambda: _tried(schedulingGroup={"podGroupName": "rollcall-doctor"}),
-    fails=_tried,
-)
+@check("gates/pod-field", passes=lambda: _tried(schedulingGroup={"podGroupName": "rollcall-doctor"}), fails=_tried)
 def pod_field_kept(snapshot: Snapshot) -> Symptoms:
     """If `default-scheduler` makes gangs, the API server keeps the field of a pod that names its group. If the feature
     gate GenericWorkload is off, the API server drops the field silently, and every pod starts alone. The check creates

@@ -57,12 +57,10 @@ class Listing(NamedTuple):
 
 
 def listings(settings: Settings, served: Mapping[Api, Resource], *, pods: bool = True) -> list[Listing]:
-    """Returns what to list, workloads first. A kind that the cluster does not serve is left out. No object is in two of
-    the lists.
-    """
+    """Returns what to list, workloads first, without kinds that are not served. No object is in two of the lists."""
     kinds = dict.fromkeys(_kinds(settings))
-    found = [Listing(resource) for kind in kinds if (resource := _served(kind, settings, served)) is not None]
-    return [*found, *_pods(settings)] if pods else found
+    kind_listings = [Listing(resource) for kind in kinds if (resource := _served(kind, settings, served)) is not None]
+    return [*kind_listings, *_pods(settings)] if pods else kind_listings
 
 
 def _kinds(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -78,12 +76,12 @@ def _served(kind: tuple[str, str], settings: Settings, served: Mapping[Api, Reso
     which is the preferred one. Queues and other objects without a namespace are judged too.
     """
     written = settings.kinds.written(kind) if kind in settings.kinds.views else ()
-    found = [resource for api, resource in served.items() if (api.group, api.kind) == kind]
-    return next((one for one in written if one.api in served), found[0] if found else None)
+    resources = [resource for api, resource in served.items() if (api.group, api.kind) == kind]
+    return next((resource for resource in written if resource.api in served), resources[0] if resources else None)
 
 
 def _pods(settings: Settings) -> Iterator[Listing]:
-    """Grove's pods, those of opted-in workloads, and those that name a gang scheduler."""
+    """Yields the lists of Grove's pods, of those of opted-in workloads, and of those that name a gang scheduler."""
     yield _list_of((grove.LABEL_PODGANG,))
     yield _list_of((f"!{grove.LABEL_PODGANG}", SCHEDULER_LABEL))
     for name in settings.profiles:
@@ -143,12 +141,19 @@ class Judge:
         return verdict if verdict.scheduler is not None or verdict.findings or verdict.unjudged else None
 
     def _is_audited(self, request: Request) -> bool:
-        namespace, settings = request.namespace, self.settings
+        namespace, settings, raw = request.namespace, self.settings, request.object or {}
         if namespace in {NAMESPACE, *NEVER_HERE, *settings.registration.excluded_namespaces}:
             return False
         if self.facts.namespace_label(namespace, EXEMPT_LABEL) is not None:
             return False
-        return not _has_ended(request, settings)
+        try:
+            # What is being deleted, or has ended its work, creates no pods any more.
+            if mapping(raw.get("metadata")).get("deletionTimestamp") is not None:
+                return False
+            view = settings.kinds.views.get(request.kind[::2])
+            return view is None or not view(raw, namespace).finished
+        except Malformed:
+            return True
 
 
 def request_of(raw: Manifest, api: Api, at: datetime | None = None) -> Request:
@@ -165,18 +170,6 @@ def key_of(raw: Manifest, api: Api) -> StoredKey:
     words = metadata if isinstance(metadata, dict) else {}
     namespace, name, uid = (str(words.get(key) or "") for key in ("namespace", "name", "uid"))
     return StoredKey(f"{api.group}/{api.version}".lstrip("/"), api.kind, namespace, name, uid)
-
-
-def _has_ended(request: Request, settings: Settings) -> bool:
-    """Returns whether the object creates no pods any more: it is being deleted, or its work has ended."""
-    raw = request.object or {}
-    try:
-        if mapping(raw.get("metadata")).get("deletionTimestamp") is not None:
-            return True
-        view = settings.kinds.views.get(request.kind[::2])
-        return view is not None and view(raw, request.namespace).finished
-    except Malformed:
-        return False
 
 
 # Findings that refuse an object are kept up to this number, and as many others, with at most 3 KB each. The rest is
@@ -208,7 +201,9 @@ class KeptFinding(NamedTuple):
     @property
     def group(self) -> FindingGroup:
         """What it is counted with."""
-        return FindingGroup(action_of(self.finding), self.finding.rule, self.object.namespace)
+        finding = self.finding
+        action = NOT_JUDGED if isinstance(finding, Unjudged) else str(finding.action)
+        return FindingGroup(action, finding.rule, self.object.namespace)
 
 
 @dataclass(slots=True)
@@ -219,11 +214,6 @@ class FindingCount:
     objects: int = 0
     example: str = ""
     at: str = ""
-
-
-def action_of(found: Finding | Unjudged) -> str:
-    """Returns the action of a finding as a word, or `NOT_JUDGED`."""
-    return NOT_JUDGED if isinstance(found, Unjudged) else str(found.action)
 
 
 def results_in(verdict: Verdict, selection: Selection = EVERY_RULE) -> Iterator[Finding | Unjudged]:
@@ -260,18 +250,18 @@ class Tally:
         self.judged[key.kind] += 1
         self.refused += not verdict.allowed
         seen: set[FindingGroup] = set()
-        for found in results:
-            one = KeptFinding(key, found, verdict.scheduler, verdict.chosen_by)
-            group = one.group
+        for finding in results:
+            kept = KeptFinding(key, finding, verdict.scheduler, verdict.chosen_by)
+            group = kept.group
             count = self.groups.setdefault(group, FindingCount())
             if not count.findings:
-                count.example, count.at = f"{key.kind}/{key.name}", str(found.at)
+                count.example, count.at = f"{key.kind}/{key.name}", str(finding.at)
             count.findings += 1
             self.found_in.setdefault(group.namespace, Counter())[group.action] += 1
             count.objects += group not in seen
             seen.add(group)
             if self._keeps(group):
-                self.kept.append(one._replace(finding=_slim(found)))
+                self.kept.append(kept._replace(finding=_slim(finding)))
         if not seen:
             self.passed[key.namespace] += 1
 
@@ -300,18 +290,20 @@ class Tally:
 
     def ordered(self) -> list[tuple[FindingGroup, FindingCount]]:
         """Returns the groups: the strictest action first, then by rule and namespace."""
-        return sorted(self.groups.items(), key=lambda one: (_WEIGHT[one[0].action], one[0].rule, one[0].namespace))
+        return sorted(
+            self.groups.items(), key=lambda entry: (_WEIGHT[entry[0].action], entry[0].rule, entry[0].namespace)
+        )
 
 
 _WEIGHT = {str(action): -action for action in Action} | {NOT_JUDGED: 1}
 
 
-def _slim(found: Finding | Unjudged) -> Finding | Unjudged:
+def _slim(finding: Finding | Unjudged) -> Finding | Unjudged:
     """Returns a finding without references into its object, so that the object can be freed."""
-    if isinstance(found, Unjudged):
-        return found
-    value = shown(found.found) if isinstance(found.found, dict | list | tuple) else found.found
-    return replace(found, found=value, absent=None, instead=())
+    if isinstance(finding, Unjudged):
+        return finding
+    value = shown(finding.found) if isinstance(finding.found, dict | list | tuple) else finding.found
+    return replace(finding, found=value, absent=None, instead=())
 
 
 @dataclass(slots=True)

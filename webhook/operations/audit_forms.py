@@ -6,8 +6,8 @@ already keeps its timestamp, so an unchanged namespace has an unchanged Report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -36,14 +36,14 @@ def fails(audit: Audit, on: frozenset[FailOn]) -> bool:
     """Returns whether an audit fails: something would be refused, or something else that `on` names. Of a comparison
     only what is new counts.
     """
-    found = audit.decisive
+    tally = audit.decisive
     actions = {"deny": True, "warn": FailOn.WARNING in on, NOT_JUDGED: FailOn.UNJUDGED in on}
-    return any(counts and found.total(action) for action, counts in actions.items())
+    return any(counts and tally.total(action) for action, counts in actions.items())
 
 
 def audit_as_json(audit: Audit, fail_on: frozenset[FailOn], compared_with: str = "") -> dict[str, Any]:
     """Returns an audit as plain JSON values. `compared_with` says in words what the second judgement was."""
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "auditVersion": AUDIT_VERSION,
         "tool": {"name": "rollcall", "version": __version__},
         "passed": audit.complete and not fails(audit, fail_on),
@@ -56,21 +56,21 @@ def audit_as_json(audit: Audit, fail_on: frozenset[FailOn], compared_with: str =
         "faults": {"objects": audit.faults, "examples": [_object(key) for key in audit.faulty]},
     }
     if audit.new is not None and audit.gone is not None:
-        found["comparison"] = {
+        document["comparison"] = {
             "with": compared_with,
             "newlyRefused": audit.newly_refused,
             "newlyAllowed": audit.newly_allowed,
             "new": _tally(audit.new),
             "gone": _tally(audit.gone),
         }
-    return found
+    return document
 
 
-def _tally(found: Tally) -> dict[str, Any]:
+def _tally(tally: Tally) -> dict[str, Any]:
     return {
-        "judged": found.judged.total(),
-        "refused": found.refused,
-        "counts": {level: found.total(action) for action, level in LEVELS.items()},
+        "judged": tally.judged.total(),
+        "refused": tally.refused,
+        "counts": {level: tally.total(action) for action, level in LEVELS.items()},
         "groups": [
             {
                 "level": LEVELS[group.action],
@@ -81,20 +81,20 @@ def _tally(found: Tally) -> dict[str, Any]:
                 "example": count.example,
                 "field": count.at,
             }
-            for group, count in found.ordered()
+            for group, count in tally.ordered()
         ],
-        "findings": [_kept(one, one.finding) for one in found.kept if isinstance(one.finding, Finding)],
-        "notJudged": [_kept(one, one.finding) for one in found.kept if isinstance(one.finding, Unjudged)],
-        "leftOut": found.left_out,
+        "findings": [_kept(kept, kept.finding) for kept in tally.kept if isinstance(kept.finding, Finding)],
+        "notJudged": [_kept(kept, kept.finding) for kept in tally.kept if isinstance(kept.finding, Unjudged)],
+        "leftOut": tally.left_out,
     }
 
 
-def _kept(one: KeptFinding, found: Finding | Unjudged) -> dict[str, Any]:
-    told = unjudged_as_json(found) if isinstance(found, Unjudged) else finding_as_json(found)
-    return told | {
-        "level": LEVELS[one.group.action],
-        "ruleUrl": rule_url(found.rule, documentation()),
-        "object": {**_object(one.object), "scheduler": one.scheduler, "chosenBy": one.chosen_by or None},
+def _kept(kept: KeptFinding, finding: Finding | Unjudged) -> dict[str, Any]:
+    details = unjudged_as_json(finding) if isinstance(finding, Unjudged) else finding_as_json(finding)
+    return details | {
+        "level": LEVELS[kept.group.action],
+        "ruleUrl": rule_url(finding.rule, documentation()),
+        "object": {**_object(kept.object), "scheduler": kept.scheduler, "chosenBy": kept.chosen_by or None},
     }
 
 
@@ -104,54 +104,34 @@ def _object(key: StoredKey) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
-    """A stored object as the source of findings."""
+class _StoredSource:
+    """A stored object as the source of findings: it has no file, and the API server keeps no comments."""
 
-    key: StoredKey
-
-    @property
-    def source(self) -> str:
-        """Where it is."""
-        return f"{self.key.namespace or '-'}/{self.key.kind}/{self.key.name}"
-
-    @property
-    def manifest(self) -> Manifest:
-        """Nothing: the object is not kept."""
-        return {}
-
-    @property
-    def line(self) -> int:
-        """The line on which it begins."""
-        return 1
-
-    @property
-    def comments(self) -> Sequence[Directive]:
-        """None: the API server keeps no comments."""
-        return ()
+    source: str
+    manifest: Manifest = field(default_factory=dict, compare=False)
+    line: int = 1
+    comments: Sequence[Directive] = ()
 
     def position(self, _path: FieldPath) -> tuple[int, int]:
-        """Line and column of a field."""
         return 1, 1
 
     def end(self, _path: FieldPath) -> tuple[int, int]:
-        """Line and column behind a field."""
         return 1, 1
 
 
 def audit_as_sarif(audit: Audit) -> dict[str, Any]:
-    """Returns the kept findings as a SARIF log. A comparison has two runs: what is new, and what is gone, as
-    `baselineState` says.
-    """
+    """Returns the kept findings as a SARIF log. A comparison has two runs, which `baselineState` tells apart."""
     if audit.new is None or audit.gone is None:
         return _log(audit.today, audit)
-    found, gone = _log(audit.new, audit, "new"), _log(audit.gone, audit, "absent")
-    return {**found, "runs": [*found["runs"], *gone["runs"]]}
+    new, gone = _log(audit.new, audit, "new"), _log(audit.gone, audit, "absent")
+    return {**new, "runs": [*new["runs"], *gone["runs"]]}
 
 
 def _log(tally: Tally, audit: Audit, state: str = "") -> dict[str, Any]:
     report = Report()
-    for one in tally.kept:
-        report.add(_Stored(one.object), [_judgement(one)])
+    for kept in tally.kept:
+        key = kept.object
+        report.add(_StoredSource(f"{key.namespace or '-'}/{key.kind}/{key.name}"), [_judgement(kept)])
     report.unreadable = [InputError(kind, f"could not be listed: {why}") for kind, why in audit.unlisted.items()]
     if tally.left_out:
         report.unreadable.append(InputError("", f"{tally.left_out} more findings are only counted; see -o table"))
@@ -161,12 +141,12 @@ def _log(tally: Tally, audit: Audit, state: str = "") -> dict[str, Any]:
     return log
 
 
-def _judgement(one: KeptFinding) -> Judgement:
-    key, found = one.object, one.finding
-    if isinstance(found, Finding):
-        verdict = Verdict(found.action is not Action.DENY, one.scheduler, (found,), chosen_by=one.chosen_by)
+def _judgement(kept: KeptFinding) -> Judgement:
+    key, finding = kept.object, kept.finding
+    if isinstance(finding, Finding):
+        verdict = Verdict(finding.action is not Action.DENY, kept.scheduler, (finding,), chosen_by=kept.chosen_by)
     else:
-        verdict = Verdict(True, one.scheduler, unjudged=(found,), chosen_by=one.chosen_by)
+        verdict = Verdict(True, kept.scheduler, unjudged=(finding,), chosen_by=kept.chosen_by)
     return Judgement(key.kind, key.namespace, key.name, ROOT, verdict)
 
 
@@ -186,26 +166,32 @@ def tally_for_reports() -> Tally:
     return Tally(most=MOST_IN_ALL, most_of_namespace=MOST_RESULTS)
 
 
-def reports(found: Tally) -> Iterator[tuple[str, list[KeptFinding]]]:
+def reports(tally: Tally) -> Iterator[tuple[str, list[KeptFinding]]]:
     """Yields each namespace with findings, and those that its report lists, the strictest first."""
-    kept: dict[str, list[KeptFinding]] = {namespace: [] for namespace in found.namespaces if namespace}
-    for one in found.kept:
-        if one.object.namespace in kept:
-            kept[one.object.namespace].append(one)
+    kept: dict[str, list[KeptFinding]] = {namespace: [] for namespace in tally.namespaces if namespace}
+    for kept_finding in tally.kept:
+        if kept_finding.object.namespace in kept:
+            kept[kept_finding.object.namespace].append(kept_finding)
     for namespace, every in kept.items():
         every.sort(key=_order)
         yield namespace, every[:MOST_RESULTS]
 
 
 def report_of(
-    namespace: str, kept: Iterable[KeptFinding], found: Tally, stored: Manifest | None, now: datetime
+    namespace: str, kept: Iterable[KeptFinding], tally: Tally, stored: Manifest | None, now: datetime
 ) -> Manifest:
     """Returns the report of a namespace. `stored` is the one that it has."""
-    api, begun = REPORTS.api, _timestamps(stored)
+    api = REPORTS.api
+    try:
+        before = [dict(mapping(result)) for result in sequence(mapping(stored).get("results"))]
+        # Since when each result is known.
+        begun = {_identity(result): result["timestamp"] for result in before if "timestamp" in result}
+    except Malformed:
+        begun = {}
     seconds = {"seconds": int(now.timestamp()), "nanos": 0}
     results = []
-    for one in kept:
-        result = _result(one)
+    for kept_finding in kept:
+        result = _result(kept_finding)
         result["timestamp"] = begun.get(_identity(result), seconds)
         results.append(result)
     return {
@@ -219,57 +205,40 @@ def report_of(
         "source": "rollcall",
         "configuration": {"limits": {"maxResults": MOST_RESULTS}},
         "scope": {"apiVersion": "v1", "kind": "Namespace", "name": namespace},
-        "summary": _summary(namespace, found),
+        "summary": _summary(namespace, tally),
         "results": results,
     }
 
 
-def _summary(namespace: str, found: Tally) -> Manifest:
+def _summary(namespace: str, tally: Tally) -> Manifest:
     """Returns the numbers of all findings, also of those that are not listed."""
-    numbers = {"pass": found.passed[namespace], "fail": 0, "warn": 0, "error": 0, "skip": 0}
-    for action, count in found.found_in.get(namespace, {}).items():
+    numbers = {"pass": tally.passed[namespace], "fail": 0, "warn": 0, "error": 0, "skip": 0}
+    for action, count in tally.found_in.get(namespace, {}).items():
         numbers[_WORDS[action][0]] += count
     return numbers
 
 
-def _result(one: KeptFinding) -> dict[str, Any]:
-    found, key = one.finding, one.object
-    result, severity = _WORDS[one.group.action]
-    said = found.explanation if isinstance(found, Finding) else f"not judged: {found.lacking}"
+def _result(kept: KeptFinding) -> dict[str, Any]:
+    finding = kept.finding
+    result, severity = _WORDS[kept.group.action]
+    message = finding.explanation if isinstance(finding, Finding) else f"not judged: {finding.lacking}"
     pages = rules_by_id()
     return {
         "source": "rollcall",
-        "policy": found.rule,
-        **({"category": pages[found.rule][1]} if found.rule in pages else {}),
+        "policy": finding.rule,
+        **({"category": pages[finding.rule][1]} if finding.rule in pages else {}),
         "result": result,
         "severity": severity,
         "scored": True,
-        "message": plain(said),
-        "resources": [
-            {
-                "apiVersion": key.api_version,
-                "kind": key.kind,
-                "namespace": key.namespace,
-                "name": key.name,
-                "uid": key.uid,
-            }
-        ],
-        "properties": {"field": plain(str(found.at)), "scheduler": one.scheduler or ""},
+        "message": plain(message),
+        "resources": [_object(kept.object)],
+        "properties": {"field": plain(str(finding.at)), "scheduler": kept.scheduler or ""},
     }
 
 
-def _order(one: KeptFinding) -> tuple[object, ...]:
-    key = one.object
-    return _ORDER.index(one.group.action), one.finding.rule, key.kind, key.name, str(one.finding.at)
-
-
-def _timestamps(stored: Manifest | None) -> Mapping[_Identity, Any]:
-    """Returns since when each result of a stored report is known."""
-    try:
-        results = [dict(mapping(one)) for one in sequence(mapping(stored).get("results"))]
-        return {_identity(one): one["timestamp"] for one in results if "timestamp" in one}
-    except Malformed:
-        return {}
+def _order(kept: KeptFinding) -> tuple[object, ...]:
+    key = kept.object
+    return _ORDER.index(kept.group.action), kept.finding.rule, key.kind, key.name, str(kept.finding.at)
 
 
 def _identity(result: Manifest) -> _Identity:

@@ -42,7 +42,7 @@ async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Returns the result of `work()`, which runs on an event loop in a thread of its own: nothing that it computes
     holds up the caller's loop for longer than Python switches threads. If the caller is cancelled, so is the work.
     """
-    found: Future[T] = Future()
+    outcome: Future[T] = Future()
     ended: Future[None] = Future()
     loop, tasks = asyncio.new_event_loop(), list[asyncio.Task[T]]()
 
@@ -50,7 +50,7 @@ async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         task = asyncio.current_task()
         if task is not None:
             tasks.append(task)
-        if found.cancelled():
+        if outcome.cancelled():
             raise asyncio.CancelledError
         try:
             return await work()
@@ -63,17 +63,17 @@ async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
             with asyncio.Runner(loop_factory=lambda: loop) as runner:
                 result = runner.run(noted())
         except BaseException as error:  # noqa: BLE001 - the caller gets it, whatever it is
-            if found.set_running_or_notify_cancel():
-                found.set_exception(error)
+            if outcome.set_running_or_notify_cancel():
+                outcome.set_exception(error)
         else:
-            if found.set_running_or_notify_cancel():
-                found.set_result(result)
+            if outcome.set_running_or_notify_cancel():
+                outcome.set_result(result)
         finally:
             ended.set_result(None)
 
     threading.Thread(target=run, name="audit", daemon=True).start()
     try:
-        return await asyncio.wrap_future(found)
+        return await asyncio.wrap_future(outcome)
     except asyncio.CancelledError:
         for task in tasks:
             # The loop may have ended meanwhile.
@@ -173,21 +173,21 @@ class AuditFacts:
 
 
 async def read_facts(client: Client, *settings: Settings, clock: Clock = MACHINE_CLOCK) -> AuditFacts:
-    """Returns what is known of the cluster, for judging by each of `settings`. Raises `FactsUnavailable` if it cannot
-    be read at all.
-    """
+    """Returns what is known of the cluster, for judging by each of `settings`. Raises `FactsUnavailable`."""
     discovery = Discovery(client)
     try:
         await discovery.ask()
     except RequestFailed as error:
         raise FactsUnavailable(f"the cluster cannot be read: {error}") from None
     # What admission knows, so that both judge alike.
-    projections = dict.fromkeys(one for each in settings for one in followed_projections(each, objects=True))
-    found = await read_objects(client, projections, pods=False)
+    projections = dict.fromkeys(
+        projection for each in settings for projection in followed_projections(each, objects=True)
+    )
+    cluster_objects = await read_objects(client, projections, pods=False)
     # The API server has pruned the fields that it does not know.
     now = clock.now()
-    judges = [Judge(replace(found.facts(each.kinds), field_names=None), each, now) for each in settings]
-    return AuditFacts(dict(discovery.resources), judges, found.failed)
+    judges = [Judge(replace(cluster_objects.facts(each.kinds), field_names=None), each, now) for each in settings]
+    return AuditFacts(dict(discovery.resources), judges, cluster_objects.failed)
 
 
 # Objects in one page. The client asks for fewer if their page is too large.
@@ -217,95 +217,95 @@ class Auditor:
     async def audit(self) -> Audit:
         """Returns the results for all kinds. A kind that cannot be listed is named in them."""
         compared = len(self.known.judges) > 1
-        found = Audit(self.empty(), self.empty() if compared else None, self.empty() if compared else None)
-        found.unread.update(self.known.unread)
+        results = Audit(self.empty(), self.empty() if compared else None, self.empty() if compared else None)
+        results.unread.update(self.known.unread)
         # Pods are recreated by their workloads, so what a switch means for them shows there.
         judges, served = self.known.judges, self.known.served
-        wanted = dict.fromkeys(one for judge in judges for one in listings(judge.settings, served, pods=not compared))
-        for listing in wanted:
+        every_listing = dict.fromkeys(
+            listing for judge in judges for listing in listings(judge.settings, served, pods=not compared)
+        )
+        for listing in every_listing:
             if self.namespace is None or listing.resource.namespaced:
-                await self._list(listing, found)
-        return found
+                await self._list(listing, results)
+        return results
 
-    async def _list(self, listing: Listing, found: Audit) -> None:
+    async def _list(self, listing: Listing, audit: Audit) -> None:
         resource = listing.resource
         pages = self.client.pages(resource, namespace=self.namespace, selector=listing.selector, limit=self.page)
         try:
             async with aclosing(pages):
                 async for page in pages:
-                    await self._judge(page.items, resource.api, found)
-                    found.read[resource.qualified] += len(page.items)
+                    await self._judge(page.items, resource.api, audit)
+                    audit.read[resource.qualified] += len(page.items)
                     # Free the parsed page before the next one arrives.
                     del page
-                    self.progress(resource.qualified, found.read[resource.qualified])
+                    self.progress(resource.qualified, audit.read[resource.qualified])
         except NotFound:
             # The kind is gone since the served kinds were read.
             return
         except RequestFailed as error:
-            found.unlisted[resource.qualified] = str(error)
+            audit.unlisted[resource.qualified] = str(error)
 
-    async def _judge(self, items: Iterable[Manifest], api: Api, found: Audit) -> None:
+    async def _judge(self, items: Iterable[Manifest], api: Api, audit: Audit) -> None:
         for number, raw in enumerate(items):
             if number % TURN == 0:
                 # The client may read the next page.
                 await asyncio.sleep(0)
             key = key_of(raw, api)
             try:
-                self._judge_one(raw, api, key, found)
+                self._judge_one(raw, api, key, audit)
             except Exception:  # noqa: BLE001 - one object must not keep all others from being judged
-                found.faults += 1
-                if len(found.faulty) < FAULTS_NAMED:
-                    found.faulty.append(key)
-                if found.faults.bit_count() == 1:
+                audit.faults += 1
+                if len(audit.faulty) < FAULTS_NAMED:
+                    audit.faulty.append(key)
+                if audit.faults.bit_count() == 1:
                     # At 1, 2, 4, 8 and so on.
                     log.exception("stored object not judged", kind=key.kind, name=f"{key.namespace}/{key.name}")
 
-    def _judge_one(self, raw: Manifest, api: Api, key: StoredKey, found: Audit) -> None:
+    def _judge_one(self, raw: Manifest, api: Api, key: StoredKey, audit: Audit) -> None:
         first, *others = self.known.judges
         before = first.verdict(raw, api)
         if not others:
             if before is not None:
-                found.today.add(key, before, results_in(before, self.selection))
+                audit.today.add(key, before, results_in(before, self.selection))
             return
         after = _second(others[0], before, raw, api)
         if before is None and after is None:
             return
-        self._compare(key, before or ALLOWED, after or ALLOWED, found)
+        self._compare(key, before or ALLOWED, after or ALLOWED, audit)
 
-    def _compare(self, key: StoredKey, before: Verdict, after: Verdict, found: Audit) -> None:
-        if found.new is None or found.gone is None:
+    def _compare(self, key: StoredKey, before: Verdict, after: Verdict, audit: Audit) -> None:
+        if audit.new is None or audit.gone is None:
             return
         old, new = list(results_in(before, self.selection)), list(results_in(after, self.selection))
-        found.today.add(key, before, old)
-        found.new.add(key, after, _without(new, old))
-        found.gone.add(key, before, _without(old, new))
-        found.newly_refused += before.allowed and not after.allowed
-        found.newly_allowed += after.allowed and not before.allowed
+        audit.today.add(key, before, old)
+        audit.new.add(key, after, _difference(new, old))
+        audit.gone.add(key, before, _difference(old, new))
+        audit.newly_refused += before.allowed and not after.allowed
+        audit.newly_allowed += after.allowed and not before.allowed
 
 
 def _second(judge: Judge, before: Verdict | None, raw: Manifest, api: Api) -> Verdict | None:
-    """Returns the verdict of the second judge. If it judges everything for one scheduler, objects that are no gang
-    today stay none.
-    """
+    """Returns the second judge's verdict. If it forces a scheduler, objects that are no gang today stay none."""
     if judge.settings.forced is not None and (before is None or before.scheduler in {None, OPTED_OUT}):
         return before
     return judge.verdict(raw, api)
 
 
-def _without(some: Iterable[Finding | Unjudged], others: Iterable[Finding | Unjudged]) -> list[Finding | Unjudged]:
+def _difference(some: Iterable[Finding | Unjudged], others: Iterable[Finding | Unjudged]) -> list[Finding | Unjudged]:
     """Returns those of `some` that are not in `others`, each as often as it is not there."""
     left = Counter(map(_identity, others))
-    found = []
-    for one in some:
-        identity = _identity(one)
+    remaining = []
+    for finding in some:
+        identity = _identity(finding)
         if left[identity]:
             left[identity] -= 1
         else:
-            found.append(one)
-    return found
+            remaining.append(finding)
+    return remaining
 
 
-def _identity(found: Finding | Unjudged) -> tuple[str, ...]:
-    if isinstance(found, Unjudged):
-        return ("", found.rule, found.at.anchor)
-    return (str(found.action), *found.identity)
+def _identity(finding: Finding | Unjudged) -> tuple[str, ...]:
+    if isinstance(finding, Unjudged):
+        return ("", finding.rule, finding.at.anchor)
+    return (str(finding.action), *finding.identity)

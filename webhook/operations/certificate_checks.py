@@ -43,7 +43,7 @@ def bundle_of(*certificates: x509.Certificate) -> str:
     return b64encode(pem(certificates)).decode()
 
 
-def bundled(*certificates: x509.Certificate, **known: Any) -> Snapshot:
+def bundled(*certificates: x509.Certificate, **fields: Any) -> Snapshot:
     """Returns a working installation whose webhooks have these authorities in their caBundle."""
     bundle = bundle_of(*certificates)
 
@@ -51,7 +51,7 @@ def bundled(*certificates: x509.Certificate, **known: Any) -> Snapshot:
         for hook in raw.get("webhooks", ()):
             hook["clientConfig"]["caBundle"] = bundle
 
-    return installed(changed=write, **known)
+    return installed(changed=write, **fields)
 
 
 def certified(pair: Signed, refused: str = "") -> Snapshot:
@@ -74,10 +74,8 @@ _REST = 0.1
 _REDO = "rollcall manifests webhooks --config FILE --ca ca.crt | kubectl apply -f -"
 
 
-def _again(snapshot: Snapshot, by_hand: str) -> str:
-    """Returns how to make certificates and caBundles agree: as `by_hand` says; or the reconciler does it, if it
-    maintains them.
-    """
+def _repair(snapshot: Snapshot, by_hand: str) -> str:
+    """Returns how caBundles and certificates come to agree: `by_hand`, or by the reconciler if it maintains them."""
     if not snapshot.settings.certificates.self_managed:
         return f"{by_hand}: {_REDO}"
     logs = f"kubectl -n {snapshot.namespace} logs deployment/{RECONCILER}"
@@ -107,14 +105,14 @@ def ca_bundle(snapshot: Snapshot) -> Symptoms:
             first_of(without),
             "there is no caBundle",
             why,
-            _again(snapshot, "set the caBundle, or let another system inject it"),
+            _repair(snapshot, "set the caBundle, or let another system inject it"),
         )
     if len(seen) > 1:
         yield Symptom(
             next(iter(seen.values())),
             f"there are {len(seen)} different caBundles, one of them in {list(seen.values())[1]}",
             "a rotation was interrupted, or some were set by hand: some webhooks may be trusted and others not",
-            _again(snapshot, "set all of them again"),
+            _repair(snapshot, "set all of them again"),
             Severity.WARNING,
         )
     for bundle, where in seen.items():
@@ -123,20 +121,20 @@ def ca_bundle(snapshot: Snapshot) -> Symptoms:
 
 def _bundle(bundle: str, where: str, snapshot: Snapshot) -> Iterator[Symptom]:
     try:
-        found = authorities(bundle)
+        certificates = authorities(bundle)
     except ValueError:
         why = "the API server cannot read it, and makes no calls"
-        yield Symptom(where, "its caBundle is not a certificate in PEM form", why, _again(snapshot, "set it again"))
+        yield Symptom(where, "its caBundle is not a certificate in PEM form", why, _repair(snapshot, "set it again"))
         return
     # After a rotation an expired authority may stay beside a valid one.
-    holding = [one for one in found if _age(one, snapshot.now) is None]
+    holding = [certificate for certificate in certificates if _age(certificate, snapshot.now) is None]
     if not holding:
-        level, said = next(filter(None, (_age(one, snapshot.now) for one in found)))
+        level, problem = next(filter(None, (_age(certificate, snapshot.now) for certificate in certificates)))
         yield Symptom(
             where,
-            f"the authority in its caBundle {said}",
+            f"the authority in its caBundle {problem}",
             "the API server does not trust any certificate that it signed",
-            _again(snapshot, "set it to the current authority"),
+            _repair(snapshot, "set it to the current authority"),
             level,
         )
 
@@ -152,10 +150,14 @@ def certificate(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Contacting the webhook" (SERVICE.NAMESPACE.svc).
     """
-    found = reached(snapshot)
-    for shown in found:
-        yield from _presented(shown, snapshot)
-    if not found:
+    endpoints = reached(snapshot)
+    for shown in endpoints:
+        leaf = _shown(shown)
+        if leaf is not None and (aged := _age(leaf, snapshot.now)) is not None:
+            yield _old(shown.where, aged)
+        for why in dict.fromkeys(shown.refused.values()):
+            yield _distrusted(snapshot, shown.where, f"the caBundle does not trust it as {shown.host}: {why}")
+    if not endpoints:
         yield from _stored(snapshot)
 
 
@@ -166,31 +168,28 @@ def reached(snapshot: Snapshot) -> list[Presented]:
     lacks the Service's name is not Rollcall's.
     """
     url, host = snapshot.address().url, called(snapshot)
-    return [one for one in snapshot.presented if (found := _shown(one)) is not None and (url or names(found, host))]
+    return [
+        presented
+        for presented in snapshot.presented
+        if (leaf := _shown(presented)) is not None and (url or names(leaf, host))
+    ]
 
 
-def _shown(one: Presented) -> x509.Certificate | None:
+def _shown(presented: Presented) -> x509.Certificate | None:
     try:
-        return None if one.certificate is None else x509.load_der_x509_certificate(one.certificate)
+        return None if presented.certificate is None else x509.load_der_x509_certificate(presented.certificate)
     except ValueError:
         return None
 
 
-def _presented(shown: Presented, snapshot: Snapshot) -> Iterator[Symptom]:
-    found = _shown(shown)
-    if found is not None and (aged := _age(found, snapshot.now)) is not None:
-        yield _old(shown.where, aged)
-    for why in dict.fromkeys(shown.refused.values()):
-        yield _distrusted(snapshot, shown.where, f"the caBundle does not trust it as {shown.host}: {why}")
-
-
 def _stored(snapshot: Snapshot) -> Iterator[Symptom]:
-    """Yields the findings about the certificate in the Secret."""
     secret = snapshot.one(SECRET)
     where = f"Secret {snapshot.namespace}/{TLS_SECRET}"
     content = None if secret is None else text(mapping(secret.get("data")).get("tls.crt"))
     if content is None:
-        tried = "; ".join(f"{one.where}: {one.trouble or 'another server answers'}" for one in snapshot.presented)
+        tried = "; ".join(
+            f"{presented.where}: {presented.trouble or 'another server answers'}" for presented in snapshot.presented
+        )
         tried = tried or "no server can be reached"
         raise FactsUnavailable(f"which certificate is served: {tried}, and {where} is missing")
     try:
@@ -204,30 +203,30 @@ def _stored(snapshot: Snapshot) -> Iterator[Symptom]:
         yield _distrusted(snapshot, where, f"its certificate is not for {called(snapshot)}")
     for bundle in bundles(snapshot):
         try:
-            known = authorities(bundle)
+            certificates = authorities(bundle)
         except ValueError:
             continue
-        if not _vouched(leaf, between, known):
+        if not _vouched(leaf, between, certificates):
             yield _distrusted(snapshot, where, "no authority of a webhook's caBundle signed its certificate")
 
 
 def _old(where: str, aged: tuple[Severity, str]) -> Symptom:
-    level, said = aged
+    level, problem = aged
     return Symptom(
         where,
-        f"the certificate that is served {said}",
+        f"the certificate that is served {problem}",
         "once it has expired, the API server refuses every gang",
         "rollcall certs rotate --leaf, or find out why the system that maintains the certificates has not renewed it",
         level,
     )
 
 
-def _distrusted(snapshot: Snapshot, where: str, found: str) -> Symptom:
+def _distrusted(snapshot: Snapshot, where: str, observation: str) -> Symptom:
     return Symptom(
         where,
-        found,
+        observation,
         "the API server trusts no server there, and refuses every gang",
-        _again(snapshot, "serve with a certificate of that authority, or set the right caBundle"),
+        _repair(snapshot, "serve with a certificate of that authority, or set the right caBundle"),
     )
 
 
@@ -256,32 +255,34 @@ def authorities(bundle: str) -> Sequence[x509.Certificate]:
 def names(leaf: x509.Certificate, host: str) -> bool:
     """Returns whether a certificate is for that host."""
     try:
-        known = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative_names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return False
-    hosts = known.get_values_for_type(x509.DNSName)
+    hosts = alternative_names.get_values_for_type(x509.DNSName)
     wildcard = f"*.{host.partition('.')[2]}"
-    return host in hosts or wildcard in hosts or host in map(str, known.get_values_for_type(x509.IPAddress))
+    return host in hosts or wildcard in hosts or host in map(str, alternative_names.get_values_for_type(x509.IPAddress))
 
 
-def _vouched(leaf: x509.Certificate, between: Iterable[x509.Certificate], known: Iterable[x509.Certificate]) -> bool:
-    """Returns whether a chain leads from `leaf` through the certificates in `between` to one in `known`; `leaf` itself
-    may be in `known`.
+def _vouched(
+    leaf: x509.Certificate, between: Iterable[x509.Certificate], trusted_certificates: Iterable[x509.Certificate]
+) -> bool:
+    """Returns whether a chain leads from `leaf` through the certificates in `between` to one in `trusted_certificates`.
+    `leaf` itself may be one of these.
     """
-    trusted, left, current = list(known), list(between), leaf
+    trusted, left, current = list(trusted_certificates), list(between), leaf
     while True:
-        if current in trusted or any(issued_by(current, one) for one in trusted):
+        if current in trusted or any(issued_by(current, authority) for authority in trusted):
             return True
-        above = next((one for one in left if issued_by(current, one)), None)
+        above = next((issuer for issuer in left if issued_by(current, issuer)), None)
         if above is None:
             return False
         left.remove(above)
         current = above
 
 
-def _age(found: x509.Certificate, now: datetime) -> tuple[Severity, str] | None:
+def _age(certificate: x509.Certificate, now: datetime) -> tuple[Severity, str] | None:
     """Returns what is wrong with the dates of a certificate, or None."""
-    begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if now < begins:
         return Severity.ERROR, f"is not valid before {begins:%Y-%m-%d %H:%M} UTC"
     if now >= ends:

@@ -58,9 +58,16 @@ def definitions(schemas: Iterable[tuple[Resource, Mapping[str, Any]]]) -> Manife
     kinds: dict[tuple[str, str], Manifest] = {}
     for resource, schema in sorted(schemas, key=lambda entry: entry[0]):
         api = resource.api
-        found = kinds.setdefault((api.group, api.kind), _definition(resource))
+        spec = {
+            "group": api.group,
+            "names": {"kind": api.kind, "plural": resource.plural},
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [],
+        }
+        empty = {"metadata": {"name": resource.qualified}, "spec": spec}
+        definition = kinds.setdefault((api.group, api.kind), empty)
         version = {"name": api.version, "served": True, "schema": {"openAPIV3Schema": _kind(schema)}}
-        found["spec"]["versions"].append(version)
+        definition["spec"]["versions"].append(version)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinitionList",
@@ -68,52 +75,38 @@ def definitions(schemas: Iterable[tuple[Resource, Mapping[str, Any]]]) -> Manife
     }
 
 
-def _definition(resource: Resource) -> Manifest:
-    api = resource.api
-    return {
-        "metadata": {"name": resource.qualified},
-        "spec": {
-            "group": api.group,
-            "names": {"kind": api.kind, "plural": resource.plural},
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "versions": [],
-        },
-    }
-
-
 def _kind(schema: Mapping[str, Any]) -> Manifest:
-    found = _names(schema, _DEEPEST)
-    properties = found.get("properties")
+    outline = _names(schema, _DEEPEST)
+    properties = outline.get("properties")
     if isinstance(properties, dict):
         # Every kind has the same metadata, and no rule reads the status.
         properties |= {name: {"type": "object"} for name in ("metadata",) if name in properties}
         properties |= {name: dict(_OPEN) for name in ("status",) if name in properties}
-    return found
+    return outline
 
 
 def _names(schema: object, deepest: int) -> Manifest:
-    """Returns a schema with its structure and field names only."""
     if not isinstance(schema, Mapping) or not deepest:
         return dict(_OPEN)
     if schema.get(_ANY_FIELD):
         return dict(_OPEN)
-    found: Manifest = {"type": "object"} if schema.get("type") == "object" else {}
+    outline: Manifest = {"type": "object"} if schema.get("type") == "object" else {}
     if isinstance(properties := schema.get("properties"), Mapping):
-        found["properties"] = {str(name): _names(below, deepest - 1) for name, below in properties.items()}
+        outline["properties"] = {str(name): _names(below, deepest - 1) for name, below in properties.items()}
     if "items" in schema:
-        found["items"] = _names(schema["items"], deepest - 1)
+        outline["items"] = _names(schema["items"], deepest - 1)
     each = schema.get("additionalProperties")
     if isinstance(each, bool) or each is None:
-        found |= {} if each is None else {"additionalProperties": each}
+        outline |= {} if each is None else {"additionalProperties": each}
     else:
-        found["additionalProperties"] = _names(each, deepest - 1)
-    return found
+        outline["additionalProperties"] = _names(each, deepest - 1)
+    return outline
 
 
-# Objects in a page: the kept fields are few, and a person waits.
-_PAGE = 500
+# Objects in a page: large, because little is kept of each, and a person waits.
+PAGE = 500
 # HTTP statuses for a missing right.
-_FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 # API groups that no CustomResourceDefinition describes.
 _BUILT_IN = frozenset({"", "apps", "batch", "resource.k8s.io", "scheduling.k8s.io"})
 _BOUND = {
@@ -154,16 +147,14 @@ class ClusterObjects:
 def projections_of(settings: Settings) -> tuple[Projection, ...]:
     """Returns the kinds of the facts, for the enabled schedulers."""
     backends = [profile.backend for profile in settings.profiles.values()]
-    declared = (one for one in settings.kinds.projections if one.part == SHAPED_WORKLOADS)
-    return (*EVERY_GENERAL, *declared, *(found for backend in backends for found in backend.projections))
+    declared = (projection for projection in settings.kinds.projections if projection.part == SHAPED_WORKLOADS)
+    return (*EVERY_GENERAL, *declared, *(projection for backend in backends for projection in backend.projections))
 
 
 async def read_cluster(
     access: Access, projections: Iterable[Projection], transport: httpx.AsyncBaseTransport | None = None
 ) -> ClusterObjects:
-    """Returns what the cluster has. Raises `FactsUnavailable` if it cannot be reached, or does not accept the
-    caller.
-    """
+    """Returns what the cluster has. Raises `FactsUnavailable` if it cannot be reached or does not accept the caller."""
     client = Client(access, transport)
     try:
         return await read_objects(client, projections)
@@ -172,9 +163,7 @@ async def read_cluster(
 
 
 async def read_objects(client: Client, projections: Iterable[Projection], *, pods: bool = True) -> ClusterObjects:
-    """Returns what the cluster has; without `pods`, nothing that only pods show, which judges no new object. Raises as
-    `read_cluster`.
-    """
+    """Returns what the cluster has; without `pods`, nothing that only pods show. Raises as `read_cluster`."""
     return await _Reader(client, tuple(projections), pods=pods).read()
 
 
@@ -186,19 +175,17 @@ class Occupied(NamedTuple):
 
 
 async def read_occupied(access: Access, transport: httpx.AsyncBaseTransport | None = None) -> Occupied:
-    """Returns what holds room on the nodes of a cluster. Raises `RequestFailed`, as where the caller may not list the
-    pods of all namespaces.
-    """
+    """Returns what holds room on nodes. Raises `RequestFailed`, as where the caller may not list all pods."""
     client = Client(access, transport)
     try:
         pods, reservations = NodePods(), {}
-        async for raw in client.items(NODE_PODS.resource, limit=_PAGE, selector=NODE_PODS.selector):
+        async for raw in client.items(NODE_PODS.resource, limit=PAGE, selector=NODE_PODS.selector):
             if (pod := _entry(NODE_PODS, raw)) is not None:
                 pods[pod[0]] = pod[1]
         with suppress(NotFound):
-            async for raw in client.items(RESERVATIONS.resource, limit=_PAGE):
-                if (found := _entry(RESERVATIONS, raw)) is not None:
-                    reservations[found[0]] = found[1]
+            async for raw in client.items(RESERVATIONS.resource, limit=PAGE):
+                if (reservation := _entry(RESERVATIONS, raw)) is not None:
+                    reservations[reservation[0]] = reservation[1]
         return Occupied(pods, reservations)
     finally:
         await client.close()
@@ -214,9 +201,11 @@ def _entry(projection: Projection, raw: Manifest) -> tuple[Any, Any] | None:
 class _Reader:
     def __init__(self, client: Client, projections: Sequence[Projection], *, pods: bool) -> None:
         self._client = client
-        self._projections = projections if pods else [one for one in projections if one.resource != PODS]
+        self._projections = (
+            projections if pods else [projection for projection in projections if projection.resource != PODS]
+        )
         self._reads_pods = pods
-        self._found = ClusterObjects()
+        self._result = ClusterObjects()
 
     async def read(self) -> ClusterObjects:
         discovery = Discovery(self._client)
@@ -225,29 +214,31 @@ class _Reader:
         except RequestFailed as error:
             raise FactsUnavailable(f"the cluster cannot be read: {error}") from None
         served = discovery.resources
-        wanted = self._wanted(served)
-        pods = [one for one in wanted if one.resource == PODS]
-        others = [self._objects(one) for one in wanted if one.resource != PODS]
+        projections = self._served_projections(served)
+        pods = [projection for projection in projections if projection.resource == PODS]
+        others = [self._objects(projection) for projection in projections if projection.resource != PODS]
         if self._reads_pods:
             others.append(self._pods(pods))
         await asyncio.gather(self._schemas(served), *others)
-        groups = {one.resource.api.group for one in self._projections}
-        known = (resource for resource in served.values() if resource.api.group in groups)
-        self._found.kinds.append(KeptObjects("apigroups", known_kinds.document_of(known)))
-        self._found.kinds.sort(key=lambda kind: kind.name)
-        return self._found
+        groups = {projection.resource.api.group for projection in self._projections}
+        resources = (resource for resource in served.values() if resource.api.group in groups)
+        self._result.kinds.append(KeptObjects("apigroups", known_kinds.document_of(resources)))
+        self._result.kinds.sort(key=lambda kind: kind.name)
+        return self._result
 
-    def _wanted(self, served: Mapping[Api, Resource]) -> list[Projection]:
+    def _served_projections(self, served: Mapping[Api, Resource]) -> list[Projection]:
         """Returns one projection for each part, of the first version that the cluster serves."""
-        found: dict[tuple[str, Api | None], Projection] = {}
-        for one in self._projections:
-            if one.fields and (one.resource.api in served or not one.resource.api.group):
+        projections: dict[tuple[str, Api | None], Projection] = {}
+        for projection in self._projections:
+            if projection.fields and (projection.resource.api in served or not projection.resource.api.group):
                 # Each kind of a shared part has other objects.
-                found.setdefault((one.part, one.resource.api if one.shared else None), one)
-        for one in self._projections:
-            if not one.shared and (one.part, None) not in found:
-                self._found.unread.setdefault(one.part, not_served(one.resource))
-        return list(found.values())
+                projections.setdefault(
+                    (projection.part, projection.resource.api if projection.shared else None), projection
+                )
+        for projection in self._projections:
+            if not projection.shared and (projection.part, None) not in projections:
+                self._result.unread.setdefault(projection.part, not_served(projection.resource))
+        return list(projections.values())
 
     async def _objects(self, projection: Projection) -> None:
         try:
@@ -255,7 +246,7 @@ class _Reader:
         except RequestFailed as error:
             self._missed(projection.resource, error, projection.part)
         else:
-            self._found.kinds.append(kind)
+            self._result.kinds.append(kind)
 
     async def _pods(self, waiting: Sequence[Projection]) -> None:
         """Reads both parts that pods tell, or none: in files a list of pods makes both known."""
@@ -267,27 +258,27 @@ class _Reader:
             return
         items = [item for kind in kinds for item in kind.manifest["items"]]
         left_out = sum(kind.left_out for kind in kinds)
-        self._found.kinds.append(KeptObjects(PODS.qualified, _list_of(PODS, [*items, *bound]), left_out))
+        self._result.kinds.append(KeptObjects(PODS.qualified, _list_of(PODS, [*items, *bound]), left_out))
 
     async def _bound_gangs(self) -> list[Manifest]:
         """Returns one pod on a node for each PodGang that has any."""
-        found: dict[tuple[str, str], Manifest] = {}
-        pods = self._client.items(PODS, selector=_BOUND, limit=_PAGE, accept=requests.METADATA_ONLY)
+        bound: dict[tuple[str, str], Manifest] = {}
+        pods = self._client.items(PODS, selector=_BOUND, limit=PAGE, accept=requests.METADATA_ONLY)
         async for raw in pods:
             metadata = mapping(mapping(raw).get("metadata"))
             namespace, podgang = str(metadata.get("namespace")), str(labels_of(raw).get(grove.LABEL_PODGANG))
             labels = {grove.LABEL_PODGANG: podgang}
-            named = {"name": str(metadata.get("name")), "namespace": namespace, "labels": labels}
-            found.setdefault((namespace, podgang), {"metadata": named, "spec": {"nodeName": _SOME_NODE}})
-        return list(found.values())
+            identity = {"name": str(metadata.get("name")), "namespace": namespace, "labels": labels}
+            bound.setdefault((namespace, podgang), {"metadata": identity, "spec": {"nodeName": _SOME_NODE}})
+        return list(bound.values())
 
     async def _kind(self, projection: Projection) -> KeptObjects:
         items: list[Manifest] = []
         left_out = 0
-        async for raw in self._client.items(projection.resource, limit=_PAGE, selector=projection.selector):
-            found = kept(raw, projection.fields)
+        async for raw in self._client.items(projection.resource, limit=PAGE, selector=projection.selector):
+            manifest = kept(raw, projection.fields)
             try:
-                entry = projection.read(found)
+                entry = projection.read(manifest)
             except Malformed:
                 # The object was stored under an older schema. For a server, too, it counts as missing.
                 left_out += 1
@@ -295,24 +286,26 @@ class _Reader:
             if weight(entry, projection.most) > projection.most:
                 left_out += 1
             elif entry is not None:
-                items.append(found)
+                items.append(manifest)
         items.sort(key=_order)
         return KeptObjects(projection.resource.qualified, _list_of(projection.resource, items), left_out)
 
     async def _schemas(self, served: Mapping[Api, Resource]) -> None:
         """Reads the field names of the served kinds, as CustomResourceDefinitions without anything else."""
-        groups = {one.resource.api.group for one in self._projections} - _BUILT_IN
-        wanted = {api: resource for api, resource in served.items() if api.group in groups}
-        places = sorted({(api.group, api.version) for api in wanted})
+        groups = {projection.resource.api.group for projection in self._projections} - _BUILT_IN
+        resources = {api: resource for api, resource in served.items() if api.group in groups}
+        places = sorted({(api.group, api.version) for api in resources})
         try:
             documents = await asyncio.gather(*(self._document(*place) for place in places))
-            found = [(wanted[api], schema) for document in documents for api, schema in kinds_in(document, wanted)]
+            schemas = [
+                (resources[api], schema) for document in documents for api, schema in kinds_in(document, resources)
+            ]
         except (RequestFailed, Malformed) as error:
             name = "the schemas of the served kinds"
-            self._found.failed[name] = str(error)
-            self._found.unread["spec_fields"] = self._found.unread["field_names"] = not_read(name, str(error))
+            self._result.failed[name] = str(error)
+            self._result.unread["spec_fields"] = self._result.unread["field_names"] = not_read(name, str(error))
             return
-        self._found.kinds.append(KeptObjects("customresourcedefinitions.apiextensions.k8s.io", definitions(found)))
+        self._result.kinds.append(KeptObjects("customresourcedefinitions.apiextensions.k8s.io", definitions(schemas)))
 
     async def _document(self, group: str, version: str) -> Any:
         """Returns the OpenAPI document of a group and version; empty if the server has none, as for an APIService."""
@@ -322,9 +315,9 @@ class _Reader:
             return {}
 
     def _missed(self, resource: Resource, error: RequestFailed, *parts: str) -> None:
-        what = may_not_read(resource) if error.code in _FORBIDDEN else not_read(resource.qualified, str(error))
-        self._found.failed[resource.qualified] = str(error)
-        self._found.unread.update(dict.fromkeys(parts, what))
+        what = may_not_read(resource) if error.code in FORBIDDEN else not_read(resource.qualified, str(error))
+        self._result.failed[resource.qualified] = str(error)
+        self._result.unread.update(dict.fromkeys(parts, what))
 
 
 def _list_of(resource: Resource, items: list[Manifest]) -> Manifest:
@@ -349,9 +342,7 @@ class InstalledSettings(NamedTuple):
 async def installed_settings(
     access: Access, namespace: str, transport: httpx.AsyncBaseTransport | None = None
 ) -> InstalledSettings:
-    """Returns the settings of the installation in that namespace. Raises `ConfigurationError` if its file is
-    invalid.
-    """
+    """Returns the settings installed in that namespace. Raises `ConfigurationError` if their file is invalid."""
     client = Client(access, transport)
     try:
         return await _read(client, namespace)
@@ -391,7 +382,6 @@ def _document(data: Mapping[str, object], file: str, source: str) -> object:
 
 
 def _mounted(deployment: Manifest) -> str | None:
-    """Returns the name of the ConfigMap that holds the server's configuration file."""
     for volume in map(mapping, sequence(pod_of(deployment).get("volumes"))):
         if volume.get("name") == CONFIGURATION_VOLUME:
             return text(mapping(volume.get("configMap")).get("name"))

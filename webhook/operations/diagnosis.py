@@ -87,7 +87,7 @@ def check(
 
 def collect(*modules: ModuleType) -> tuple[Check, ...]:
     """Returns the checks that these modules declare, in the order of their declaration."""
-    return tuple(found for module in modules for found in vars(module).values() if isinstance(found, Check))
+    return tuple(member for module in modules for member in vars(module).values() if isinstance(member, Check))
 
 
 def first_of(names: Sequence[str], many: int = 1) -> str:
@@ -105,14 +105,14 @@ class DiagnosedProblem(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Returns the problem as plain JSON values."""
-        told = self.symptom
+        symptom = self.symptom
         return {
             "check": self.check,
             "level": self.level.value,
-            "where": told.where,
-            "found": told.found,
-            "why": told.why,
-            "remedy": told.remedy,
+            "where": symptom.where,
+            "found": symptom.found,
+            "why": symptom.why,
+            "remedy": symptom.remedy,
         }
 
 
@@ -133,7 +133,7 @@ class Diagnosis:
 
     def of(self, level: Severity) -> list[DiagnosedProblem]:
         """Returns the findings of one level."""
-        return [one for one in self.found if one.level is level]
+        return [problem for problem in self.found if problem.level is level]
 
     def fails(self, *, strict: bool) -> bool:
         """Returns whether there is an error; with `strict`, an error or a warning."""
@@ -144,24 +144,24 @@ class Diagnosis:
         return {
             "well": not self.fails(strict=strict) and not self.not_known,
             "checks": list(self.checks),
-            "findings": [one.as_json() for one in self.found],
-            "notKnown": [{"check": one.check, "why": one.why} for one in self.not_known],
+            "findings": [problem.as_json() for problem in self.found],
+            "notKnown": [{"check": unknown.check, "why": unknown.why} for unknown in self.not_known],
         }
 
 
 def examine(snapshot: Snapshot, checks: Iterable[Check]) -> Diagnosis:
     """Runs the checks. Findings made before a check stopped for missing data are kept."""
     every = tuple(checks)
-    diagnosis = Diagnosis(tuple(one.id for one in every))
-    for one in every:
+    diagnosis = Diagnosis(tuple(check.id for check in every))
+    for check in every:
         try:
-            for symptom in one.look(snapshot):
-                diagnosis.found.append(DiagnosedProblem(one.id, symptom.level or one.level, symptom))
+            for symptom in check.look(snapshot):
+                diagnosis.found.append(DiagnosedProblem(check.id, symptom.level or check.level, symptom))
         except FactsUnavailable as error:
-            diagnosis.not_known.append(NotKnown(one.id, str(error)))
+            diagnosis.not_known.append(NotKnown(check.id, str(error)))
         except Malformed as error:
             # The API server has validated what it stores, but a string field may contain anything.
-            diagnosis.not_known.append(NotKnown(one.id, f"an object cannot be read: {error}"))
+            diagnosis.not_known.append(NotKnown(check.id, f"an object cannot be read: {error}"))
     return diagnosis
 
 
@@ -171,7 +171,7 @@ _NODES = ("node-a", "node-b")
 
 
 def configured(*profiles: Mapping[str, Any], **sections: Any) -> Settings:
-    """Settings with these profiles, the first being the default; without any, with koord-scheduler."""
+    """Returns settings with these profiles, the first being the default; without any, with koord-scheduler."""
     every = profiles or ({"name": "koord-scheduler"},)
     document = {
         "apiVersion": "rollcall.dev/v1alpha1",
@@ -187,7 +187,7 @@ def _koordinator() -> Settings:
     return configured()
 
 
-def snapshot(*objects: Manifest, settings: Settings | None = None, **known: Any) -> Snapshot:
+def snapshot(*objects: Manifest, settings: Settings | None = None, **fields: Any) -> Snapshot:
     """Returns a snapshot with only these objects; keywords set further fields of `Snapshot`."""
     settings = settings or _koordinator()
     every = (
@@ -198,8 +198,8 @@ def snapshot(*objects: Manifest, settings: Settings | None = None, **known: Any)
         *topology_objects(settings),
     )
     parts = {part: tuple(raw for raw in objects if part.has(raw, NAMESPACE)) for part in every}
-    found = Snapshot(settings, NOW, parts=parts, apis=_APIS)
-    return replace(found, **known)
+    example = Snapshot(settings, NOW, parts=parts, apis=_APIS)
+    return replace(example, **fields)
 
 
 def installed(
@@ -207,17 +207,17 @@ def installed(
     settings: Settings | None = None,
     without: tuple[str, ...] = (),
     changed: Callable[[Manifest], None] = lambda _: None,
-    **known: Any,
+    **fields: Any,
 ) -> Snapshot:
     """Returns a working installation with these additional objects.
 
     `changed` may change each of the installation's own objects; kinds in `without` are left out.
     """
     settings = settings or _koordinator()
-    own = deepcopy([*webhook_configurations(settings, _ADDRESS, NAMESPACE, None), *_running(), *_namespaces()])
-    for raw in own:
+    objects = deepcopy([*webhook_configurations(settings, _ADDRESS, NAMESPACE, None), *_running(), *_namespaces()])
+    for raw in objects:
         changed(raw)
-    return snapshot(*(raw for raw in own if raw["kind"] not in without), *more, settings=settings, **known)
+    return snapshot(*(raw for raw in objects if raw["kind"] not in without), *more, settings=settings, **fields)
 
 
 _ADDRESS = Address(NAMESPACE, SERVER, SERVICE_PORT)
@@ -265,10 +265,10 @@ def _namespaces() -> list[Manifest]:
 
 def namespace(name: str, **labels: str) -> Manifest:
     """Returns a namespace; keywords are labels with Rollcall's prefix."""
-    own = {f"rollcall.dev/{key}": value for key, value in labels.items()}
-    found = thing("v1", "Namespace", name, {"kubernetes.io/metadata.name": name, **own})
-    del found["metadata"]["namespace"]
-    return found
+    prefixed = {f"rollcall.dev/{key}": value for key, value in labels.items()}
+    manifest = thing("v1", "Namespace", name, {"kubernetes.io/metadata.name": name, **prefixed})
+    del manifest["metadata"]["namespace"]
+    return manifest
 
 
 def thing(
@@ -303,12 +303,12 @@ def served(*apis: Api) -> frozenset[Api]:
 
 
 def webhook_of(kind: str, name: str, hook: str, **fields: Any) -> Manifest:
-    """Another system's configuration with one webhook, by default for the creation of pods."""
+    """Returns another system's configuration with one webhook, by default for the creation of pods."""
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}]
-    found = {"name": hook, "rules": rules, **fields}
+    webhook = {"name": hook, "rules": rules, **fields}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
         "metadata": {"name": name},
-        "webhooks": [found],
+        "webhooks": [webhook],
     }

@@ -78,20 +78,20 @@ def asked_about(snapshot: Snapshot) -> Symptoms:
             for raw in snapshot.all(POD_CLIQUE_SETS_PART)
             if not selects(sets.get("namespaceSelector"), namespace_labels(key_of(raw)[0], namespaces))
         ]
-        for where, named in _by_namespace(outside):
+        for where, names in _names_by_namespace(outside):
             yield Symptom(
                 where,
-                f"the webhooks do not cover it, and it has PodCliqueSets: {named}",
+                f"the webhooks do not cover it, and it has PodCliqueSets: {names}",
                 "they are not checked and no gangs are made of them: their pods start one by one",
                 "remove it from `registration.excludedNamespaces`, remove its label, or move the PodCliqueSets",
             )
     strange = [
         raw for raw in snapshot.all(GANG_PODS) if labels_of(raw).get(grove.LABEL_MANAGED_BY) != grove.MANAGED_BY_GROVE
     ]
-    for where, named in _by_namespace(strange):
+    for where, names in _names_by_namespace(strange):
         yield Symptom(
             where,
-            f"pods that name a PodGang are not like those that Grove makes: {named}",
+            f"pods that name a PodGang are not like those that Grove makes: {names}",
             f"Rollcall prepares only pods with {grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE}",
             "find out what else makes pods with Grove's labels",
         )
@@ -110,10 +110,10 @@ def recorded(snapshot: Snapshot) -> Symptoms:
     Source: webhook/mutators/prepare_pod.py; a gang of stamped and unstamped pods starts under no scheduler.
     """
     without = [raw for raw in snapshot.all(POD_CLIQUE_SETS_PART) if SCHEDULER_LABEL not in labels_of(raw)]
-    for where, named in _by_namespace(without):
+    for where, names in _names_by_namespace(without):
         yield Symptom(
             where,
-            f"PodCliqueSets without a record: {named}",
+            f"PodCliqueSets without a record: {names}",
             "they predate Rollcall or were admitted while it was down; no scheduler treats their pods as a gang",
             f"label each while none of its pods runs: kubectl label podcliqueset NAME {SCHEDULER_LABEL}=PROFILE",
         )
@@ -172,10 +172,10 @@ def eviction_requests(snapshot: Snapshot) -> Symptoms:
             )
 
 
-def _by_namespace(found: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
+def _names_by_namespace(objects: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
     """Yields each namespace, with the first names of the objects found there."""
     names: dict[str, list[str]] = {}
-    for raw in found:
+    for raw in objects:
         where, name = key_of(raw)
         names.setdefault(where, []).append(name)
     for where, those in sorted(names.items()):
@@ -209,7 +209,7 @@ def remedies(snapshot: Snapshot) -> Symptoms:
 _OPERATOR_GROUPS_NAMED = 20
 
 
-def _of_ray(minimum: int) -> tuple[Manifest, Manifest]:
+def _ray_cluster(minimum: int) -> tuple[Manifest, Manifest]:
     """Returns a RayCluster of a head and four workers, and the PodGroup that KubeRay makes for scheduler-plugins."""
     workers = {"groupName": "gpu", "replicas": 4, "minReplicas": 0, "maxReplicas": 8, "template": {}}
     spec = {"headGroupSpec": {"template": {}}, "workerGroupSpecs": [workers]}
@@ -221,8 +221,8 @@ def _of_ray(minimum: int) -> tuple[Manifest, Manifest]:
 @check(
     "gangs/operator-group",
     level=Severity.WARNING,
-    passes=lambda: installed(*_of_ray(5)),
-    fails=lambda: installed(*_of_ray(3)),
+    passes=lambda: installed(*_ray_cluster(5)),
+    fails=lambda: installed(*_ray_cluster(3)),
 )
 def operator_group(snapshot: Snapshot) -> Symptoms:
     """The minimum of a PodGroup that a workload's own operator wrote is that of the workload. Some operators write it
@@ -234,11 +234,11 @@ def operator_group(snapshot: Snapshot) -> Symptoms:
     """
     groups = operator_groups(raw for part in OPERATOR_GROUPS for raw in snapshot.all(part))
     sizes = sizes_of_owners(groups, _owners(snapshot, groups), snapshot.settings.kinds)
-    wrong = [(group, found) for group in groups if (found := group.mismatch(sizes)) is not None]
-    for group, found in wrong[:_OPERATOR_GROUPS_NAMED]:
+    wrong = [(group, finding) for group in groups if (finding := group.mismatch(sizes)) is not None]
+    for group, finding in wrong[:_OPERATOR_GROUPS_NAMED]:
         _, kind, namespace, name = group.key
         where = f"{kind} {namespace}/{name}"
-        yield Symptom(where, f"{found.at} is {found.found}", found.why, found.remedy)
+        yield Symptom(where, f"{finding.at} is {finding.found}", finding.why, finding.remedy)
     if len(wrong) > _OPERATOR_GROUPS_NAMED:
         more = f"{len(wrong) - _OPERATOR_GROUPS_NAMED} more with such a minimum"
         yield Symptom("PodGroups", more, "their workloads do not start as gangs", "correct those above and check again")
@@ -262,9 +262,9 @@ _IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.37.0"
 
 
 def _status() -> Manifest:
-    found = thing("v1", "ConfigMap", "cluster-autoscaler-status")
-    found["metadata"]["namespace"] = "kube-system"
-    return found
+    config_map = thing("v1", "ConfigMap", "cluster-autoscaler-status")
+    config_map["metadata"]["namespace"] = "kube-system"
+    return config_map
 
 
 @check(
@@ -292,20 +292,18 @@ def growth(snapshot: Snapshot) -> Symptoms:
         yield _symptom(where, "it runs, and neither its status nor a NodePool is found, so the nodes count as fixed")
 
 
-def _symptom(where: str, found: str) -> Symptom:
+def _symptom(where: str, observation: str) -> Symptom:
     why = "a gang may be called never to fit, although nodes come for it"
     remedy = "set fit.nodes to mayGrow, or list the node groups in fit.templates: then gangs are judged by them"
-    return Symptom(where, found, why, remedy)
+    return Symptom(where, observation, why, remedy)
 
 
 def _seen(snapshot: Snapshot) -> Iterator[str]:
-    """Yields what is seen of autoscalers."""
     yield from (f"ConfigMap {'/'.join(key_of(raw))}" for raw in snapshot.all(AUTOSCALER_STATUS))
     yield from (f"NodePool {key_of(raw)[1]}" for raw in snapshot.all(NODE_POOLS))
 
 
 def _running(snapshot: Snapshot) -> Iterator[str]:
-    """Yields the Deployments of autoscalers."""
     for raw in snapshot.all(DEPLOYMENTS):
         if any(_AUTOSCALERS.search(image) for image, _ in images(raw)):
             yield f"Deployment {'/'.join(key_of(raw))}"

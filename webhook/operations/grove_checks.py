@@ -56,6 +56,169 @@ from webhook.operations.snapshot import (
 )
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 
+_MAPS = POD_GANG_MAPS.resource.api
+# How many of several similar objects are named.
+_NAMED = 5
+
+
+@check(
+    "grove/migration",
+    level=Severity.WARNING,
+    passes=lambda: installed(pod_clique_set("demo")),
+    fails=lambda: installed(
+        {**pod_clique_set("demo"), "status": {"conditions": [{"type": grove.MIGRATING, "status": "True"}]}},
+        apis=served(_MAPS),
+    ),
+)
+def migration(snapshot: Snapshot) -> Symptoms:
+    """No PodCliqueSet is in the middle of Grove's migration to PodGangMaps. Until it ends, old and new PodGangs exist
+    next to each other, and pods that are replaced may wait.
+
+    Source: ai-dynamo/grove, pull request 778 (condition PodGangMigrationInProgress).
+    """
+    names: dict[str, list[str]] = {}
+    for raw in snapshot.all(POD_CLIQUE_SETS_PART):
+        conditions = map(mapping, sequence(mapping(raw.get("status")).get("conditions")))
+        if any(
+            (condition.get("type"), condition.get("status")) == (grove.MIGRATING, "True") for condition in conditions
+        ):
+            where, name = key_of(raw)
+            names.setdefault(where, []).append(name)
+    for where, set_names in sorted(names.items()):
+        yield Symptom(
+            f"Namespace {where}",
+            f"Grove is migrating PodCliqueSets: {first_of(sorted(set_names), _NAMED)}",
+            "until the migration ends, pods that are replaced may wait",
+            "wait until it ends; if it does not, read the log of Grove's operator; do not downgrade Grove meanwhile",
+        )
+
+
+def _pod_group(name: str, owner_kind: str, owner_group: str) -> Manifest:
+    labels = {grove.LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL, grove.LABEL_PODGANG: "demo-0"}
+    pod_group = thing("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, labels, "team-a")
+    owner = {"apiVersion": f"{owner_group}/v1alpha1", "kind": owner_kind, "name": "demo", "uid": "1"}
+    pod_group["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    return pod_group
+
+
+def _objects(snapshot: Snapshot) -> Iterator[Manifest]:
+    """Yields the gang objects that Rollcall wrote. A kind may be served in several versions."""
+    for part in gang_objects(snapshot.settings):
+        yield from snapshot.all(part)
+
+
+def _pod_gang(name: str, scheduler: str) -> Manifest:
+    labels = {grove.LABEL_SCHEDULER: scheduler}
+    return thing("scheduler.grove.io/v1alpha1", "PodGang", name, labels, "team-a")
+
+
+def _gangs_of_grove(snapshot: Snapshot) -> dict[ObjectKey, str]:
+    """Returns the PodGangs for which Grove's own backend is responsible, each with its scheduler."""
+    labelled = ((key_of(raw), labels_of(raw).get(grove.LABEL_SCHEDULER)) for raw in snapshot.all(POD_GANGS))
+    return {key: str(scheduler) for key, scheduler in labelled if scheduler in grove.WRITERS}
+
+
+@check(
+    "gangs/writer",
+    level=Severity.NOTE,
+    passes=lambda: installed(_pod_gang("demo-0", "default-scheduler")),
+    fails=lambda: installed(_pod_gang("demo-0", "kai-scheduler")),
+)
+def writer(snapshot: Snapshot) -> Symptoms:
+    """Says for which gangs Rollcall writes no objects because Grove's own backend is responsible for them.
+
+    Source: ai-dynamo/grove, operator/internal/scheduler/{volcano,kai}; label grove.io/scheduler-name on the PodGang.
+    """
+    for scheduler, number in sorted(Counter(_gangs_of_grove(snapshot).values()).items()):
+        yield Symptom(
+            f"{number} PodGang{'' if number == 1 else 's'} for {scheduler}",
+            f"their writer is {GangObjectWriter.GROVE}",
+            "Grove prepares their pods, and Rollcall writes nothing for them; it judges, explains and reports them",
+            "nothing, if this is intended; else recreate each set with Rollcall's scheduler",
+        )
+
+
+@check(
+    "gangs/two-writers",
+    passes=lambda: installed(
+        _pod_group("demo-0-worker", "PodCliqueSet", grove.GROUP), _pod_gang("demo-0", "default-scheduler")
+    ),
+    fails=lambda: installed(
+        _pod_group("demo-0-worker", "PodCliqueSet", grove.GROUP),
+        _pod_gang("demo-0", "kai-scheduler"),
+        settings=configured({"name": "koord-scheduler"}, {"name": "kai-scheduler"}),
+    ),
+)
+def two_writers(snapshot: Snapshot) -> Symptoms:
+    """No living gang has objects of Rollcall although Grove's own backend is now responsible for it. This happens if
+    Grove's default profile changes while sets live that name no scheduler: Grove labels their PodGangs again, and
+    prepares replacement pods for its own PodGroup.
+
+    Source: ai-dynamo/grove, operator/internal/controller/podcliqueset (label grove.io/scheduler-name, written at every
+    reconcile).
+    """
+    grove_s = _gangs_of_grove(snapshot)
+    # After a change of the writer the label of Rollcall's objects stays as it is when Grove renames the PodGang.
+    sets = {
+        (key[0], str(labels_of(raw).get(grove.LABEL_PART_OF)))
+        for raw in snapshot.all(POD_GANGS)
+        if (key := key_of(raw)) in grove_s
+    }
+    both: dict[str, set[str]] = {}
+    for raw in _objects(snapshot):
+        where, podgang = key_of(raw)[0], str(labels_of(raw).get(grove.LABEL_PODGANG))
+        owner = controller_in(mapping(raw.get("metadata")))
+        of_set = owner is not None and is_pod_clique_set(owner) and (where, owner.name) in sets
+        if of_set or (where, podgang) in grove_s:
+            both.setdefault(where, set()).add(podgang)
+    for where, names in sorted(both.items()):
+        yield Symptom(
+            f"Namespace {where}",
+            f"PodGangs of Grove's own backend have gang objects of Rollcall: {first_of(sorted(names), _NAMED)}",
+            "pods that are replaced join another group than the running ones, and no group is ever complete",
+            "set Grove's defaultProfileName back; recreate the sets if they should get the other writer",
+        )
+
+
+def _recorded(scheduler: str) -> Snapshot:
+    gang = _pod_gang("demo-0", "koord-scheduler")
+    gang["metadata"]["labels"][grove.LABEL_PART_OF] = "demo"
+    settings = configured({"name": "koord-scheduler"}, {"name": "volcano"})
+    return installed(gang, pod_clique_set("demo", scheduler), settings=settings)
+
+
+@check("gangs/scheduler", passes=lambda: _recorded("koord-scheduler"), fails=lambda: _recorded("volcano"))
+def scheduler_of_gangs(snapshot: Snapshot) -> Symptoms:
+    """Where Grove puts the name of a scheduler on the pods of a set, the set is recorded for the same one. Grove does
+    so if the templates name it, or if it is Grove's default (profiles of the type External, lpx-scheduler). Rollcall
+    leaves pods as they are that name another scheduler than the record. Gangs of Grove's own backends are not meant.
+    For lpx-scheduler this is a note, because it reads Grove's PodGangs itself.
+
+    Source: ai-dynamo/grove, docs/proposals/787-external-scheduler-integration (d5632a9c); label
+    grove.io/scheduler-name on the PodGang.
+    """
+    records = {key_of(raw): labels_of(raw).get(SCHEDULER_LABEL) for raw in snapshot.all(POD_CLIQUE_SETS_PART)}
+    differing: dict[tuple[str, str, str], set[str]] = {}
+    for raw in snapshot.all(POD_GANGS):
+        stamped = labels_of(raw).get(grove.LABEL_SCHEDULER) or DEFAULT_SCHEDULER
+        (where, _), name = key_of(raw), str(labels_of(raw).get(grove.LABEL_PART_OF))
+        record = records.get((where, name))
+        # Rollcall overwrites default-scheduler, which the API server writes as well.
+        if record is not None and stamped not in {DEFAULT_SCHEDULER, record, *grove.WRITERS}:
+            differing.setdefault((where, stamped, record), set()).add(name)
+    for (where, stamped, record), names in sorted(differing.items()):
+        is_ours = stamped in snapshot.settings.profiles
+        labelled = f"with {stamped} in the label {SCHEDULER_LABEL}, or " if is_ours else ""
+        yield Symptom(
+            f"Namespace {where}",
+            f"Grove puts {stamped} on the pods of PodCliqueSets that are recorded for {record}: "
+            f"{first_of(sorted(names), _NAMED)}",
+            f"Rollcall leaves these pods as they are, and {unseen(stamped, record)}",
+            f"recreate each set {labelled}with {record} in every pod template, if Grove has a profile of that name",
+            Severity.NOTE if stamped == LpxBackend.name else None,
+        )
+
+
 _WHERE = "Grove's OperatorConfiguration"
 # The name of the Deployment and of its container in Grove's chart.
 _OPERATOR = "grove-operator"
@@ -126,10 +289,12 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
         )
     for name in names:
         if name in grove.WRITERS and name != default:
+            others = f"; the profile {name} of Rollcall is for the other sets"
             yield Symptom(
                 f"{_WHERE}, scheduler.profiles",
                 f"{name} is one of them",
-                _written_by_grove(name, ours=name in snapshot.settings.profiles),
+                f"Grove itself writes the PodGroups of sets whose pod templates name {name}, and Rollcall does not"
+                f"{others if name in snapshot.settings.profiles else ''}",
                 f"remove it if Rollcall should write them; keep it if {name} should get those that Grove writes",
                 Severity.NOTE,
             )
@@ -170,11 +335,6 @@ def _external(where: str, external: Mapping[str, Any], snapshot: Snapshot) -> Sy
     )
 
 
-def _written_by_grove(name: str, *, ours: bool) -> str:
-    said = f"Grove itself writes the PodGroups of sets whose pod templates name {name}, and Rollcall does not"
-    return f"{said}; the profile {name} of Rollcall is for the other sets" if ours else said
-
-
 def _configuration(snapshot: Snapshot) -> Mapping[str, Any]:
     return mapping(known(snapshot.operator) if snapshot.operator is not None else None)
 
@@ -199,8 +359,7 @@ _GATED = {"name": "koord-scheduler", "gate": True}
 @check(
     "grove/authorizer",
     passes=lambda: installed(
-        settings=configured(_GATED),
-        operator=authorizing("system:serviceaccount:rollcall-system:rollcall-reconciler"),
+        settings=configured(_GATED), operator=authorizing("system:serviceaccount:rollcall-system:rollcall-reconciler")
     ),
     fails=lambda: installed(settings=configured(_GATED), operator=authorizing()),
 )
@@ -340,171 +499,8 @@ def _accounts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             yield f"Deployment {namespace}/{name_of(raw)}", service_account(str(namespace), account)
 
 
-_MAPS = POD_GANG_MAPS.resource.api
-# How many of several similar objects are named.
-_NAMED = 5
-
-
-def _migrating() -> Manifest:
-    condition = {"type": grove.MIGRATING, "status": "True"}
-    return {**pod_clique_set("demo"), "status": {"conditions": [condition]}}
-
-
-@check(
-    "grove/migration",
-    level=Severity.WARNING,
-    passes=lambda: installed(pod_clique_set("demo")),
-    fails=lambda: installed(_migrating(), apis=served(_MAPS)),
-)
-def migration(snapshot: Snapshot) -> Symptoms:
-    """No PodCliqueSet is in the middle of Grove's migration to PodGangMaps. Until it ends, old and new PodGangs exist
-    next to each other, and pods that are replaced may wait.
-
-    Source: ai-dynamo/grove, pull request 778 (condition PodGangMigrationInProgress).
-    """
-    names: dict[str, list[str]] = {}
-    for raw in snapshot.all(POD_CLIQUE_SETS_PART):
-        conditions = map(mapping, sequence(mapping(raw.get("status")).get("conditions")))
-        if any((one.get("type"), one.get("status")) == (grove.MIGRATING, "True") for one in conditions):
-            where, name = key_of(raw)
-            names.setdefault(where, []).append(name)
-    for where, found in sorted(names.items()):
-        yield Symptom(
-            f"Namespace {where}",
-            f"Grove is migrating PodCliqueSets: {first_of(sorted(found), _NAMED)}",
-            "until the migration ends, pods that are replaced may wait",
-            "wait until it ends; if it does not, read the log of Grove's operator; do not downgrade Grove meanwhile",
-        )
-
-
-def _pod_group(name: str, owner_kind: str, owner_group: str) -> Manifest:
-    labels = {grove.LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL, grove.LABEL_PODGANG: "demo-0"}
-    found = thing("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, labels, "team-a")
-    owner = {"apiVersion": f"{owner_group}/v1alpha1", "kind": owner_kind, "name": "demo", "uid": "1"}
-    found["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
-    return found
-
-
-def _objects(snapshot: Snapshot) -> Iterator[Manifest]:
-    """Yields the gang objects that Rollcall wrote. A kind may be served in several versions."""
-    for part in gang_objects(snapshot.settings):
-        yield from snapshot.all(part)
-
-
-def _pod_gang(name: str, scheduler: str) -> Manifest:
-    labels = {grove.LABEL_SCHEDULER: scheduler}
-    return thing("scheduler.grove.io/v1alpha1", "PodGang", name, labels, "team-a")
-
-
-def _grove_s(snapshot: Snapshot) -> dict[ObjectKey, str]:
-    """Returns the PodGangs for which Grove's own backend is responsible, each with its scheduler."""
-    found = ((key_of(raw), labels_of(raw).get(grove.LABEL_SCHEDULER)) for raw in snapshot.all(POD_GANGS))
-    return {key: str(scheduler) for key, scheduler in found if scheduler in grove.WRITERS}
-
-
-@check(
-    "gangs/writer",
-    level=Severity.NOTE,
-    passes=lambda: installed(_pod_gang("demo-0", "default-scheduler")),
-    fails=lambda: installed(_pod_gang("demo-0", "kai-scheduler")),
-)
-def writer(snapshot: Snapshot) -> Symptoms:
-    """Says for which gangs Rollcall writes no objects because Grove's own backend is responsible for them.
-
-    Source: ai-dynamo/grove, operator/internal/scheduler/{volcano,kai}; label grove.io/scheduler-name on the PodGang.
-    """
-    for scheduler, number in sorted(Counter(_grove_s(snapshot).values()).items()):
-        yield Symptom(
-            f"{number} PodGang{'' if number == 1 else 's'} for {scheduler}",
-            f"their writer is {GangObjectWriter.GROVE}",
-            "Grove prepares their pods, and Rollcall writes nothing for them; it judges, explains and reports them",
-            "nothing, if this is intended; else recreate each set with Rollcall's scheduler",
-        )
-
-
-@check(
-    "gangs/two-writers",
-    passes=lambda: installed(
-        _pod_group("demo-0-worker", "PodCliqueSet", grove.GROUP), _pod_gang("demo-0", "default-scheduler")
-    ),
-    fails=lambda: installed(
-        _pod_group("demo-0-worker", "PodCliqueSet", grove.GROUP),
-        _pod_gang("demo-0", "kai-scheduler"),
-        settings=configured({"name": "koord-scheduler"}, {"name": "kai-scheduler"}),
-    ),
-)
-def two_writers(snapshot: Snapshot) -> Symptoms:
-    """No living gang has objects of Rollcall although Grove's own backend is now responsible for it. This happens if
-    Grove's default profile changes while sets live that name no scheduler: Grove labels their PodGangs again, and
-    prepares replacement pods for its own PodGroup.
-
-    Source: ai-dynamo/grove, operator/internal/controller/podcliqueset (label grove.io/scheduler-name, written at every
-    reconcile).
-    """
-    grove_s = _grove_s(snapshot)
-    # After a change of the writer the label of Rollcall's objects stays as it is when Grove renames the PodGang.
-    sets = {
-        (key[0], str(labels_of(raw).get(grove.LABEL_PART_OF)))
-        for raw in snapshot.all(POD_GANGS)
-        if (key := key_of(raw)) in grove_s
-    }
-    both: dict[str, set[str]] = {}
-    for raw in _objects(snapshot):
-        where, podgang = key_of(raw)[0], str(labels_of(raw).get(grove.LABEL_PODGANG))
-        owner = controller_in(mapping(raw.get("metadata")))
-        of_set = owner is not None and is_pod_clique_set(owner) and (where, owner.name) in sets
-        if of_set or (where, podgang) in grove_s:
-            both.setdefault(where, set()).add(podgang)
-    for where, names in sorted(both.items()):
-        yield Symptom(
-            f"Namespace {where}",
-            f"PodGangs of Grove's own backend have gang objects of Rollcall: {first_of(sorted(names), _NAMED)}",
-            "pods that are replaced join another group than the running ones, and no group is ever complete",
-            "set Grove's defaultProfileName back; recreate the sets if they should get the other writer",
-        )
-
-
-def _recorded(scheduler: str) -> Snapshot:
-    gang = _pod_gang("demo-0", "koord-scheduler")
-    gang["metadata"]["labels"][grove.LABEL_PART_OF] = "demo"
-    settings = configured({"name": "koord-scheduler"}, {"name": "volcano"})
-    return installed(gang, pod_clique_set("demo", scheduler), settings=settings)
-
-
-@check("gangs/scheduler", passes=lambda: _recorded("koord-scheduler"), fails=lambda: _recorded("volcano"))
-def scheduler_of_gangs(snapshot: Snapshot) -> Symptoms:
-    """Where Grove puts the name of a scheduler on the pods of a set, the set is recorded for the same one. Grove does
-    so if the templates name it, or if it is Grove's default (profiles of the type External, lpx-scheduler). Rollcall
-    leaves pods as they are that name another scheduler than the record. Gangs of Grove's own backends are not meant.
-    For lpx-scheduler this is a note, because it reads Grove's PodGangs itself.
-
-    Source: ai-dynamo/grove, docs/proposals/787-external-scheduler-integration (d5632a9c); label
-    grove.io/scheduler-name on the PodGang.
-    """
-    records = {key_of(raw): labels_of(raw).get(SCHEDULER_LABEL) for raw in snapshot.all(POD_CLIQUE_SETS_PART)}
-    differing: dict[tuple[str, str, str], set[str]] = {}
-    for raw in snapshot.all(POD_GANGS):
-        stamped = labels_of(raw).get(grove.LABEL_SCHEDULER) or DEFAULT_SCHEDULER
-        (where, _), name = key_of(raw), str(labels_of(raw).get(grove.LABEL_PART_OF))
-        record = records.get((where, name))
-        # Rollcall overwrites default-scheduler, which the API server writes as well.
-        if record is not None and stamped not in {DEFAULT_SCHEDULER, record, *grove.WRITERS}:
-            differing.setdefault((where, stamped, record), set()).add(name)
-    for (where, stamped, record), names in sorted(differing.items()):
-        is_ours = stamped in snapshot.settings.profiles
-        labelled = f"with {stamped} in the label {SCHEDULER_LABEL}, or " if is_ours else ""
-        yield Symptom(
-            f"Namespace {where}",
-            f"Grove puts {stamped} on the pods of PodCliqueSets that are recorded for {record}: "
-            f"{first_of(sorted(names), _NAMED)}",
-            f"Rollcall leaves these pods as they are, and {unseen(stamped, record)}",
-            f"recreate each set {labelled}with {record} in every pod template, if Grove has a profile of that name",
-            Severity.NOTE if stamped == LpxBackend.name else None,
-        )
-
-
 # The first release with pull request 724.
-_ONLY_ITS_OWN = Release("v0.1.0-alpha.12-rc1")
+_REMOVES_ONLY_ITS_GATE = Release("v0.1.0-alpha.12-rc1")
 
 
 def _grove(tag: str) -> Manifest:
@@ -524,7 +520,9 @@ def gates(snapshot: Snapshot) -> Symptoms:
 
     Source: ai-dynamo/grove, pull request 724; operator/internal/controller/podclique/components/pod/syncflow.go.
     """
-    others = list(_gate_owners(snapshot))
+    others = ["Rollcall"] if any(profile.gate for profile in snapshot.settings.profiles.values()) else []
+    if next(kueues(snapshot), None) is not None:
+        others.append("Kueue")
     for raw in snapshot.all(DEPLOYMENTS) if others else ():
         for tag in _tags(raw):
             yield Symptom(
@@ -532,29 +530,21 @@ def gates(snapshot: Snapshot) -> Symptoms:
                 f"its image has the tag {tag}",
                 f"this release removes all gates from a pod at once, also those of {' and '.join(others)}: a gang may "
                 "start in part",
-                f"upgrade Grove to {_ONLY_ITS_OWN} or later",
+                f"upgrade Grove to {_REMOVES_ONLY_ITS_GATE} or later",
             )
 
 
-def _gate_owners(snapshot: Snapshot) -> Iterator[str]:
-    if any(profile.gate for profile in snapshot.settings.profiles.values()):
-        yield "Rollcall"
-    if any(True for _ in kueues(snapshot)):
-        yield "Kueue"
-
-
 def _tags(deployment: Manifest) -> Iterator[str]:
-    """Yields the tags of the images of Grove's operator that are too old."""
     for _, tag in images(deployment) if is_operator(deployment) else ():
         try:
-            old = Release(tag) < _ONLY_ITS_OWN
+            old = Release(tag) < _REMOVES_ONLY_ITS_GATE
         except ValueError:
             continue
         if old:
             yield tag
 
 
-def _beside_kueue(*exempt: str) -> Snapshot:
+def _kueue_beside_grove(*exempt: str) -> Snapshot:
     kueue = running_kueue(serviceAccountName="kueue-controller-manager")
     return installed(kueue, kueue_webhook("mpod.kb.io", "pods"), operator=authorizing(*exempt))
 
@@ -562,8 +552,8 @@ def _beside_kueue(*exempt: str) -> Snapshot:
 @check(
     "grove/authorizer-kueue",
     level=Severity.WARNING,
-    passes=lambda: _beside_kueue("system:serviceaccount:kueue-system:kueue-controller-manager"),
-    fails=_beside_kueue,
+    passes=lambda: _kueue_beside_grove("system:serviceaccount:kueue-system:kueue-controller-manager"),
+    fails=_kueue_beside_grove,
 )
 def authorizer_kueue(snapshot: Snapshot) -> Symptoms:
     """If Grove's authorizer is enabled, it lets Kueue change pods. Kueue removes its gates from the pods of a

@@ -100,13 +100,13 @@ def net(snapshot: Snapshot) -> Symptoms:
     Source: Kubernetes documentation, "Validating Admission Policy".
     """
     live = {_key(raw): raw for part in (POLICIES, POLICY_BINDINGS) for raw in snapshot.all(part) if _is_ours(raw)}
-    wanted = {_key(raw): raw for raw in net_policy(snapshot.settings, snapshot.namespace)}
-    for key in sorted(live.keys() - wanted.keys()):
+    expected = {_key(raw): raw for raw in net_policy(snapshot.settings, snapshot.namespace)}
+    for key in sorted(live.keys() - expected.keys()):
         why = "it still judges pods by an earlier configuration"
         yield Symptom(" ".join(key), "it exists, but would not be printed", why, f"kubectl delete {'/'.join(key)}")
-    for key, said in _differences(wanted, live):
+    for key, difference in _differences(expected, live):
         why = "while no server answers, an unprepared pod of a gang can start alone, or a prepared one can be refused"
-        yield Symptom(" ".join(key), said, why, f"apply what is printed: {_REDO}")
+        yield Symptom(" ".join(key), difference, why, f"apply what is printed: {_REDO}")
 
 
 def _key(raw: Manifest) -> Key:
@@ -117,8 +117,8 @@ def _is_ours(raw: Manifest) -> bool:
     return NET in {name_of(raw), mapping(raw.get("spec")).get("policyName")}
 
 
-def _differences(wanted: Mapping[Key, Manifest], live: Mapping[Key, Manifest]) -> Iterator[tuple[Key, str]]:
-    for key, printed in wanted.items():
+def _differences(expected: Mapping[Key, Manifest], live: Mapping[Key, Manifest]) -> Iterator[tuple[Key, str]]:
+    for key, printed in expected.items():
         if key not in live:
             yield key, "it is missing"
             continue
@@ -131,28 +131,23 @@ def _differences(wanted: Mapping[Key, Manifest], live: Mapping[Key, Manifest]) -
             yield key, f"its validationActions are {', '.join(sorted(others))} and not {', '.join(sorted(actions))}"
 
 
-def _by_url(snapshot: Snapshot) -> bool:
-    """Returns whether the webhooks use a URL: servers outside of the cluster cannot be checked."""
-    return bool(snapshot.address().url)
-
-
 @check("server/service", passes=installed, fails=lambda: installed(without=("Service",)))
 def service(snapshot: Snapshot) -> Symptoms:
     """The Service that the webhooks name exists and has the port that they name. Not checked if they name a URL.
 
     Source: Kubernetes API reference, admissionregistration/v1 ServiceReference.
     """
-    if _by_url(snapshot):
+    if snapshot.address().url:
         return
-    wanted, found = snapshot.address().port, snapshot.one(SERVICE)
+    number, manifest = snapshot.address().port, snapshot.one(SERVICE)
     where = f"Service {snapshot.namespace}/{SERVER}"
     why = "the API server finds no server to call, and refuses every gang"
-    if found is None:
+    if manifest is None:
         yield Symptom(where, "it is missing", why, "install it, or use --namespace if Rollcall is in another namespace")
         return
-    ports = [mapping(one).get("port") for one in sequence(mapping(found.get("spec")).get("ports"))]
-    if wanted not in ports:
-        yield Symptom(where, f"it has no port {wanted}, only {ports}", why, f"give it port {wanted}")
+    ports = [mapping(port).get("port") for port in sequence(mapping(manifest.get("spec")).get("ports"))]
+    if number not in ports:
+        yield Symptom(where, f"it has no port {number}, only {ports}", why, f"give it port {number}")
 
 
 def _one_node(raw: Manifest) -> None:
@@ -169,13 +164,13 @@ def endpoints(snapshot: Snapshot) -> Symptoms:
     Source: Kubernetes API reference, discovery.k8s.io/v1 (EndpointConditions, EndpointPort); a targetPort that no
     container has is left out of the slices.
     """
-    if _by_url(snapshot):
+    if snapshot.address().url:
         return
     everybody, number = list(ready_endpoints(snapshot)), snapshot.address().port
     # Another check reports a missing Service or port.
     name = port_name(snapshot.one(SERVICE) or {}, number)
-    ready = [one for one in everybody if name is None or name in one.ports]
-    nodes = {one.node for one in ready if one.node}
+    ready = [endpoint for endpoint in everybody if name is None or name in endpoint.ports]
+    nodes = {endpoint.node for endpoint in ready if endpoint.node}
     where = f"Service {snapshot.namespace}/{SERVER}"
     why = "the API server finds no server to call, and refuses every gang"
     if not everybody:
@@ -183,9 +178,9 @@ def endpoints(snapshot: Snapshot) -> Symptoms:
         remedy = f"find out why: {see}; each Pod says why at /readyz on its port `health`"
         yield Symptom(where, "no endpoint is ready", why, remedy)
     elif not ready:
-        said = f"no ready endpoint has its port {number}{f' ({name})' if name else ''}"
+        observation = f"no ready endpoint has its port {number}{f' ({name})' if name else ''}"
         remedy = "set the targetPort of the Service to the name or the number of a port of the containers"
-        yield Symptom(where, said, why, remedy)
+        yield Symptom(where, observation, why, remedy)
     elif len(ready) == 1:
         why = "while it is replaced, or after its node is lost, every gang is refused"
         yield Symptom(where, "one endpoint is ready", why, "run two replicas or more", Severity.WARNING)
@@ -197,8 +192,8 @@ def endpoints(snapshot: Snapshot) -> Symptoms:
 
 def ready_endpoints(snapshot: Snapshot) -> Iterator[ServiceEndpoint]:
     """Yields the ready endpoints of the Service. Raises `FactsUnavailable`."""
-    for found in snapshot.all(ENDPOINT_SLICES):
-        yield from (endpoint for endpoint in endpoints_in(found) if endpoint.ready)
+    for endpoint_slice in snapshot.all(ENDPOINT_SLICES):
+        yield from (endpoint for endpoint in endpoints_in(endpoint_slice) if endpoint.ready)
 
 
 @check(
@@ -213,10 +208,10 @@ def disruption_budget(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Specifying a Disruption Budget".
     """
-    found = None if _by_url(snapshot) else snapshot.one(SERVICE)
-    if found is None:
+    service = None if snapshot.address().url else snapshot.one(SERVICE)
+    if service is None:
         return
-    labels = mapping(mapping(found.get("spec")).get("selector"))
+    labels = mapping(mapping(service.get("spec")).get("selector"))
     for raw in snapshot.all(DEPLOYMENTS):
         if mapping(raw.get("metadata")).get("namespace") == snapshot.namespace and name_of(raw) == SERVER:
             labels = labels_of(mapping(mapping(raw.get("spec")).get("template")))  # type: ignore[arg-type]
@@ -235,10 +230,6 @@ _GRACE = timedelta(seconds=30)
 _PATIENCE = timedelta(minutes=10)
 
 
-def _is_wanted(snapshot: Snapshot) -> bool:
-    return any(profile.backend.writable_kinds or profile.gate for profile in snapshot.settings.profiles.values())
-
-
 @check(
     "reconciler/leader",
     passes=installed,
@@ -250,10 +241,12 @@ def leader(snapshot: Snapshot) -> Symptoms:
 
     Source: webhook/reconciler/lease.py, which renews every two seconds what is good for 15.
     """
-    if _is_wanted(snapshot) and (said := unled(snapshot)) is not None:
+    profiles = snapshot.settings.profiles.values()
+    writes = any(profile.backend.writable_kinds or profile.gate for profile in profiles)
+    if writes and (reason := unled(snapshot)) is not None:
         yield Symptom(
             f"Lease {snapshot.namespace}/{LEASE_NAME}",
-            said,
+            reason,
             "gang objects are not written and gates are not removed: every new gang is held",
             f"find out why the reconciler does not run: kubectl -n {snapshot.namespace} get pods, logs of {RECONCILER}",
         )
@@ -261,10 +254,10 @@ def leader(snapshot: Snapshot) -> Symptoms:
 
 def unled(snapshot: Snapshot) -> str | None:
     """Returns why no reconciler leads, or None."""
-    found = snapshot.one(LEASE)
-    if found is None:
+    lease = snapshot.one(LEASE)
+    if lease is None:
         return "it does not exist: no reconciler has ever run here"
-    spec = mapping(found.get("spec"))
+    spec = mapping(lease.get("spec"))
     holder, renewed = text(spec.get("holderIdentity")), text(spec.get("renewTime"))
     if holder is None:
         return "it has no holder"
@@ -277,19 +270,15 @@ def unled(snapshot: Snapshot) -> str | None:
 
 
 def _gated() -> Manifest:
-    found = thing("v1", "Pod", "demo-0-worker-x7k2p", {"grove.io/podgang": "demo-0"}, "team-a")
-    found["metadata"]["creationTimestamp"] = "2026-09-01T10:00:00Z"
-    return {**found, "spec": {"schedulerName": "koord-scheduler", "schedulingGates": [{"name": GATE}]}}
+    pod = thing("v1", "Pod", "demo-0-worker-x7k2p", {"grove.io/podgang": "demo-0"}, "team-a")
+    pod["metadata"]["creationTimestamp"] = "2026-09-01T10:00:00Z"
+    return {**pod, "spec": {"schedulerName": "koord-scheduler", "schedulingGates": [{"name": GATE}]}}
 
 
 _UNGATED = {"name": "koord-scheduler", "gate": False}
 
 
-@check(
-    "reconciler/gated-pods",
-    passes=installed,
-    fails=lambda: installed(_gated(), settings=configured(_UNGATED)),
-)
+@check("reconciler/gated-pods", passes=installed, fails=lambda: installed(_gated(), settings=configured(_UNGATED)))
 def gated_pods(snapshot: Snapshot) -> Symptoms:
     """No pod keeps Rollcall's gate, rollcall.dev/gang-sync, for ever. The gate stays if no profile has `gate` any more,
     or if no reconciler leads. With a leader, a gate that has been there for ten minutes is a warning.
@@ -326,9 +315,11 @@ def _waiting(snapshot: Snapshot) -> Iterator[tuple[str, datetime]]:
 def _used(active: str = "True") -> tuple[Manifest, Manifest]:
     conditions = [{"type": kueue.ACTIVE, "status": active}]
     api = f"{kueue.GROUP}/{kueue.VERSION}"
-    own = thing(api, "AdmissionCheck", "gang", spec={"controllerName": CONTROLLER}, status={"conditions": conditions})
+    admission_check = thing(
+        api, "AdmissionCheck", "gang", spec={"controllerName": CONTROLLER}, status={"conditions": conditions}
+    )
     strategy = {"admissionChecks": [{"name": "gang"}]}
-    return own, thing(api, "ClusterQueue", "research", spec={"admissionChecksStrategy": strategy})
+    return admission_check, thing(api, "ClusterQueue", "research", spec={"admissionChecksStrategy": strategy})
 
 
 _ON = replace(configured(), admission_check=CheckMode.ON)
@@ -346,11 +337,11 @@ def admission_check(snapshot: Snapshot) -> Symptoms:
 
     Source: kubernetes-sigs/kueue v0.19, pkg/cache/scheduler/clusterqueue.go, pkg/workload/admissionchecks.go.
     """
-    for found in snapshot.all(ADMISSION_CHECKS):
-        name = name_of(found)
-        if mapping(found.get("spec")).get("controllerName") != CONTROLLER:
+    for raw in snapshot.all(ADMISSION_CHECKS):
+        name = name_of(raw)
+        if mapping(raw.get("spec")).get("controllerName") != CONTROLLER:
             continue
-        if (queues := sorted(_queues(snapshot, name))) and (unserved := _unserved(snapshot, found)) is not None:
+        if (queues := sorted(_queues(snapshot, name))) and (unserved := _unserved(snapshot, raw)) is not None:
             what, why, remedy = unserved
             yield Symptom(f"AdmissionCheck {name}", f"ClusterQueue {first_of(queues)} uses it, and {what}", why, remedy)
 
@@ -358,24 +349,26 @@ def admission_check(snapshot: Snapshot) -> Symptoms:
 _HELD = "each Workload whose check waits holds its quota, without a limit, and does not start"
 
 
-def _unserved(snapshot: Snapshot, found: Manifest) -> tuple[str, str, str] | None:
+def _unserved(snapshot: Snapshot, raw: Manifest) -> tuple[str, str, str] | None:
     """Returns what is missing for a check to be answered, why that matters, and what to do; None if nothing is."""
     if snapshot.settings.admission_check is CheckMode.OFF:
         remedy = "set kueue.admissionCheck to audit or on, or take the check out of the ClusterQueue"
         return "kueue.admissionCheck is off", _HELD, remedy
     if (why := unled(snapshot)) is not None:
         return f"no reconciler leads: {why}", _HELD, "run a reconciler, or take the check out of the ClusterQueue"
-    if not any_true(found, {kueue.ACTIVE}):
+    if not any_true(raw, {kueue.ACTIVE}):
         remedy = "look into the reconciler's log: it needs the right to patch admissionchecks/status"
         return "it has no condition Active=True", "the ClusterQueue admits nothing", remedy
     return None
 
 
 def _queues(snapshot: Snapshot, check_name: str) -> Iterator[str]:
-    """Yields the names of the ClusterQueues that use a check."""
     for queue in snapshot.all(CLUSTER_QUEUES):
         strategy = mapping(mapping(queue.get("spec")).get("admissionChecksStrategy"))
-        if any(mapping(one).get("name") == check_name for one in sequence(strategy.get("admissionChecks"))):
+        if any(
+            mapping(admission_check).get("name") == check_name
+            for admission_check in sequence(strategy.get("admissionChecks"))
+        ):
             yield name_of(queue)
 
 
@@ -395,9 +388,9 @@ def reports(snapshot: Snapshot) -> Symptoms:
 
     Source: openreports/reports-api, apis/openreports.io/v1alpha1; webhook/reconciler/audit_reports.py.
     """
-    wanted = snapshot.settings.auditing.open_reports
+    enabled = snapshot.settings.auditing.open_reports
     if REPORTS.api not in snapshot.served():
-        if wanted:
+        if enabled:
             yield Symptom(
                 "the configuration, audit.openReports",
                 f"the cluster does not serve {REPORTS.qualified}",
@@ -405,7 +398,7 @@ def reports(snapshot: Snapshot) -> Symptoms:
                 "install the CustomResourceDefinitions of OpenReports, or remove audit.openReports",
             )
         return
-    if not wanted and (left := len(snapshot.all(OWN_REPORTS))):
+    if not enabled and (left := len(snapshot.all(OWN_REPORTS))):
         yield Symptom(
             f"{left} {REPORTS.qualified}",
             "Rollcall wrote them, and the configuration has no audit.openReports any more",
@@ -420,9 +413,7 @@ _WHY = "the server accepts requests; an attacker who takes it over can write gan
 
 
 def reconciler_accounts(snapshot: Snapshot) -> frozenset[str]:
-    """Returns the service accounts in Rollcall's namespace of Pods with a reconciler; empty without such a Deployment.
-    Raises `FactsUnavailable`.
-    """
+    """Returns the service accounts of Pods with a reconciler in Rollcall's namespace. Raises `FactsUnavailable`."""
     return frozenset(account for _, account in _reconciling(snapshot))
 
 
@@ -441,15 +432,11 @@ def _reconciling(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             yield name_of(raw), text(pod.get("serviceAccountName")) or "default"
 
 
-def _beside() -> list[Manifest]:
-    return workloads(configured(), Options("rollcall", reconciler=ReconcilerPlace.SIDECAR))
-
-
 @check(
     "reconciler/apart",
     level=Severity.NOTE,
     passes=lambda: installed(*workloads(configured(), Options("rollcall"))),
-    fails=lambda: installed(*_beside()),
+    fails=lambda: installed(*workloads(configured(), Options("rollcall", reconciler=ReconcilerPlace.SIDECAR))),
 )
 def apart(snapshot: Snapshot) -> Symptoms:
     """The server's service account has no right to write. The reconciler runs in its own Pods with its own account, and
@@ -477,17 +464,16 @@ def apart(snapshot: Snapshot) -> Symptoms:
 
 
 def _bound(snapshot: Snapshot) -> frozenset[str]:
-    """Returns the service accounts in Rollcall's namespace that have the reconciler's rights."""
     subjects = map(mapping, sequence(mapping(snapshot.one(RECONCILER_BINDING)).get("subjects")))
-    return frozenset(str(one.get("name")) for one in subjects if one.get("namespace") == snapshot.namespace)
+    return frozenset(str(subject.get("name")) for subject in subjects if subject.get("namespace") == snapshot.namespace)
 
 
 def _renamed() -> list[Manifest]:
-    found = workloads(configured(), Options("rollcall"))
-    for raw in found:
+    manifests = workloads(configured(), Options("rollcall"))
+    for raw in manifests:
         if raw["kind"] == DEPLOYMENTS.resource.api.kind:
             raw["spec"]["template"]["spec"]["serviceAccountName"] = "gang-writer"
-    return found
+    return manifests
 
 
 @check(
@@ -524,8 +510,8 @@ def trusted(settings: Settings) -> dict[str, str]:
     }
     places["tenancy.exemptUsers"] = settings.tenancy.exempt_users
     places["tenancy.groveOperators"] = settings.tenancy.grove_operators
-    named = {user: place for place, users in places.items() for user in users}
-    return {user: place for user, place in named.items() if (account_of(user) or ("",))[0] not in NEVER_HERE}
+    trusted_users = {user: place for place, users in places.items() for user in users}
+    return {user: place for user, place in trusted_users.items() if (account_of(user) or ("",))[0] not in NEVER_HERE}
 
 
 _ARGO = service_account("argocd", "argocd-application-controller")
@@ -536,10 +522,7 @@ def _trusting(*, there: bool) -> Snapshot:
 
 
 @check(
-    "accounts/there",
-    level=Severity.WARNING,
-    passes=lambda: _trusting(there=True),
-    fails=lambda: _trusting(there=False),
+    "accounts/there", level=Severity.WARNING, passes=lambda: _trusting(there=True), fails=lambda: _trusting(there=False)
 )
 def there(snapshot: Snapshot) -> Symptoms:
     """The service accounts exist that `controllers` of a profile, `tenancy.exemptUsers` and `tenancy.groveOperators`
@@ -565,10 +548,9 @@ _EVERY = "*"
 
 
 def _roles(without: str = "") -> list[Manifest]:
-    """Returns the generated roles, without the rights to a resource."""
-    found = [access_rules(configured(), "rollcall-system", "rollcall")[0]]
-    found.append(reconciler_access_rules(configured(), "rollcall-system", "rollcall-reconciler")[0])
-    return [{**role, "rules": [rule for rule in role["rules"] if without not in rule["resources"]]} for role in found]
+    roles = [access_rules(configured(), "rollcall-system", "rollcall")[0]]
+    roles.append(reconciler_access_rules(configured(), "rollcall-system", "rollcall-reconciler")[0])
+    return [{**role, "rules": [rule for rule in role["rules"] if without not in rule["resources"]]} for role in roles]
 
 
 @check(
@@ -585,20 +567,20 @@ def rights(snapshot: Snapshot) -> Symptoms:
     Source: webhook/installation/rbac.py, which makes the roles from the kinds that are read.
     """
     account = snapshot.namespace
-    for part, wanted in (
+    for part, expected in (
         (SERVER_RIGHTS, access_rules(snapshot.settings, account, "")),
         (RECONCILER_RIGHTS, reconciler_access_rules(snapshot.settings, account)),
     ):
-        yield from _lacking(snapshot, part, sequence(wanted[0]["rules"]))
+        yield from _lacking(snapshot, part, sequence(expected[0]["rules"]))
 
 
-def _lacking(snapshot: Snapshot, part: SnapshotPart, wanted: Iterable[Manifest]) -> Symptoms:
+def _lacking(snapshot: Snapshot, part: SnapshotPart, rules: Iterable[Manifest]) -> Symptoms:
     role = snapshot.one(part)
     if role is None:
         # The account may have its rights from another role.
         return
     granted = [mapping(rule) for rule in sequence(role.get("rules"))]
-    lacking = sorted({name for rule in wanted for name in _missing(rule, granted)})
+    lacking = sorted({name for rule in rules for name in _missing(rule, granted)})
     if lacking:
         yield Symptom(
             f"ClusterRole {part.name}",
@@ -609,19 +591,18 @@ def _lacking(snapshot: Snapshot, part: SnapshotPart, wanted: Iterable[Manifest])
 
 
 def _missing(rule: Manifest, granted: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yields the resources of a rule that may not be read."""
     verbs = {"list", "watch"} & set(rule["verbs"])
     every = list(granted)
     for group in rule["apiGroups"]:
         for resource in rule["resources"]:
-            if any(not any(_grants(one, group, resource, verb) for one in every) for verb in verbs):
+            if any(not any(_grants(granted_rule, group, resource, verb) for granted_rule in every) for verb in verbs):
                 yield f"{resource}.{group}" if group else resource
 
 
 def _grants(rule: Mapping[str, Any], group: str, resource: str, verb: str) -> bool:
     return all(
-        wanted in (held := sequence(rule.get(field))) or _EVERY in held
-        for field, wanted in (("apiGroups", group), ("resources", resource), ("verbs", verb))
+        needed in (held := sequence(rule.get(field))) or _EVERY in held
+        for field, needed in (("apiGroups", group), ("resources", resource), ("verbs", verb))
     )
 
 
@@ -646,16 +627,18 @@ def agree(snapshot: Snapshot) -> Symptoms:
     """
     for clock in snapshot.clocks:
         if abs(clock.ahead) > _TOLERATED.total_seconds():
-            yield _apart(f"the clock of {clock.whose}", clock.ahead)
-    found = snapshot.one(LEASE)
-    renewed = None if found is None else text(mapping(found.get("spec")).get("renewTime"))
+            yield _clock_difference(f"the clock of {clock.whose}", clock.ahead)
+    lease = snapshot.one(LEASE)
+    renewed = None if lease is None else text(mapping(lease.get("spec")).get("renewTime"))
     if renewed is not None:
         ahead = (datetime.fromisoformat(renewed) - snapshot.now).total_seconds()
         if ahead > _TOLERATED.total_seconds():
-            yield _apart(f"the clock of the process that renewed Lease {snapshot.namespace}/{LEASE_NAME}", ahead)
+            yield _clock_difference(
+                f"the clock of the process that renewed Lease {snapshot.namespace}/{LEASE_NAME}", ahead
+            )
 
 
-def _apart(where: str, ahead: float) -> Symptom:
+def _clock_difference(where: str, ahead: float) -> Symptom:
     far = abs(ahead) > _TOO_FAR.total_seconds()
     return Symptom(
         where,

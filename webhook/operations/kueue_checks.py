@@ -64,14 +64,14 @@ def is_kueue(snapshot: Snapshot, deployment: Manifest) -> bool:
     """
     if not any(True for _ in KUEUE_CONTROLLER.tags(deployment)):
         return False
-    named = {
+    namespaces = {
         mapping(mapping(hook.get("clientConfig")).get("service")).get("namespace")
         for part in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
         for raw in snapshot.all(part)
         if KUEUE_WEBHOOKS.registered(raw)
         for hook in hooks_of(raw)
     }
-    return key_of(deployment)[0] in named
+    return key_of(deployment)[0] in namespaces
 
 
 KUEUE_CONFIGURATION = ConfigurationFile("Kueue's Configuration", "config.kueue.x-k8s.io", "Configuration", is_kueue)
@@ -95,21 +95,20 @@ def kueue_webhook(hook: str, plural: str, group: str = "", **fields: Any) -> Man
 
 
 def _kueues_webhooks(snapshot: Snapshot) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields the mutating webhooks of Kueue, each with its place."""
     for raw in snapshot.all(MUTATING_WEBHOOKS):
         if KUEUE_WEBHOOKS.registered(raw):
             for hook in hooks_of(raw):
                 yield f"{_MUTATING} {name_of(raw)}, {hook.get('name')}", hook
 
 
-def _of_train_jobs(policy: str) -> Manifest:
+def _train_job_webhook(policy: str) -> Manifest:
     return kueue_webhook("mtrainjob.kb.io", "trainjobs", "trainer.kubeflow.org", reinvocationPolicy=policy)
 
 
 @check(
     "kueue/reinvocation",
-    passes=lambda: installed(_of_train_jobs("Never"), namespace("team-b", scheduler="koord-scheduler")),
-    fails=lambda: installed(_of_train_jobs("IfNeeded"), namespace("team-b", scheduler="koord-scheduler")),
+    passes=lambda: installed(_train_job_webhook("Never"), namespace("team-b", scheduler="koord-scheduler")),
+    fails=lambda: installed(_train_job_webhook("IfNeeded"), namespace("team-b", scheduler="koord-scheduler")),
 )
 def reinvocation(snapshot: Snapshot) -> Symptoms:
     """Kueue's webhook for TrainJobs has the reinvocationPolicy Never. In Kueue up to 0.19 it adds an entry to
@@ -126,10 +125,10 @@ def reinvocation(snapshot: Snapshot) -> Symptoms:
     ]
     for where, hook in _kueues_webhooks(snapshot):
         if hook.get("reinvocationPolicy") == "IfNeeded" and is_about(dict(hook), *_TRAIN_JOB_CREATED):
-            said = f"; namespaces with the label: {first_of(sorted(opted_in))}" if opted_in else ""
+            affected = f"; namespaces with the label: {first_of(sorted(opted_in))}" if opted_in else ""
             yield Symptom(
                 where,
-                f"its reinvocationPolicy is IfNeeded{said}",
+                f"its reinvocationPolicy is IfNeeded{affected}",
                 "it runs twice on a TrainJob that gets its scheduler from its namespace, and adds its entry to "
                 "runtimePatches twice: the API server refuses the TrainJob",
                 "set reinvocationPolicy: Never below mutatingWebhook in the values of Kueue's chart, install a Kueue "
@@ -141,20 +140,17 @@ def reinvocation(snapshot: Snapshot) -> Symptoms:
 _TRAIN_JOB_CREATED = ("trainer.kubeflow.org", "trainjobs", "CREATE")
 
 
-def _trainer(tag: str) -> Manifest:
-    image = f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{tag}"
-    return deployment("kubeflow-trainer-controller-manager", image, "kubeflow-system")
-
-
-def _with_trainer(kueue: str, trainer: str) -> Snapshot:
-    return installed(running_kueue(kueue), kueue_webhook("mpod.kb.io", "pods"), _trainer(trainer))
+def _kueue_and_trainer(kueue: str, trainer: str) -> Snapshot:
+    image = f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{trainer}"
+    trainers = deployment("kubeflow-trainer-controller-manager", image, "kubeflow-system")
+    return installed(running_kueue(kueue), kueue_webhook("mpod.kb.io", "pods"), trainers)
 
 
 @check(
     "kueue/trainer",
     level=Severity.WARNING,
-    passes=lambda: _with_trainer("v0.20.0", "v2.3.0"),
-    fails=lambda: _with_trainer("v0.20.0", "v2.2.1"),
+    passes=lambda: _kueue_and_trainer("v0.20.0", "v2.3.0"),
+    fails=lambda: _kueue_and_trainer("v0.20.0", "v2.2.1"),
 )
 def trainer(snapshot: Snapshot) -> Symptoms:
     """Kueue and Trainer run in releases that go together. Kueue computes the pods of a TrainJob with the code of one
@@ -182,7 +178,7 @@ def trainer(snapshot: Snapshot) -> Symptoms:
                     )
 
 
-def _of_pods(*left_out: str) -> Manifest:
+def _pod_webhook(*left_out: str) -> Manifest:
     outside = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": ["kube-system", "kueue-system", *left_out]}
     return kueue_webhook("mpod.kb.io", "pods", namespaceSelector={"matchExpressions": [outside]})
 
@@ -190,8 +186,8 @@ def _of_pods(*left_out: str) -> Manifest:
 @check(
     "kueue/scope",
     level=Severity.WARNING,
-    passes=lambda: installed(_of_pods(NAMESPACE)),
-    fails=lambda: installed(_of_pods()),
+    passes=lambda: installed(_pod_webhook(NAMESPACE)),
+    fails=lambda: installed(_pod_webhook()),
 )
 def scope(snapshot: Snapshot) -> Symptoms:
     """Kueue's webhook for pods does not have to answer for Rollcall's own pods. By default it covers all namespaces
@@ -237,9 +233,7 @@ class InstalledKueue(NamedTuple):
 
     @classmethod
     def found_in(cls, snapshot: Snapshot) -> InstalledKueue | None:
-        """Returns what is installed; None if no Deployment of Kueue mounts a Configuration. Raises
-        `FactsUnavailable`.
-        """
+        """Returns what is installed; None if no Deployment mounts a Configuration. Raises `FactsUnavailable`."""
         configuration = None if snapshot.kueue is None else known(snapshot.kueue)
         deployment = next(kueues(snapshot), None)
         if configuration is None or deployment is None:
@@ -250,7 +244,6 @@ class InstalledKueue(NamedTuple):
 
 
 def _gates_of(deployment: Manifest) -> Iterator[tuple[str, bool]]:
-    """Yields the feature gates in the arguments of a Deployment's containers."""
     for container in map(mapping, sequence(pod_of(deployment).get("containers"))):
         for argument in map(str, sequence(container.get("args"))):
             name, _, value = argument.lstrip("-").partition("=")
@@ -285,9 +278,7 @@ def _outside(kueue: InstalledKueue) -> Manifest:
 
 
 def _pods_ready(kueue: InstalledKueue) -> Manifest:
-    """Returns the settings of `waitForPodsReady`: v1beta2 waits unless a gate turns it off, v1beta1 only with
-    `enable`.
-    """
+    """Returns how `waitForPodsReady` is set: v1beta2 waits unless a gate turns it off, v1beta1 only with `enable`."""
     block = mapping(kueue.configuration.get("waitForPodsReady"))
     old = str(kueue.configuration.get("apiVersion")).endswith(f"/{_OLD}")
     if kueue.gates.get("DisableWaitForPodsReady", False) or (old and not flag(block.get("enable"))):
@@ -324,9 +315,9 @@ def _seconds(value: Any) -> int | None:
 
 def _stated(settings: KueueSettings) -> dict[str, Any]:
     """Returns the settings by their place in Kueue's Configuration, which is that in the `kueue:` block."""
-    found: dict[str, Any] = {"waitForPodsReady.enable": settings.pods_ready_seconds is not None}
+    values: dict[str, Any] = {"waitForPodsReady.enable": settings.pods_ready_seconds is not None}
     if settings.pods_ready_seconds is not None:
-        found |= {
+        values |= {
             "waitForPodsReady.timeout": f"{settings.pods_ready_seconds}s",
             "waitForPodsReady.recoveryTimeout": f"{settings.recovery_seconds or 0}s",
             "waitForPodsReady.unscheduledTimeout": f"{settings.unscheduled_seconds or 0}s",
@@ -336,7 +327,7 @@ def _stated(settings: KueueSettings) -> dict[str, Any]:
             "waitForPodsReady.requeuingStrategy.backoffMaxSeconds": settings.backoff_max_seconds,
         }
     return {
-        **found,
+        **values,
         "manageJobsWithoutQueueName": settings.manage_without_queue_name,
         "managedJobsNamespaceSelector": _unordered(settings.managed_namespaces),
         "integrations.frameworks": sorted(settings.frameworks & _ASKED_ABOUT),
@@ -359,11 +350,11 @@ def _unordered(selector: Mapping[str, Any]) -> Manifest:
     """Returns a label selector with its expressions and their values sorted."""
     expressions = [
         {
-            "key": one.get("key"),
-            "operator": one.get("operator"),
-            "values": sorted(map(str, sequence(one.get("values")))),
+            "key": expression.get("key"),
+            "operator": expression.get("operator"),
+            "values": sorted(map(str, sequence(expression.get("values")))),
         }
-        for one in map(mapping, sequence(selector.get("matchExpressions")))
+        for expression in map(mapping, sequence(selector.get("matchExpressions")))
     ]
     return {
         "matchLabels": dict(mapping(selector.get("matchLabels"))),
@@ -396,8 +387,8 @@ def configuration(snapshot: Snapshot) -> Symptoms:
     name = _registered(snapshot)
     if name is None:
         return
-    found = InstalledKueue.found_in(snapshot)
-    if found is None:
+    kueue = InstalledKueue.found_in(snapshot)
+    if kueue is None:
         yield Symptom(
             name,
             "Kueue is installed, and no Deployment of its image with a ConfigMap was found",
@@ -407,14 +398,14 @@ def configuration(snapshot: Snapshot) -> Symptoms:
         )
         return
     stated = snapshot.settings.kueue.release
-    if stated is not None and found.release is not None and stated[:2] != found.release[:2]:
+    if stated is not None and kueue.release is not None and stated[:2] != kueue.release[:2]:
         yield Symptom(
             "Kueue's image",
-            f"it has the release {found.release}, and the kueue: block says version {stated.major}.{stated.minor}",
+            f"it has the release {kueue.release}, and the kueue: block says version {stated.major}.{stated.minor}",
             "rules about Kueue use the block: they warn of what does not happen, or miss what does",
             "leave version out of the kueue: block: in a cluster, the API versions that Kueue serves show it",
         )
-    theirs, ours = _stated(settings_of(found)), _stated(snapshot.settings.kueue)
+    theirs, ours = _stated(settings_of(kueue)), _stated(snapshot.settings.kueue)
     for place in [place for place in theirs if place in ours]:
         if theirs[place] != ours[place]:
             yield Symptom(
@@ -431,7 +422,6 @@ def _shown(value: Any) -> str:
 
 
 def _registered(snapshot: Snapshot) -> str | None:
-    """Returns a webhook configuration of Kueue's, if there is one."""
     return next(
         (f"{_KIND} {name_of(raw)}" for raw in snapshot.all(MUTATING_WEBHOOKS) if KUEUE_WEBHOOKS.registered(raw)), None
     )

@@ -122,8 +122,7 @@ _VOLCANO = Neighbour("volcano", "Volcano", "if it has resource groups, it sets s
     "webhooks/order",
     passes=lambda: installed(webhook_of(_MUTATING, "mutating-kai-admission", "admission.kai-scheduler.svc")),
     fails=lambda: installed(
-        webhook_of(_MUTATING, "kai-admission", "admission.kai-scheduler.svc"),
-        settings=configured({"name": KAI}),
+        webhook_of(_MUTATING, "kai-admission", "admission.kai-scheduler.svc"), settings=configured({"name": KAI})
     ),
 )
 def order(snapshot: Snapshot) -> Symptoms:
@@ -141,11 +140,17 @@ def order(snapshot: Snapshot) -> Symptoms:
         where = f"{_MUTATING} {name}"
         if _KAI.registered(raw) and name < MUTATING:
             level = Severity.ERROR if KAI in snapshot.settings.profiles else Severity.NOTE
-            found = f"{_KAI.name}'s webhook runs before {MUTATING}"
+            observation = f"{_KAI.name}'s webhook runs before {MUTATING}"
             why = f"{_KAI.does}; it skips pods that get this schedulerName from Rollcall later"
-            yield Symptom(where, found, why, "give it the name of KAI's own manifests, mutating-kai-admission", level)
+            yield Symptom(
+                where, observation, why, "give it the name of KAI's own manifests, mutating-kai-admission", level
+            )
         elif name > MUTATING:
-            if (late := next((one for one in (_KOORDINATOR, *_IN_ANY_ORDER) if one.registered(raw)), None)) is not None:
+            if (
+                late := next(
+                    (neighbour for neighbour in (_KOORDINATOR, *_IN_ANY_ORDER) if neighbour.registered(raw)), None
+                )
+            ) is not None:
                 yield _late(where, late)
             elif _VOLCANO.registered(raw):
                 why = f"{_VOLCANO.does}, even if Rollcall has set another one"
@@ -154,12 +159,12 @@ def order(snapshot: Snapshot) -> Symptoms:
 
 
 def _late(where: str, neighbour: Neighbour) -> Symptom:
-    found = f"{neighbour.name}'s webhook runs after {MUTATING}"
+    observation = f"{neighbour.name}'s webhook runs after {MUTATING}"
     remedy = f"give it the name of {neighbour.name}'s own manifests, which sorts before {MUTATING}"
     if neighbour is _KOORDINATOR:
-        return Symptom(where, found, f"{neighbour.does}; it overwrites what Rollcall has set before", remedy)
+        return Symptom(where, observation, f"{neighbour.does}; it overwrites what Rollcall has set before", remedy)
     why = f"{neighbour.does}; nothing is lost, but the API server calls Rollcall a second time for each of these pods"
-    return Symptom(where, found, why, remedy, Severity.NOTE)
+    return Symptom(where, observation, why, remedy, Severity.NOTE)
 
 
 @check(
@@ -176,10 +181,10 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Dynamic Admission Control".
     """
-    known = (_KOORDINATOR, *_IN_ANY_ORDER, _KAI, _VOLCANO)
+    neighbours = (_KOORDINATOR, *_IN_ANY_ORDER, _KAI, _VOLCANO)
     for raw, hook in about_pods(snapshot):
         name = name_of(raw)
-        if name > MUTATING and not any(one.registered(raw) for one in known) and _takes_gangs(hook):
+        if name > MUTATING and not any(neighbour.registered(raw) for neighbour in neighbours) and _takes_gangs(hook):
             yield Symptom(
                 f"{_MUTATING} {name}, {hook.get('name')}",
                 f"it runs after {MUTATING} on pods of gangs",
@@ -189,9 +194,7 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
 
 
 def about_pods(snapshot: Snapshot) -> Iterator[tuple[Manifest, Manifest]]:
-    """Yields the configurations of other systems that may change a pod at its creation, each with one webhook for
-    it.
-    """
+    """Yields other systems' configurations that may change a pod at its creation, each with one webhook for it."""
     for raw in snapshot.all(MUTATING_WEBHOOKS):
         hooks = [dict(hook) for hook in hooks_of(raw)]
         about = [hook for hook in hooks if is_about(hook, "", "pods", "CREATE")]
@@ -295,7 +298,7 @@ def member_pods(snapshot: Snapshot) -> dict[str, list[MemberPod]]:
             if scheduler not in trials or _is_leaving(raw) or _is_leaving(namespaces.get(namespace, {})):
                 continue
             try:
-                created = _of_set(raw, facts) if part is POD_CLIQUE_SETS_PART else _of_workload(raw, facts, snapshot)
+                created = _set_pod(raw, facts) if part is POD_CLIQUE_SETS_PART else _workload_pod(raw, facts, snapshot)
                 if created is None:
                     continue
                 prepared, pod = deepcopy(created.pod), Pod(created.pod)
@@ -321,7 +324,7 @@ def _is_leaving(raw: Manifest) -> bool:
     return mapping(raw.get("metadata")).get("deletionTimestamp") is not None
 
 
-def _of_set(raw: Manifest, facts: ClusterFacts) -> _Created | None:
+def _set_pod(raw: Manifest, facts: ClusterFacts) -> _Created | None:
     """Returns a pod of a PodCliqueSet. Its PodGang and PodClique do not exist, so no gang has such a member."""
     workload = PodCliqueSet(raw)
     record = record_of(workload, labels_of(raw).get(SCHEDULER_LABEL))
@@ -332,7 +335,7 @@ def _of_set(raw: Manifest, facts: ClusterFacts) -> _Created | None:
     return _Created(pod, replace(facts, pod_clique_sets={key_of(raw): record}))
 
 
-def _of_workload(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> _Created | None:
+def _workload_pod(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> _Created | None:
     """Returns the first pod of an opted-in workload that is placed in a gang whatever its name is."""
     kinds = snapshot.settings.kinds
     workload = kinds.views[str(raw["apiVersion"]).rpartition("/")[0], str(raw["kind"])](raw)
@@ -399,11 +402,7 @@ def _tried(*lost: str, late: bool = False) -> Snapshot:
     return replace(snapshot, members=(MemberTrial(member, Tried(stored)),))
 
 
-@check(
-    "webhooks/pods-kept",
-    passes=_tried,
-    fails=lambda: _tried("pod-group.scheduling.sigs.k8s.io", late=True),
-)
+@check("webhooks/pods-kept", passes=_tried, fails=lambda: _tried("pod-group.scheduling.sigs.k8s.io", late=True))
 def pods_kept(snapshot: Snapshot) -> Symptoms:
     """A pod of a gang keeps what Rollcall writes on it: the scheduler's name, the gate, and the fields, labels and
     annotations of its gang. A webhook that runs after Rollcall may take them away, also one that the API server reads

@@ -21,7 +21,7 @@ from typing import Any
 
 from webhook.backends.base import Backend
 from webhook.backends.kai import backend as kai
-from webhook.backends.kai.keys import BACKPORTS, FIXED, NAME
+from webhook.backends.kai.keys import BACKPORTS, FIXED
 from webhook.backends.kai.keys import NAME as KAI
 from webhook.backends.koordinator import backend as koordinator
 from webhook.backends.koordinator import gangs
@@ -50,19 +50,12 @@ from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 _OLDEST = "0.1.0"
 
 
-def _of(scheduler: str) -> Concerns:
-    def concerns(one: PresentGang, _: Cluster) -> bool:
-        return one.scheduler == scheduler
-
-    return concerns
-
-
 def _too_old(product: Product, backend: type[Backend[Any]], first: Version, source: str) -> ReleaseChange:
     name = backend.name
     return ReleaseChange(
         f"{product}/too-old",
         product,
-        _of(name),
+        lambda gang, _: gang.scheduler == name,
         ChangeOutcome.UNKNOWN,
         until=str(first),
         why=f"{backend.version_problem(Version(0, 1))}; what becomes of a living gang is not verified",
@@ -71,14 +64,6 @@ def _too_old(product: Product, backend: type[Backend[Any]], first: Version, sour
         hit=ReleaseExample(_OLDEST, gang(scheduler=name)),
         spared=ReleaseExample(str(first), gang(scheduler=name)),
     )
-
-
-def _asks_koordinator_for_topology(one: PresentGang, _: Cluster) -> bool:
-    return one.scheduler == koordinator.KoordinatorBackend.name and one.topology
-
-
-def _moves(one: PresentGang, cluster: Cluster) -> bool:
-    return one.scheduler in cluster.moves
 
 
 _MOVED = Cluster(moves={"koord-scheduler": "kai-scheduler"})
@@ -94,7 +79,7 @@ SCHEDULER_CHANGES = (
     ReleaseChange(
         "koordinator/topology",
         Product.KOORDINATOR,
-        _asks_koordinator_for_topology,
+        lambda gang, _: gang.scheduler == koordinator.KoordinatorBackend.name and gang.topology,
         ChangeOutcome.UNKNOWN,
         until=str(gangs.FIRST_VERSION),
         why=f"Koordinator before {gangs.FIRST_VERSION} ignores the topology of a gang, so a replaced pod may be "
@@ -119,7 +104,7 @@ SCHEDULER_CHANGES = (
     ReleaseChange(
         "scheduler/permanent",
         None,
-        _moves,
+        lambda gang, cluster: gang.scheduler in cluster.moves,
         ChangeOutcome.CONTINUES,
         why="the scheduler of a living workload is permanent, so it stays with {gang.scheduler}; new workloads get "
         "{to}",
@@ -134,36 +119,18 @@ SCHEDULER_CHANGES = (
 )
 
 
-def _may_finish(one: PresentGang, _: Cluster) -> bool:
-    return one.scheduler == NAME and (one.writer is GangObjectWriter.SCHEDULER or bool(one.restarts - {ALWAYS}))
-
-
-def _has_a_twin(one: PresentGang, cluster: Cluster) -> bool:
-    return one.scheduler == NAME and one.writer is GangObjectWriter.GROVE and one.group_name in cluster.twins
-
-
-def _is_ours(one: PresentGang, _: Cluster) -> bool:
-    return one.scheduler == NAME and one.writer is GangObjectWriter.ROLLCALL
-
-
-def _is_of_kai(one: PresentGang, _: Cluster) -> bool:
-    return one.scheduler == NAME
-
-
-def _is_a_job_set(one: PresentGang, _: Cluster) -> bool:
-    return one.scheduler == NAME and one.kind == JOB_SETS.api.kind
-
-
-_SERVICE = gang(scheduler=NAME, restarts=frozenset({ALWAYS}))
+_SERVICE = gang(scheduler=KAI, restarts=frozenset({ALWAYS}))
 _BATCH = replace(_SERVICE, restarts=frozenset({"Never"}))
 _GROVES = replace(_SERVICE, writer=GangObjectWriter.GROVE)
-_JOB_SET = gang("train", NAME, kind="JobSet", workload="train", writer=GangObjectWriter.SCHEDULER)
+_JOB_SET = gang("train", KAI, kind="JobSet", workload="train", writer=GangObjectWriter.SCHEDULER)
 
 KAI_CHANGES = (
     ReleaseChange(
         "kai/finishing-gangs",
         Product.KAI,
-        _may_finish,
+        lambda gang, _: (
+            gang.scheduler == KAI and (gang.writer is GangObjectWriter.SCHEDULER or bool(gang.restarts - {ALWAYS}))
+        ),
         ChangeOutcome.UNKNOWN,
         since="0.16.2",
         until="0.17.1",
@@ -178,7 +145,9 @@ KAI_CHANGES = (
     ReleaseChange(
         "kai/podgroup-twins",
         Product.KAI,
-        _has_a_twin,
+        lambda gang, cluster: (
+            gang.scheduler == KAI and gang.writer is GangObjectWriter.GROVE and gang.group_name in cluster.twins
+        ),
         ChangeOutcome.UNKNOWN,
         until=str(FIXED),
         patched=tuple(map(str, BACKPORTS)),
@@ -194,7 +163,7 @@ KAI_CHANGES = (
     ReleaseChange(
         "kai/gang-floor",
         Product.KAI,
-        _is_of_kai,
+        lambda gang, _: gang.scheduler == KAI,
         ChangeOutcome.CONTINUES,
         until=str(FIXED),
         why="this KAI checks that a subgroup has its minimum of pods only before it allocates, and not where it "
@@ -208,7 +177,7 @@ KAI_CHANGES = (
     ReleaseChange(
         "kai/podgroup-names",
         Product.KAI,
-        _is_ours,
+        lambda gang, _: gang.scheduler == KAI and gang.writer is GangObjectWriter.ROLLCALL,
         ChangeOutcome.CONTINUES,
         why="KAI before #2095 identifies a PodGroup by its name alone, and newer releases by its namespace and name. "
         "The names that Rollcall gives are unique in the cluster, so they stay",
@@ -219,7 +188,7 @@ KAI_CHANGES = (
     ReleaseChange(
         "kai/jobset-tree",
         Product.KAI,
-        _is_a_job_set,
+        lambda gang, _: gang.scheduler == KAI and gang.kind == JOB_SETS.api.kind,
         ChangeOutcome.UNKNOWN,
         since="0.16.0",
         why="from 0.16 on podgrouper makes a tree of subgroups for a JobSet, and before it one flat group; what it "
@@ -237,13 +206,10 @@ _AFTER = "create the workload again, with Rollcall running and the new version o
 
 
 def _has(version: str) -> Concerns:
-    def concerns(one: PresentGang, _: Cluster) -> bool:
-        return f"{GROUP}/{version}" in one.versions
-
-    return concerns
+    return lambda gang, _: f"{GROUP}/{version}" in gang.versions
 
 
-def _kubernetes_of(version: str) -> PresentGang:
+def _workload_api_gang(version: str) -> PresentGang:
     return gang(scheduler=DEFAULT_SCHEDULER, versions=frozenset({f"{GROUP}/{version}"}))
 
 
@@ -260,9 +226,9 @@ KUBERNETES_CHANGES = (
         after=f"{_AFTER} (1.36: --runtime-config=scheduling.k8s.io/v1alpha2=true)",
         source="https://github.com/kubernetes/api/blob/v0.36.3/scheduling/v1alpha2/types.go, "
         "https://github.com/kubernetes/api/blob/v0.36.3/core/v1/types.go",
-        hit=ReleaseExample("1.37", _kubernetes_of("v1alpha1")),
+        hit=ReleaseExample("1.37", _workload_api_gang("v1alpha1")),
         spared=ReleaseExample(
-            "1.37", replace(_kubernetes_of("v1alpha1"), versions=frozenset({"scheduling.sigs.k8s.io/v1alpha1"}))
+            "1.37", replace(_workload_api_gang("v1alpha1"), versions=frozenset({"scheduling.sigs.k8s.io/v1alpha1"}))
         ),
     ),
     ReleaseChange(
@@ -277,8 +243,8 @@ KUBERNETES_CHANGES = (
         after=f"{_AFTER} (1.37: --runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true; "
         "remove the feature gate GangScheduling, which 1.37 does not know)",
         source="https://github.com/kubernetes/kubernetes/blob/master/CHANGELOG/CHANGELOG-1.37.md",
-        hit=ReleaseExample("1.37", _kubernetes_of("v1alpha2")),
-        spared=ReleaseExample("1.36.3", _kubernetes_of("v1alpha2")),
+        hit=ReleaseExample("1.37", _workload_api_gang("v1alpha2")),
+        spared=ReleaseExample("1.36.3", _workload_api_gang("v1alpha2")),
     ),
     ReleaseChange(
         "kubernetes/workload-v1beta1",
@@ -292,8 +258,8 @@ KUBERNETES_CHANGES = (
         "--runtime-config=scheduling.k8s.io/v1beta1=true and GenericWorkload, which are off by default in 1.38 as well",
         source="https://github.com/kubernetes/kubernetes/blob/v1.38.0-beta.0/pkg/features/kube_features.go, "
         "https://github.com/kubernetes/kubernetes/blob/v1.38.0-beta.0/pkg/scheduler/schedule_one_podgroup.go",
-        hit=ReleaseExample("1.38", _kubernetes_of("v1beta1")),
-        spared=ReleaseExample("1.37", _kubernetes_of("v1beta1")),
+        hit=ReleaseExample("1.38", _workload_api_gang("v1beta1")),
+        spared=ReleaseExample("1.37", _workload_api_gang("v1beta1")),
     ),
     ReleaseChange(
         "kubernetes/composite-v1beta1",
@@ -306,8 +272,8 @@ KUBERNETES_CHANGES = (
         "until all API servers and kube-schedulers are of 1.38: kube-scheduler 1.37 reads no other version",
         source="https://github.com/kubernetes/api/blob/v0.38.0-beta.0/scheduling/v1beta1/types.go, "
         "https://github.com/kubernetes/kubernetes/blob/v1.38.0-beta.0/pkg/registry/scheduling/rest/storage_scheduling.go",
-        hit=ReleaseExample("1.38", _kubernetes_of("v1alpha3")),
-        spared=ReleaseExample("1.38", _kubernetes_of("v1beta1")),
+        hit=ReleaseExample("1.38", _workload_api_gang("v1alpha3")),
+        spared=ReleaseExample("1.38", _workload_api_gang("v1beta1")),
     ),
 )
 
@@ -317,39 +283,21 @@ _ALPHA_13 = "v0.1.0-alpha.13"
 _SOURCE = "https://github.com/ai-dynamo/grove/pull/778"
 
 
-def _migrates(one: PresentGang, _: Cluster) -> bool:
-    return one.kind == POD_GANG and not one.migrated
+def _migrates(gang: PresentGang, _: Cluster) -> bool:
+    return gang.kind == POD_GANG and not gang.migrated
 
 
-def _ours(one: PresentGang, cluster: Cluster) -> bool:
+def _ours(gang: PresentGang, cluster: Cluster) -> bool:
     """Returns whether Grove replaces the PodGang of pods that belong to objects of Rollcall's."""
-    return _migrates(one, cluster) and one.writer is GangObjectWriter.ROLLCALL and one.pods > 0
+    return _migrates(gang, cluster) and gang.writer is GangObjectWriter.ROLLCALL and gang.pods > 0
 
 
-def _is_independent(one: PresentGang, cluster: Cluster) -> bool:
-    return _ours(one, cluster) and one.owners == {POD_CLIQUE_SET} and not one.missing
-
-
-def _is_incomplete(one: PresentGang, cluster: Cluster) -> bool:
-    return _ours(one, cluster) and (one.missing or bool(one.owners - {POD_CLIQUE_SET}))
-
-
-def _is_groves(one: PresentGang, cluster: Cluster) -> bool:
+def _is_groves(gang: PresentGang, cluster: Cluster) -> bool:
     """Returns whether Grove replaces the PodGang of pods whose PodGroup its own backend made, or KAI's podgrouper."""
-    theirs = one.writer is GangObjectWriter.GROVE or (one.writer is GangObjectWriter.SCHEDULER and one.scheduler == KAI)
-    return _migrates(one, cluster) and theirs and one.pods > 0
-
-
-def _is_groves_on_kai(one: PresentGang, cluster: Cluster) -> bool:
-    return _is_groves(one, cluster) and one.scheduler == KAI
-
-
-def _has_no_pods(one: PresentGang, cluster: Cluster) -> bool:
-    return _migrates(one, cluster) and not one.pods
-
-
-def _is_migrated(one: PresentGang, _: Cluster) -> bool:
-    return one.kind == POD_GANG and one.migrated
+    theirs = gang.writer is GangObjectWriter.GROVE or (
+        gang.writer is GangObjectWriter.SCHEDULER and gang.scheduler == KAI
+    )
+    return _migrates(gang, cluster) and theirs and gang.pods > 0
 
 
 _NEW = gang(owners=frozenset({POD_CLIQUE_SET}))
@@ -361,7 +309,7 @@ GROVE_CHANGES = (
     ReleaseChange(
         "grove/podgangs-replaced",
         Product.GROVE,
-        _is_independent,
+        lambda gang, cluster: _ours(gang, cluster) and gang.owners == {POD_CLIQUE_SET} and not gang.missing,
         ChangeOutcome.CONTINUES,
         since=_MAPS,
         why="Grove replaces the PodGang by one of another name; the gang objects are controlled by the PodCliqueSet, "
@@ -373,7 +321,7 @@ GROVE_CHANGES = (
     ReleaseChange(
         "grove/gang-objects-incomplete",
         Product.GROVE,
-        _is_incomplete,
+        lambda gang, cluster: _ours(gang, cluster) and (gang.missing or bool(gang.owners - {POD_CLIQUE_SET})),
         ChangeOutcome.UNKNOWN,
         since=_MAPS,
         why="Grove replaces the PodGang by one of another name, and some of the gang objects are missing or have "
@@ -400,7 +348,7 @@ GROVE_CHANGES = (
     ReleaseChange(
         "grove/kai-podgroup-names",
         Product.GROVE,
-        _is_groves_on_kai,
+        lambda gang, cluster: _is_groves(gang, cluster) and gang.scheduler == KAI,
         ChangeOutcome.UNKNOWN,
         since="v0.1.0-alpha.12-rc2",
         why="from this release on Grove writes the KAI PodGroup, named as the PodGang, or grove-<set>-<replica> for "
@@ -416,7 +364,7 @@ GROVE_CHANGES = (
     ReleaseChange(
         "grove/scaled-to-zero",
         Product.GROVE,
-        _has_no_pods,
+        lambda gang, cluster: _migrates(gang, cluster) and not gang.pods,
         ChangeOutcome.UNKNOWN,
         since=_MAPS,
         why="with v0.1.0-alpha.12 a set that was at zero during the migration got a PodGangMap without entries, and "
@@ -429,7 +377,7 @@ GROVE_CHANGES = (
     ReleaseChange(
         "grove/back-from-podgangmaps",
         Product.GROVE,
-        _is_migrated,
+        lambda gang, _: gang.kind == POD_GANG and gang.migrated,
         ChangeOutcome.UNKNOWN,
         until=_MAPS,
         why="the PodGangs are named by epochs already, and an operator without PodGangMaps does not know these names; "
@@ -442,12 +390,7 @@ GROVE_CHANGES = (
 )
 
 
-EVERY_CHANGE: tuple[ReleaseChange, ...] = (
-    *SCHEDULER_CHANGES,
-    *KAI_CHANGES,
-    *KUBERNETES_CHANGES,
-    *GROVE_CHANGES,
-)
+EVERY_CHANGE: tuple[ReleaseChange, ...] = (*SCHEDULER_CHANGES, *KAI_CHANGES, *KUBERNETES_CHANGES, *GROVE_CHANGES)
 
 # From this release on nothing is known of a product: it is later than what was read. Raise it with the entries.
 UNREAD: dict[Product, Release] = {

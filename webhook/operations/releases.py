@@ -73,10 +73,10 @@ class Release:
 
     def __init__(self, written: str) -> None:
         """Raises `ValueError` if `written` is not a version."""
-        found = _RELEASE.fullmatch(written)
-        if found is None:
+        match = _RELEASE.fullmatch(written)
+        if match is None:
             raise ValueError(written)
-        major, minor, patch, stage, number, candidate = found.groups()
+        major, minor, patch, stage, number, candidate = match.groups()
         numbers = int(major), int(minor), int(patch or 0)
         before = _STAGES[stage], int(number or 0), _FINAL if candidate is None else int(candidate)
         self._order = (*numbers, *before)
@@ -167,8 +167,8 @@ def present_gangs(keys: Iterable[GangKey], observed: Callable[[GangKey], Observe
     for key in sorted(keys):
         try:
             seen = observed(key)
-            if seen is not None and (found := present_gang(seen)) is not None:
-                yield found
+            if seen is not None and (gang := present_gang(seen)) is not None:
+                yield gang
         except (Malformed, FactsUnavailable) as error:
             yield PresentGang(
                 key.namespace,
@@ -187,9 +187,12 @@ def present_gang(seen: Observed) -> PresentGang | None:
     health, podgang = judge(seen), seen.podgang
     if health.state in {GangState.LEAVING, GangState.ENDED}:
         return None
-    unknown, wanted = _written(seen)
-    live = {_place(one): one for one in (*seen.own, *(found for found in wanted if found is not None))}.values()
-    controllers = [controller_in(one["metadata"]) for one in live]
+    unknown, objects = _written(seen)
+    live = {
+        _place(manifest): manifest
+        for manifest in (*seen.own, *(manifest for manifest in objects if manifest is not None))
+    }.values()
+    controllers = [controller_in(manifest["metadata"]) for manifest in live]
     scheduler = text(podgang.labels.get(grove.LABEL_SCHEDULER)) if is_groves(podgang) else health.scheduler
     return PresentGang(
         health.namespace,
@@ -200,11 +203,11 @@ def present_gang(seen: Observed) -> PresentGang | None:
         health.state.value,
         len(seen.roster.members),
         health.writer,
-        frozenset("" if one is None else one.kind for one in controllers),
-        frozenset(str(one["apiVersion"]) for one in live),
-        None in wanted,
+        frozenset("" if controller is None else controller.kind for controller in controllers),
+        frozenset(str(manifest["apiVersion"]) for manifest in live),
+        None in objects,
         frozenset(str(pod.spec.get("restartPolicy") or ALWAYS) for pod in seen.roster.members),
-        any(one.required or one.preferred for one in podgang.constraints),
+        any(constraint.required or constraint.preferred for constraint in podgang.constraints),
         grove.LABEL_EPOCH in podgang.labels,
         unknown,
         aggregate_of(podgang),
@@ -246,8 +249,8 @@ def _live(seen: Observed, desired: Manifest) -> Manifest | None:
         return None
 
 
-def _place(one: Manifest) -> tuple[str, str, str]:
-    return str(one["apiVersion"]), str(one["kind"]), str(one["metadata"]["name"])
+def _place(manifest: Manifest) -> tuple[str, str, str]:
+    return str(manifest["apiVersion"]), str(manifest["kind"]), str(manifest["metadata"]["name"])
 
 
 class ChangeOutcome(StrEnum):
@@ -301,7 +304,7 @@ class ReleaseChange:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if `since` or `until` is not a version."""
-        bounds = tuple(None if one is None else Release(one) for one in (self.since, self.until))
+        bounds = tuple(None if bound is None else Release(bound) for bound in (self.since, self.until))
         object.__setattr__(self, "_range", bounds)
 
     def holds(self, release: Release) -> bool:

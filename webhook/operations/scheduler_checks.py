@@ -72,30 +72,30 @@ def running(snapshot: Snapshot) -> Symptoms:
     """
     for name, profile in snapshot.settings.profiles.items():
         if name in _IMAGES:
-            found = list(_processes(snapshot, _IMAGES[name]))
-            if not found:
-                said = "no Deployment runs its image"
-            elif not any(process.available for process in found):
-                said = f"{found[0].where} has no available replica"
+            processes = list(_processes(snapshot, _IMAGES[name]))
+            if not processes:
+                observation = "no Deployment runs its image"
+            elif not any(process.available for process in processes):
+                observation = f"{processes[0].where} has no available replica"
             else:
                 continue
-            yield _unserved(name, said)
+            yield _unserved(name, observation)
         elif name == DEFAULT_SCHEDULER and profile.backend.settings.gangScheduling:
             yield from _kube_scheduler(snapshot)
 
 
-def _unserved(name: str, said: str) -> Symptom:
+def _unserved(name: str, observation: str) -> Symptom:
     return Symptom(
         f"profile {name}",
-        said,
+        observation,
         "its pods wait for ever, and no event says why",
         f"install {name}, or remove the profile from the configuration; ignore this if it runs under another image",
     )
 
 
 def _kube_scheduler(snapshot: Snapshot) -> Symptoms:
-    found = snapshot.one(SCHEDULER_LEASE)
-    renewed = None if found is None else text(mapping(found.get("spec")).get("renewTime"))
+    lease = snapshot.one(SCHEDULER_LEASE)
+    renewed = None if lease is None else text(mapping(lease.get("spec")).get("renewTime"))
     if renewed is None:
         yield _unserved(DEFAULT_SCHEDULER, "no process holds a Lease kube-system/kube-scheduler")
     elif snapshot.now - datetime.fromisoformat(renewed) > _SILENCE:
@@ -223,9 +223,9 @@ def colocation_profile(snapshot: Snapshot) -> Symptoms:
         name = text(spec.get("schedulerName"))
         others = [profile for profile in snapshot.settings.profiles if profile not in {name, DEFAULT_SCHEDULER}]
         selector = mapping(spec.get("selector"))
-        wanted = {key: value for key, value in mapping(selector.get("matchLabels")).items() if key in pod}
+        required = {key: value for key, value in mapping(selector.get("matchLabels")).items() if key in pod}
         # Labels that only some pods have may be those of a gang, so this is reported.
-        if name is not None and others and selects({"matchLabels": wanted}, pod):
+        if name is not None and others and selects({"matchLabels": required}, pod):
             yield Symptom(
                 f"ClusterColocationProfile {name_of(raw)}",
                 f"it writes schedulerName {name} into the pods that it selects",

@@ -34,7 +34,6 @@ from webhook.operations.snapshot import NAMESPACES, NODES, TOPOLOGY_BINDINGS, Sn
 
 
 def _labelled(snapshot: Snapshot, key: str) -> Iterator[tuple[str, str]]:
-    """Yields the namespaces that have a label, each with its value."""
     for raw in snapshot.all(NAMESPACES):
         labels = labels_of(raw)
         if key in labels:
@@ -116,12 +115,13 @@ def end(snapshot: Snapshot) -> Symptoms:
 
     Source: webhook/model/findings.py.
     """
-    for one in snapshot.settings.exceptions.every:
-        if one.ends_soon(snapshot.now):
+    for exception in snapshot.settings.exceptions.every:
+        if exception.ends_soon(snapshot.now):
             yield Symptom(
-                _where(one),
-                f"it {one.time_left(snapshot.now)}, at {one.ends}",
-                f"new workloads that it covers are then refused again; {one.granted_by} granted it: {one.reason}",
+                _where(exception),
+                f"it {exception.time_left(snapshot.now)}, at {exception.ends}",
+                "new workloads that it covers are then refused again; "
+                f"{exception.granted_by} granted it: {exception.reason}",
                 "change the workloads before, or grant it until a later date",
             )
 
@@ -139,10 +139,10 @@ def namespaces(snapshot: Snapshot) -> Symptoms:
     Source: webhook/model/findings.py.
     """
     existing = {name_of(raw) for raw in snapshot.all(NAMESPACES)}
-    for one in snapshot.settings.exceptions.every:
-        if absent := sorted(() if one.has_ended(snapshot.now) else one.namespaces - existing):
+    for exception in snapshot.settings.exceptions.every:
+        if absent := sorted(() if exception.has_ended(snapshot.now) else exception.namespaces - existing):
             yield Symptom(
-                _where(one),
+                _where(exception),
                 f"there is no namespace {', '.join(absent)}",
                 "it covers whoever creates a namespace of that name",
                 "remove the name from the exception, or create the namespace",
@@ -160,18 +160,19 @@ def ended(snapshot: Snapshot) -> Symptoms:
 
     Source: webhook/model/findings.py.
     """
-    for one in snapshot.settings.exceptions.every:
-        if one.has_ended(snapshot.now):
+    for exception in snapshot.settings.exceptions.every:
+        if exception.has_ended(snapshot.now):
             yield Symptom(
-                _where(one),
-                f"it {one.time_left(snapshot.now)}, at {one.ends}",
+                _where(exception),
+                f"it {exception.time_left(snapshot.now)}, at {exception.ends}",
                 "it has no effect, and a reader of the configuration may believe that it still applies",
                 "delete it from the configuration",
             )
 
 
-def _where(one: RuleException) -> str:
-    return f"exception {one.name} ({', '.join(sorted(one.rules))}) of {', '.join(sorted(one.namespaces))}"
+def _where(exception: RuleException) -> str:
+    rules, namespaces = ", ".join(sorted(exception.rules)), ", ".join(sorted(exception.namespaces))
+    return f"exception {exception.name} ({rules}) of {namespaces}"
 
 
 _ZONE, _RACK = "example.com/zone", "example.com/rack"
@@ -185,8 +186,8 @@ def _binding() -> Manifest:
 
 
 def _node(name: str, **labels: str) -> Manifest:
-    found = {f"example.com/{key}": value for key, value in labels.items()}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": found}}
+    prefixed = {f"example.com/{key}": value for key, value in labels.items()}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": prefixed}}
 
 
 def _layers(*layers: Mapping[str, Any]) -> Manifest:
@@ -230,16 +231,18 @@ def binding(snapshot: Snapshot) -> Symptoms:
 
     Source: webhook/reconciler/topologies.py.
     """
-    known = {name_of(raw) for raw in snapshot.all(TOPOLOGY_BINDINGS)}
+    names = {name_of(raw) for raw in snapshot.all(TOPOLOGY_BINDINGS)}
     for name, profile in snapshot.settings.profiles.items():
         backend = profile.backend
-        if backend.topology_kind is None or backend.topology_binding is None or backend.topology_binding in known:
+        if backend.topology_kind is None or backend.topology_binding is None or backend.topology_binding in names:
             continue
         kind = backend.topology_kind.api.kind
-        named = backend.topology_binding
+        binding_name = backend.topology_binding
         yield Symptom(
             f"profile {name}, topologyBinding",
-            f"ClusterTopologyBinding {named} does not exist" if named else "it names no ClusterTopologyBinding",
+            f"ClusterTopologyBinding {binding_name} does not exist"
+            if binding_name
+            else "it names no ClusterTopologyBinding",
             f"no {kind} is compared or written for {name}",
             "name an existing ClusterTopologyBinding, or create it",
         )
@@ -260,9 +263,9 @@ def labels(snapshot: Snapshot) -> Symptoms:
     Source: volcano-sh/volcano, pkg/scheduler/api/hyper_node_info.go (v1.15.1); koordinator-sh/koordinator,
     pkg/scheduler/frameworkext/networktopology/tree.go (v1.8.0).
     """
-    found = {one.name: one for _, one in _fed(snapshot)}
-    for name, one in found.items():
-        for problem in tree_of(one, _labels(snapshot)).problems:
+    bindings = {binding.name: binding for _, binding in _fed(snapshot)}
+    for name, binding in bindings.items():
+        for problem in tree_of(binding, _labels(snapshot)).problems:
             yield Symptom(
                 f"ClusterTopologyBinding {name}",
                 problem.message,
@@ -283,27 +286,27 @@ def objects(snapshot: Snapshot) -> Symptoms:
 
     Source: webhook/backends/koordinator/gangs.py, webhook/backends/volcano/gangs.py.
     """
-    for backend, one in _fed(snapshot):
-        if (found := _difference(snapshot, backend, one)) is not None:
+    for backend, binding in _fed(snapshot):
+        if (difference := _difference(snapshot, backend, binding)) is not None:
             yield Symptom(
-                f"ClusterTopologyBinding {one.name}, {backend.name}",
-                found,
+                f"ClusterTopologyBinding {binding.name}, {backend.name}",
+                difference,
                 "the scheduler places gangs by another topology than their workloads name",
                 "change the object, or set the profile's topologyObjects to write",
             )
 
 
-def _difference(snapshot: Snapshot, backend: Backend[Any], one: ClusterTopologyBinding) -> str | None:
+def _difference(snapshot: Snapshot, backend: Backend[Any], binding: ClusterTopologyBinding) -> str | None:
     if backend.topology_kind is None:
         return None
     live = {name_of(raw): raw for raw in snapshot.all(SnapshotPart(backend.topology_kind))}
     try:
         if backend.topology_from_nodes:
-            drift = backend.node_topology_drift(one, _labels(snapshot), live)
+            drift = backend.node_topology_drift(binding, _labels(snapshot), live)
         else:
-            made = backend.topology_objects(one)
-            named = one.references.get(backend.name) or (name_of(made[0]) if made else "")
-            drift = backend.topology_drift(one, live.get(named))
+            objects = backend.topology_objects(binding)
+            object_name = binding.references.get(backend.name) or (name_of(objects[0]) if objects else "")
+            drift = backend.topology_drift(binding, live.get(object_name))
     except Inexpressible as refusal:
         return str(refusal)
     return None if drift is None else drift.message

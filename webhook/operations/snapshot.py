@@ -64,36 +64,36 @@ class SnapshotPart(NamedTuple):
     labels: tuple[str, ...] = ()
     name: str = ""
 
-    def right(self, own: str) -> str:
+    def right(self, own_namespace: str) -> str:
         """Returns the right that is needed to read this part, as text."""
-        kind, inside = self.resource.qualified, self.within(own)
+        kind, inside = self.resource.qualified, self.within(own_namespace)
         verb = f"get {kind} {self.name}" if self.name else f"list {kind}"
         return f"{verb} in {inside}" if inside else verb
 
-    def within(self, own: str) -> str:
+    def within(self, own_namespace: str) -> str:
         """Returns the namespace to read; empty for all."""
-        return own if self.own else self.namespace
+        return own_namespace if self.own else self.namespace
 
-    def has(self, raw: Manifest, own: str) -> bool:
+    def has(self, raw: Manifest, own_namespace: str) -> bool:
         """Returns whether an object belongs to this part."""
         api, metadata = self.resource.api, mapping(raw.get("metadata"))
         group = str(raw.get("apiVersion", "v1")).rpartition("/")[0]
         if (group, raw.get("kind")) != (api.group, api.kind):
             return False
-        if (inside := self.within(own)) and metadata.get("namespace") != inside:
+        if (inside := self.within(own_namespace)) and metadata.get("namespace") != inside:
             return False
         return (not self.name or metadata.get("name") == self.name) and self._labelled(raw)
 
     def _labelled(self, raw: Manifest) -> bool:
         labels = mapping(mapping(raw.get("metadata")).get("labels"))
-        for wanted in self.labels:
-            key, differs, value = wanted.partition("!=")
+        for label in self.labels:
+            key, differs, value = label.partition("!=")
             if differs:
                 if labels.get(key) == value:
                     return False
                 continue
-            key, _, value = wanted.removeprefix("!").partition("=")
-            if (key in labels) is wanted.startswith("!") or (value and labels[key] != value):
+            key, _, value = label.removeprefix("!").partition("=")
+            if (key in labels) is label.startswith("!") or (value and labels[key] != value):
                 return False
         return True
 
@@ -205,7 +205,7 @@ def recorded_workloads(settings: Settings) -> tuple[SnapshotPart, ...]:
 
 def gang_objects(settings: Settings) -> tuple[SnapshotPart, ...]:
     """Returns the gang objects that Rollcall wrote for the enabled schedulers."""
-    every = dict.fromkeys(api for one in settings.profiles.values() for api in one.backend.writable_kinds)
+    every = dict.fromkeys(api for profile in settings.profiles.values() for api in profile.backend.writable_kinds)
     return tuple(SnapshotPart(Resource(api, f"{api.kind.lower()}s"), labels=(_BY_ROLLCALL,)) for api in every)
 
 
@@ -215,9 +215,7 @@ def operator_objects(settings: Settings) -> tuple[SnapshotPart, ...]:
 
 
 def declared_workloads(shape: WorkloadShape) -> SnapshotPart:
-    """Returns the workloads of a declared kind. If a namespace does not opt them in, only those with a scheduler are
-    gangs.
-    """
+    """Returns the workloads of a declared kind: those with a scheduler, unless a namespace can opt them in."""
     return SnapshotPart(shape.resource, labels=() if shape.by_namespace else (SCHEDULER_LABEL,))
 
 
@@ -225,29 +223,27 @@ def topology_objects(settings: Settings) -> tuple[SnapshotPart, ...]:
     """Returns the topology objects that one ClusterTopologyBinding feeds, the bindings, and the nodes."""
     kinds = [
         kind
-        for one in settings.profiles.values()
-        if (kind := one.backend.topology_kind) is not None and one.backend.topology_binding is not None
+        for profile in settings.profiles.values()
+        if (kind := profile.backend.topology_kind) is not None and profile.backend.topology_binding is not None
     ]
     return (TOPOLOGY_BINDINGS, NODES, *map(SnapshotPart, dict.fromkeys(kinds))) if kinds else ()
 
 
 def trimmed(raw: Manifest) -> Manifest:
-    """Returns an object without the fields that no check uses: a cluster has many pods, and private keys must not be
-    kept.
-    """
+    """Returns an object without what no check uses: a cluster has many pods, and private keys must not be kept."""
     metadata = {key: value for key, value in mapping(raw.get("metadata")).items() if key != "managedFields"}
-    found = {**raw, "metadata": metadata}
+    reduced = {**raw, "metadata": metadata}
     if (kept := _KEPT.get(str(raw.get("kind")))) is not None:
-        found["spec"] = {key: value for key, value in mapping(raw.get("spec")).items() if key in kept}
-        found.pop("status", None)
+        reduced["spec"] = {key: value for key, value in mapping(raw.get("spec")).items() if key in kept}
+        reduced.pop("status", None)
     if raw.get("kind") == "Node":
-        found = {**raw, "metadata": {"name": metadata.get("name"), "labels": metadata.get("labels")}}
+        reduced = {**raw, "metadata": {"name": metadata.get("name"), "labels": metadata.get("labels")}}
     if raw.get("kind") in _ONLY_METADATA:
         for content in ("spec", "status", "results"):
-            found.pop(content, None)
+            reduced.pop(content, None)
     if raw.get("kind") == "Secret":
-        found["data"] = {key: value for key, value in mapping(raw.get("data")).items() if key.endswith(".crt")}
-    return found
+        reduced["data"] = {key: value for key, value in mapping(raw.get("data")).items() if key.endswith(".crt")}
+    return reduced
 
 
 class Unread(NamedTuple):
@@ -354,26 +350,24 @@ class Snapshot:
         return ClusterFacts(apis=self.served(), spec_fields=known(self.spec_fields))
 
     def configuration(self, part: SnapshotPart) -> Manifest | None:
-        """Rollcall's own webhook configuration of that kind. Raises `FactsUnavailable`."""
+        """Returns Rollcall's own webhook configuration of that kind. Raises `FactsUnavailable`."""
         name = MUTATING if part is MUTATING_WEBHOOKS else VALIDATING
-        return next((one for one in self.all(part) if name_of(one) == name), None)
+        return next((raw for raw in self.all(part) if name_of(raw) == name), None)
 
     def hooks(self) -> Iterator[tuple[str, Manifest]]:
         """Yields each webhook of Rollcall's own configurations, with its place. Raises `FactsUnavailable`."""
         for part in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-            found = self.configuration(part)
-            if found is not None:
-                for hook in sequence(found.get("webhooks")):
-                    yield f"{part.resource.api.kind} {name_of(found)}, {hook['name']}", hook
+            configuration = self.configuration(part)
+            if configuration is not None:
+                for hook in sequence(configuration.get("webhooks")):
+                    yield f"{part.resource.api.kind} {name_of(configuration)}, {hook['name']}", hook
 
     def hook(self, name: str) -> Manifest | None:
-        """Rollcall's own webhook with that name. Raises `FactsUnavailable`."""
+        """Returns Rollcall's own webhook with that name. Raises `FactsUnavailable`."""
         return next((hook for _, hook in self.hooks() if hook["name"] == name), None)
 
     def address(self) -> Address:
-        """Returns the registered target of the webhooks: the URL of the first of them, else the Service. Raises
-        `FactsUnavailable`.
-        """
+        """Returns the target of the webhooks: the URL of the first, else the Service. Raises `FactsUnavailable`."""
         urls: dict[bool, str] = {}
         for _, hook in self.hooks():
             if url := text(mapping(hook.get("clientConfig")).get("url")):
@@ -388,11 +382,11 @@ def serves_next(hook: Manifest) -> bool:
     return is_next_hook(str(hook["name"]))
 
 
-def known(found: T | Unread) -> T:
+def known(value: T | Unread) -> T:
     """Returns the value that was read. Raises `FactsUnavailable` if it could not be read."""
-    if isinstance(found, Unread):
-        raise FactsUnavailable(str(found))
-    return found
+    if isinstance(value, Unread):
+        raise FactsUnavailable(str(value))
+    return value
 
 
 def namespace_labels(name: str, namespaces: Mapping[str, Manifest]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from webhook.model.known_kinds import CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, Manifest, endpoints_in, mapping, port_name, text
 from webhook.operations.certificate_checks import bundles, called, reached
+from webhook.operations.cluster_facts import FORBIDDEN, PAGE
 from webhook.operations.grove_checks import OPERATOR_CONFIGURATION
 from webhook.operations.installation_checks import trusted
 from webhook.operations.kueue_checks import KUEUE_CONFIGURATION
@@ -104,7 +105,9 @@ def _look(endpoint: Endpoint, bundles: tuple[str, ...], clock: Clock) -> SeenEnd
             certificate, offset = shown.getpeercert(binary_form=True), _clock_offset(shown, where, clock)
         refused = {bundle: why for bundle in bundles if (why := _refused(endpoint, bundle)) is not None}
     except OSError as error:
-        return SeenEndpoint(Presented(where, endpoint.host, trouble=_told(error)))
+        return SeenEndpoint(
+            Presented(where, endpoint.host, trouble=error.strerror or str(error) or type(error).__name__)
+        )
     return SeenEndpoint(Presented(where, endpoint.host, certificate, refused=refused), offset)
 
 
@@ -159,15 +162,6 @@ def clock_offset(whose: str, date: str, before: datetime, after: datetime) -> Cl
     return ClockOffset(whose, ahead)
 
 
-def _told(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
-
-
-# Page size of lists: large, because all of it is kept and a user waits for it.
-_PAGE = 500
-# HTTP statuses for a missing right.
-_FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-
 T = TypeVar("T")
 
 
@@ -211,21 +205,27 @@ class _Reader:
                 *topology_objects(self._settings),
             )
         )
-        wanted = [
+        parts = [
             part for part in every_part if part is not SECRET and (isinstance(apis, Unread) or _served(part, apis))
         ]
-        every = await asyncio.gather(*(self._part(part) for part in wanted))
-        snapshot = replace(snapshot, parts=dict(zip(wanted, every, strict=True)), spec_fields=await self._spec_fields())
-        operator, kueue, asked, grouped, members, accounts = await asyncio.gather(
+        every = await asyncio.gather(*(self._part(part) for part in parts))
+        required = [
+            field.api for profile in self._settings.profiles.values() for field in profile.backend.required_fields
+        ]
+        spec_fields: Any = await _tried(
+            "the schemas of the kinds", Schemas(self._client, required).ask, "get /openapi/v3"
+        )
+        snapshot = replace(snapshot, parts=dict(zip(parts, every, strict=True)), spec_fields=spec_fields)
+        operator, kueue, refusal, grouped, members, accounts = await asyncio.gather(
             self._mounted(snapshot, OPERATOR_CONFIGURATION),
             self._mounted(snapshot, KUEUE_CONFIGURATION),
-            self._asked(snapshot),
+            self._refused_creation(snapshot),
             self._grouped(snapshot),
             self._members(snapshot),
             self._accounts(),
         )
         snapshot = replace(
-            snapshot, operator=operator, kueue=kueue, asked=asked, grouped=grouped, members=members, accounts=accounts
+            snapshot, operator=operator, kueue=kueue, asked=refusal, grouped=grouped, members=members, accounts=accounts
         )
         try:
             seen = await look_at(endpoints(snapshot), bundles(snapshot), clock=self._clock)
@@ -233,21 +233,20 @@ class _Reader:
             # Without webhook configurations the endpoints are unknown; another check reports the missing
             # configurations.
             return replace(snapshot, parts={**snapshot.parts, SECRET: await self._part(SECRET)})
-        snapshot = replace(snapshot, presented=tuple(one.presented for one in seen))
+        snapshot = replace(snapshot, presented=tuple(endpoint.presented for endpoint in seen))
         ours = reached(snapshot)
         if not ours:
             # Only in this case the stored certificate tells more than the presented one.
             snapshot = replace(snapshot, parts={**snapshot.parts, SECRET: await self._part(SECRET)})
-        more = tuple(one.clock for one in seen if one.clock is not None and one.presented in ours)
+        more = tuple(endpoint.clock for endpoint in seen if endpoint.clock is not None and endpoint.presented in ours)
         return replace(snapshot, clocks=(*snapshot.clocks, *more))
 
     async def _version(self) -> tuple[str | Unread, tuple[ClockOffset, ...]]:
-        """Returns the API server's version, and how far its clock is ahead."""
         before = self._clock.now()
         try:
             answer: ApiAnswer = await self._client.get(requests.ApiRequest("/version"))
         except RequestFailed as error:
-            if error.code not in _FORBIDDEN or error.code == HTTPStatus.UNAUTHORIZED:
+            if error.code not in FORBIDDEN or error.code == HTTPStatus.UNAUTHORIZED:
                 raise FactsUnavailable(f"the cluster cannot be read: {error}") from None
             return Unread("the version of the API server", str(error), "get /version"), ()
         clocks: tuple[ClockOffset, ...] = ()
@@ -264,27 +263,21 @@ class _Reader:
         where = part.within(self._namespace) or None
         try:
             if part.name:
-                found = [(await self._client.get(requests.read(part.resource, part.name, where))).content]
+                manifests = [(await self._client.get(requests.read(part.resource, part.name, where))).content]
             else:
                 selector = {"labelSelector": ",".join(part.labels)} if part.labels else None
-                found = [
+                manifests = [
                     mapping(raw)
-                    async for raw in self._client.items(part.resource, namespace=where, selector=selector, limit=_PAGE)
+                    async for raw in self._client.items(part.resource, namespace=where, selector=selector, limit=PAGE)
                 ]
         except NotFound:
             return ()
         api = part.resource.api
         version = f"{api.group}/{api.version}" if api.group else api.version
         # Objects in a list lack their own kind.
-        return tuple(trimmed({**raw, "apiVersion": version, "kind": api.kind}) for raw in found)
+        return tuple(trimmed({**raw, "apiVersion": version, "kind": api.kind}) for raw in manifests)
 
-    async def _spec_fields(self) -> Any:
-        wanted = [field.api for one in self._settings.profiles.values() for field in one.backend.required_fields]
-        return await _tried("the schemas of the kinds", Schemas(self._client, wanted).ask, "get /openapi/v3")
-
-    # Dry runs
-
-    async def _asked(self, snapshot: Snapshot) -> Tried | Unread | None:
+    async def _refused_creation(self, snapshot: Snapshot) -> Tried | Unread | None:
         if isinstance(snapshot.apis, Unread) or POD_CLIQUE_SETS_PART.resource.api not in snapshot.apis:
             return None
         try:
@@ -301,7 +294,7 @@ class _Reader:
         return await self._try(PODS, grouped_pod(self._namespace, spoken))
 
     async def _members(self, snapshot: Snapshot) -> tuple[MemberTrial, ...]:
-        """Of each scheduler the first pod that would be stored, else the last one that was tried."""
+        """Returns the first pod of each scheduler that would be stored, else the last one that was tried."""
         try:
             every = member_pods(snapshot)
         except FactsUnavailable:
@@ -317,7 +310,6 @@ class _Reader:
         return MemberTrial(member, outcome)
 
     async def _try(self, resource: Resource, manifest: Manifest) -> Tried | Unread:
-        """Returns the result of a creation as a dry run: nothing is stored."""
         write = requests.create(resource, manifest)._replace(params={"dryRun": "All"})
         try:
             return Tried(await self._client.write(write))
@@ -330,14 +322,15 @@ class _Reader:
 
     async def _accounts(self) -> dict[str, bool | Unread]:
         """Returns whether each service account that the configuration trusts exists, by user name."""
-        wanted = {user: account for user in trusted(self._settings) if (account := account_of(user)) is not None}
-        parts = (SnapshotPart(SERVICE_ACCOUNTS, namespace=namespace, name=name) for namespace, name in wanted.values())
+        accounts = {user: account for user in trusted(self._settings) if (account := account_of(user)) is not None}
+        parts = (
+            SnapshotPart(SERVICE_ACCOUNTS, namespace=namespace, name=name) for namespace, name in accounts.values()
+        )
         every = await asyncio.gather(*(self._part(part) for part in parts))
         return {
-            user: found if isinstance(found, Unread) else bool(found) for user, found in zip(wanted, every, strict=True)
+            user: objects if isinstance(objects, Unread) else bool(objects)
+            for user, objects in zip(accounts, every, strict=True)
         }
-
-    # Other systems
 
     async def _mounted(self, snapshot: Snapshot, file: ConfigurationFile) -> Manifest | Unread | None:
         """Returns the configuration of a system; None if no Deployment of it mounts one."""
@@ -345,12 +338,12 @@ class _Reader:
             deployments = [raw for raw in snapshot.all(DEPLOYMENTS) if file.runs(snapshot, raw)]
         except FactsUnavailable as error:
             return Unread(file.called, str(error))
-        mounted = [one for raw in deployments for one in config_maps(raw)]
+        mounted = [key for raw in deployments for key in config_maps(raw)]
         for namespace, name in mounted:
-            found = await self._part(SnapshotPart(CONFIG_MAPS, namespace=namespace, name=name))
-            if isinstance(found, Unread):
-                return found
-            for config_map in found:
+            objects = await self._part(SnapshotPart(CONFIG_MAPS, namespace=namespace, name=name))
+            if isinstance(objects, Unread):
+                return objects
+            for config_map in objects:
                 if (document := document_in(config_map, file.group, file.kind)) is not None:
                     return document
         return None
@@ -360,7 +353,7 @@ async def _tried(what: str, ask: Callable[[], Awaitable[T]], right: str) -> T | 
     try:
         return await ask()
     except RequestFailed as error:
-        return Unread(what, str(error), right if error.code in _FORBIDDEN else None)
+        return Unread(what, str(error), right if error.code in FORBIDDEN else None)
     except Malformed as error:
         return Unread(what, f"the answer cannot be read: {error}")
 
@@ -371,18 +364,16 @@ def _served(part: SnapshotPart, apis: Any) -> bool:
 
 
 def endpoints(snapshot: Snapshot) -> Iterator[Endpoint]:
-    """Yields the endpoints to contact: the URL in the webhooks, else the ready endpoints of the Service. Raises
-    `FactsUnavailable`.
-    """
+    """Yields the URL in the webhooks, else the ready endpoints of the Service. Raises `FactsUnavailable`."""
     address, host = snapshot.address(), called(snapshot)
     if not any(True for _, hook in snapshot.hooks() if not serves_next(hook)):
         return
     if address.url:
         yield Endpoint(host, urlsplit(address.url).port or 443, host)
         return
-    wanted = port_name(snapshot.one(SERVICE) or {}, address.port)
-    for found in snapshot.all(ENDPOINT_SLICES):
-        for endpoint in endpoints_in(found):
-            port = None if wanted is None else endpoint.ports.get(wanted)
+    name = port_name(snapshot.one(SERVICE) or {}, address.port)
+    for endpoint_slice in snapshot.all(ENDPOINT_SLICES):
+        for endpoint in endpoints_in(endpoint_slice):
+            port = None if name is None else endpoint.ports.get(name)
             if endpoint.ready and port is not None:
-                yield from (Endpoint(one, port, host) for one in endpoint.addresses)
+                yield from (Endpoint(address, port, host) for address in endpoint.addresses)

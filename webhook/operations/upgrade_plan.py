@@ -87,7 +87,7 @@ class UpgradeVerdict:
             "state": gang.state,
             "pods": gang.pods,
             "outcome": self.outcome.value,
-            "effects": [one.as_json() for one in self.effects],
+            "effects": [effect.as_json() for effect in self.effects],
         }
 
 
@@ -115,16 +115,16 @@ class UpgradePlan:
     @property
     def counts(self) -> dict[ChangeOutcome, int]:
         """How many gangs have each outcome."""
-        counted = Counter(one.outcome for one in self.verdicts)
+        counted = Counter(verdict.outcome for verdict in self.verdicts)
         return {outcome: counted[outcome] for outcome in ChangeOutcome}
 
     def as_json(self) -> dict[str, Any]:
         """Returns the plan as JSON."""
         return {
             **self.upgrade.as_json(),
-            "gangs": [one.as_json() for one in self.verdicts],
-            "order": [one.as_json() for one in self.steps],
-            "summary": {"gangs": len(self.verdicts), **{found.value: n for found, n in self.counts.items()}},
+            "gangs": [verdict.as_json() for verdict in self.verdicts],
+            "order": [step.as_json() for step in self.steps],
+            "summary": {"gangs": len(self.verdicts), **{outcome.value: n for outcome, n in self.counts.items()}},
         }
 
 
@@ -133,10 +133,10 @@ def upgrade_plan(
 ) -> UpgradePlan:
     """Returns the plan for these gangs."""
     # Several PodGangs of one namespace may share a PodGroup.
-    places = {(one.namespace, one.group_name) for one in gangs if one.kind == POD_GANG}
+    places = {(gang.namespace, gang.group_name) for gang in gangs if gang.kind == POD_GANG}
     twins = frozenset(name for name, count in Counter(name for _, name in places).items() if count > 1)
     cluster = Cluster(twins, upgrade.moves)
-    verdicts = tuple(verdict(upgrade, one, cluster, changes) for one in gangs)
+    verdicts = tuple(verdict(upgrade, gang, cluster, changes) for gang in gangs)
     return UpgradePlan(upgrade, verdicts, tuple(_steps(upgrade, verdicts)))
 
 
@@ -144,9 +144,9 @@ def verdict(
     upgrade: Upgrade, gang: PresentGang, cluster: Cluster, changes: Sequence[ReleaseChange] = EVERY_CHANGE
 ) -> UpgradeVerdict:
     """Returns what happens to one gang."""
-    found = [*_unknowns(upgrade, gang), *_effects(upgrade, gang, cluster, changes)]
-    found.sort(key=lambda effect: -effect.outcome.badness)
-    return UpgradeVerdict(gang, tuple(found) or (Effect("", ChangeOutcome.CONTINUES, UNAFFECTED),))
+    effects = [*_unknowns(upgrade, gang), *_effects(upgrade, gang, cluster, changes)]
+    effects.sort(key=lambda effect: -effect.outcome.badness)
+    return UpgradeVerdict(gang, tuple(effects) or (Effect("", ChangeOutcome.CONTINUES, UNAFFECTED),))
 
 
 def _touches(product: Product, gang: PresentGang) -> bool:
@@ -157,7 +157,6 @@ def _touches(product: Product, gang: PresentGang) -> bool:
 
 
 def _unknowns(upgrade: Upgrade, gang: PresentGang) -> Iterator[Effect]:
-    """Yields what is not known of the gang, or of the releases."""
     touching = [(product, to) for product, to in upgrade.targets.items() if _touches(product, gang)]
     if touching and gang.unknown:
         yield Effect("", ChangeOutcome.UNKNOWN, gang.unknown)
@@ -183,19 +182,21 @@ def _effects(
             yield Effect(change.id, change.outcome, why, change.product, before, after, change.source)
 
 
-# What to do, and when
-
-
 def _steps(upgrade: Upgrade, verdicts: Iterable[UpgradeVerdict]) -> Iterator[UpgradeStep]:
-    found = dict.fromkeys(effect for one in verdicts for effect in one.effects)
-    effects = sorted(found, key=lambda effect: -effect.outcome.badness)
+    every_effect = dict.fromkeys(effect for verdict in verdicts for effect in verdict.effects)
+    effects = sorted(every_effect, key=lambda effect: -effect.outcome.badness)
     for product in Product:
         if (to := upgrade.targets.get(product)) is not None:
             of_product = [effect for effect in effects if effect.product is product]
-            yield from (UpgradeStep(product, one.before, one.change) for one in of_product if one.before)
+            yield from (UpgradeStep(product, effect.before, effect.change) for effect in of_product if effect.before)
             yield UpgradeStep(product, f"upgrade {product} to {to}")
-            yield from (UpgradeStep(product, one.after, one.change) for one in of_product if one.after)
+            yield from (UpgradeStep(product, effect.after, effect.change) for effect in of_product if effect.after)
     for old, new in upgrade.moves.items():
         yield UpgradeStep(None, f"enable the profile {new} and make it the default, or choose it for new workloads")
-        of_move = [one for one in effects if one.change and one.product is None and old in one.why]
-        yield from (UpgradeStep(None, text, one.change) for one in of_move for text in (one.before, one.after) if text)
+        of_move = [effect for effect in effects if effect.change and effect.product is None and old in effect.why]
+        yield from (
+            UpgradeStep(None, text, effect.change)
+            for effect in of_move
+            for text in (effect.before, effect.after)
+            if text
+        )

@@ -42,7 +42,7 @@ _SILENT = (
     "network is unreachable",
     "Address is not allowed",
 )
-# Observed the API server learns that its certificate is refused before or after it has sent its request.
+# The API server learns that its certificate is refused before or after it has sent its request.
 _CUT = (": EOF", "remote error: tls:")
 _NO_TUNNEL = ("No agent available", "No backend available")
 
@@ -117,16 +117,14 @@ def _refusal(snapshot: Snapshot) -> FailedCall:
 
 
 def _listening(snapshot: Snapshot) -> tuple[str, str]:
-    """Returns the ports of the servers and the number of ready ones, as text; the second is empty if none is known to
-    be ready.
-    """
+    """Returns the servers' ports and how many are ready, as text; the second is empty if none is known to be."""
     try:
         if url := snapshot.address().url:
             return url, f"the server at {url} may be"
         ready = list(ready_endpoints(snapshot))
     except FactsUnavailable:
         return "the servers", ""
-    ports = sorted({port for one in ready for name, port in one.ports.items() if name == SERVING_PORT_NAME})
+    ports = sorted({port for endpoint in ready for name, port in endpoint.ports.items() if name == SERVING_PORT_NAME})
     where = f"port {', '.join(map(str, ports))} of the Pods" if ports else "the servers"
     count = f"{len(ready)} {'servers are' if len(ready) > 1 else 'server is'}"
     return where, count if ready else ""
@@ -139,11 +137,7 @@ _APPLY = "rollcall manifests webhooks --config FILE | kubectl apply -f -"
 _SHOWN = 60
 
 
-@check(
-    "webhooks/registered",
-    passes=installed,
-    fails=lambda: installed(without=("MutatingWebhookConfiguration",)),
-)
+@check("webhooks/registered", passes=installed, fails=lambda: installed(without=("MutatingWebhookConfiguration",)))
 def registered(snapshot: Snapshot) -> Symptoms:
     """Both webhook configurations are in the cluster. Without the mutating one pods are not stamped and the scheduler
     of a workload is not recorded. Without the validating one a workload that its scheduler cannot honour is admitted.
@@ -174,46 +168,46 @@ def as_printed(snapshot: Snapshot) -> Symptoms:
     Source: Kubernetes API reference, admissionregistration/v1, for the fields that the API server fills in.
     """
     printed = webhook_configurations(snapshot.settings, snapshot.address(), snapshot.namespace, None)
-    for part, wanted in zip(_BOTH, printed, strict=True):
+    for part, expected in zip(_BOTH, printed, strict=True):
         live = snapshot.configuration(part)
         if live is not None:
             where = f"{part.resource.api.kind} {name_of(live)}"
-            yield from _differences(where, _named(wanted), _named(live))
+            yield from _differences(where, _hooks_by_name(expected), _hooks_by_name(live))
 
 
-def _named(configuration: Manifest) -> dict[str, Manifest]:
+def _hooks_by_name(configuration: Manifest) -> dict[str, Manifest]:
     hooks = map(mapping, sequence(configuration.get("webhooks")))
     return {str(hook.get("name")): _filled_in(hook) for hook in hooks}
 
 
-def _differences(where: str, wanted: dict[str, Manifest], live: dict[str, Manifest]) -> Iterator[Symptom]:
+def _differences(where: str, printed: dict[str, Manifest], live: dict[str, Manifest]) -> Iterator[Symptom]:
     older = "it was made from another configuration file, by another version, or by hand"
-    for name in sorted(wanted.keys() - live.keys()):
+    for name in sorted(printed.keys() - live.keys()):
         yield Symptom(
             where,
             f"{name} is missing",
             "its objects are admitted without being checked or prepared",
             f"apply it: {_APPLY}",
         )
-    for name in sorted(live.keys() - wanted.keys()):
+    for name in sorted(live.keys() - printed.keys()):
         why = f"{older}; its requests still wait for an answer, but Rollcall does not judge them"
         yield Symptom(where, f"{name} would not be printed", why, f"apply what is printed: {_APPLY}")
     alike: dict[str, list[str]] = {}
-    for name in sorted(wanted.keys() & live.keys()):
-        fields = sorted(wanted[name].keys() | live[name].keys())
-        told = [_told(field, live[name].get(field), wanted[name].get(field)) for field in fields]
-        if differing := ", ".join(one for one in told if one):
+    for name in sorted(printed.keys() & live.keys()):
+        fields = sorted(printed[name].keys() | live[name].keys())
+        differences = [_field_difference(field, live[name].get(field), printed[name].get(field)) for field in fields]
+        if differing := ", ".join(difference for difference in differences if difference):
             alike.setdefault(differing, []).append(name)
     for differing, names in alike.items():
         yield Symptom(f"{where}, {first_of(names)}", differing, older, f"apply what is printed: {_APPLY}")
 
 
-def _told(field: str, live: Any, wanted: Any) -> str:
+def _field_difference(field: str, live: Any, printed: Any) -> str:
     """Returns how a field differs; empty if it does not."""
-    if live == wanted:
+    if live == printed:
         return ""
-    shown = [json.dumps(value, separators=(", ", ": ")) for value in (live, wanted)]
-    if any(len(one) > _SHOWN for one in shown):
+    shown = [json.dumps(value, separators=(", ", ": ")) for value in (live, printed)]
+    if any(len(text) > _SHOWN for text in shown):
         return f"{field} differs"
     return f"{field} is {shown[0]} and not {shown[1]}"
 
@@ -275,13 +269,13 @@ def registered_twice(snapshot: Snapshot) -> Symptoms:
 
     Source: webhook/installation/webhooks.py (`*.rollcall.dev`).
     """
-    for part, own in zip(_BOTH, (MUTATING, VALIDATING), strict=True):
+    for part, our_name in zip(_BOTH, (MUTATING, VALIDATING), strict=True):
         for raw in snapshot.all(part):
             hooks = [str(hook.get("name")) for hook in map(mapping, sequence(raw.get("webhooks")))]
-            if name_of(raw) != own and any(hook.endswith(".rollcall.dev") for hook in hooks):
+            if name_of(raw) != our_name and any(hook.endswith(".rollcall.dev") for hook in hooks):
                 yield Symptom(
                     f"{part.resource.api.kind} {name_of(raw)}",
-                    f"it registers {hooks[0]}, as {own} does",
+                    f"it registers {hooks[0]}, as {our_name} does",
                     "objects are judged twice, and refused when no server answers there",
                     f"remove it: kubectl delete {part.resource.plural} {name_of(raw)}",
                 )
@@ -302,19 +296,19 @@ def answered(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Dry-run"; rule rollcall/scheduler-unknown, which nothing softens.
     """
-    asked = None if snapshot.asked is None else known(snapshot.asked)
-    if asked is None or "rollcall/scheduler-unknown" in asked.message:
+    trial = None if snapshot.asked is None else known(snapshot.asked)
+    if trial is None or "rollcall/scheduler-unknown" in trial.message:
         return
     where = f"the creation of a {POD_CLIQUE_SETS_PART.resource.api.kind} (dry run)"
-    if asked.stored is not None:
+    if trial.stored is not None:
         yield Symptom(
             where,
             "the API server would have stored one for a scheduler that does not exist",
             "the API server did not call Rollcall, or got no answer and failurePolicy is Ignore: nothing is checked",
             "see the other findings on webhooks and server; the API server's log shows the call that failed",
         )
-    elif ".rollcall.dev" in asked.message:
-        yield Symptom(where, asked.message, *cause_of(asked.message, snapshot))
+    elif ".rollcall.dev" in trial.message:
+        yield Symptom(where, trial.message, *cause_of(trial.message, snapshot))
     else:
         # The API server reports only one of several refusals; or another webhook refused the object first.
-        raise FactsUnavailable(f"another webhook or the API server refused the object first: {asked.message}")
+        raise FactsUnavailable(f"another webhook or the API server refused the object first: {trial.message}")
