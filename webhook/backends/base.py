@@ -207,7 +207,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         judges gang objects of other authors.
         """
         judging = objects and bool(self.judged_kinds)
-        read = tuple(found for found in self.projections if judging or not found.for_objects)
+        read = tuple(projection for projection in self.projections if judging or not projection.for_objects)
         return (*read, *(living_gangs(resource) for resource in self.gang_heads)) if objects else read
 
     @property
@@ -257,11 +257,11 @@ class Backend(GangScheduler, ABC, Generic[S]):
         dialect = self.dialect(NOTHING_KNOWN)
         if dialect is None:
             return ((),)
-        one, other = (
+        first, second = (
             self.prepare_pod(GangMember("default", gang, f"{gang}-worker", Record(self.name), dialect))
             for gang in ("demo-0", "other-1")
         )
-        return (tuple(_marks(one, other)),)
+        return (tuple(_marks(first, second)),)
 
     @property
     def trees(self) -> tuple[Trees, ...]:
@@ -296,13 +296,13 @@ class Backend(GangScheduler, ABC, Generic[S]):
         none.
         """
         missing = [] if facts.apis is None else [api for api in self.required_apis if api not in facts.apis]
-        old = [wanted for wanted in self.required_fields if facts.lacks_field(wanted)]
+        old = [lacked for lacked in self.required_fields if facts.lacks_field(lacked)]
         return (
             *(f"{self.name}: the cluster does not serve {api}; its workloads are refused" for api in missing),
             *(
-                f"{self.name}: the cluster's {wanted.api} has no spec.{wanted.name}, which came with {wanted.since}; "
+                f"{self.name}: the cluster's {lacked.api} has no spec.{lacked.name}, which came with {lacked.since}; "
                 "its workloads are refused"
-                for wanted in old
+                for lacked in old
             ),
         )
 
@@ -399,15 +399,15 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return None
 
 
-def _marks(one: PodChanges, other: PodChanges) -> Iterator[Mark]:
+def _marks(first: PodChanges, second: PodChanges) -> Iterator[Mark]:
     """Yields the marks that differ between the pods of two gangs."""
-    yield from (Mark("spec", field) for field in one.default_fields)
-    known = {mark.key: mark.value for mark, _ in CLAIMS}
+    yield from (Mark("spec", field) for field in first.default_fields)
+    values_by_key = {mark.key: mark.value for mark, _ in CLAIMS}
     parts: tuple[tuple[Literal["labels", "annotations"], Mapping[str, str], Mapping[str, str]], ...] = (
-        ("labels", one.labels, other.labels),
-        ("annotations", one.annotations, other.annotations),
+        ("labels", first.labels, second.labels),
+        ("annotations", first.annotations, second.annotations),
     )
     for part, ours, theirs in parts:
         for key, value in ours.items():
-            if key in known or theirs.get(key) != value:
-                yield Mark(part, key, known.get(key))
+            if key in values_by_key or theirs.get(key) != value:
+                yield Mark(part, key, values_by_key.get(key))

@@ -89,10 +89,10 @@ def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of wh
     capabilities = (capability,) if isinstance(capability, Capability) else capability
 
     def check(_: PodCliqueSet, context: Context[Any]) -> Results:
-        known = table(context.settings) if callable(table) else table
-        for asked in capabilities:
-            if asked in known:
-                yield from shared_checks.unsupported(asked, known, context)
+        entries = table(context.settings) if callable(table) else table
+        for judged in capabilities:
+            if judged in entries:
+                yield from shared_checks.unsupported(judged, entries, context)
 
     declare = rule(
         id,
@@ -205,15 +205,15 @@ def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> 
                     remedy="request extended resources, or choose another scheduler",
                 )
 
-    def of_job(pod: Mapping[str, Any]) -> Example:
+    def job_example(pod: Mapping[str, Any]) -> Example:
         return Example(job(scheduler=scheduler, template=pod_template(pod)))
 
     declare = rule(
         id,
         subject=Subject.OPTED_IN,
         default=Action.WARN,
-        passes=of_job({}),
-        fails=of_job({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}),
+        passes=job_example({}),
+        fails=job_example({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}),
         documentation=documentation,
     )
     return declare(check)
@@ -244,12 +244,12 @@ def priority_class(id: str, documentation: str, *, why: str) -> Rule:
 
     def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
         path, name = SPEC / "template" / "priorityClassName", workload.priority_class
-        known = context.facts.priority_classes
+        priority_classes = context.facts.priority_classes
         if name is None:
             return
-        if known is None:
+        if priority_classes is None:
             yield Unjudged(path, "the PriorityClasses", part="priority_classes")
-        elif name not in known:
+        elif name not in priority_classes:
             yield Finding(
                 at=path,
                 found=name,
@@ -276,20 +276,20 @@ def group_pods(
     system: str,
     kind: JudgedKind,
     version: str,
-    minimum: Callable[[StoredObject], int | None] = lambda found: integer(found.spec.get("minMember")),
+    minimum: Callable[[StoredObject], int | None] = lambda stored: integer(stored.spec.get("minMember")),
     **spec: Any,
 ) -> Rule:
     """Yields the rule about a PodGroup whose minimum is above the number of pods that name it in the same files.
     `system` is that of the pods' marks, `version` and `spec` are for the examples.
     """
 
-    def check(found: StoredObject, context: Context[Any]) -> Results:
-        pods = (context.facts.group_sizes or {}).get((system, *found.key))
-        wanted = None if pods is None else minimum(found)
-        if pods is not None and wanted is not None and pods < wanted:
+    def check(stored: StoredObject, context: Context[Any]) -> Results:
+        pods = (context.facts.group_sizes or {}).get((system, *stored.key))
+        needed = None if pods is None else minimum(stored)
+        if pods is not None and needed is not None and pods < needed:
             yield Finding(
                 at=SPEC / "minMember",
-                found=wanted,
+                found=needed,
                 why=f"in these files only {pods} {'pod names' if pods == 1 else 'pods name'} the group, and it starts "
                 "only with its minimum",
                 remedy=f"set it to {pods}, or add the missing pods",
@@ -299,8 +299,8 @@ def group_pods(
     def example(pods: int) -> Example:
         metadata = {"name": "demo", "namespace": "default"}
         head = {"apiVersion": f"{kind.group}/{version}", "kind": kind.kind, "metadata": metadata}
-        known = ClusterFacts(group_sizes={(system, "default", "demo"): pods})
-        return Example({**head, "spec": {"minMember": 3, **spec}}, facts=known)
+        facts = ClusterFacts(group_sizes={(system, "default", "demo"): pods})
+        return Example({**head, "spec": {"minMember": 3, **spec}}, facts=facts)
 
     declare = rule(
         id,
@@ -392,7 +392,7 @@ def pods_are_taken_singly(id: str, documentation: str, *, why: str, remedy: str)
     """Yields the rule of a scheduler that takes single pods of a running gang."""
 
     def check(workload: Workload, _: Context[Any]) -> Results:
-        yield from _asked(workload, why, remedy)
+        yield from _disruption_ignored(workload, why, remedy)
 
     declare = rule(
         id,
@@ -413,7 +413,7 @@ def spare_pods_are_taken_singly(id: str, documentation: str, *, why: str, **conf
 
     def check(workload: Workload, context: Context[Any]) -> Results:
         if has_spare(workload, context):
-            yield from _asked(workload, why, "set each minimum to the number of pods, or remove the label")
+            yield from _disruption_ignored(workload, why, "set each minimum to the number of pods, or remove the label")
 
     declare = rule(
         id,
@@ -437,7 +437,7 @@ def has_spare(workload: Workload, context: Context[Any]) -> bool:
     return whole is not None and any(0 < part.needed < part.pods or part.elastic for part in whole.parts)
 
 
-def _asked(workload: Workload, why: str, remedy: str) -> Results:
+def _disruption_ignored(workload: Workload, why: str, remedy: str) -> Results:
     """Yields the finding, if the workload asks to be preempted as a whole."""
     if workload.labels.get(DISRUPTION_LABEL) == Disruption.ALL:
         yield Finding(at=LABELS / DISRUPTION_LABEL, found=Disruption.ALL.value, why=why, remedy=remedy)

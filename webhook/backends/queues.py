@@ -64,12 +64,12 @@ def leaves(queues: Mapping[str, Queue]) -> list[str]:
     return sorted(name for name in queues if name not in parents)
 
 
-def judged_once(named: Iterable[Use], judge: Callable[[Use], Results]) -> Results:
+def judged_once(uses: Iterable[Use], judge: Callable[[Use], Results]) -> Results:
     """Yields the results of `judge` for each place that names a queue. Each queue is judged once even if many places
     name it, because judging may search all queues of the cluster.
     """
     judged: dict[str, list[Finding | Unjudged]] = {}
-    for use in named:
+    for use in uses:
         if use.value not in judged:
             judged[use.value] = list(judge(use))
         yield from (replace(result, at=use.path) for result in judged[use.value])
@@ -121,8 +121,8 @@ def repeated_ancestor(name: str, parent: str, queues: Mapping[str, Queue]) -> st
     above: str | None = parent
     while above and above not in passed:
         passed.add(above)
-        found = queues.get(above)
-        above = None if found is None else found.parent
+        queue = queues.get(above)
+        above = None if queue is None else queue.parent
     return above or None
 
 
@@ -130,26 +130,26 @@ def path_of(name: str, queues: Mapping[str, Q]) -> Iterator[tuple[str, Q]]:
     """Yields a queue and the queues above it, as far as they exist. Each queue of a cycle is returned once."""
     above: str | None = name
     passed: set[str] = set()
-    while above and above not in passed and (found := queues.get(above)) is not None:
-        yield above, found
+    while above and above not in passed and (queue := queues.get(above)) is not None:
+        yield above, queue
         passed.add(above)
-        above = found.parent
+        above = queue.parent
 
 
 def limits_of(name: str, queues: Mapping[str, Queue] | None, called: str, root: str | None = None) -> Iterator[Limit]:
     """Yields a queue and its ancestors, as far as they have a limit. The `root` of all queues has that of the
     cluster.
     """
-    for above, found in path_of(name, queues or {}):
+    for above, queue in path_of(name, queues or {}):
         if above == root:
             return
-        if found.limited:
+        if queue.limited:
             yield Limit(called, above, name)
 
 
-def disagreeing(named: Iterable[Use], remedy: str) -> Iterator[Finding]:
+def disagreeing(places: Iterable[Use], remedy: str) -> Iterator[Finding]:
     """Yields one finding for each place that names another queue than the first place."""
-    uses = list(named)
+    uses = list(places)
     for use in uses[1:]:
         first = uses[0]
         if use.value != first.value:
@@ -188,8 +188,8 @@ class Queues:
 
     def known(self, facts: ClusterFacts) -> Mapping[str, Queue] | None:
         """Returns all Queues; None if they are unknown."""
-        found: Mapping[str, Queue] | None = getattr(facts, self.part)
-        return found
+        queues: Mapping[str, Queue] | None = getattr(facts, self.part)
+        return queues
 
     def offered(self, queues: Mapping[str, Queue]) -> tuple[str, ...]:
         """Some leaves that take gangs, assuming that these are all queues."""
@@ -200,7 +200,7 @@ class Queues:
         queues = self.known(facts)
         if queues is None:
             yield Unjudged(path, f"the {self.project} Queues", part=self.part)
-        elif (found := queues.get(name)) is None:
+        elif (queue := queues.get(name)) is None:
             yield Finding(
                 at=path,
                 found=name,
@@ -217,9 +217,9 @@ class Queues:
                 remedy="name one of its children",
                 instead=self.offered(children),
             )
-        elif not self.usable(found):
-            yield from self.closed(name, path, called, found)
-        elif (parent := missing_ancestor(found.parent, queues, (self.root,))) is not None:
+        elif not self.usable(queue):
+            yield from self.closed(name, path, called, queue)
+        elif (parent := missing_ancestor(queue.parent, queues, (self.root,))) is not None:
             yield Finding(
                 at=path,
                 found=name,
@@ -247,7 +247,9 @@ def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, pas
         # For a TrainJob's JobSet, the TrainJob may name a queue.
         if uses or not (isinstance(workload, JobSet) and train_job_of(workload)):
             holder, key = keys(context)[0]
-            place = next((path for _, one in keys(context) if (path := workload.carried_path(one)) is not None), None)
+            place = next(
+                (path for _, queue_key in keys(context) if (path := workload.carried_path(queue_key)) is not None), None
+            )
             # A group that something else makes is not in the profile's defaultQueue, unless its operator leaves it to
             # the objects that it makes.
             if uses or place is not None or not made_elsewhere(workload):
@@ -272,12 +274,12 @@ def disagreement(
     def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
         yield from disagreeing(uses(workload, context), remedy(context))
 
-    one, other = _asking(key, "team-a"), _asking(key, "team-b")
+    first, second = _asking(key, "team-a"), _asking(key, "team-b")
     declare = rule(
         id,
         capability=capability,
-        passes=Example(pod_clique_set({**clique("worker"), **one}, **one)),
-        fails=Example(pod_clique_set({**clique("worker"), **other}, **one)),
+        passes=Example(pod_clique_set({**clique("worker"), **first}, **first)),
+        fails=Example(pod_clique_set({**clique("worker"), **second}, **first)),
         documentation=documentation,
     )
     return declare(check)
@@ -318,8 +320,8 @@ def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one f
 
 def _asking(key: Key, name: str) -> Any:
     """Labels or annotations that name a queue, as keywords of a builder."""
-    part, own = key
-    return {part: {own: name}}
+    part, label_key = key
+    return {part: {label_key: name}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,13 +351,13 @@ class QueueObjects:
         exist.
         """
 
-        def check(found: StoredObject, context: Context[Any]) -> Results:
-            name, known = self._parent_of(found), self.queues.known(context.facts)
+        def check(stored: StoredObject, context: Context[Any]) -> Results:
+            name, queues = self._parent_of(stored), self.queues.known(context.facts)
             if name is None or name in built_in:
                 return
-            if known is None:
+            if queues is None:
                 yield self._unknown()
-            elif (missing := missing_ancestor(name, known, built_in)) is not None and missing != found.name:
+            elif (missing := missing_ancestor(name, queues, built_in)) is not None and missing != stored.name:
                 above = (
                     "there is no such Queue" if missing == name else f"it is below {shown(missing[:63])}, which {gone}"
                 )
@@ -367,18 +369,20 @@ class QueueObjects:
                     absent=Needed(self.queues.part, missing),
                 )
 
-        return self._rule(id, documentation, self._below("research"), self._below("resaerch"), default)(check)
+        return self._rule(id, documentation, self._child_queue("research"), self._child_queue("resaerch"), default)(
+            check
+        )
 
     def cycle(self, id: str, documentation: str, *, why: str) -> Rule:
         """Yields the rule about a Queue that is its own ancestor."""
         root = self.queues.root
 
-        def check(found: StoredObject, context: Context[Any]) -> Results:
-            name, known = self._parent_of(found), self.queues.known(context.facts)
-            if name is None or (root is not None and root in {name, found.name}):
+        def check(stored: StoredObject, context: Context[Any]) -> Results:
+            name, queues = self._parent_of(stored), self.queues.known(context.facts)
+            if name is None or (root is not None and root in {name, stored.name}):
                 return
-            if (again := repeated_ancestor(found.name, name, known or {})) is None:
-                if known is None:
+            if (again := repeated_ancestor(stored.name, name, queues or {})) is None:
+                if queues is None:
                     yield self._unknown()
             elif again != root:
                 yield Finding(
@@ -393,15 +397,15 @@ class QueueObjects:
     def in_use(self, id: str, documentation: str, *, why: str) -> Rule:
         """Yields the rule about a Queue that becomes the first child of a queue with PodGroups."""
 
-        def check(found: StoredObject, context: Context[Any]) -> Results:
-            name, known = self._parent_of(found), self.queues.known(context.facts)
+        def check(stored: StoredObject, context: Context[Any]) -> Results:
+            name, queues = self._parent_of(stored), self.queues.known(context.facts)
             pod_groups: QueuedGroups | None = getattr(context.facts, self.queues.pod_groups)
             if name is None or name == self.queues.root:
                 return
             using = None if pod_groups is None else next(iter(pod_groups.in_queue(name)), None)
-            if known is None or (using is None and not context.facts.is_whole(self.queues.pod_groups)):
-                yield self._unknown("Queues" if known is None else "PodGroups")
-            elif using is not None and not children_of(name, known).keys() - {found.name}:
+            if queues is None or (using is None and not context.facts.is_whole(self.queues.pod_groups)):
+                yield self._unknown("Queues" if queues is None else "PodGroups")
+            elif using is not None and not children_of(name, queues).keys() - {stored.name}:
                 yield Finding(
                     at=self.parent,
                     found=name,
@@ -409,12 +413,12 @@ class QueueObjects:
                     remedy="name a parent without PodGroups, or move or delete its PodGroups first",
                 )
 
-        return self._rule(id, documentation, self._below("research"), self._below("team-a"))(check)
+        return self._rule(id, documentation, self._child_queue("research"), self._child_queue("team-a"))(check)
 
-    def _parent_of(self, found: StoredObject) -> str | None:
-        return text(found.spec.get(str(self.parent.parts[-1])))
+    def _parent_of(self, stored: StoredObject) -> str | None:
+        return text(stored.spec.get(str(self.parent.parts[-1])))
 
-    def _below(self, parent: str) -> Manifest:
+    def _child_queue(self, parent: str) -> Manifest:
         return self.build("team-b", parent)
 
     def _unknown(self, kind: str = "Queues") -> Unjudged:
@@ -424,6 +428,6 @@ class QueueObjects:
     def _rule(
         self, id: str, documentation: str, right: Manifest, wrong: Manifest, default: Action = Action.DENY
     ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
-        passes, fails = (Example(found, facts=self.tree) for found in (right, wrong))
+        passes, fails = (Example(manifest, facts=self.tree) for manifest in (right, wrong))
         kinds = (self.kind,)
         return rule(id, kinds=kinds, default=default, passes=passes, fails=fails, documentation=documentation)

@@ -66,17 +66,17 @@ def _opted_in(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) 
     place = settings.kinds.place_of(known_as)
     if profile is None or place is None:
         return True
-    named = _scheduler(pod)
+    scheduler = _scheduler(pod)
     claims = list(claims_on(pod.template))
     read = profile.backend.reads_claims_of
-    if named == profile.name and pod.template.annotations.get(STAMP_ANNOTATION) == alone_stamp(profile.name):
+    if scheduler == profile.name and pod.template.annotations.get(STAMP_ANNOTATION) == alone_stamp(profile.name):
         # No gang needs it.
         return True
-    if named not in {DEFAULT_SCHEDULER, profile.name} or any(claim.system not in read for claim in claims):
+    if scheduler not in {DEFAULT_SCHEDULER, profile.name} or any(claim.system not in read for claim in claims):
         return True
-    if named != profile.name or claims:
+    if scheduler != profile.name or claims:
         # Another system made the group, so the pod must name the scheduler that reads it.
-        return named == profile.name
+        return scheduler == profile.name
     gang = membership(place, sequenced=False)
     record = Record(profile.name)
     grouped_as = settings.kinds.grouped_as_at(place)
@@ -92,18 +92,18 @@ def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
     """Return whether PreparePod leaves the pod as it is, or changes nothing by which the scheduler finds its gang, for
     any name of the gang.
     """
-    wanted = profile.backend.prepare_pod(member)
-    raw = _with_values(pod, wanted)
+    changes = profile.backend.prepare_pod(member)
+    raw = _marked_copy(pod, changes)
     before = Pod(deepcopy(raw), pod.namespace)
     if prepare_pod(Pod(raw, pod.namespace), profile, member).claim is not None:
         return True
     after = Pod(raw, pod.namespace)
-    fields = [("labels", key) for key in wanted.labels] + [("annotations", key) for key in wanted.annotations]
+    fields = [("labels", key) for key in changes.labels] + [("annotations", key) for key in changes.annotations]
     other = profile.backend.prepare_pod(
         member._replace(podgang=f"{member.podgang}-x", podclique=f"{member.podclique}-x")
     )
-    counts = [(part, key) for part, key in fields if key in _KNOWN or _differs(part, key, wanted, other)]
-    counts += [("spec", key) for key in wanted.default_fields]
+    counts = [(part, key) for part, key in fields if key in _KNOWN or _differs(part, key, changes, other)]
+    counts += [("spec", key) for key in changes.default_fields]
     if not counts and profile.name == DEFAULT_SCHEDULER and not member.opted_in:
         # The API server gives every pod this scheduler name, and nothing else identifies this one.
         return _is_stamped(pod)
@@ -112,19 +112,19 @@ def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
     )
 
 
-def _with_values(pod: Pod, wanted: PodChanges) -> Manifest:
+def _marked_copy(pod: Pod, changes: PodChanges) -> Manifest:
     """Return a copy of the pod in which the marks that PreparePod would write have the values that it would write."""
     raw = deepcopy(pod.raw)
     for claim in claims_on(pod.template):
         for part in ("labels", "annotations"):
-            value: Any = getattr(wanted, part).get(claim.key)
+            value: Any = getattr(changes, part).get(claim.key)
             if value is not None and claim.key in getattr(pod.template, part):
                 raw["metadata"][part][claim.key] = value
     return raw
 
 
-def _differs(part: str, key: str, wanted: PodChanges, other: PodChanges) -> bool:
-    return bool(getattr(wanted, part)[key] != getattr(other, part).get(key))
+def _differs(part: str, key: str, changes: PodChanges, other: PodChanges) -> bool:
+    return bool(getattr(changes, part)[key] != getattr(other, part).get(key))
 
 
 def _is_stamped(pod: Pod) -> bool:

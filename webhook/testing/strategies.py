@@ -43,9 +43,9 @@ def places(value: object, at: Place = ()) -> Iterator[Place]:
         below = iter(value.items())
     elif isinstance(value, list):
         below = iter(enumerate(value))
-    for step, found in below:
+    for step, child in below:
         yield (*at, step)
-        yield from places(found, (*at, step))
+        yield from places(child, (*at, step))
 
 
 def put(value: Any, at: Place, new: object) -> None:
@@ -203,7 +203,7 @@ def records(scheduler: str) -> st.SearchStrategy[Record]:
         Record,
         st.just(scheduler),
         st.none() | dns_labels,
-        queues.map(lambda found: tuple(sorted(found.items()))),
+        queues.map(lambda chosen: tuple(sorted(chosen.items()))),
         st.sampled_from([None, PRIORITY_CLASS, "not-there"]),
     )
 
@@ -269,7 +269,7 @@ def plain_gangs(draw: st.DrawFn, names: st.SearchStrategy[tuple[str, list[str]]]
     """PodGangs that only ask to start whole: every gang scheduler can do that."""
     name, members = draw(names)
     sizes = [draw(st.integers(1, 4)) for _ in members]
-    return podgang(name, *(member(one, size, size) for one, size in zip(members, sizes, strict=True)))
+    return podgang(name, *(member(member_name, size, size) for member_name, size in zip(members, sizes, strict=True)))
 
 
 @st.composite
@@ -277,9 +277,9 @@ def demanding_gangs(draw: st.DrawFn) -> Manifest:
     """PodGangs with topology, extra pods, released members and groups of members: some cannot be expressed."""
     name, members = draw(_ANY_NAMES)
     groups = []
-    for one in members:
+    for member_name in members:
         minimum = draw(st.integers(0, 3))
-        groups.append(member(one, minimum, minimum + draw(st.integers(0, 2)), **draw(_constraints())))
+        groups.append(member(member_name, minimum, minimum + draw(st.integers(0, 2)), **draw(_constraints())))
     spec = draw(_constraints())
     if draw(st.booleans()):
         some = draw(st.lists(st.sampled_from(members), max_size=2, unique=True))
@@ -291,28 +291,33 @@ def demanding_gangs(draw: st.DrawFn) -> Manifest:
 
 def _constraints() -> st.SearchStrategy[dict[str, Any]]:
     pack = st.fixed_dictionaries({}, optional={"required": _KEYS, "preferred": _KEYS})
-    return st.just({}) | pack.map(lambda found: {"topologyConstraint": {"packConstraint": found}})
+    return st.just({}) | pack.map(lambda levels: {"topologyConstraint": {"packConstraint": levels}})
 
 
 @st.composite
 def gang_pairs(draw: st.DrawFn) -> tuple[Manifest, Manifest]:
     """Two PodGangs that may be in one namespace: of one set, or of sets with similar names."""
-    own = draw(dns_labels)
+    set_name = draw(dns_labels)
     cliques = draw(st.lists(_CLIQUES, min_size=1, max_size=3, unique=True))
     kind = draw(st.sampled_from(["replicas", "scaled", "base and scaled", "prefix", "long"]))
     length = draw(st.sampled_from([LABEL_VALUE, OBJECT_NAME]))
     if kind == "long":
         # Equal except for the last character.
-        pair = [(_filled(f"{own}-", length, f"-{index}"), _filled(f"{own}-m", length, f"-{index}")) for index in (0, 1)]
+        pair = [
+            (_filled(f"{set_name}-", length, f"-{index}"), _filled(f"{set_name}-m", length, f"-{index}"))
+            for index in (0, 1)
+        ]
         first, second = (podgang(name, member(only, 2, 2)) for name, only in pair)
         return first, second
     names = {
-        "replicas": ((f"{own}-0", f"{own}-0"), (f"{own}-1", f"{own}-1")),
-        "scaled": ((f"{own}-0-g-0", f"{own}-0-g-1"), (f"{own}-0-g-1", f"{own}-0-g-2")),
-        "base and scaled": ((f"{own}-0", f"{own}-0-g-0"), (f"{own}-0-g-0", f"{own}-0-g-1")),
-        "prefix": ((f"{own}-0", f"{own}-0"), (f"{own}x-0", f"{own}x-0")),
+        "replicas": ((f"{set_name}-0", f"{set_name}-0"), (f"{set_name}-1", f"{set_name}-1")),
+        "scaled": ((f"{set_name}-0-g-0", f"{set_name}-0-g-1"), (f"{set_name}-0-g-1", f"{set_name}-0-g-2")),
+        "base and scaled": ((f"{set_name}-0", f"{set_name}-0-g-0"), (f"{set_name}-0-g-0", f"{set_name}-0-g-1")),
+        "prefix": ((f"{set_name}-0", f"{set_name}-0"), (f"{set_name}x-0", f"{set_name}x-0")),
     }[kind]
-    first, second = (podgang(name, *(member(f"{prefix}-{one}", 1, 1) for one in cliques)) for name, prefix in names)
+    first, second = (
+        podgang(name, *(member(f"{prefix}-{clique_name}", 1, 1) for clique_name in cliques)) for name, prefix in names
+    )
     return first, second
 
 
@@ -334,8 +339,8 @@ def workloads(draw: st.DrawFn) -> Manifest:
 
 def _topologies() -> st.SearchStrategy[dict[str, Any]]:
     domains = st.sampled_from(["host", "rack"])
-    asked = domains.map(required) | domains.map(preferred)
-    return st.just({}) | st.just({}) | asked.map(lambda constraint: {"topologyConstraint": constraint})
+    constraints = domains.map(required) | domains.map(preferred)
+    return st.just({}) | st.just({}) | constraints.map(lambda constraint: {"topologyConstraint": constraint})
 
 
 # Labels that one scheduler reads and others ignore, and that claim no pod.
@@ -380,11 +385,11 @@ def gang_pods(draw: st.DrawFn) -> Manifest:
 @st.composite
 def damaged(draw: st.DrawFn, sound: Manifest) -> Manifest:
     """`sound` as a cluster with other writers may return it: values missing, changed, of another type."""
-    found = deepcopy(sound)
+    harmed = deepcopy(sound)
     # A status and metadata of the API server that no desired object has.
-    found["status"] = draw(st.none() | st.just({"phase": "Running", "running": 3}))
-    found["metadata"] |= {"resourceVersion": "7", "managedFields": []}
+    harmed["status"] = draw(st.none() | st.just({"phase": "Running", "running": 3}))
+    harmed["metadata"] |= {"resourceVersion": "7", "managedFields": []}
     for _ in range(draw(st.integers(0, 3))):
-        ways = [way for way in places(found) if way[0] not in {"apiVersion", "kind"}]
-        put(found, draw(st.sampled_from(ways)), draw(_SCALARS | st.just({}) | st.just([])))
-    return found
+        ways = [way for way in places(harmed) if way[0] not in {"apiVersion", "kind"}]
+        put(harmed, draw(st.sampled_from(ways)), draw(_SCALARS | st.just({}) | st.just([])))
+    return harmed

@@ -62,8 +62,8 @@ def faults(text: object, names: Iterable[str] = ()) -> Iterator[str]:
     if _MARKS.search(text):
         yield "has an exclamation mark or the word please"
     first = _FIRST_WORD.match(text)
-    known = _NAMES | {part for name in names for part in name.split("-")}
-    if first is not None and first.group().lower() not in known:
+    allowed = _NAMES | {part for name in names for part in name.split("-")}
+    if first is not None and first.group().lower() not in allowed:
         yield f"starts with the capitalised word {first.group()}"
 
 
@@ -118,12 +118,12 @@ class InstalledBackend:
 
     def validate(self, manifest: Manifest, old: Manifest | None = None, facts: ClusterFacts | None = None) -> Verdict:
         """Return the verdict on an object as it would be stored: mutated first, as in a cluster."""
-        known = self.facts if facts is None else facts
+        cluster_facts = self.facts if facts is None else facts
         kind = _WORKLOAD if manifest.get("kind") in {None, _WORKLOAD.kind} else kind_of(manifest)
         operation = "CREATE" if old is None else "UPDATE"
         request = Request("uid", operation, kind, "default", "demo", deepcopy(manifest), deepcopy(old))
-        admission.mutate(request, known, self.settings)
-        return admission.validate(request, known, self.settings)
+        admission.mutate(request, cluster_facts, self.settings)
+        return admission.validate(request, cluster_facts, self.settings)
 
     def objects(
         self, podgang: Manifest, record: Record | None = None, gang: str | None = None
@@ -131,9 +131,9 @@ class InstalledBackend:
         """Return the gang objects of a PodGang, or None if the backend reports that it cannot express it. `gang` is the
         name of its gang if Grove has renamed the PodGang.
         """
-        found = PodGang(deepcopy(podgang), gang=gang)
+        pod_gang = PodGang(deepcopy(podgang), gang=gang)
         try:
-            return self.backend.gang_objects(found, record or Record(self.profile.name), self.facts)
+            return self.backend.gang_objects(pod_gang, record or Record(self.profile.name), self.facts)
         except Inexpressible:
             return None
 

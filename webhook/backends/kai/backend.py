@@ -129,11 +129,11 @@ def packing_of(shape: GangShape, roles: Roles, version: Version | None, facts: C
     """Returns what KAI places together of a gang."""
     domains = _Domains(facts)
     if shape.opted_in is not None:
-        found = _grouped(shape, roles, version, domains)
+        packing = _grouped(shape, roles, version, domains)
     else:
         binding = shape.topology_name
-        found = all_together(shape, roles, lambda key, at: domains.of_binding(binding, key, at))
-    return replace(found, left_out=(*found.left_out, _UNKNOWN)) if domains.unknown else found
+        packing = all_together(shape, roles, lambda key, at: domains.binding_partition(binding, key, at))
+    return replace(packing, left_out=(*packing.left_out, _UNKNOWN)) if domains.unknown else packing
 
 
 class _Domains:
@@ -143,17 +143,17 @@ class _Domains:
         self._facts = facts
         self.unknown = False
 
-    def of_binding(self, binding: str | None, key: str, at: FieldPath | None) -> Partition | None:
+    def binding_partition(self, binding: str | None, key: str, at: FieldPath | None) -> Partition | None:
         """Returns the domains of a level of the Topology for a ClusterTopologyBinding."""
         try:
             levels = () if binding is None else levels_of(binding, self._facts)
         except (NoTopology, UnknownTopology):
             levels = ()
-        known = (self._facts.topology_bindings or {}).get(binding or "")
-        names = {} if known is None else {level: domain for domain, level in known.keys.items()}
-        return self._of(levels, key, at, names)
+        topology_binding = (self._facts.topology_bindings or {}).get(binding or "")
+        names = {} if topology_binding is None else {level: domain for domain, level in topology_binding.keys.items()}
+        return self._partition(levels, key, at, names)
 
-    def of_annotations(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
+    def annotated_partition(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
         """Returns the domains that annotations require; None if they require none. Without the name of a Topology KAI
         ignores a level.
         """
@@ -163,9 +163,9 @@ class _Domains:
         levels = (self._facts.kai_topologies or {}).get(topology, ())
         aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
         names = {label: alias for alias, label in aliases.items()}
-        return self._of(levels, aliases.get(level, level), at, names)
+        return self._partition(levels, aliases.get(level, level), at, names)
 
-    def _of(
+    def _partition(
         self, levels: tuple[str, ...], key: str, at: FieldPath | None, names: Mapping[str, str]
     ) -> Partition | None:
         """Returns the domains of a level: nodes with the same values up to it, and with the label of every level.
@@ -176,20 +176,20 @@ class _Domains:
             return None
         partition = None
         for place, level in enumerate(levels[: levels.index(key) + 1], start=1):
-            named = names.get(level, level)
-            partition = Partition(named, tuple(levels[:place]), at, wanted=tuple(levels), broader=partition)
+            name = names.get(level, level)
+            partition = Partition(name, tuple(levels[:place]), at, wanted=tuple(levels), broader=partition)
         return partition
 
 
 def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
     """Returns what a group of podgrouper places together."""
     workload = None if shape.opted_in is None else shape.opted_in.workload
-    within = domains.of_annotations({} if workload is None else annotations_of(workload))
+    within = domains.annotated_partition({} if workload is None else annotations_of(workload))
     grouping = None if workload is None else grouping_of(workload, trees=version is None or version >= TREES)
     if grouping is not None and (faults := [*grouping.errors, *grouping.unreachable]):
         return Packing((), unknown=tuple(f"{fault.at}: {fault.why}" for fault in faults[:_MOST_FAULTS]))
     if isinstance(workload, JobSet):
-        return _of_job_set(shape, workload, roles, version, domains)
+        return _job_set_packing(shape, workload, roles, version, domains)
     minimums = {} if grouping is None else grouping.minimums
     needs: list[Need] = []
     for member in shape.needed:
@@ -200,13 +200,13 @@ def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _
             count = min(count, member.minimum)
         if count > 0:
             # Podgrouper reads the level of a leaf from Ray's templates.
-            asked = member.template.annotations if workload is not None and reads_pods(workload) else {}
-            needs.append(PodsNeed(roles.of(member), count, domains.of_annotations(asked)))
-    found = _together(shape, needs, len(needs), within)
-    return found if grouping is None else replace(found, left_out=(*found.left_out, *grouping.unsure))
+            annotations = member.template.annotations if workload is not None and reads_pods(workload) else {}
+            needs.append(PodsNeed(roles.of(member), count, domains.annotated_partition(annotations)))
+    packing = _together(shape, needs, len(needs), within)
+    return packing if grouping is None else replace(packing, left_out=(*packing.left_out, *grouping.unsure))
 
 
-def _of_job_set(
+def _job_set_packing(
     shape: GangShape, workload: JobSet, roles: Roles, version: Version | None, domains: _Domains
 ) -> Packing:
     """Returns what the group of a JobSet places together: of its replicated Jobs all, or as many as an annotation says;
@@ -226,7 +226,7 @@ def _of_job_set(
             return _together(shape, needs, min(1, len(needs)), None)
         only = shape.needed[0]
         return _together(shape, [PodsNeed(roles.of(only), min(stated, only.minimum))], 1, None)
-    whole = domains.of_annotations(annotations_of(workload))
+    whole = domains.annotated_partition(annotations_of(workload))
     of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
     needs, left_out = [], False
     for member in shape.needed:
@@ -236,18 +236,20 @@ def _of_job_set(
         annotations = {} if part is None else mapping(of_jobs.get(part.name, {}).get("annotations"))
         pods = min(_minimum(annotations, None) or each, each)
         jobs = 1 if part is None else member.minimum // each
-        within = domains.of_annotations(annotations)
+        within = domains.annotated_partition(annotations)
         if within is None or jobs > _MOST_LISTED:
             left_out = left_out or within is not None
             needs.append(PodsNeed(roles.of(member), jobs * pods))
         else:
-            one = PodsNeed(roles.of(member), pods, within)
-            needs.append(one if jobs == 1 else GroupNeed(member.name, (one,) * jobs, jobs))
+            need = PodsNeed(roles.of(member), pods, within)
+            needs.append(need if jobs == 1 else GroupNeed(member.name, (need,) * jobs, jobs))
     # Where some parts are enough, those that are left out may be among them.
     count = len(needs) if stated is None else max(min(stated - left_out_members, len(needs)), 0)
-    found = _together(shape, needs, count, whole)
-    found = replace(found, assumptions=() if version is not None else (_ASSUMED,))
-    return replace(found, left_out=(*found.left_out, "the domain of each Job is not judged")) if left_out else found
+    packing = _together(shape, needs, count, whole)
+    packing = replace(packing, assumptions=() if version is not None else (_ASSUMED,))
+    return (
+        replace(packing, left_out=(*packing.left_out, "the domain of each Job is not judged")) if left_out else packing
+    )
 
 
 def _members_of(shape: GangShape) -> int:
@@ -301,35 +303,37 @@ def ceilings_of(
 ) -> Ceilings:
     """Returns the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
     name = queue or shape.record.queue(settings.queueLabelKey) or settings.defaultQueue
-    known = facts.kai_queues
-    if name is None or known is None:
+    queues = facts.kai_queues
+    if name is None or queues is None:
         return Ceilings(unknown=(_NO_QUEUE if name is None else _UNKNOWN_QUEUES,))
-    found = list(path_of(name, known))
-    limits: list[tuple[str, Callable[[KaiQueue], _Stated]]] = [("the KAI Queue", lambda one: one.limit)]
+    path = list(path_of(name, queues))
+    limits: list[tuple[str, Callable[[KaiQueue], _Stated]]] = [("the KAI Queue", lambda kai_queue: kai_queue.limit)]
     if _is_never_preempted(shape, facts):
-        limits.append(("the quota of the KAI Queue", lambda one: one.quota))
+        limits.append(("the quota of the KAI Queue", lambda kai_queue: kai_queue.quota))
     whole = all(_gpus(role) % _MILLI == 0 for role in roles.values())
     key = settings.queueLabelKey
     at = place_of(shape, [("labels", key)] if shape.opted_in else [("labels", key), ("annotations", key)], LABELS / key)
     ceilings = [
-        _ceiling(called, name, one, amounts, at, whole=whole)
+        _ceiling(called, name, queue_name, amounts, at, whole=whole)
         for called, stated in limits
-        for one, queue_found in found
-        if (amounts := _amounts(stated(queue_found), whole=whole)) is not None
+        for queue_name, limiting in path
+        if (amounts := _amounts(stated(limiting), whole=whole)) is not None
     ]
-    unknown = [_UNKNOWN_LIMITS.format(shown(one)) for one, of_queue in found if of_queue.limit is None]
-    top = found[-1][1].parent if found else name
-    if top and top not in known:
+    unknown = [_UNKNOWN_LIMITS.format(shown(queue_name)) for queue_name, of_queue in path if of_queue.limit is None]
+    top = path[-1][1].parent if path else name
+    if top and top not in queues:
         unknown.append(_UNKNOWN_LIMITS.format(shown(top)) if top == name else _MISSING.format(shown(top), shown(name)))
-    if not all(allows(one, shape, roles) for one in ceilings):
-        cure = _cure(name, shape, roles, known, settings)
-        ceilings = [one._replace(cure=cure) for one in ceilings]
+    if not all(allows(ceiling, shape, roles) for ceiling in ceilings):
+        cure = _cure(name, shape, roles, queues, settings)
+        ceilings = [ceiling._replace(cure=cure) for ceiling in ceilings]
     return Ceilings(tuple(ceilings), tuple(unknown))
 
 
-def _ceiling(called: str, own: str, name: str, amounts: Mapping[str, int], at: FieldPath, *, whole: bool) -> Ceiling:
+def _ceiling(
+    called: str, gang_queue: str, name: str, amounts: Mapping[str, int], at: FieldPath, *, whole: bool
+) -> Ceiling:
     return Ceiling(
-        called if name == own else called.replace("KAI", "parent KAI"),
+        called if name == gang_queue else called.replace("KAI", "parent KAI"),
         name,
         amounts,
         FitFamily.QUEUE,
@@ -343,30 +347,30 @@ def _amounts(stated: _Stated, *, whole: bool) -> Mapping[str, int] | None:
     """Returns what a queue gives; None if that is unknown. What it does not state is 0."""
     if stated is None:
         return None
-    found = {resource: amount for resource in _PLAIN if (amount := stated.get(resource, 0)) is not None}
+    amounts = {resource: amount for resource in _PLAIN if (amount := stated.get(resource, 0)) is not None}
     if (gpus := stated.get(_GPU, 0)) is not None:
-        found |= {GPUS: gpus // _MILLI} if whole else {GPU_PARTS: gpus}
-    return found
+        amounts |= {GPUS: gpus // _MILLI} if whole else {GPU_PARTS: gpus}
+    return amounts
 
 
 def _counted(*, whole: bool) -> Counted:
     """Returns what one pod counts, with GPUs as whole ones or in thousandths."""
 
     def counted(role: PackingRole) -> Mapping[str, int]:
-        found = {resource: role.pods.request.get(resource, 0) for resource in _PLAIN}
+        plain = {resource: role.pods.request.get(resource, 0) for resource in _PLAIN}
         gpus = _gpus(role)
-        return {**found, GPUS: gpus // _MILLI} if whole else {**found, GPU_PARTS: gpus}
+        return {**plain, GPUS: gpus // _MILLI} if whole else {**plain, GPU_PARTS: gpus}
 
     return counted
 
 
 def _gpus(role: PackingRole) -> int:
     """Returns the GPUs that one pod counts, in thousandths."""
-    found = role.pods.request.get(GPU_PARTS, 0)
+    gpus = role.pods.request.get(GPU_PARTS, 0)
     for resource, amount in role.pods.request.items():
         if profile := _MIG.match(resource):
-            found += int(profile[1]) * amount * _MILLI
-    return found
+            gpus += int(profile[1]) * amount * _MILLI
+    return gpus
 
 
 def _is_never_preempted(shape: GangShape, facts: ClusterFacts) -> bool:
@@ -376,8 +380,8 @@ def _is_never_preempted(shape: GangShape, facts: ClusterFacts) -> bool:
         return stated == "non-preemptible"
     if shape.opted_in is not None:
         return _has_such_class(shape, shape.opted_in.workload, facts)
-    found = (facts.priority_classes or {}).get(shape.record.priority_class or "")
-    return found is not None and found.value >= NON_PREEMPTIBLE
+    priority_class = (facts.priority_classes or {}).get(shape.record.priority_class or "")
+    return priority_class is not None and priority_class.value >= NON_PREEMPTIBLE
 
 
 def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterFacts) -> bool:
@@ -390,10 +394,10 @@ def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterF
     stated = (*above, *(template.labels for template in templates))
     if any(LABEL_PREEMPTIBILITY in labels for labels in stated) or not templates:
         return False
-    known = facts.priority_classes or {}
+    priority_classes = facts.priority_classes or {}
     if workload.resource.api.group == RAY and _RAY_CLASS in workload.labels:
-        found = known.get(text(workload.labels[_RAY_CLASS]) or "")
-        return found is not None and found.value >= NON_PREEMPTIBLE
+        priority_class = priority_classes.get(text(workload.labels[_RAY_CLASS]) or "")
+        return priority_class is not None and priority_class.value >= NON_PREEMPTIBLE
     return all(
         (value := _value_of(template, above, facts)) is not None and value >= NON_PREEMPTIBLE for template in templates
     )
@@ -403,35 +407,39 @@ def _value_of(template: PodTemplate, above: Iterable[Mapping[str, Any]], facts: 
     """Returns the value of the class that is named first; of the cluster's default class, which the API server writes
     into pods that name none. None if it is not known.
     """
-    known = facts.priority_classes or {}
+    priority_class = facts.priority_classes or {}
     labels = next((labels for labels in (*above, template.labels) if _CLASS_LABEL in labels), None)
     name = text(template.spec.get("priorityClassName")) if labels is None else text(labels[_CLASS_LABEL]) or ""
     if name is not None:
-        return known[name].value if name in known else None
+        return priority_class[name].value if name in priority_class else None
     if not facts.is_whole("priority_classes"):
         return None
-    return min((found.value for found in known.values() if found.is_default), default=None)
+    return min(
+        (priority_class.value for priority_class in priority_class.values() if priority_class.is_default), default=None
+    )
 
 
 def _cure(
-    name: str, shape: GangShape, roles: Mapping[str, PackingRole], known: Mapping[str, KaiQueue], settings: KaiSettings
+    name: str, shape: GangShape, roles: Mapping[str, PackingRole], queues: Mapping[str, KaiQueue], settings: KaiSettings
 ) -> str:
     """Returns the advice to name another queue of the same node pool that allows the gang, if one is known."""
-    pool = known[name].labels.get(settings.nodePoolLabelKey)
-    for other in leaves(known)[:MOST_TRIED]:
-        if other != name and known[other].labels.get(settings.nodePoolLabelKey) == pool:
-            ceilings = list(_every(other, known))
-            if None not in ceilings and all(one is not None and allows(one, shape, roles) for one in ceilings):
+    pool = queues[name].labels.get(settings.nodePoolLabelKey)
+    for other in leaves(queues)[:MOST_TRIED]:
+        if other != name and queues[other].labels.get(settings.nodePoolLabelKey) == pool:
+            ceilings = list(_every(other, queues))
+            if None not in ceilings and all(
+                ceiling is not None and allows(ceiling, shape, roles) for ceiling in ceilings
+            ):
                 return f"name the Queue {shown(other)}, which allows it"
     return ""
 
 
-def _every(name: str, known: Mapping[str, KaiQueue]) -> Iterator[Ceiling | None]:
+def _every(name: str, queues: Mapping[str, KaiQueue]) -> Iterator[Ceiling | None]:
     """Yields the limits and quotas of a queue and of all above it; None for one that is unknown."""
-    for one, queue in path_of(name, known):
+    for queue_name, queue in path_of(name, queues):
         for stated in (queue.limit, queue.quota):
             amounts = _amounts(stated, whole=False)
-            yield None if amounts is None else _ceiling("", name, one, amounts, LABELS, whole=False)
+            yield None if amounts is None else _ceiling("", name, queue_name, amounts, LABELS, whole=False)
 
 
 RULES = collect(pod_clique_sets, pod_groups, opted_in, podgrouper)

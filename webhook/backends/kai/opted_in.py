@@ -105,7 +105,7 @@ _STEPS = (
 _EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 
 
-def _before_trees(context: RuleContext) -> bool:
+def _lacks_trees(context: RuleContext) -> bool:
     """Returns whether the profile states a version without trees. If it states none, a current version is assumed."""
     return context.scheduler_version is not None and context.scheduler_version < TREES
 
@@ -124,18 +124,18 @@ def _grouping(workload: OptedInWorkload, context: RuleContext) -> PodGrouping | 
     if not _is_for_kai(context):
         return None
     whole = with_pods(workload, context.facts)
-    return None if whole is None else grouping_of(whole, trees=not _before_trees(context))
+    return None if whole is None else grouping_of(whole, trees=not _lacks_trees(context))
 
 
 def _findings(workload: OptedInWorkload, faults: Iterable[GroupingFault], context: RuleContext) -> Results:
     """Yields one finding for each fault, at the field that the author of the workload wrote."""
-    made, version = with_pods(workload, context.facts), context.scheduler_version
+    whole, version = with_pods(workload, context.facts), context.scheduler_version
     for fault in faults:
         if fault.until is not None and version is not None and version >= fault.until:
             continue
         at, why = fault.at, fault.why
-        if isinstance(made, MadeJobSet) and not (at.parts[0] == "metadata" and at.parts[-1] not in made.annotations):
-            where, at = made.where(at), made.in_train_job(at)
+        if isinstance(whole, MadeJobSet) and not (at.parts[0] == "metadata" and at.parts[-1] not in whole.annotations):
+            where, at = whole.where(at), whole.in_train_job(at)
             why = why if where == str(at) else f"{why} ({where})"
         unsure = fault.until is not None and version is None
         most = Action.WARN if unsure else Action.DENY
@@ -158,11 +158,11 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     minimum is one pod unless an annotation says more).
     """
     pods = with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet) or pods.sequence_path is None or (pods.in_order and _before_trees(context)):
+    if not isinstance(pods, JobSet) or pods.sequence_path is None or (pods.in_order and _lacks_trees(context)):
         return
     stated = stated_minimum(pods)
     needed, first = root_minimum(pods), first_parts(pods)
-    if _before_trees(context):
+    if _lacks_trees(context):
         # One group counts the pods of all steps.
         first = 1
         needed = None if stated is None else needed
@@ -173,14 +173,14 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
         at=ANNOTATIONS / ANNOTATION_MINIMUM,
         found=stated,
         why=f"podgrouper makes one group of all steps, and a step has no pods until another one ran ({where})",
-        remedy=_in_turn_remedy(first, context),
+        remedy=_steps_remedy(first, context),
     )
 
 
-def _in_turn_remedy(first: int, context: RuleContext) -> str:
+def _steps_remedy(first: int, context: RuleContext) -> str:
     """Returns what to set so that the first steps start, and are not evicted while the others have no pods."""
     minimum = f'set the annotation {ANNOTATION_MINIMUM}: "{first}"'
-    if _before_trees(context):
+    if _lacks_trees(context):
         return f"{minimum}, so that each step is its own gang"
     if _lacks_grace(context):
         return f"{minimum} and run KAI 0.17 with {_FOREVER}: before it, KAI evicts a step of over 60 s"
@@ -217,7 +217,7 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     evicted with v0.16.8.
     """
     pods = with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet) or _before_trees(context) or not _is_for_kai(context):
+    if not isinstance(pods, JobSet) or _lacks_trees(context) or not _is_for_kai(context):
         return
     if pods.annotations.get(ANNOTATION_SKIP) == "true":
         return
@@ -226,14 +226,14 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     if needed is None or needed >= count or count - empty <= 1 or _is_patient(pods, context):
         return
     stated = stated_minimum(pods)
-    at, found = ANNOTATIONS / ANNOTATION_MINIMUM, stated
+    at, value = ANNOTATIONS / ANNOTATION_MINIMUM, stated
     if stated is None and pods.sequence_path is not None:
-        at, found = pods.sequence_path, "InOrder"
+        at, value = pods.sequence_path, "InOrder"
         at = pods.in_train_job(at) if isinstance(pods, MadeJobSet) else at
     remedy = f"annotate it with {_FOREVER}{', and run KAI 0.17' if _lacks_grace(context) else ' (KAI 0.17 on)'}"
     yield Finding(
         at=at,
-        found=found,
+        found=value,
         why=f"it starts with {needed} of {count} steps; KAI evicts it once another lacks pods for 60 s",
         remedy=remedy,
     )
@@ -304,7 +304,7 @@ def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Resul
     if grouping is not None:
         yield from _findings(workload, grouping.unreachable, context)
     whole = with_pods(workload, context.facts)
-    if not isinstance(whole, JobSet) or not _before_trees(context):
+    if not isinstance(whole, JobSet) or not _lacks_trees(context):
         return
     stated = stated_minimum(whole)
     if stated is None or not (stated.isascii() and stated.isdigit()):
@@ -340,9 +340,14 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
     # `owner/exclusive-topology` says it of gangs that Rollcall makes.
     if context.makes_gangs or not _waits_for_all_pods(workload, context):
         return
-    for found in workload.hindrances:
-        if found.rule in {"owner/exclusive-topology", "owner/completions"}:
-            yield Finding(at=found.at, found=found.found, why=found.why, remedy=_remedy_for(found.remedy, workload))
+    for hindrance in workload.hindrances:
+        if hindrance.rule in {"owner/exclusive-topology", "owner/completions"}:
+            yield Finding(
+                at=hindrance.at,
+                found=hindrance.found,
+                why=hindrance.why,
+                remedy=_remedy_for(hindrance.remedy, workload),
+            )
 
 
 def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool:
@@ -350,9 +355,9 @@ def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool
     if isinstance(workload, LeaderWorkerSet):
         # Until the leader is on a node, podgrouper waits only for the leader.
         return text(workload.spec.get("startupPolicy")) != "LeaderReady"
-    if isinstance(workload, JobSet) and not _before_trees(context):
+    if isinstance(workload, JobSet) and not _lacks_trees(context):
         jobs = [workload.job_metadata(index) for index, part in enumerate(workload.parts) if part.each > 1]
-        return any(mapping(one.get("annotations")).get(ANNOTATION_MINIMUM) != "1" for one in jobs)
+        return any(mapping(metadata.get("annotations")).get(ANNOTATION_MINIMUM) != "1" for metadata in jobs)
     return stated_minimum(workload) not in {None, "1"}
 
 
@@ -375,7 +380,7 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.15.2).
     """
     pods = with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet) or not _before_trees(context) or stated_minimum(pods) is not None:
+    if not isinstance(pods, JobSet) or not _lacks_trees(context) or stated_minimum(pods) is not None:
         return
     if (count := sum(part.pods for part in pods.parts)) > 1:
         yield Finding(
@@ -407,11 +412,11 @@ def overwritten_group(workload: OptedInWorkload, _: RuleContext) -> Results:
     """
     skipped = workload.annotations.get(ANNOTATION_SKIP) == "true"
     for part in workload.distinct_parts:
-        said = part.template.annotations
-        if said.get(ANNOTATION_GROUP) and said.get(ANNOTATION_SKIP) != "true" and not skipped:
+        annotations = part.template.annotations
+        if annotations.get(ANNOTATION_GROUP) and annotations.get(ANNOTATION_SKIP) != "true" and not skipped:
             yield Finding(
                 at=part.template.annotations_path / ANNOTATION_GROUP,
-                found=said[ANNOTATION_GROUP],
+                found=annotations[ANNOTATION_GROUP],
                 why="podgrouper makes its own group for these pods and overwrites the annotation",
                 remedy=f'add the annotation {ANNOTATION_SKIP}: "true", or remove this one',
             )
@@ -502,19 +507,19 @@ def _asks(place: Annotations) -> dict[str, Use]:
     return {TOPOLOGY_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*TOPOLOGY_FIELDS)}
 
 
-def _of_whole(made: OptedInWorkload) -> dict[str, Use]:
+def _whole_uses(whole: OptedInWorkload) -> dict[str, Use]:
     """Returns what the whole PodGroup asks for, by field, with the places in the workload that its author wrote."""
-    own = _asks(of_workload(made))
-    if not isinstance(made, MadeJobSet):
-        return own
-    own = {field: Use(made.in_train_job(use.path), use.value) for field, use in own.items()}
-    found = {**_asks(of_workload(made.train_job)), **own}
-    return {field: found[field] for field in TOPOLOGY_FIELDS.values() if field in found}
+    uses = _asks(of_workload(whole))
+    if not isinstance(whole, MadeJobSet):
+        return uses
+    uses = {field: Use(whole.in_train_job(use.path), use.value) for field, use in uses.items()}
+    merged = {**_asks(of_workload(whole.train_job)), **uses}
+    return {field: merged[field] for field in TOPOLOGY_FIELDS.values() if field in merged}
 
 
-def _is_complete(asked: Mapping[str, Use]) -> bool:
+def _is_complete(uses: Mapping[str, Use]) -> bool:
     """Returns whether podgrouper reads what a Job asks for."""
-    return "topology" in asked and len(asked) > 1
+    return "topology" in uses and len(uses) > 1
 
 
 def _reads_jobs(context: RuleContext) -> bool:
@@ -522,35 +527,35 @@ def _reads_jobs(context: RuleContext) -> bool:
 
 
 def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[CarriedTopology]:
-    made = _read_by_podgrouper(workload, context)
-    if made is None:
+    whole = _read_by_podgrouper(workload, context)
+    if whole is None:
         return
-    places = [_of_whole(made)]
-    if reads_pods(made):
-        places += [asked for part in made.distinct_parts if _is_complete(asked := _asks(of_pods(part)))]
+    places = [_whole_uses(whole)]
+    if reads_pods(whole):
+        places += [uses for part in whole.distinct_parts if _is_complete(uses := _asks(of_pods(part)))]
     if _reads_jobs(context):
-        places += [_placed(asked, made) for asked in map(_asks, of_jobs(made)) if _is_complete(asked)]
-    for asked in places:
-        if asked:
-            constraint = {field: use.value for field, use in asked.items()}
-            yield CarriedTopology(_pod_group(made, constraint), asked, _where(asked, made))
+        places += [_placed(uses, whole) for uses in map(_asks, of_jobs(whole)) if _is_complete(uses)]
+    for uses in places:
+        if uses:
+            constraint = {field: use.value for field, use in uses.items()}
+            yield CarriedTopology(_pod_group(whole, constraint), uses, _where(uses, whole))
 
 
-def _placed(asked: Mapping[str, Use], made: OptedInWorkload) -> dict[str, Use]:
-    if not isinstance(made, MadeJobSet):
-        return dict(asked)
-    return {field: Use(made.in_train_job(use.path), use.value) for field, use in asked.items()}
+def _placed(uses: Mapping[str, Use], whole: OptedInWorkload) -> dict[str, Use]:
+    if not isinstance(whole, MadeJobSet):
+        return dict(uses)
+    return {field: Use(whole.in_train_job(use.path), use.value) for field, use in uses.items()}
 
 
-def _where(asked: Mapping[str, Use], made: OptedInWorkload) -> str:
+def _where(uses: Mapping[str, Use], whole: OptedInWorkload) -> str:
     """Names the runtime of a TrainJob, if it is the origin of a value."""
-    if isinstance(made, MadeJobSet) and any(use.path == made.train_job.runtime_path for use in asked.values()):
-        return f"{made.train_job.runtime_kind} {made.runtime.name}"
+    if isinstance(whole, MadeJobSet) and any(use.path == whole.train_job.runtime_path for use in uses.values()):
+        return f"{whole.train_job.runtime_kind} {whole.runtime.name}"
     return ""
 
 
-def _pod_group(made: OptedInWorkload, constraint: Mapping[str, str]) -> Manifest:
-    metadata = {"name": made.name, "namespace": made.namespace}
+def _pod_group(whole: OptedInWorkload, constraint: Mapping[str, str]) -> Manifest:
+    metadata = {"name": whole.name, "namespace": whole.namespace}
     return {"metadata": metadata, "spec": {"topologyConstraint": dict(constraint)}}
 
 
@@ -589,9 +594,9 @@ unnamed = opted_in_topology(
 )
 
 
-def _of_job(**annotations: str) -> Manifest:
-    named = {f"kai.scheduler/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    return job_set(replicated("node", metadata={"annotations": named}), scheduler=NAME)
+def _annotated_job_set(**annotations: str) -> Manifest:
+    prefixed = {f"kai.scheduler/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return job_set(replicated("node", metadata={"annotations": prefixed}), scheduler=NAME)
 
 
 @rule(
@@ -600,8 +605,8 @@ def _of_job(**annotations: str) -> Manifest:
     capability=Capability.TOPOLOGY_WORKLOAD,
     looks_at=TOPOLOGY_FIELDS,
     default=Action.WARN,
-    passes=Example(_of_job(topology="dc", topology_required_placement=_RACK), facts=_LEVELS),
-    fails=Example(_of_job(topology_required_placement=_RACK), facts=_LEVELS),
+    passes=Example(_annotated_job_set(topology="dc", topology_required_placement=_RACK), facts=_LEVELS),
+    fails=Example(_annotated_job_set(topology_required_placement=_RACK), facts=_LEVELS),
 )
 def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper reads the topology of a JobSet's Jobs only if the same template names a Topology and a level, and only
@@ -610,20 +615,20 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{jobset,ray} (v0.15.2, v0.17.0).
     """
-    made = _read_by_podgrouper(workload, context)
-    for part in made.distinct_parts if made is not None and reads_pods(made) else ():
-        asked = _asks(of_pods(part))
-        if asked.keys() == {"topology"}:
-            use = asked["topology"]
+    whole = _read_by_podgrouper(workload, context)
+    for part in whole.distinct_parts if whole is not None and reads_pods(whole) else ():
+        uses = _asks(of_pods(part))
+        if uses.keys() == {"topology"}:
+            use = uses["topology"]
             why, remedy = "podgrouper ignores it without a level", f"add {KAI_REQUIRED} to the template"
             yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
-    for place in () if made is None else of_jobs(made):
-        asked = _asks(place)
-        if not asked or (_is_complete(asked) and _reads_jobs(context)):
+    for place in () if whole is None else of_jobs(whole):
+        uses = _asks(place)
+        if not uses or (_is_complete(uses) and _reads_jobs(context)):
             continue
-        use = next(iter(_placed(asked, made or workload).values()))
+        use = next(iter(_placed(uses, whole or workload).values()))
         if _reads_jobs(context):
-            other = KAI_REQUIRED if "topology" in asked else KAI_TOPOLOGY
+            other = KAI_REQUIRED if "topology" in uses else KAI_TOPOLOGY
             why = "podgrouper ignores it without the other annotation"
             remedy = f"add {other} to the template"
         else:
@@ -653,8 +658,8 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     if not context.makes_gangs or isinstance(workload, LeaderWorkerSet) or no_gang(workload) is not None:
         return
     key = context.settings.queueLabelKey
-    named = named_queue(workload, context.settings) or context.settings.defaultQueue
-    if workload.has_gangs and named is None:
+    queue_name = named_queue(workload, context.settings) or context.settings.defaultQueue
+    if workload.has_gangs and queue_name is None:
         yield Finding(
             at=LABELS / key,
             found=None,

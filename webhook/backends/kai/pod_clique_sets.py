@@ -68,18 +68,18 @@ def pod_group(
     body: Manifest = {"queue": "team-a", **spec}
     if subgroups:
         body["subGroups"] = list(subgroups)
-    found = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": body}
-    return found if status is None else {**found, "status": dict(status)}
+    manifest = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": body}
+    return manifest if status is None else {**manifest, "status": dict(status)}
 
 
 def subgroup(name: str, pods: int | None = None, parent: str | None = None, **fields: Any) -> Manifest:
     """Returns a subgroup; with a number of pods, it is a leaf."""
-    found: Manifest = {"name": name, **fields}
+    entry: Manifest = {"name": name, **fields}
     if parent is not None:
-        found["parent"] = parent
+        entry["parent"] = parent
     if pods is not None:
-        found["minMember"] = pods
-    return found
+        entry["minMember"] = pods
+    return entry
 
 
 def queue_object(name: str = "team-a", parent: str | None = None, labels: Mapping[str, str] | None = None) -> Manifest:
@@ -169,7 +169,7 @@ def raised_minimum(change: PodCliqueSetChange, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`; seen
     with v0.16.8.
     """
-    raised = [found for found in _minimums(change) if found.now > found.before]
+    raised = [minimum for minimum in _minimums(change) if minimum.now > minimum.before]
     if not raised or (living := has_gangs(change.new, context.facts)) is False:
         return
     unknown = "" if living else " (whether it has any PodGang is unknown)"
@@ -236,15 +236,15 @@ def gpu_sharing(pod: PodTemplate, _: RuleContext) -> Results:
     pkg/binder/plugins/gpusharing/gpu-request/gpu_request_validator.go (v0.17.0).
     """
     stated = {key: text(pod.annotations[key]) or "" for key in (*_PARTS, _DEVICES, _MPS) if key in pod.annotations}
-    asked = [key for key in _PARTS if key in stated]
+    parts = [key for key in _PARTS if key in stated]
     other = ""
-    if len(asked) > 1:
+    if len(parts) > 1:
         other = "the pod also requests gpu-memory"
-    elif asked and (whole := pod.request_of(frozenset({"nvidia.com/gpu"}))) is not None:
+    elif parts and (whole := pod.request_of(frozenset({"nvidia.com/gpu"}))) is not None:
         other = f"the pod also requests whole GPUs ({whole.resource})"
     if other:
-        yield _refused(pod, asked[0], other, "request only one of the two")
-    elif asked:
+        yield _refused(pod, parts[0], other, "request only one of the two")
+    elif parts:
         yield from _wrong_amounts(pod, stated)
     elif _DEVICES in stated:
         yield _refused(pod, _DEVICES, "the pod requests no part of a GPU", f"add {_FRACTION}, or remove it")
@@ -320,7 +320,7 @@ def duration(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> 
     passes=Example(pod_group(subgroup("worker", 2), stalenessGracePeriod="-1s")),
     fails=Example(pod_group(subgroup("worker", 2), stalenessGracePeriod="never")),
 )
-def group_duration(found: StoredObject, _: RuleContext) -> Results:
+def group_duration(stored: StoredObject, _: RuleContext) -> Results:
     """The CRD allows any text in these fields, but kai-scheduler reads them as durations of Go. It fails to read the
     whole list of PodGroups if one of them has another value, and then starts no gang of any namespace.
 
@@ -328,7 +328,7 @@ def group_duration(found: StoredObject, _: RuleContext) -> Results:
     pkg/apis/meta/v1/duration.go (UnmarshalJSON).
     """
     for field in DURATIONS.values():
-        written = text(found.spec.get(field.name))
+        written = text(stored.spec.get(field.name))
         if written is not None and nanoseconds(written) is None:
             yield Finding(
                 at=SPEC / field.name,
@@ -379,7 +379,7 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     v0.16.8.
     """
     settings = context.settings
-    yield from judge_named(list(_named(workload, settings)), context, judge_queue, LABELS / settings.queueLabelKey)
+    yield from judge_named(list(_queue_uses(workload, settings)), context, judge_queue, LABELS / settings.queueLabelKey)
 
 
 @rule(
@@ -413,7 +413,7 @@ queue_disagree = disagreement(
     Source: the PodGroup CRD of scheduling.run.ai/v2alpha2; ai-dynamo/grove refuses it too.
     """,
     key=("labels", LABEL_QUEUE),
-    uses=lambda workload, context: list(_named(workload, context.settings)),
+    uses=lambda workload, context: list(_queue_uses(workload, context.settings)),
     remedy=lambda context: f"name one queue, preferably in the label {context.settings.queueLabelKey} of the set",
 )
 
@@ -433,7 +433,7 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
     operator/internal/scheduler/kai/backend.go (2026-08).
     """
     key = context.settings.queueLabelKey
-    if next(_named(workload, context.settings), None) is None:
+    if next(_queue_uses(workload, context.settings), None) is None:
         yield from unread_queues(context, "kai-scheduler", key)
 
 
@@ -462,8 +462,8 @@ def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
     key, pool = settings.queueLabelKey, settings.nodePoolLabelKey
     before, now = (_effective(workload, settings) for workload in change)
     if before != now:
-        named = next(_named(change.new, settings), None)
-        use = Use(LABELS / key if named is None else named.path, now)
+        first = next(_queue_uses(change.new, settings), None)
+        use = Use(LABELS / key if first is None else first.path, now)
         where = f"its gangs are in the queue {shown(before)}" if before else "its gangs are in no queue"
         yield from moved(change, context, use, where, "queue")
     before, now = (text(workload.labels.get(pool)) for workload in change)
@@ -520,12 +520,12 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
 def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose: str, context: RuleContext) -> Results:
     """Yields a finding if a queue, or a queue above it, is in another node pool than the gang of `whose`."""
     key = context.settings.nodePoolLabelKey
-    for found, queue in path_of(name or "", context.facts.kai_queues or {}):
+    for queue_name, queue in path_of(name or "", context.facts.kai_queues or {}):
         other = queue.labels.get(key)
         if other is None and queue.has_more_labels:
-            yield Unjudged(path, f"the labels of KAI Queue {shown(found)}, more than are kept")
+            yield Unjudged(path, f"the labels of KAI Queue {shown(queue_name)}, more than are kept")
         elif other != pool:
-            which = shown(found) if found == name else f"{shown(found)}, above {shown(name)},"
+            which = shown(queue_name) if queue_name == name else f"{shown(queue_name)}, above {shown(name)},"
             yield Finding(
                 at=path,
                 found=pool,
@@ -540,19 +540,19 @@ def pool_called(label: str | None) -> str:
     return "the default node pool" if label is None else f"the node pool {shown(label)}"
 
 
-def _named(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:
+def _queue_uses(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:
     """Yields the places that name a queue, each with that name: first the PodCliqueSet's own, then by clique name.
     Reordering the cliques moves no finding.
     """
     key = settings.queueLabelKey
     if key not in workload.mentions:
         return
-    yield from _named_in(mapping(workload.raw.get("metadata")), METADATA, key)
-    of_cliques = [use for member in workload.cliques for use in _named_in(member.raw, member.path, key)]
+    yield from _metadata_queue(mapping(workload.raw.get("metadata")), METADATA, key)
+    of_cliques = [use for member in workload.cliques for use in _metadata_queue(member.raw, member.path, key)]
     yield from sorted(of_cliques, key=lambda use: FieldPath(use.path.parts[:-2]).anchor)
 
 
-def _named_in(metadata: Mapping[str, Any], path: FieldPath, key: str) -> Iterator[Use]:
+def _metadata_queue(metadata: Mapping[str, Any], path: FieldPath, key: str) -> Iterator[Use]:
     if (name := queue_of(metadata, key)) is not None:
         labelled = (text(mapping(metadata.get("labels")).get(key)) or "").strip()
         yield Use(path / ("labels" if labelled else "annotations") / key, name)
@@ -560,8 +560,8 @@ def _named_in(metadata: Mapping[str, Any], path: FieldPath, key: str) -> Iterato
 
 def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
     key = settings.queueLabelKey
-    named = record_of(workload, None).queue(key) if key in workload.mentions else None
-    return named or settings.defaultQueue
+    queue_name = record_of(workload, None).queue(key) if key in workload.mentions else None
+    return queue_name or settings.defaultQueue
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
@@ -599,8 +599,8 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     if name is None:
         # Grove refuses a constraint without a binding.
         return
-    for asked in workload.constraints():
-        yield from _judge(asked.topology, name, context.facts)
+    for constraint in workload.constraints():
+        yield from _judge(constraint.topology, name, context.facts)
 
 
 def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:

@@ -89,30 +89,30 @@ def are_domains(key: str, below: Below, nodes: Mapping[str, Node]) -> bool:
     """Returns whether each value of a layer's label is a domain with just the nodes that have it. The answer is kept
     until a node changes.
     """
-    known = nodes if isinstance(nodes, Nodes) else Nodes(nodes)
+    indexed = nodes if isinstance(nodes, Nodes) else Nodes(nodes)
     if not below:
-        return not _is_named_like_a_node(key, known)
-    return known.remembered(("ClusterNetworkTopology", key, *below), lambda: _are_domains(key, below, known))
+        return not _is_named_like_a_node(key, indexed)
+    return indexed.remembered(("ClusterNetworkTopology", key, *below), lambda: _are_domains(key, below, indexed))
 
 
 def _are_domains(key: str, below: Below, nodes: Nodes) -> bool:
     # Groups of nodes are kept over changes, and far fewer values than nodes differ.
-    groups = nodes.groups((key, *(one for keys in below for one in keys)))
-    found = {group.values for group in groups if group.values[0]}
+    groups = nodes.groups((key, *(lower_key for keys in below for lower_key in keys)))
+    combinations = {group.values for group in groups if group.values[0]}
     seen: list[dict[str, str]] = [{} for _ in below]
-    for own, *values in found:
+    for domain, *values in combinations:
         place = 0
         for keys, parents in zip(below, seen, strict=True):
             value = next(filter(None, values[place : place + len(keys)]), None)
             place += len(keys)
-            if value is not None and parents.setdefault(value, own or "") != own:
+            if value is not None and parents.setdefault(value, domain or "") != domain:
                 return False
     # Without a label of the lowest layer a node is a domain of its own name there.
     lowest = seen[0]
     return all(
-        lowest.get(name, own) == own
+        lowest.get(name, domain) == domain
         for group, names in groups.items()
-        if (own := group.values[0]) and not any(group.values[1 : 1 + len(below[0])])
+        if (domain := group.values[0]) and not any(group.values[1 : 1 + len(below[0])])
         for name in names
     )
 
@@ -138,8 +138,8 @@ def packing_of(
     needs = needs_in(shape.needed, roles, in_no_domain)
     if not needs:
         return Packing((), left_out=shape.left_out)
-    found = Packing((group_of(shape.name, needs, within),), left_out=shape.left_out)
-    return replace(found, left_out=(*shape.left_out, _UNKNOWN)) if left_out else found
+    packing = Packing((group_of(shape.name, needs, within),), left_out=shape.left_out)
+    return replace(packing, left_out=(*shape.left_out, _UNKNOWN)) if left_out else packing
 
 
 def _layer(
@@ -186,12 +186,12 @@ def _carried(
 def _chain(facts: ClusterFacts) -> list[str]:
     """Returns the layers from that of single nodes up."""
     by_name = _layers(facts)
-    found = [NODE_LAYER]
+    chain = [NODE_LAYER]
     current = by_name.get(NODE_LAYER)
-    while current is not None and current.parent and current.parent not in found:
-        found.append(current.parent)
+    while current is not None and current.parent and current.parent not in chain:
+        chain.append(current.parent)
         current = by_name.get(current.parent)
-    return found
+    return chain
 
 
 def _layers(facts: ClusterFacts) -> dict[str, TopologyLayer]:
@@ -209,7 +209,7 @@ def _partition(name: str, at: FieldPath | None, facts: ClusterFacts) -> Partitio
         # Of several keys the first that a node has counts.
         return None
     place = chain.index(name)
-    below = tuple(layers[one].label_keys for one in chain[1:place])
+    below = tuple(layers[lower].label_keys for lower in chain[1:place])
     if facts.nodes is not None and not are_domains(layer.label_keys[0], below, facts.nodes):
         return None
     broader = _partition(layer.parent, at, facts) if layer.parent in layers else None
@@ -290,8 +290,8 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
         name = first_named(workload, QUOTA_KEYS, QUOTA_KEYS_OF_PODS)
-        found = None if name is None else (facts.elastic_quotas or {}).get(name)
-        if name is not None and found is not None and found.limited:
+        quota = None if name is None else (facts.elastic_quotas or {}).get(name)
+        if name is not None and quota is not None and quota.limited:
             yield Limit("the ElasticQuota", name, name)
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts) -> Ceilings:

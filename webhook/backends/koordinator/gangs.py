@@ -102,7 +102,7 @@ def _guaranteed(written: object) -> Amounts | None:
 def _namespaces(written: object) -> frozenset[str] | None:
     """Returns the namespaces that an annotation lists. Koordinator ignores a list that it cannot read."""
     stated = _json(written)
-    listed = stated if isinstance(stated, list) and all(isinstance(one, str) for one in stated) else []
+    listed = stated if isinstance(stated, list) and all(isinstance(namespace, str) for namespace in stated) else []
     return names_kept(frozenset(listed))
 
 
@@ -112,8 +112,8 @@ def quotas_of_namespace(namespace: str, quotas: Mapping[str, Quota]) -> list[str
 
     Source: pkg/scheduler/plugins/elasticquota/plugin_helper.go (`getPodAssociateQuotaName`), v1.8.0.
     """
-    own = quotas.get(namespace)
-    if own is not None and own.namespace == namespace:
+    quota = quotas.get(namespace)
+    if quota is not None and quota.namespace == namespace:
         return [namespace]
     return (quotas if isinstance(quotas, ElasticQuotas) else ElasticQuotas(quotas)).takers(namespace)
 
@@ -260,14 +260,14 @@ RULE = "koordinator/owner-topology"
 
 def asked_by(workload: OptedInWorkload, parts: Sequence[Part]) -> list[Use | None]:
     """Returns the annotation of each part: that of its pods, else the workload's."""
-    own = next(iter(of_workload(workload).asks(KOORDINATOR_TOPOLOGY)), None)
-    return [next(iter(of_pods(part).asks(KOORDINATOR_TOPOLOGY)), own) for part in parts]
+    workload_use = next(iter(of_workload(workload).asks(KOORDINATOR_TOPOLOGY)), None)
+    return [next(iter(of_pods(part).asks(KOORDINATOR_TOPOLOGY)), workload_use) for part in parts]
 
 
-def differing(asked: Sequence[Use | None]) -> Use | None:
+def differing(uses: Sequence[Use | None]) -> Use | None:
     """Returns a place whose annotation differs from that of another part of the same gang."""
-    first = asked[0] if asked else None
-    for use in asked[1:]:
+    first = uses[0] if uses else None
+    for use in uses[1:]:
         if (use and use.value) != (first and first.value):
             return use or first
     return None
@@ -279,9 +279,9 @@ def carried_topology(
     """Returns the annotation of the gang's PodGroups. One with which no attempt to place the gang would succeed is left
     out: the gang starts without it. Raises `Inexpressible` if the layers are not known.
     """
-    asked = asked_by(gang.workload, [part for parts in gang.parts.values() for part in parts])
-    use = asked[0] if asked else None
-    if use is None or differing(asked) is not None:
+    uses = asked_by(gang.workload, [part for parts in gang.parts.values() for part in parts])
+    use = uses[0] if uses else None
+    if use is None or differing(uses) is not None:
         return None
     try:
         layers = read_topology(use.value)
@@ -311,8 +311,8 @@ def network_topology(binding: ClusterTopologyBinding, settings: KoordinatorSetti
     layers = _layers(binding, settings)
     if problem := _problem(binding, layers):
         remedy = "change the levels of the ClusterTopologyBinding"
-        found = [level.key or "" for level in binding.levels]
-        raise inexpressible("koordinator/topology", SPEC / "levels", found, problem, remedy=remedy)
+        level_keys = [level.key or "" for level in binding.levels]
+        raise inexpressible("koordinator/topology", SPEC / "levels", level_keys, problem, remedy=remedy)
     spec: list[Manifest] = []
     for name, parent, label_keys in layers:
         entry: Manifest = {"topologyLayer": name}
@@ -352,32 +352,32 @@ def topology_drift(
 
 
 def _difference(
-    wanted: list[_Layer], found: list[_Layer] | None, settings: KoordinatorSettings, binding: str
+    desired: list[_Layer], live: list[_Layer] | None, settings: KoordinatorSettings, binding: str
 ) -> str | None:
     """Returns how the layers that were found differ from those of a binding, as the end of a sentence."""
-    if found is None:
+    if live is None:
         return f"is not a chain of layers down to {NODE_LAYER}"
-    same = len(found) == len(wanted) and all(
-        set(one.keys) <= set(other.keys) for one, other in zip(wanted, found, strict=True)
+    same = len(live) == len(desired) and all(
+        set(layer.keys) <= set(other.keys) for layer, other in zip(desired, live, strict=True)
     )
     if not same:
-        return f"has layers for {_shown(found)}, and ClusterTopologyBinding {binding} has {_shown(wanted)}"
-    for one, other in zip(wanted, found, strict=True):
-        mapped = settings.topologyKeyMappings.get(one.keys[0]) if one.keys else None
+        return f"has layers for {_shown(live)}, and ClusterTopologyBinding {binding} has {_shown(desired)}"
+    for layer, other in zip(desired, live, strict=True):
+        mapped = settings.topologyKeyMappings.get(layer.keys[0]) if layer.keys else None
         if mapped not in {None, other.name}:
-            return f"has the layer {other.name} for {one.keys[0]}, and topologyKeyMappings says {mapped}"
+            return f"has the layer {other.name} for {layer.keys[0]}, and topologyKeyMappings says {mapped}"
     return None
 
 
 def _layers(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[_Layer]:
     """Returns the layers of the levels, broadest first; the last is that of nodes."""
-    found: list[_Layer] = []
+    layers: list[_Layer] = []
     for level in binding.levels:
         key = level.key or ""
         if key != HOSTNAME:
             name = settings.topologyKeyMappings.get(key, level.domain or "")
-            found.append(_Layer(name, found[-1].name if found else None, (key,)))
-    return [*found, _Layer(NODE_LAYER, found[-1].name if found else None, ())]
+            layers.append(_Layer(name, layers[-1].name if layers else None, (key,)))
+    return [*layers, _Layer(NODE_LAYER, layers[-1].name if layers else None, ())]
 
 
 def _chain(live: Manifest) -> list[_Layer] | None:
@@ -390,8 +390,8 @@ def _chain(live: Manifest) -> list[_Layer] | None:
         name = text(entry.get("topologyLayer")) or ""
         keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
         by_name[name] = _Layer(name, text(entry.get("parentTopologyLayer")), keys)
-    found = list(_upwards(by_name))
-    return found[::-1] if len(found) == len(entries) == len(by_name) and found else None
+    layers = list(_upwards(by_name))
+    return layers[::-1] if len(layers) == len(entries) == len(by_name) and layers else None
 
 
 def _upwards(by_name: dict[str, _Layer]) -> Iterator[_Layer]:
@@ -457,7 +457,7 @@ def gang_objects(
     topology = _topology(podgang, settings, version, facts)
     if topology is not None:
         annotations[keys.ANNOTATION_TOPOLOGY] = topology
-    return [_gangs_pod_group(podgang, member, annotations, settings) for member in podgang.members]
+    return [_member_pod_group(podgang, member, annotations, settings) for member in podgang.members]
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
@@ -497,11 +497,11 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go and gang.go (v1.8.0).
     """
-    before, now = ([manifest["metadata"]["name"] for manifest in found] for found in (live, desired))
+    before, now = ([manifest["metadata"]["name"] for manifest in manifests] for manifests in (live, desired))
     if not live or set(before) == set(now):
         return None
-    wanted = _listed(desired[0]) if desired else None
-    if all(_listed(manifest) == wanted for manifest in live):
+    listed = _listed(desired[0]) if desired else None
+    if all(_listed(manifest) == listed for manifest in live):
         # The last attempt stopped in the middle.
         return None
     new, gone = ([name for name in these if name not in those] for these, those in ((now, before), (before, now)))
@@ -513,17 +513,17 @@ def _listed(manifest: Manifest) -> object:
     """Returns the members that a PodGroup lists, sorted; None if the annotation is not a list."""
     written = mapping(mapping(manifest.get("metadata")).get("annotations")).get(keys.ANNOTATION_GROUPS)
     try:
-        found = json.loads(written) if isinstance(written, str) else None
+        members = json.loads(written) if isinstance(written, str) else None
     except json.JSONDecodeError:
         return None
-    return sorted(map(str, found)) if isinstance(found, list) else None
+    return sorted(map(str, members)) if isinstance(members, list) else None
 
 
 def _name(podgang: PodGang, member: Member) -> str:
     return pod_group_name(podgang.gang, member.name)
 
 
-def _gangs_pod_group(
+def _member_pod_group(
     podgang: PodGang, member: Member, shared: dict[str, str], settings: KoordinatorSettings
 ) -> Manifest:
     annotations = dict(shared)
@@ -579,8 +579,8 @@ def _refuse_groups(podgang: PodGang) -> None:
         constraint = config.constraint
         if constraint.required or constraint.preferred:
             support = CAPABILITIES[Capability.TOPOLOGY_SCALING_GROUP]
-            found = constraint.required or constraint.preferred
-            raise inexpressible("koordinator/scaling-group-topology", config.path, found, support.why)
+            level = constraint.required or constraint.preferred
+            raise inexpressible("koordinator/scaling-group-topology", config.path, level, support.why)
 
 
 def _compact(value: Any) -> str:

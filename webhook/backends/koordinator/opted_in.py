@@ -40,7 +40,7 @@ from webhook.workloads.trainjob import MadeJobSet
 _QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all-teams": Quota(is_parent=True)})
 
 
-def _with_share(percent: str) -> Manifest:
+def _job_with_share(percent: str) -> Manifest:
     resources = {"requests": {"koordinator.sh/gpu": percent}}
     return job(template=pod_template({"containers": [{"name": "main", "image": "a", "resources": resources}]}))
 
@@ -49,8 +49,8 @@ def _with_share(percent: str) -> Manifest:
     "koordinator/owner-gpu-share",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
-    passes=Example(_with_share("50")),
-    fails=Example(_with_share("150")),
+    passes=Example(_job_with_share("50")),
+    fails=Example(_job_with_share("150")),
 )
 def gpu_share(workload: OptedInWorkload, _: RuleContext) -> Results:
     """As for `koordinator/gpu-share`: koord-manager refuses pods that state shares of GPUs in other ways, if its gate
@@ -177,7 +177,7 @@ unread = opted_in_topology(
 )
 
 
-def _asked(use: Use) -> Any:
+def _stated_layer(use: Use) -> Any:
     """Returns the layer that an annotation names; all of it if it names none."""
     required, preferred = domains(Annotations(AnnotationPlace.PODS, use.path, {ANNOTATION_TOPOLOGY: use.value}))
     return required or preferred or use.value
@@ -206,4 +206,4 @@ def topology_differs(workload: OptedInWorkload, context: RuleContext) -> Results
     for parts in _gangs(workload, context):
         if (use := differing(asked_by(workload, parts))) is not None:
             remedy = "ask for the same"
-            yield Finding(at=use.path, found=_asked(use), why=_DIFFER, remedy=left_out(remedy), left_out=True)
+            yield Finding(at=use.path, found=_stated_layer(use), why=_DIFFER, remedy=left_out(remedy), left_out=True)

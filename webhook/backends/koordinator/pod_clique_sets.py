@@ -107,9 +107,9 @@ def priority_class(workload: PodCliqueSet, _: RuleContext) -> Results:
     operator/internal/controller/podclique.
     """
     for member in workload.cliques:
-        own = text(member.pod_spec.get("priorityClassName"))
-        if own != workload.priority_class:
-            has = own or "none"
+        clique_class = text(member.pod_spec.get("priorityClassName"))
+        if clique_class != workload.priority_class:
+            has = clique_class or "none"
             yield Finding(
                 at=SPEC / "template" / "priorityClassName",
                 found=workload.priority_class,
@@ -352,11 +352,11 @@ def _alone(workload: PodCliqueSet) -> set[str]:
 
 def _replicas(workload: PodCliqueSet) -> dict[tuple[str, str], int]:
     """By scaling group and clique: the number of replicas that a gang starts with."""
-    found: dict[tuple[str, str], int] = {}
+    replicas: dict[tuple[str, str], int] = {}
     for group in workload.scaling_groups:
         for name in group.clique_names:
-            found[group.name, name] = max(found.get((group.name, name), 0), group.min_available)
-    return found
+            replicas[group.name, name] = max(replicas.get((group.name, name), 0), group.min_available)
+    return replicas
 
 
 _LAYERS = (
@@ -440,12 +440,12 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
     pkg/scheduler/frameworkext/networktopology.
     """
     uses = next(context.uses[capability] for capability in _REQUIRED if capability in context.uses)
-    asked = min(uses, key=lambda use: use.path.anchor)
+    first = min(uses, key=lambda use: use.path.anchor)
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     if reason is not None:
         yield Finding(
-            at=asked.path,
-            found=asked.value,
+            at=first.path,
+            found=first.value,
             why=reason,
             remedy="set up the scheduler's topology, or give up the topology: remove the topologyConstraint",
             absent=THE_TOPOLOGY,
@@ -468,7 +468,7 @@ def topology_layer(workload: PodCliqueSet, context: RuleContext) -> Results:
     name = workload.topology_name()
     for capability in (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE):
         for use in context.uses.get(capability, ()):
-            yield from _without_layer(name, context, use, "so the gang could never be placed")
+            yield from _missing_layer(name, context, use, "so the gang could never be placed")
 
 
 @rule(
@@ -493,7 +493,7 @@ def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
             remedy = "remove the preference, or set up the scheduler's topology"
             yield Finding(at=use.path, found=use.value, why=f"{cause}, so the preference is dropped", remedy=remedy)
         else:
-            yield from _without_layer(name, context, use, "so the preference is dropped")
+            yield from _missing_layer(name, context, use, "so the preference is dropped")
 
 
 @rule(
@@ -551,7 +551,7 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
             )
 
 
-def _without_layer(topology: str | None, context: RuleContext, use: Use, consequence: str) -> Results:
+def _missing_layer(topology: str | None, context: RuleContext, use: Use, consequence: str) -> Results:
     """Yields a finding if the domain at `use`, of the ClusterTopologyBinding `topology`, has no layer; Unjudged if a
     fact that this needs is unknown.
     """
