@@ -181,9 +181,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return None
 
     def assumed(self, facts: ClusterFacts) -> str | None:
-        """Returns what it takes for granted about a cluster that these facts do not show, in words; None for
-        nothing.
-        """
+        """Returns what it takes for granted about a cluster that these facts do not show, in words; or None."""
         return None
 
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
@@ -292,9 +290,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return ()
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        """Returns the reasons why this backend cannot fully work with the cluster, one per problem. Empty if there are
-        none.
-        """
+        """Returns why this backend cannot fully work with the cluster, one reason per problem; empty if none."""
         missing = [] if facts.apis is None else [api for api in self.required_apis if api not in facts.apis]
         old = [lacked for lacked in self.required_fields if facts.lacks_field(lacked)]
         return (
@@ -327,15 +323,13 @@ class Backend(GangScheduler, ABC, Generic[S]):
         """
 
     def settle(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
-        """`desired`, the objects of a gang, with what its existing objects `live` have decided for the whole gang and
-        cannot change. It comes before `adopt`, which sees one object. Raises `Malformed` as `adopt` does.
+        """Returns `desired`, the objects of a gang, with what its existing objects `live` have decided for the whole
+        gang and cannot change. It comes before `adopt`, which sees one object. Raises `Malformed` as `adopt` does.
         """
         return list(desired)
 
     def disruption_mode(self, objects: Sequence[Manifest]) -> Disruption | None:
-        """Returns how preemption treats the gang with these objects; None if they do not state it. Raises
-        `Malformed`.
-        """
+        """Returns how preemption treats the gang with these objects; None if unstated. Raises `Malformed`."""
         return None
 
     def may_be_started(self, objects: Sequence[Manifest]) -> bool:
@@ -343,17 +337,17 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return False
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
-        """`desired` with those fields of `live` that must survive: the last step before a gang object or topology
-        object is written. `live` is None at creation. Neither argument is changed.
+        """Returns `desired` with those fields of `live` that must survive: the last step before a gang object or
+        topology object is written. `live` is None at creation. Neither argument is changed.
 
         Raises `Malformed` if a field of `live` that it reads has the wrong type; then nothing is written.
         """
         return desired
 
     def restore(self, desired: Manifest, present: Mapping[str, int]) -> Manifest:
-        """`desired`, a gang object that was lost while its gang ran, as it is created again. Only called if no object
-        of the gang is left. `present` is how many pods on nodes are in the gang, by member; the others have another
-        group. `desired` is not changed.
+        """Returns `desired`, a gang object that was lost while its gang ran, as it is created again. Only called if no
+        object of the gang is left. `present` is how many pods on nodes are in the gang, by member; the others have
+        another group. `desired` is not changed.
         """
         return desired
 
@@ -379,9 +373,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return False
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-        """Returns how the scheduler's topology object for `binding` differs from it; None if it does not differ or none
-        is needed.
-        """
+        """Returns how the scheduler's topology object for `binding` differs from it; None if it does not."""
         return None
 
     def node_topology_objects(

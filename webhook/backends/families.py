@@ -83,7 +83,7 @@ def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of wh
     fails: Example,
     fails_closed: bool = False,
 ) -> Rule:
-    """Yields the rule that refuses what the capability table refuses, with the table's text. A capability that the
+    """Returns the rule that refuses what the capability table refuses, with the table's text. A capability that the
     table does not list is not judged.
     """
     capabilities = (capability,) if isinstance(capability, Capability) else capability
@@ -94,15 +94,14 @@ def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of wh
             if judged in entries:
                 yield from shared_checks.unsupported(judged, entries, context)
 
-    declare = rule(
+    return rule(
         id,
         capability=capabilities,
         fails_closed=fails_closed,
         passes=passes,
         fails=fails,
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def no_topology(id: str, table: Table, documentation: str, *, fails_closed: bool = False) -> Rule:
@@ -151,9 +150,7 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
     passes: Example,
     fails: Example,
 ) -> Rule:
-    """Yields the rule of a scheduler for which no gangs of opted-in workloads are made, if `alone` says so of its
-    settings.
-    """
+    """Returns the rule of a scheduler without gangs of opted-in workloads, if `alone` says so of its settings."""
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
         whole = with_pods(workload, context.facts)
@@ -164,7 +161,7 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
             choice = context.choice
             yield Finding(at=choice.path, found=choice.scheduler, why=why, remedy=remedy, once=True)
 
-    declare = rule(
+    return rule(
         id,
         subject=Subject.OPTED_IN,
         capability=Capability.GANG,
@@ -172,8 +169,7 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
         passes=passes,
         fails=fails,
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def resource_claims(id: str, table: Table, documentation: str) -> Rule:
@@ -190,9 +186,7 @@ def resource_claims(id: str, table: Table, documentation: str) -> Rule:
 
 
 def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> Rule:
-    """Yields the rule of a scheduler that does not plan resource claims, about the pod templates of an opted-in
-    workload.
-    """
+    """Returns the rule about resource claims in the pod templates of opted-in workloads."""
 
     def check(workload: OptedInWorkload, _: Context[Any]) -> Results:
         for part in workload.distinct_parts:
@@ -208,25 +202,22 @@ def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> 
     def job_example(pod: Mapping[str, Any]) -> Example:
         return Example(job(scheduler=scheduler, template=pod_template(pod)))
 
-    declare = rule(
+    return rule(
         id,
         subject=Subject.OPTED_IN,
         default=Action.WARN,
         passes=job_example({}),
         fails=job_example({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
-    """Returns the rule about pod templates with another gang's membership. `claim`, for the example, is such a label,
-    annotation or field.
-    """
+    """Returns the rule about pod templates with another gang's mark. `claim` is such a mark, for the example."""
     what = (
         "A pod with a mark of another gang (label, annotation, field) is not prepared for its own, which waits for it"
     )
-    declare = rule(
+    return rule(
         id,
         subject=Subject.POD,
         membership=True,
@@ -235,12 +226,11 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
         passes=Example(pod_clique_set(clique("worker"))),
         fails=Example(pod_clique_set(clique("leader"), {**clique("worker"), **claim})),
         documentation=f"{what} for ever.\n\nSource: {source}",
-    )
-    return declare(shared_checks.claimed)
+    )(shared_checks.claimed)
 
 
 def priority_class(id: str, documentation: str, *, why: str) -> Rule:
-    """Yields the rule about a PodCliqueSet whose PriorityClass does not exist."""
+    """Returns the rule about a PodCliqueSet whose PriorityClass does not exist."""
 
     def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
         path, name = SPEC / "template" / "priorityClassName", workload.priority_class
@@ -259,14 +249,13 @@ def priority_class(id: str, documentation: str, *, why: str) -> Rule:
             )
 
     classes = ClusterFacts(priority_classes={"inference": PriorityClass(125, is_default=False)})
-    declare = rule(
+    return rule(
         id,
         capability=Capability.PRIORITY_CLASS,
         passes=Example(pod_clique_set(priorityClassName="inference"), facts=classes),
         fails=Example(pod_clique_set(priorityClassName="inferrence"), facts=classes),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def group_pods(
@@ -279,7 +268,7 @@ def group_pods(
     minimum: Callable[[StoredObject], int | None] = lambda stored: integer(stored.spec.get("minMember")),
     **spec: Any,
 ) -> Rule:
-    """Yields the rule about a PodGroup whose minimum is above the number of pods that name it in the same files.
+    """Returns the rule about a PodGroup whose minimum is above the number of pods that name it in the same files.
     `system` is that of the pods' marks, `version` and `spec` are for the examples.
     """
 
@@ -302,15 +291,14 @@ def group_pods(
         facts = ClusterFacts(group_sizes={(system, "default", "demo"): pods})
         return Example({**head, "spec": {"minMember": 3, **spec}}, facts=facts)
 
-    declare = rule(
+    return rule(
         id,
         kinds=(kind,),
         default=Action.WARN,
         passes=example(3),
         fails=example(2),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def foreign_member(
@@ -322,7 +310,7 @@ def foreign_member(
     facts: ClusterFacts = NOTHING_KNOWN,
     config: Mapping[str, Any] | None = None,
 ) -> Rule:
-    """Yields the rule about a pod that names the group of a gang of another owner. Labels and annotations are read as
+    """Returns the rule about a pod that names the group of a gang of another owner. Labels and annotations are read as
     they are; `group_of` reads a field. `api` is the kind of the gang objects that say whose a group is, and `facts` are
     what its examples need besides.
     """
@@ -355,7 +343,7 @@ def foreign_member(
         objects = GangObjects({(api, "default", name): gang})
         return Example(_pod_with(marks[0]), facts=replace(facts, gang_objects=objects), config=config or {})
 
-    declare = rule(
+    return rule(
         id,
         kinds=(JUDGED_PODS,),
         default=Action.WARN,
@@ -368,8 +356,7 @@ def foreign_member(
         rule reports nothing there.
 
         Source: {source}""",
-    )
-    return declare(check)
+    )(check)
 
 
 def _pod_with(mark: Mark) -> Manifest:
@@ -389,12 +376,12 @@ _SPARE = clique("worker", replicas=4, minimum=2)
 
 
 def pods_are_taken_singly(id: str, documentation: str, *, why: str, remedy: str) -> Rule:
-    """Yields the rule of a scheduler that takes single pods of a running gang."""
+    """Returns the rule of a scheduler that takes single pods of a running gang."""
 
     def check(workload: Workload, _: Context[Any]) -> Results:
         yield from _disruption_ignored(workload, why, remedy)
 
-    declare = rule(
+    return rule(
         id,
         looks_at=(DISRUPTION_LABEL,),
         subject=Subject.ANY_WORKLOAD,
@@ -402,20 +389,17 @@ def pods_are_taken_singly(id: str, documentation: str, *, why: str, remedy: str)
         passes=Example(pod_clique_set()),
         fails=Example(pod_clique_set(labels=_ALL)),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def spare_pods_are_taken_singly(id: str, documentation: str, *, why: str, **config: Any) -> Rule:
-    """Yields the rule of a scheduler that takes single pods as long as the gang keeps its minimum. `config` is for the
-    examples.
-    """
+    """Returns the rule of a scheduler that takes single pods above the minimum. `config` is for the examples."""
 
     def check(workload: Workload, context: Context[Any]) -> Results:
         if has_spare(workload, context):
             yield from _disruption_ignored(workload, why, "set each minimum to the number of pods, or remove the label")
 
-    declare = rule(
+    return rule(
         id,
         looks_at=(DISRUPTION_LABEL,),
         subject=Subject.ANY_WORKLOAD,
@@ -423,14 +407,11 @@ def spare_pods_are_taken_singly(id: str, documentation: str, *, why: str, **conf
         passes=Example(pod_clique_set(labels=_ALL), config=config),
         fails=Example(pod_clique_set(_SPARE, labels=_ALL), config=config),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def has_spare(workload: Workload, context: Context[Any]) -> bool:
-    """Returns whether a gang of the workload has, or may get, more pods than its minimum. False if its pods are
-    unknown.
-    """
+    """Returns whether a gang of the workload has, or may get, more pods than its minimum; False if unknown."""
     if isinstance(workload, PodCliqueSet):
         return any(map(has_spare_pods, workload.cliques))
     whole = with_pods(workload, context.facts)

@@ -101,9 +101,7 @@ def offered(names: Iterable[str]) -> tuple[str, ...]:
 def missing_ancestor(
     parent: str | None, queues: Mapping[str, Queue], built_in: Container[str | None] = ()
 ) -> str | None:
-    """Returns the first of `parent` and its ancestors that does not exist and is not in `built_in`. In a cycle no queue
-    is missing.
-    """
+    """Returns the first of `parent` and its ancestors that neither exists nor is in `built_in`."""
     passed: set[str] = set()
     while parent and parent not in built_in and parent not in passed:
         if parent not in queues:
@@ -114,9 +112,7 @@ def missing_ancestor(
 
 
 def repeated_ancestor(name: str, parent: str, queues: Mapping[str, Queue]) -> str | None:
-    """Returns the queue that is reached twice on the way up, if `parent` is the parent of `name`; None without a
-    cycle.
-    """
+    """Returns the queue that is reached twice on the way up if `parent` is the parent of `name`, or None."""
     passed = {name}
     above: str | None = parent
     while above and above not in passed:
@@ -137,9 +133,7 @@ def path_of(name: str, queues: Mapping[str, Q]) -> Iterator[tuple[str, Q]]:
 
 
 def limits_of(name: str, queues: Mapping[str, Queue] | None, called: str, root: str | None = None) -> Iterator[Limit]:
-    """Yields a queue and its ancestors, as far as they have a limit. The `root` of all queues has that of the
-    cluster.
-    """
+    """Yields a queue and its ancestors, as far as they have a limit. The `root` has the cluster's."""
     for above, queue in path_of(name, queues or {}):
         if above == root:
             return
@@ -240,7 +234,7 @@ def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place:
 
 
 def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, passes: Example, fails: Example) -> Rule:
-    """Yields the rule about the queue of an opted-in workload."""
+    """Returns the rule about the queue of an opted-in workload."""
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
         uses = shared_checks.named(workload, keys(context), keys(context))
@@ -267,22 +261,19 @@ def disagreement(
     remedy: Callable[[Context[Any]], str],
     capability: Capability | tuple[Capability, ...] = (),
 ) -> Rule:
-    """Yields the rule about cliques of a PodCliqueSet that name different queues. `key` names the queue in the
-    examples.
-    """
+    """Returns the rule about cliques that name different queues. `key` names the queue in the examples."""
 
     def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
         yield from disagreeing(uses(workload, context), remedy(context))
 
     first, second = _asking(key, "team-a"), _asking(key, "team-b")
-    declare = rule(
+    return rule(
         id,
         capability=capability,
         passes=Example(pod_clique_set({**clique("worker"), **first}, **first)),
         fails=Example(pod_clique_set({**clique("worker"), **second}, **first)),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
@@ -297,8 +288,8 @@ def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one f
     what: str = "queue",
     passes: Example | None = None,
 ) -> Rule:
-    """Yields the rule about pod templates of an opted-in workload that name another queue, or quota, than the workload.
-    `key` names it in the examples.
+    """Returns the rule about pod templates of an opted-in workload that name another queue, or quota, than the
+    workload. `key` names it in the examples.
     """
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
@@ -308,18 +299,17 @@ def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one f
         template = pod_template(**_asking(key, of_template))
         return Example(job_set(replicated("node", template=template), scheduler=scheduler, **_asking(key, "team-a")))
 
-    declare = rule(
+    return rule(
         id,
         subject=Subject.OPTED_IN,
         passes=passes or named_twice("team-a"),
         fails=named_twice("team-b"),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def _asking(key: Key, name: str) -> Any:
-    """Labels or annotations that name a queue, as keywords of a builder."""
+    """Returns labels or annotations that name a queue, as keywords of a builder."""
     part, label_key = key
     return {part: {label_key: name}}
 
@@ -347,9 +337,7 @@ class QueueObjects:
         built_in: tuple[str, ...] = (),
         default: Action = Action.DENY,
     ) -> Rule:
-        """Yields the rule about a Queue with an ancestor that does not exist. `built_in` are queues that need not
-        exist.
-        """
+        """Returns the rule about a Queue with an ancestor that neither exists nor is in `built_in`."""
 
         def check(stored: StoredObject, context: Context[Any]) -> Results:
             name, queues = self._parent_of(stored), self.queues.known(context.facts)
@@ -374,7 +362,7 @@ class QueueObjects:
         )
 
     def cycle(self, id: str, documentation: str, *, why: str) -> Rule:
-        """Yields the rule about a Queue that is its own ancestor."""
+        """Returns the rule about a Queue that is its own ancestor."""
         root = self.queues.root
 
         def check(stored: StoredObject, context: Context[Any]) -> Results:
@@ -395,7 +383,7 @@ class QueueObjects:
         return self._rule(id, documentation, self.build("research", root), self.build("research", "team-a"))(check)
 
     def in_use(self, id: str, documentation: str, *, why: str) -> Rule:
-        """Yields the rule about a Queue that becomes the first child of a queue with PodGroups."""
+        """Returns the rule about a Queue that becomes the first child of a queue with PodGroups."""
 
         def check(stored: StoredObject, context: Context[Any]) -> Results:
             name, queues = self._parent_of(stored), self.queues.known(context.facts)

@@ -27,9 +27,7 @@ from webhook.workloads.opted_in_workload import OptedInWorkload
 
 
 class UnknownTopology(Exception):
-    """A fact that is needed to find a level, tier or layer is unknown: `needs` names it, `part` is its part of the
-    facts.
-    """
+    """A level, tier or layer needs a fact that is unknown: `needs` names it, `part` is its part of the facts."""
 
     def __init__(self, needs: str, part: str) -> None:
         super().__init__(needs)
@@ -64,9 +62,7 @@ def unknown(rule: str, path: FieldPath, needs: str, part: str) -> Inexpressible:
 
 
 def refuse_twins(podgang: PodGang, rule: str) -> None:
-    """Raises `Inexpressible` if two members, or two groups of members, of a PodGang have the same name: the pods of one
-    would count for the other.
-    """
+    """Raises `Inexpressible` if two members or groups of a PodGang share a name: their pods would be mixed up."""
     for parts in (podgang.members, podgang.group_configs):
         seen = set()
         for part in parts:
@@ -157,7 +153,7 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
     fails: Example,
     **declared: Any,
 ) -> Rule:
-    """Yields the rule that applies `rules`, which are about gang objects of a kind, to the topology of opted-in
+    """Returns the rule that applies `rules`, which are about gang objects of a kind, to the topology of opted-in
     workloads. With `leaves_out` Rollcall does not write what they find.
     """
 
@@ -177,7 +173,7 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
                         finding = replace(finding, remedy=left_out(problem.remedy), left_out=True)
                     yield finding
 
-    declare = rule(
+    return rule(
         id,
         subject=Subject.OPTED_IN,
         capability=_ASKED,
@@ -185,5 +181,4 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
         fails=fails,
         documentation=documentation,
         **declared,
-    )
-    return declare(check)
+    )(check)

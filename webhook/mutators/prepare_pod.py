@@ -31,9 +31,7 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def record_scheduler(workload: PodCliqueSet, scheduler: str) -> tuple[Operation, ...]:
-    """Returns the patch that records `scheduler`; empty if it is already recorded. The workload's dict is changed in
-    place.
-    """
+    """Returns the patch that records `scheduler`, if it is not recorded. The workload is changed in place."""
     patch = PatchBuilder(workload.raw)
     patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
     return tuple(patch.operations)
@@ -61,9 +59,7 @@ class Prepared(NamedTuple):
 
 
 def stamp(changes: PodChanges, *, gated: bool) -> str:
-    """Returns the stamp's value. It depends on what the pod was prepared from, never on a rule or on Rollcall's
-    version.
-    """
+    """Returns the stamp's value: it depends on what the pod was prepared from, on no rule and no version."""
     inputs = "\n".join((changes.scheduler_name, *changes.inputs, f"gate={str(gated).lower()}"))
     digest = hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{changes.scheduler_name}/{digest[:_STAMP_CHARACTERS]}"

@@ -127,7 +127,7 @@ class ContractChecks(Suite):
                 wrong = f"init or dialect raised {error!r} when {', '.join(sorted(parts)) or 'nothing'} is known"
                 raise AssertionError(f"{wrong}; return a reason (init) or None (dialect) instead") from error
             require(
-                _is_lines(reasons),
+                isinstance(reasons, tuple) and all(isinstance(line, str) and "\n" not in line for line in reasons),
                 f"init returned {reasons!r}",
                 "return a tuple of reasons, one line each, empty if there is no problem",
             )
@@ -160,10 +160,6 @@ class ContractChecks(Suite):
                 "init reports nothing for a cluster that serves none of the kinds that it writes",
                 "list them in required_apis, or return the reason from init",
             )
-
-
-def _is_lines(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(line, str) and "\n" not in line for line in value)
 
 
 # The subjects of rules about a PodCliqueSet.
@@ -368,7 +364,7 @@ class RuleChecks(Suite):
         )
 
     def _findings(self, configuration: Configuration, workloads: Iterable[Manifest]) -> Iterator[Finding]:
-        """Yield the findings of the rules on their own failing examples and on `workloads`."""
+        """Yields the findings of the rules on their own failing examples and on `workloads`."""
         installed = self.installed(configuration)
         ids = {declared.id for declared in self.backend.rules}
         verdicts = [self._failing(declared) for declared in self.backend.rules]
@@ -378,7 +374,7 @@ class RuleChecks(Suite):
 
 
 def _pods(manifest: Manifest) -> list[PodTemplate]:
-    """Return the pod of a Pod, or the pod templates of a PodCliqueSet."""
+    """Returns the pod of a Pod, or the pod templates of a PodCliqueSet."""
     copied = deepcopy(manifest)
     return [Pod(copied).template] if copied.get("kind") == "Pod" else list(PodCliqueSet(copied).pod_templates())
 
@@ -388,7 +384,7 @@ def _ids(verdict: Verdict) -> set[str]:
 
 
 def _recorded(manifest: Manifest, scheduler: str) -> Manifest:
-    """Return the manifest as it is stored: with the record of its scheduler."""
+    """Returns the manifest as it is stored: with the record of its scheduler."""
     recorded = deepcopy(manifest)
     labels = recorded["metadata"].get("labels") or {}
     recorded["metadata"]["labels"] = {**labels, SCHEDULER_LABEL: scheduler}

@@ -295,7 +295,7 @@ def _identities(installed: InstalledBackend, gang: Manifest) -> set[tuple[str, s
 
 
 def _referred(place: Place, value: object, objects: list[Manifest]) -> list[int]:
-    """Return which objects the value at `place` refers to, if its field name shows that it is a reference.
+    """Returns which objects the value at `place` refers to, if its field name shows that it is a reference.
 
     `fooName` refers to a Foo if there are any, else to any object with that name. The name of a template is the name of
     an entry in an object, not of an object.
@@ -498,18 +498,18 @@ class AdoptionChecks(Suite):
 
 
 def _seen(sound: Manifest, harmed: Manifest) -> Manifest:
-    """Return `harmed` with the name and namespace by which a cluster still identifies the object."""
+    """Returns `harmed` with the name and namespace by which a cluster still identifies the object."""
     metadata = harmed["metadata"] if isinstance(harmed["metadata"], dict) else {}
     return {**harmed, "metadata": metadata | {key: sound["metadata"][key] for key in ("name", "namespace")}}
 
 
 def _specless(manifest: Manifest) -> Manifest:
-    """Return what identifies an object."""
+    """Returns what identifies an object."""
     return {key: value for key, value in manifest.items() if key != "spec"}
 
 
 def _adopted(backend: Any, desired: Manifest, live: Manifest | None) -> Manifest | None:
-    """Return the adopted object; None if `adopt` reports that `live` is malformed."""
+    """Returns the adopted object; None if `adopt` reports that `live` is malformed."""
     try:
         adopted: Manifest = backend.adopt(deepcopy(desired), deepcopy(live))
     except Malformed:

@@ -39,7 +39,7 @@ class Unapplicable(AssertionError):
 
 
 def applied(original: Manifest, operations: Iterable[Operation]) -> Manifest:
-    """Return `original` after the operations. Raises `Unapplicable`."""
+    """Returns `original` after the operations. Raises `Unapplicable`."""
     result = deepcopy(original)
     for operation in operations:
         _apply(result, operation)
@@ -47,7 +47,7 @@ def applied(original: Manifest, operations: Iterable[Operation]) -> Manifest:
 
 
 def steps(path: str) -> list[str]:
-    """Return the keys of a JSON pointer."""
+    """Returns the keys of a JSON pointer."""
     return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
 
 
@@ -231,7 +231,7 @@ class PodChecks(Suite):
 
 
 def _given(changes: PodChanges) -> dict[str, Any]:
-    """Return what the pod gets, without the input of the stamp."""
+    """Returns what the pod gets, without the input of the stamp."""
     return {
         "labels": {**changes.labels, **changes.default_labels},
         "annotations": dict(changes.annotations),

@@ -28,7 +28,7 @@ _KNOWN = frozenset(mark.key for mark, _ in CLAIMS)
 
 
 def may_start(request: Request, facts: ClusterFacts, settings: Settings) -> bool:
-    """Return whether a pod may be stored as it is, if it could start at once. A pod with a gate cannot start, and an
+    """Returns whether a pod may be stored as it is, if it could start at once. A pod with a gate cannot start, and an
     update counts only if it removes the last gate. The pod before the update shows which gang it belongs to.
 
     Raises `FactsUnavailable` if the known facts are not enough to prepare a pod, and `Malformed`.
@@ -89,9 +89,7 @@ def _scheduler(pod: Pod) -> str:
 
 
 def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
-    """Return whether PreparePod leaves the pod as it is, or changes nothing by which the scheduler finds its gang, for
-    any name of the gang.
-    """
+    """Returns whether PreparePod changes nothing in the pod by which the scheduler finds its gang."""
     changes = profile.backend.prepare_pod(member)
     raw = _marked_copy(pod, changes)
     before = Pod(deepcopy(raw), pod.namespace)
@@ -113,7 +111,7 @@ def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
 
 
 def _marked_copy(pod: Pod, changes: PodChanges) -> Manifest:
-    """Return a copy of the pod in which the marks that PreparePod would write have the values that it would write."""
+    """Returns a copy of the pod in which the marks that PreparePod would write have the values that it would write."""
     raw = deepcopy(pod.raw)
     for claim in claims_on(pod.template):
         for part in ("labels", "annotations"):
@@ -128,6 +126,6 @@ def _differs(part: str, key: str, changes: PodChanges, other: PodChanges) -> boo
 
 
 def _is_stamped(pod: Pod) -> bool:
-    """Return whether it was prepared for the default scheduler, by its stamp."""
+    """Returns whether it was prepared for the default scheduler, by its stamp."""
     stamp = pod.template.annotations.get(STAMP_ANNOTATION)
     return isinstance(stamp, str) and stamp.startswith(f"{DEFAULT_SCHEDULER}/")

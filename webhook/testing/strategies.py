@@ -25,7 +25,7 @@ Place = tuple[Step, ...]
 
 
 def leaves(value: object, at: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Yield each leaf of `value` with its path, in order."""
+    """Yields each leaf of `value` with its path, in order."""
     if isinstance(value, Mapping):
         for key, below in value.items():
             yield from leaves(below, (*at, key))
@@ -37,7 +37,7 @@ def leaves(value: object, at: Place = ()) -> Iterator[tuple[Place, Any]]:
 
 
 def places(value: object, at: Place = ()) -> Iterator[Place]:
-    """Yield every path in `value` below its root: of leaves, and of the maps and lists that have them."""
+    """Yields every path in `value` below its root: of leaves, and of the maps and lists that have them."""
     below: Iterator[tuple[Step, object]] = iter(())
     if isinstance(value, dict):
         below = iter(value.items())
@@ -49,7 +49,7 @@ def places(value: object, at: Place = ()) -> Iterator[Place]:
 
 
 def put(value: Any, at: Place, new: object) -> None:
-    """Replace the value at `at` in `value`."""
+    """Replaces the value at `at` in `value`."""
     *way, last = at
     for step in way:
         value = value[step]
@@ -57,7 +57,7 @@ def put(value: Any, at: Place, new: object) -> None:
 
 
 def shown(at: Place) -> str:
-    """Return a path for messages."""
+    """Returns a path for messages."""
     return ".".join(map(str, at))
 
 
@@ -149,7 +149,7 @@ LONG: tuple[Manifest, ...] = (
 
 
 def gang_pod(**spec: Any) -> Manifest:
-    """Return a pod as Grove's operator creates it; keywords go into its spec."""
+    """Returns a pod as Grove's operator creates it; keywords go into its spec."""
     labels = {
         grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
         grove.LABEL_PART_OF: "demo",
@@ -178,7 +178,7 @@ FOREIGN_CLAIMS: tuple[tuple[str, str, Any], ...] = (
 
 
 def claimed_pod(holder: str, key: str, value: Any) -> Manifest:
-    """Return a pod of a gang that has the mark of another gang."""
+    """Returns a pod of a gang that has the mark of another gang."""
     pod = gang_pod()
     (pod["spec"] if holder == "spec" else pod["metadata"][holder])[key] = value
     return pod
@@ -197,7 +197,7 @@ _SCALARS = st.none() | st.booleans() | st.integers(-1, 9) | st.sampled_from(["",
 
 
 def records(scheduler: str) -> st.SearchStrategy[Record]:
-    """Return possible records of a workload of `scheduler`: a quota, queues under several keys, a priority class."""
+    """Returns possible records of a workload of `scheduler`: a quota, queues under several keys, a priority class."""
     queues = st.dictionaries(st.sampled_from([VOLCANO_QUEUE, KAI_QUEUE, "example.com/queue"]), dns_labels, max_size=2)
     return st.builds(
         Record,
@@ -209,13 +209,13 @@ def records(scheduler: str) -> st.SearchStrategy[Record]:
 
 
 def member(name: str, minimum: int, pods: int, **fields: Any) -> Manifest:
-    """Return one of a PodGang's `podgroups`."""
+    """Returns one of a PodGang's `podgroups`."""
     references = [{"namespace": NAMESPACE, "name": f"{name}-{index}"[-OBJECT_NAME:]} for index in range(pods)]
     return {"name": name, "minReplicas": minimum, "podReferences": references, **fields}
 
 
 def podgang(name: str, *members: Manifest, **spec: Any) -> Manifest:
-    """Return a PodGang of these members, as Grove's operator writes it; other keywords go into its spec."""
+    """Returns a PodGang of these members, as Grove's operator writes it; other keywords go into its spec."""
     labels = {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE, grove.LABEL_PART_OF: "demo"}
     owner = {
         "apiVersion": f"{grove.GROUP}/v1alpha1",
@@ -235,7 +235,7 @@ def podgang(name: str, *members: Manifest, **spec: Any) -> Manifest:
 
 
 def _filled(start: str, length: int, end: str) -> str:
-    """Return a name of exactly `length` characters."""
+    """Returns a name of exactly `length` characters."""
     return start + "g" * (length - len(start) - len(end)) + end
 
 
@@ -244,7 +244,7 @@ _LENGTHS = st.sampled_from([LABEL_VALUE, LABEL_VALUE + 1, OBJECT_NAME])
 
 @st.composite
 def _names(draw: st.DrawFn, lengths: st.SearchStrategy[int | None]) -> tuple[str, list[str]]:
-    """Return names of a PodGang and its members: all of one of these lengths, or (None) as short as usual."""
+    """Returns names of a PodGang and its members: all of one of these lengths, or (None) as short as usual."""
     base = f"{draw(dns_labels)}-{draw(st.integers(0, 3))}"
     cliques = draw(st.lists(_CLIQUES, min_size=1, max_size=4, unique=True))
     length = draw(lengths)
@@ -258,15 +258,13 @@ SHORT_NAMES = _names(st.none())
 
 
 def long_gangs() -> st.SearchStrategy[Manifest]:
-    """Return plain gangs with names of the maximum length of a label value or an object name, or just too
-    long for one.
-    """
+    """Returns plain gangs with names as long as a label value or object name may be, or just too long."""
     return plain_gangs(_names(_LENGTHS))
 
 
 @st.composite
 def plain_gangs(draw: st.DrawFn, names: st.SearchStrategy[tuple[str, list[str]]] = _ANY_NAMES) -> Manifest:
-    """PodGangs that only ask to start whole: every gang scheduler can do that."""
+    """Draws PodGangs that only ask to start whole: every gang scheduler can do that."""
     name, members = draw(names)
     sizes = [draw(st.integers(1, 4)) for _ in members]
     return podgang(name, *(member(member_name, size, size) for member_name, size in zip(members, sizes, strict=True)))
@@ -274,7 +272,7 @@ def plain_gangs(draw: st.DrawFn, names: st.SearchStrategy[tuple[str, list[str]]]
 
 @st.composite
 def demanding_gangs(draw: st.DrawFn) -> Manifest:
-    """PodGangs with topology, extra pods, released members and groups of members: some cannot be expressed."""
+    """Draws PodGangs with topology, extra pods, released members and groups: some cannot be expressed."""
     name, members = draw(_ANY_NAMES)
     groups = []
     for member_name in members:
@@ -296,7 +294,7 @@ def _constraints() -> st.SearchStrategy[dict[str, Any]]:
 
 @st.composite
 def gang_pairs(draw: st.DrawFn) -> tuple[Manifest, Manifest]:
-    """Two PodGangs that may be in one namespace: of one set, or of sets with similar names."""
+    """Draws two PodGangs that may be in one namespace: of one set, or of sets with similar names."""
     set_name = draw(dns_labels)
     cliques = draw(st.lists(_CLIQUES, min_size=1, max_size=3, unique=True))
     kind = draw(st.sampled_from(["replicas", "scaled", "base and scaled", "prefix", "long"]))
@@ -323,7 +321,7 @@ def gang_pairs(draw: st.DrawFn) -> tuple[Manifest, Manifest]:
 
 @st.composite
 def workloads(draw: st.DrawFn) -> Manifest:
-    """PodCliqueSets that Grove would admit, with topology, minimums and scaling groups."""
+    """Draws PodCliqueSets that Grove would admit, with topology, minimums and scaling groups."""
     names = draw(st.lists(_CLIQUES, min_size=1, max_size=3, unique=True))
     cliques = []
     for name in names:
@@ -357,7 +355,7 @@ _OWN_LABELS = st.fixed_dictionaries(
 
 @st.composite
 def gang_pods(draw: st.DrawFn) -> Manifest:
-    """Pods of a gang with all kinds of labels, annotations and fields, some of them null."""
+    """Draws pods of a gang with all kinds of labels, annotations and fields, some of them null."""
     labels = {
         **draw(st.dictionaries(dns_labels, dns_labels, max_size=3)),
         **draw(_OWN_LABELS),
@@ -384,7 +382,7 @@ def gang_pods(draw: st.DrawFn) -> Manifest:
 
 @st.composite
 def damaged(draw: st.DrawFn, sound: Manifest) -> Manifest:
-    """`sound` as a cluster with other writers may return it: values missing, changed, of another type."""
+    """Draws `sound` as a cluster with other writers may return it: values missing, changed, of another type."""
     harmed = deepcopy(sound)
     # A status and metadata of the API server that no desired object has.
     harmed["status"] = draw(st.none() | st.just({"phase": "Running", "running": 3}))

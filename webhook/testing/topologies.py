@@ -28,7 +28,7 @@ _LEVELS = (_RACKS, ("example.com/zone", *_RACKS), ("example.com/rack", "example.
 
 
 def binding(*keys: str, name: str = "dc", references: dict[str, str] | None = None) -> ClusterTopologyBinding:
-    """Return a ClusterTopologyBinding with those node label keys, broadest first."""
+    """Returns a ClusterTopologyBinding with those node label keys, broadest first."""
     spec: Manifest = {"levels": [{"domain": f"level-{index}", "key": key} for index, key in enumerate(keys)]}
     if references:
         spec["schedulerTopologyBindings"] = [
@@ -50,9 +50,7 @@ _LABELS = {
 
 
 class TopologyChecks(Suite):
-    """Checks of `topology_kind`, `topology_objects`, `topology_must_be_remade`, `topology_drift`, and of the methods
-    for a topology that is made from nodes.
-    """
+    """Checks of the methods for topology objects, from a binding alone or from nodes."""
 
     def test_a_topology_object_is_of_the_declared_kind_and_belongs_to_its_binding(
         self, configuration: Configuration
@@ -219,7 +217,7 @@ def _survives(backend: Backend[Any], given_binding: ClusterTopologyBinding, desi
 
 
 def _topology_object(backend: Backend[Any], given_binding: ClusterTopologyBinding) -> Manifest | None:
-    """Return the object of a binding; None if it has none, or it cannot be expressed."""
+    """Returns the object of a binding; None if it has none, or it cannot be expressed."""
     try:
         objects = backend.topology_objects(given_binding)
     except Inexpressible:

@@ -154,9 +154,7 @@ class _Domains:
         return self._partition(levels, key, at, names)
 
     def annotated_partition(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
-        """Returns the domains that annotations require; None if they require none. Without the name of a Topology KAI
-        ignores a level.
-        """
+        """Returns the domains that annotations require, or None. KAI ignores a level without a Topology."""
         level, topology = text(annotations.get(KAI_REQUIRED)), text(annotations.get(KAI_TOPOLOGY))
         if not level or not topology:
             return None
@@ -193,7 +191,7 @@ def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _
     minimums = {} if grouping is None else grouping.minimums
     needs: list[Need] = []
     for member in shape.needed:
-        part = next(iter(() if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())), None)
+        part = _first_part(member, shape)
         count = member.minimum if part is None else minimums.get(part.place, member.minimum)
         if part is not None and member.minimum < part.needed:
             # Kueue may start the workload with fewer pods.
@@ -216,7 +214,8 @@ def _job_set_packing(
     if (version is None or version >= TREES) and needed is not None and needed > first:
         return Packing((), unknown=(_IN_TURN.format(needed, first),))
     stated = _minimum(annotations_of(workload), None)
-    left_out_members = _members_of(shape) - len(shape.needed)
+    members = () if shape.opted_in is None else shape.opted_in.members
+    left_out_members = sum(member.min_replicas > 0 for member in members) - len(shape.needed)
     if version is not None and version < TREES:
         if left_out_members:
             # The pods count together, and any of them. So those that are left out may be enough.
@@ -230,7 +229,7 @@ def _job_set_packing(
     of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
     needs, left_out = [], False
     for member in shape.needed:
-        part = _replicated_job(member, shape)
+        part = _first_part(member, shape)
         # Without its replicated Job nothing is known but that there are pods.
         each = 1 if part is None else max(part.each, 1)
         annotations = {} if part is None else mapping(of_jobs.get(part.name, {}).get("annotations"))
@@ -252,13 +251,8 @@ def _job_set_packing(
     )
 
 
-def _members_of(shape: GangShape) -> int:
-    """Returns how many members of a gang of a JobSet have pods, also those that its shape leaves out."""
-    return 0 if shape.opted_in is None else sum(member.min_replicas > 0 for member in shape.opted_in.members)
-
-
-def _replicated_job(member: MemberShape, shape: GangShape) -> Part | None:
-    """Returns the replicated Job that a member's pods are of. Stored pods do not have its name as their role."""
+def _first_part(member: MemberShape, shape: GangShape) -> Part | None:
+    """Returns the part that a member's pods are of. Stored pods do not have its name as their role."""
     parts = () if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())
     return next(iter(parts), None)
 
@@ -332,15 +326,8 @@ def ceilings_of(
 def _ceiling(
     called: str, gang_queue: str, name: str, amounts: Mapping[str, int], at: FieldPath, *, whole: bool
 ) -> Ceiling:
-    return Ceiling(
-        called if name == gang_queue else called.replace("KAI", "parent KAI"),
-        name,
-        amounts,
-        FitFamily.QUEUE,
-        FitScope.EVER,
-        at=at,
-        counted=_counted(whole=whole),
-    )
+    called = called if name == gang_queue else called.replace("KAI", "parent KAI")
+    return Ceiling(called, name, amounts, FitFamily.QUEUE, FitScope.EVER, at=at, counted=_counted(whole=whole))
 
 
 def _amounts(stated: _Stated, *, whole: bool) -> Mapping[str, int] | None:
@@ -404,8 +391,8 @@ def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterF
 
 
 def _value_of(template: PodTemplate, above: Iterable[Mapping[str, Any]], facts: ClusterFacts) -> int | None:
-    """Returns the value of the class that is named first; of the cluster's default class, which the API server writes
-    into pods that name none. None if it is not known.
+    """Returns the value of the class that is named first, else of the cluster's default class, which the API server
+    writes into pods; None if it is not known.
     """
     priority_class = facts.priority_classes or {}
     labels = next((labels for labels in (*above, template.labels) if _CLASS_LABEL in labels), None)
@@ -442,9 +429,6 @@ def _every(name: str, queues: Mapping[str, KaiQueue]) -> Iterator[Ceiling | None
             yield None if amounts is None else _ceiling("", name, queue_name, amounts, LABELS, whole=False)
 
 
-RULES = collect(pod_clique_sets, pod_groups, opted_in, podgrouper)
-
-
 # kai.scheduler/skip-podgrouper and minSubGroup exist since this version.
 FIRST_VERSION = Version(0, 15)
 
@@ -455,7 +439,7 @@ class KaiBackend(Backend[KaiSettings]):
     name = NAME
     settings_model = KaiSettings
     group_marks = (GROUP_MARK,)
-    rules = RULES
+    rules = collect(pod_clique_sets, pod_groups, opted_in, podgrouper)
     required_apis = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
     projections = PROJECTIONS
@@ -518,13 +502,7 @@ class KaiBackend(Backend[KaiSettings]):
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
         # If one of them is missing, podgrouper treats the pod as its own.
-        return (
-            (
-                GROUP_MARK,
-                Mark("annotations", ANNOTATION_SKIP, "true"),
-                Mark("labels", LABEL_SUBGROUP),
-            ),
-        )
+        return ((GROUP_MARK, Mark("annotations", ANNOTATION_SKIP, "true"), Mark("labels", LABEL_SUBGROUP)),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return gangs.prepare_pod(member, self.settings)

@@ -38,9 +38,7 @@ from webhook.workloads.opted_in_workload import OptedInWorkload
 
 
 def topology_name(binding: str, facts: ClusterFacts) -> str:
-    """Returns the Topology for a ClusterTopologyBinding: the one that the binding refers to, else the one with the
-    binding's name.
-    """
+    """Returns the Topology that a ClusterTopologyBinding refers to, else the one with the binding's name."""
     topology_binding = (facts.topology_bindings or {}).get(binding)
     return binding if topology_binding is None else topology_binding.references.get(keys.NAME, binding)
 
@@ -69,7 +67,7 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
 
 
 def _missing(name: str, problem: str | None = None) -> NoTopology:
-    """Returns the cluster does not have this Topology, and it will not be made from a binding, because of `problem`."""
+    """Returns the error for a Topology that is missing and, because of `problem`, not made from a binding."""
     missing = f"the cluster has no KAI Topology {name[:LABEL_VALUE_LIMIT]}"
     return NoTopology(missing if problem is None else f"{missing}, and {problem}", Needed("kai_topologies", name))
 
@@ -88,8 +86,8 @@ def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
 
 
 def adopt_topology(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the aliases that other authors gave its levels. KAI lets any user edit aliases. The list of levels
-    is written as a whole, so an alias that is not sent would be lost.
+    """Returns `desired` with the aliases that other authors gave its levels. KAI lets any user edit aliases. The list
+    of levels is written as a whole, so an alias that is not sent would be lost.
     """
     live_levels = _levels(live)
     levels = desired["spec"]["levels"]
@@ -108,9 +106,7 @@ def must_be_remade(desired: Manifest, live: Manifest) -> bool:
 
 
 def topology_drift(binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-    """Returns how the Topology for `binding` differs from it: in its levels, in their order, or because it is
-    missing.
-    """
+    """Returns how the Topology for `binding` differs from it: in its levels, their order, or by being missing."""
     name = binding.references.get(keys.NAME, binding.name)
     live_keys = None if live is None else _keys(live)
     return _drift(binding.name, name, [level.key or "" for level in binding.levels], live_keys)
@@ -226,9 +222,7 @@ class Tree:
         return sets
 
     def lost(self) -> set[str]:
-        """Returns the subgroups that cannot be reached from the root: their parent is missing, or they are in a
-        cycle.
-        """
+        """Returns the subgroups without a way from the root: with a missing parent, or in a cycle."""
         reached: set[str] = set()
         waiting = [""]
         while waiting:
@@ -301,7 +295,11 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
             path = LABELS / keys.LABEL_PREEMPTIBILITY
             raise inexpressible("kai/preemptibility", path, preemptibility, "KAI's CRD does not allow this value")
         spec["preemptibility"] = preemptibility
-    spec |= _durations(podgang, facts)
+    # A time that KAI could not read is left out: its scheduler could then read no PodGroup of the cluster.
+    for key, field in keys.DURATIONS.items():
+        written = text(podgang.annotations.get(key))
+        if written is not None and nanoseconds(written) is not None and not facts.lacks_field(field):
+            spec[field.name] = written
     spec |= _topology(podgang.constraint, podgang, facts) if workload is None else _owner_topology(workload)
     spec["subGroups"] = _subgroups(podgang, facts)
     pool = text(podgang.labels.get(settings.nodePoolLabelKey))
@@ -311,21 +309,9 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 
 
-def _durations(podgang: PodGang, facts: ClusterFacts) -> Manifest:
-    """Returns the times that the workload asks for. One that KAI could not read is left out: its scheduler could then
-    read no PodGroup of the cluster.
-    """
-    stated = {field: text(podgang.annotations.get(key)) for key, field in keys.DURATIONS.items()}
-    return {
-        field.name: written
-        for field, written in stated.items()
-        if written is not None and nanoseconds(written) is not None and not facts.lacks_field(field)
-    }
-
-
 def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Manifest:
-    """`desired` with the queue and the node pool that others set on the existing PodGroup, and with the minimums from
-    before Grove released its members to 0 (at least one pod each), or those that it was restored with.
+    """Returns `desired` with the queue and the node pool that others set on the existing PodGroup, and with the
+    minimums from before Grove released its members to 0 (at least one pod each), or those that it was restored with.
 
     Fields outside `desired` (markUnschedulable, schedulingBackoff, the scheduler's annotations, status) are not sent
     and so stay.
@@ -354,8 +340,8 @@ def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Ma
 
 
 def restore(desired: Manifest, present: Mapping[str, int]) -> Manifest:
-    """`desired` with minimums that the pods on nodes meet. With its own minimums the gang would be stale at once, and
-    KAI would evict all of its pods 60 seconds later.
+    """Returns `desired` with minimums that the pods on nodes meet. With its own minimums the gang would be stale at
+    once, and KAI would evict all of its pods 60 seconds later.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
     """
@@ -363,7 +349,7 @@ def restore(desired: Manifest, present: Mapping[str, int]) -> Manifest:
 
 
 def _restored(desired: Manifest, most: Mapping[str, int]) -> Manifest:
-    """`desired` with at most these minimums, by leaf."""
+    """Returns `desired` with at most these minimums, by leaf."""
     groups = [
         {**group, "minMember": min(group["minMember"], most.get(group["name"], 0))} if "minMember" in group else group
         for group in desired["spec"]["subGroups"]
@@ -432,9 +418,7 @@ def named_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
 
 
 def project_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
-    """Returns the queue that podgrouper makes of the label `project`, and of the pods' node pool, if nothing names a
-    queue.
-    """
+    """Returns the queue that podgrouper makes of the label `project` and the pods' node pool."""
     labels = [template.labels for template in workload.templates]
     holders = (*(holder.labels for holder in holders_of(workload)), *labels)
     project = next((name for holder in holders if (name := text(holder.get("project")))), None)
@@ -443,16 +427,14 @@ def project_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | Non
 
 
 def _owner_topology(workload: OptedInWorkload) -> Manifest:
-    """`topologyConstraint` from the annotations that podgrouper reads on workloads. KAI would ignore one that names no
-    Topology.
-    """
+    """Returns the `topologyConstraint` that a workload's annotations ask for; none without a Topology."""
     fields = {use.path.parts[-1]: use.value for use in of_workload(workload).asks(*keys.TOPOLOGY_FIELDS)}
     constraint = {name: fields[key] for key, name in keys.TOPOLOGY_FIELDS.items() if key in fields}
     return {"topologyConstraint": constraint} if KAI_TOPOLOGY in fields else {}
 
 
 def _topology(constraint: PackConstraint, podgang: PodGang, facts: ClusterFacts) -> Manifest:
-    """`topologyConstraint` if there is one. Without the Topology's name, KAI would ignore it."""
+    """Returns the `topologyConstraint`, if there is one. Without the Topology's name, KAI would ignore it."""
     stated = {"requiredTopologyLevel": constraint.required, "preferredTopologyLevel": constraint.preferred}
     levels = {field: key for field, key in stated.items() if key is not None}
     if not levels:

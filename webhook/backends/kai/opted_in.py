@@ -42,6 +42,7 @@ from webhook.backends.kai.keys import (
 )
 from webhook.backends.kai.pod_clique_sets import judge_queue
 from webhook.backends.kai.podgrouper import (
+    RAY,
     TREES,
     GroupingFault,
     PodGrouping,
@@ -91,7 +92,6 @@ from webhook.workloads.opted_in_gang import (
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.trainjob import MadeJobSet, TrainJob
 
-_KAI = "kai-scheduler"
 # A minimum that any workload reaches with its first pod.
 _ONE = {ANNOTATION_MINIMUM: "1"}
 _MOST_DIGITS = 18
@@ -111,16 +111,12 @@ def _lacks_trees(context: RuleContext) -> bool:
 
 
 def _is_for_kai(context: RuleContext) -> bool:
-    """Returns whether the pods of a workload are for KAI. A profile also judges those that name a scheduler without
-    one.
-    """
-    return context.opted_in or context.choice.scheduler == _KAI
+    """Returns whether the pods are for KAI. A profile also judges workloads that name a scheduler without one."""
+    return context.opted_in or context.choice.scheduler == NAME
 
 
 def _grouping(workload: OptedInWorkload, context: RuleContext) -> PodGrouping | None:
-    """Returns what podgrouper makes of a workload, or of the JobSet of a TrainJob; None if its pods name another
-    scheduler.
-    """
+    """Returns what podgrouper makes of a workload or of a TrainJob's JobSet; None for another scheduler."""
     if not _is_for_kai(context):
         return None
     whole = with_pods(workload, context.facts)
@@ -146,8 +142,8 @@ def _findings(workload: OptedInWorkload, faults: Iterable[GroupingFault], contex
     "kai/owner-in-turn",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
-    fails=Example(train_job(scheduler=_KAI), facts=runtimes(*_STEPS)),
+    passes=Example(train_job(scheduler=NAME, annotations=_ONE), facts=runtimes(*_STEPS)),
+    fails=Example(train_job(scheduler=NAME), facts=runtimes(*_STEPS)),
 )
 def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper supports InOrder but not `dependsOn`. The group waits for the pods of all steps, but the pods of later
@@ -204,8 +200,8 @@ def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
-    passes=Example(train_job(scheduler=_KAI, annotations={**_ONE, ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)),
-    fails=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
+    passes=Example(train_job(scheduler=NAME, annotations={**_ONE, ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)),
+    fails=Example(train_job(scheduler=NAME, annotations=_ONE), facts=runtimes(*_STEPS)),
 )
 def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     """KAI evicts all pods of a group of which a leaf has had fewer pods than its minimum for 60 seconds, also if the
@@ -243,8 +239,8 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     "kai/owner-ungrouped",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
-    fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "all"})),
+    passes=Example(job(scheduler=NAME, annotations={ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME, annotations={ANNOTATION_MINIMUM: "all"})),
 )
 def ungrouped(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper makes no PodGroup of a workload in which it cannot read a number that it needs: a minimum, the
@@ -264,8 +260,8 @@ def ungrouped(workload: OptedInWorkload, context: RuleContext) -> Results:
     subject=Subject.OPTED_IN,
     capability=Capability.GANG,
     default=Action.WARN,
-    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
-    fails=Example(job(scheduler=_KAI)),
+    passes=Example(job(scheduler=NAME, annotations={ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME)),
 )
 def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper's group of a Job has a minimum of one pod unless an annotation sets a higher one, so the pods start
@@ -289,8 +285,8 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
     "kai/owner-minimum",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
-    fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "3"})),
+    passes=Example(job(scheduler=NAME, annotations={ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME, annotations={ANNOTATION_MINIMUM: "3"})),
 )
 def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Results:
     """A group never starts if its minimum is higher than the number of pods that exist at a time: that of a Job, of a
@@ -325,9 +321,9 @@ def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Resul
     subject=Subject.OPTED_IN,
     independent=True,
     passes=Example(
-        job_set(replicated("node", 4, metadata={"annotations": _ONE}), scheduler=_KAI, annotations=_EXCLUSIVE)
+        job_set(replicated("node", 4, metadata={"annotations": _ONE}), scheduler=NAME, annotations=_EXCLUSIVE)
     ),
-    fails=Example(job_set(replicated("node", 4), scheduler=_KAI, annotations=_EXCLUSIVE)),
+    fails=Example(job_set(replicated("node", 4), scheduler=NAME, annotations=_EXCLUSIVE)),
 )
 def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper waits for all pods that a Job, or a group of a LeaderWorkerSet, has at a time. With exclusive
@@ -342,12 +338,10 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
         return
     for hindrance in workload.hindrances:
         if hindrance.rule in {"owner/exclusive-topology", "owner/completions"}:
-            yield Finding(
-                at=hindrance.at,
-                found=hindrance.found,
-                why=hindrance.why,
-                remedy=_remedy_for(hindrance.remedy, workload),
-            )
+            remedy = hindrance.remedy
+            if isinstance(workload, JobSet):
+                remedy = f'{remedy}; or annotate the Job\'s template with {ANNOTATION_MINIMUM}: "1"'
+            yield Finding(at=hindrance.at, found=hindrance.found, why=hindrance.why, remedy=remedy)
 
 
 def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool:
@@ -361,17 +355,11 @@ def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool
     return stated_minimum(workload) not in {None, "1"}
 
 
-def _remedy_for(remedy: str, workload: OptedInWorkload) -> str:
-    if isinstance(workload, JobSet):
-        return f'{remedy}; or annotate the Job\'s template with {ANNOTATION_MINIMUM}: "1"'
-    return remedy
-
-
 @rule(
     "kai/owner-version",
     subject=Subject.OPTED_IN,
-    passes=Example(job_set(scheduler=_KAI), version="0.16.8"),
-    fails=Example(job_set(scheduler=_KAI), version="0.15.2"),
+    passes=Example(job_set(scheduler=NAME), version="0.16.8"),
+    fails=Example(job_set(scheduler=NAME), version="0.15.2"),
 )
 def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Before 0.16 podgrouper's group of a JobSet has a minimum of one pod unless an annotation sets a higher one.
@@ -397,12 +385,12 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
     default=Action.WARN,
     passes=Example(
         job(
-            scheduler=_KAI,
+            scheduler=NAME,
             annotations={ANNOTATION_MINIMUM: "2"},
             template=pod_template(annotations={ANNOTATION_GROUP: "mine", ANNOTATION_SKIP: "true"}),
         )
     ),
-    fails=Example(job(scheduler=_KAI, template=pod_template(annotations={ANNOTATION_GROUP: "mine"}))),
+    fails=Example(job(scheduler=NAME, template=pod_template(annotations={ANNOTATION_GROUP: "mine"}))),
 )
 def overwritten_group(workload: OptedInWorkload, _: RuleContext) -> Results:
     """Podgrouper overwrites the group of a pod that has an ownerReference, unless an annotation tells it to skip the
@@ -440,8 +428,8 @@ queue = opted_in_queue(
     """,
     keys=_keys,
     judge=judge_queue,
-    passes=Example(train_job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}), facts=_QUEUES),
-    fails=Example(train_job(scheduler=_KAI, labels={LABEL_QUEUE: "research"}), facts=_QUEUES),
+    passes=Example(train_job(scheduler=NAME, labels={LABEL_QUEUE: "team-a"}), facts=_QUEUES),
+    fails=Example(train_job(scheduler=NAME, labels={LABEL_QUEUE: "research"}), facts=_QUEUES),
 )
 
 
@@ -452,7 +440,7 @@ queue_disagree = opted_in_disagreement(
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
     """,
-    scheduler=_KAI,
+    scheduler=NAME,
     key=("labels", LABEL_QUEUE),
     keys=_keys,
     of_pods=_keys,
@@ -465,8 +453,8 @@ queue_disagree = opted_in_disagreement(
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
-    passes=Example(job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}, annotations={LABEL_QUEUE: "team-a"})),
-    fails=Example(job(scheduler=_KAI, annotations={LABEL_QUEUE: "team-a"})),
+    passes=Example(job(scheduler=NAME, labels={LABEL_QUEUE: "team-a"}, annotations={LABEL_QUEUE: "team-a"})),
+    fails=Example(job(scheduler=NAME, annotations={LABEL_QUEUE: "team-a"})),
 )
 def queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results:
     """KAI reads the queue of these workloads only from a label. An annotation with the queue has no effect.
@@ -503,27 +491,22 @@ def _read_by_podgrouper(workload: OptedInWorkload, context: RuleContext) -> Opte
     return workload if whole is None and isinstance(workload, TrainJob) else whole
 
 
-def _asks(place: Annotations) -> dict[str, Use]:
+def _topology_uses(place: Annotations) -> dict[str, Use]:
     return {TOPOLOGY_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*TOPOLOGY_FIELDS)}
 
 
 def _whole_uses(whole: OptedInWorkload) -> dict[str, Use]:
     """Returns what the whole PodGroup asks for, by field, with the places in the workload that its author wrote."""
-    uses = _asks(of_workload(whole))
-    if not isinstance(whole, MadeJobSet):
-        return uses
-    uses = {field: Use(whole.in_train_job(use.path), use.value) for field, use in uses.items()}
-    merged = {**_asks(of_workload(whole.train_job)), **uses}
-    return {field: merged[field] for field in TOPOLOGY_FIELDS.values() if field in merged}
+    uses = _placed(_topology_uses(of_workload(whole)), whole)
+    if isinstance(whole, MadeJobSet):
+        merged = {**_topology_uses(of_workload(whole.train_job)), **uses}
+        uses = {field: merged[field] for field in TOPOLOGY_FIELDS.values() if field in merged}
+    return uses
 
 
 def _is_complete(uses: Mapping[str, Use]) -> bool:
     """Returns whether podgrouper reads what a Job asks for."""
     return "topology" in uses and len(uses) > 1
-
-
-def _reads_jobs(context: RuleContext) -> bool:
-    return context.scheduler_version is None or context.scheduler_version >= TREES
 
 
 def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[CarriedTopology]:
@@ -532,13 +515,15 @@ def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[Carrie
         return
     places = [_whole_uses(whole)]
     if reads_pods(whole):
-        places += [uses for part in whole.distinct_parts if _is_complete(uses := _asks(of_pods(part)))]
-    if _reads_jobs(context):
-        places += [_placed(uses, whole) for uses in map(_asks, of_jobs(whole)) if _is_complete(uses)]
+        places += [uses for part in whole.distinct_parts if _is_complete(uses := _topology_uses(of_pods(part)))]
+    if not _lacks_trees(context):
+        places += [_placed(uses, whole) for uses in map(_topology_uses, of_jobs(whole)) if _is_complete(uses)]
     for uses in places:
         if uses:
             constraint = {field: use.value for field, use in uses.items()}
-            yield CarriedTopology(_pod_group(whole, constraint), uses, _where(uses, whole))
+            metadata = {"name": whole.name, "namespace": whole.namespace}
+            manifest = {"metadata": metadata, "spec": {"topologyConstraint": constraint}}
+            yield CarriedTopology(manifest, uses, _where(uses, whole))
 
 
 def _placed(uses: Mapping[str, Use], whole: OptedInWorkload) -> dict[str, Use]:
@@ -552,11 +537,6 @@ def _where(uses: Mapping[str, Use], whole: OptedInWorkload) -> str:
     if isinstance(whole, MadeJobSet) and any(use.path == whole.train_job.runtime_path for use in uses.values()):
         return f"{whole.train_job.runtime_kind} {whole.runtime.name}"
     return ""
-
-
-def _pod_group(whole: OptedInWorkload, constraint: Mapping[str, str]) -> Manifest:
-    metadata = {"name": whole.name, "namespace": whole.namespace}
-    return {"metadata": metadata, "spec": {"topologyConstraint": dict(constraint)}}
 
 
 topology = opted_in_topology(
@@ -617,17 +597,17 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
     """
     whole = _read_by_podgrouper(workload, context)
     for part in whole.distinct_parts if whole is not None and reads_pods(whole) else ():
-        uses = _asks(of_pods(part))
+        uses = _topology_uses(of_pods(part))
         if uses.keys() == {"topology"}:
             use = uses["topology"]
             why, remedy = "podgrouper ignores it without a level", f"add {KAI_REQUIRED} to the template"
             yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
     for place in () if whole is None else of_jobs(whole):
-        uses = _asks(place)
-        if not uses or (_is_complete(uses) and _reads_jobs(context)):
+        uses = _topology_uses(place)
+        if not uses or (_is_complete(uses) and not _lacks_trees(context)):
             continue
         use = next(iter(_placed(uses, whole or workload).values()))
-        if _reads_jobs(context):
+        if not _lacks_trees(context):
             other = KAI_REQUIRED if "topology" in uses else KAI_TOPOLOGY
             why = "podgrouper ignores it without the other annotation"
             remedy = f"add {other} to the template"
@@ -637,15 +617,12 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
         yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
 
-_RAY = "ray.io"
-
-
 @rule(
     "kai/owner-no-queue",
     subject=Subject.OPTED_IN,
     fails_closed=True,
-    passes=Example(disaggregated_set(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"})),
-    fails=Example(disaggregated_set(scheduler=_KAI)),
+    passes=Example(disaggregated_set(scheduler=NAME, labels={LABEL_QUEUE: "team-a"})),
+    fails=Example(disaggregated_set(scheduler=NAME)),
 )
 def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     """kai-scheduler does not start a gang without a queue. Podgrouper puts a workload without one into `default-queue`,
@@ -674,8 +651,8 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
-    passes=Example(ray_cluster(scheduler=_KAI, minReplicas=2)),
-    fails=Example(ray_cluster(scheduler=_KAI, minReplicas=1)),
+    passes=Example(ray_cluster(scheduler=NAME, minReplicas=2)),
+    fails=Example(ray_cluster(scheduler=NAME, minReplicas=1)),
 )
 def ray_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
     """Podgrouper takes the minimum of a worker group from minReplicas if that is above 0, whether an autoscaler is
@@ -683,7 +660,7 @@ def ray_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/ray (v0.17.0), issue 500.
     """
-    if workload.resource.api.group != _RAY:
+    if workload.resource.api.group != RAY:
         return
     for part in workload.parts:
         entry = mapping(value_at(workload.raw, part.path)[1])

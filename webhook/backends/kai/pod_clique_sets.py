@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from webhook.backends import families
@@ -193,9 +194,7 @@ class _Minimum(NamedTuple):
 
 
 def _minimums(change: PodCliqueSetChange) -> Iterator[_Minimum]:
-    """Yields the minimums of all cliques and of the scaling groups that existed before. A new clique had a minimum of
-    0.
-    """
+    """Yields the minimums of all cliques (of new ones from 0), and of the scaling groups that existed before."""
     cliques = {member.name: member.min_available for member in change.old.cliques}
     for member in change.new.cliques:
         what, before = f"the minimum of clique {member.name}", cliques.get(member.name, 0)
@@ -396,7 +395,7 @@ def no_queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     v0.16.8. Grove refuses a set without a queue, too.
     """
     settings = context.settings
-    if _effective(workload, settings) is None:
+    if _effective_queue(workload, settings) is None:
         yield Finding(
             at=LABELS / settings.queueLabelKey,
             found=None,
@@ -437,11 +436,7 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield from unread_queues(context, "kai-scheduler", key)
 
 
-_QUEUE_LIVING = ClusterFacts(
-    kai_queues=_QUEUES.kai_queues,
-    kai_shards=_QUEUES.kai_shards,
-    pod_gangs={("default", "demo-0"): PodGangFacts(workload="demo")},
-)
+_LIVING_QUEUES = replace(_QUEUES, pod_gangs=_LIVING.pod_gangs)
 
 
 @rule(
@@ -449,7 +444,7 @@ _QUEUE_LIVING = ClusterFacts(
     subject=Subject.CHANGE,
     passes=Example(pod_clique_set(labels=_asking("team-a")), old=pod_clique_set(labels=_asking("team-a"))),
     fails=Example(
-        pod_clique_set(labels=_asking("team-b")), old=pod_clique_set(labels=_asking("team-a")), facts=_QUEUE_LIVING
+        pod_clique_set(labels=_asking("team-b")), old=pod_clique_set(labels=_asking("team-a")), facts=_LIVING_QUEUES
     ),
 )
 def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
@@ -460,7 +455,7 @@ def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
     """
     settings = context.settings
     key, pool = settings.queueLabelKey, settings.nodePoolLabelKey
-    before, now = (_effective(workload, settings) for workload in change)
+    before, now = (_effective_queue(workload, settings) for workload in change)
     if before != now:
         first = next(_queue_uses(change.new, settings), None)
         use = Use(LABELS / key if first is None else first.path, now)
@@ -495,13 +490,11 @@ def node_pool(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield problem
         if isinstance(problem, Finding):
             return
-    yield from judge_node_pools(_effective(workload, settings), pool, path, "the set", context)
+    yield from judge_node_pools(_effective_queue(workload, settings), pool, path, "the set", context)
 
 
 def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Finding | Unjudged | None:
-    """Returns the problem with a node pool itself: no shard serves it, or the shards are unknown. None if a shard
-    serves it.
-    """
+    """Returns what is wrong with a node pool itself: no shard serves it, or the shards are unknown."""
     if pool is None:
         return None
     if facts.kai_shards is None:
@@ -558,7 +551,7 @@ def _metadata_queue(metadata: Mapping[str, Any], path: FieldPath, key: str) -> I
         yield Use(path / ("labels" if labelled else "annotations") / key, name)
 
 
-def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
+def _effective_queue(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
     key = settings.queueLabelKey
     queue_name = record_of(workload, None).queue(key) if key in workload.mentions else None
     return queue_name or settings.defaultQueue

@@ -265,27 +265,26 @@ _RUNNING = {"resourcesStatus": {"allocated": {"cpu": "4"}}}
 def _raised_rule(
     id: str, documentation: str, *, seen: bool, why: str, remedy: str, default: Action = Action.DENY
 ) -> Rule:
-    """Yields the rule about a raised minimum of a gang with pods on nodes; `seen` says whether its status shows such
-    pods.
-    """
+    """Returns the rule about a raised minimum; `seen` says whether the status shows pods on nodes."""
     status = _RUNNING if seen else None
 
     def check(stored: StoredObject, _: RuleContext) -> Results:
-        if stored.old is not None and _has_pods(stored.old) is seen and not _stays(stored):
-            for group, before, now in _raised(stored, stored.old):
-                yield Finding(
-                    at=group.path / "minMember", found=now, why=f"it was {before}{why}", remedy=remedy, forbidden=seen
-                )
+        if stored.old is None or _has_pods(stored.old) is not seen or _stays(stored):
+            return
+        tree, before = Tree(stored.spec), Tree(stored.old.spec).minimums
+        for name, now in tree.minimums.items():
+            if now > (minimum := before.get(name, 0)):
+                path = tree.by_name.get(name, tree.root).path / "minMember"
+                yield Finding(at=path, found=now, why=f"it was {minimum}{why}", remedy=remedy, forbidden=seen)
 
-    declare = pod_group_rule(
+    return pod_group_rule(
         id,
         default=default,
         passes=Example(pod_group(subgroup("decode", 2)), old=pod_group(subgroup("decode", 4), status=status)),
         fails=Example(pod_group(subgroup("decode", 4)), old=pod_group(subgroup("decode", 2), status=status)),
         documentation=documentation,
         of_grove=Action.WARN,
-    )
-    return declare(check)
+    )(check)
 
 
 group_raised = _raised_rule(
@@ -325,16 +324,6 @@ def _stays(stored: StoredObject) -> bool:
 def _has_pods(stored: StoredObject) -> bool:
     resources = mapping(mapping(stored.raw.get("status")).get("resourcesStatus"))
     return any(str(amount) != "0" for amount in mapping(resources.get("allocated")).values())
-
-
-def _raised(stored: StoredObject, old: StoredObject) -> list[tuple[SubGroup, int, int]]:
-    """Returns the leaves that are new or need more pods than before, each with both minimums."""
-    tree, before = Tree(stored.spec), Tree(old.spec).minimums
-    return [
-        (tree.by_name.get(name, tree.root), before.get(name, 0), now)
-        for name, now in tree.minimums.items()
-        if now > before.get(name, 0)
-    ]
 
 
 group_pods = families.group_pods(

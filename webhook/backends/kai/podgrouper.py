@@ -92,32 +92,26 @@ def grouping_of(workload: OptedInWorkload, *, trees: bool = True) -> PodGrouping
     """
     if workload.annotations.get(ANNOTATION_SKIP) == "true" or made_elsewhere(workload):
         return None
+    api = workload.resource.api
     try:
-        return _read(workload, trees=trees)
+        if isinstance(workload, Job):
+            return _job_grouping(workload)
+        if isinstance(workload, JobSet):
+            return _job_set_grouping(workload, trees=trees)
+        if isinstance(workload, LeaderWorkerSet):
+            return _leader_worker_set_grouping(workload)
+        if api.group == RAY and api.kind in _CLUSTERS:
+            return _ray_grouping(workload)
+        if api.group_kind == ("kubeflow.org", "PyTorchJob"):
+            return _pytorch_grouping(workload)
+        return _mpi_grouping(workload) if api.group_kind == ("kubeflow.org", "MPIJob") else None
     except Malformed:
         # Rules about the shape of the object report the field.
         return None
 
 
-def _read(workload: OptedInWorkload, *, trees: bool) -> PodGrouping | None:
-    if isinstance(workload, Job):
-        return _job_grouping(workload)
-    if isinstance(workload, JobSet):
-        return _job_set_grouping(workload, trees=trees)
-    if isinstance(workload, LeaderWorkerSet):
-        return _leader_worker_set_grouping(workload)
-    api = workload.resource.api
-    if api.group == RAY and api.kind in _CLUSTERS:
-        return _ray_grouping(workload)
-    if api.group_kind == ("kubeflow.org", "PyTorchJob"):
-        return _pytorch_grouping(workload)
-    return _mpi_grouping(workload) if api.group_kind == ("kubeflow.org", "MPIJob") else None
-
-
 def holders_of(workload: OptedInWorkload) -> tuple[OptedInWorkload, ...]:
-    """Returns the workloads whose labels and annotations podgrouper reads for a gang, the nearest first: a JobSet also
-    has those of its TrainJob.
-    """
+    """Returns the workloads whose labels and annotations count, the nearest first: a JobSet, then its TrainJob."""
     return (workload, workload.train_job) if isinstance(workload, MadeJobSet) else (workload,)
 
 
@@ -127,9 +121,7 @@ def annotations_of(workload: OptedInWorkload) -> Mapping[str, Any]:
 
 
 def stated_minimum(workload: OptedInWorkload) -> str | None:
-    """Returns the minimum that a workload states. If the JobSet of a TrainJob lacks an annotation, podgrouper adds the
-    TrainJob's.
-    """
+    """Returns the minimum that a workload states, else the one of its JobSet's TrainJob."""
     minimums = (text(holder.annotations.get(ANNOTATION_MINIMUM)) for holder in holders_of(workload))
     return next((minimum for minimum in minimums if minimum is not None), None)
 
@@ -230,12 +222,6 @@ def _segment_of(workload: LeaderWorkerSet) -> _Segment | None:
         if (stated := text(holder.get(ANNOTATION_SEGMENT))) is not None:
             return _Segment(at / ANNOTATION_SEGMENT, stated, int32(stated) or 0)
     return None
-
-
-def segment_size(workload: LeaderWorkerSet) -> int | None:
-    """Returns how many pods a segment of a LeaderWorkerSet's groups has; None if there are no segments."""
-    segment = _segment_of(workload)
-    return None if segment is None else segment.size
 
 
 def _leader_worker_set_grouping(workload: LeaderWorkerSet) -> PodGrouping:
@@ -415,9 +401,7 @@ def _folded(group: SchedulerGroup, stem: str, count: int) -> tuple[SchedulerGrou
 
 
 def _flat(workload: OptedInWorkload, grouping: PodGrouping, domains: tuple[str | None, str | None]) -> SchedulerGroup:
-    """Returns the PodGroup of a Job or MPIJob: its minimum counts any of the pods, so its parts have none of their
-    own.
-    """
+    """Returns the PodGroup of a Job or MPIJob. Its minimum counts any of the pods; its parts have none."""
     parts = [part for part in (*workload.outside_parts, *workload.parts) if part.pods > 0]
     is_job = isinstance(workload, Job)
     below = () if is_job else tuple(_leaf(part, part.pods) for part in parts)
@@ -428,9 +412,7 @@ def _flat(workload: OptedInWorkload, grouping: PodGrouping, domains: tuple[str |
 
 
 def _leaves(workload: OptedInWorkload, part: Part, grouping: PodGrouping) -> Iterator[SchedulerGroup]:
-    """Yields the leaf of a part of a RayCluster or PyTorchJob, or its segments. Podgrouper reads the level of a leaf
-    from Ray's templates.
-    """
+    """Yields the leaf of a part, or its segments. Podgrouper reads the level of a leaf from Ray's templates."""
     minimum = grouping.minimums.get(part.place)
     if part.pods <= 0 and not minimum:
         return
@@ -479,9 +461,7 @@ def _segment_domains(workload: OptedInWorkload, annotations: Mapping[str, Any]) 
 
 
 def _job_set_tree(workload: JobSet, grouping: PodGrouping) -> SchedulerGroups:
-    """Returns the tree of a JobSet: of its replicated Jobs all, or as many as an annotation says; of each of these all
-    Jobs.
-    """
+    """Returns the tree of a JobSet: all replicated Jobs, or as many as an annotation says, and all Jobs of each."""
     below = []
     for index, part in enumerate(workload.parts):
         if part.pods <= 0:
@@ -517,15 +497,13 @@ def _flat_job_set(workload: JobSet) -> SchedulerGroups:
 
 
 def _leader_worker_set_groups(workload: LeaderWorkerSet) -> SchedulerGroups:
-    """Returns the PodGroup of each group of a LeaderWorkerSet. With LeaderReady, the leader alone is enough until it is
-    on a node.
-    """
-    segment = segment_size(workload)
+    """Returns the PodGroups of a LeaderWorkerSet. With LeaderReady they wait for the leader alone at first."""
+    segment = _segment_of(workload)
     leader, *others = workload.parts
     first = replace(_leaf(leader, 1), pods=1)
     below = (first, *(replace(_leaf(part, part.each), name="workers", pods=part.each) for part in others))
     if segment is not None:
-        below = tuple(_group_segments(workload, first, others[0], segment))
+        below = tuple(_group_segments(workload, first, others[0], segment.size))
     group = group_of("", below, domains=_domains(workload.annotations))
     if text(workload.spec.get("startupPolicy")) == "LeaderReady" and others:
         waiting = tuple(replace(part, waits_for="leader") for part in below[1:])

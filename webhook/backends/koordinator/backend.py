@@ -86,9 +86,7 @@ Below = Sequence[tuple[str, ...]]
 
 
 def are_domains(key: str, below: Below, nodes: Mapping[str, Node]) -> bool:
-    """Returns whether each value of a layer's label is a domain with just the nodes that have it. The answer is kept
-    until a node changes.
-    """
+    """Returns whether each value of a layer's label is a domain of just its nodes. Kept until a node changes."""
     indexed = nodes if isinstance(nodes, Nodes) else Nodes(nodes)
     if not below:
         return not _is_named_like_a_node(key, indexed)
@@ -129,7 +127,7 @@ def packing_of(
     shape: GangShape, roles: Roles, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> Packing:
     """Returns what koord-scheduler places together of a gang."""
-    layer, at, left_out = _layer(shape, settings, version, facts)
+    layer, at, left_out = _required_layer(shape, settings, version, facts)
     if layer is not None and sum(member.minimum for member in shape.needed) > 1:
         within = _partition(layer, at, facts)
         left_out = left_out or within is None
@@ -142,7 +140,7 @@ def packing_of(
     return replace(packing, left_out=(*shape.left_out, _UNKNOWN)) if left_out else packing
 
 
-def _layer(
+def _required_layer(
     shape: GangShape, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> tuple[str | None, FieldPath | None, bool]:
     """Returns the layer that all pods of the gang must share, where that is required, and whether more is required that
@@ -216,9 +214,6 @@ def _partition(name: str, at: FieldPath | None, facts: ClusterFacts) -> Partitio
     return Partition(name, layer.label_keys, at, own_domain=place == 1, broader=broader)
 
 
-RULES = collect(pod_clique_sets, quotas, gang_groups, pod_groups, opted_in)
-
-
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v1.5 is built on.
 FIRST_VERSION = Version(1, 5)
 
@@ -239,7 +234,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     settings_model = KoordinatorSettings
     group_marks = GROUP_MARKS
     gathers_surplus = True
-    rules = RULES
+    rules = collect(pod_clique_sets, quotas, gang_groups, pod_groups, opted_in)
     # The scheduler plans a gang with all of its pods and binds those without a gate (seen with v1.8.0;
     # pkg/scheduler/plugins/coscheduling/core/core.go ignores gates). Grove removes its gates one by one, so without the
     # pod gate half a gang would start.

@@ -131,7 +131,7 @@ def match_policy(stored: StoredObject) -> tuple[str, FieldPath] | None:
 
 
 def topology_of(stored: StoredObject) -> Topology | None:
-    """Returns the network topology that an object asks for; None if it asks for none. Raises `Unreadable`."""
+    """Returns the network topology that an object asks for, or None. Raises `UnreadableSetting`."""
     written = text(stored.annotations.get(ANNOTATION_TOPOLOGY))
     return None if written is None else read_topology(written)
 
@@ -153,9 +153,7 @@ def topology_kept(topology: Topology | None) -> Topology | None:
 
 
 def group_of(stored: StoredObject) -> tuple[str, ...]:
-    """Returns the ids of an object's GangGroup, sorted; only its own id if it lists none. A long list is shortened by
-    `list_kept`.
-    """
+    """Returns the ids of an object's GangGroup as `list_kept` keeps them; only its own id if it lists none."""
     return _group(listed(stored) or (own_id(stored),))
 
 
@@ -169,14 +167,12 @@ def _group(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_groups(written: str) -> tuple[str, ...]:
-    """Returns the ids in a `groups` annotation, with "" for an item that is not a string. Raises `Unreadable`."""
+    """Returns the ids in a `groups` annotation, "" for an item that is no string. Raises `UnreadableSetting`."""
     return _kept_groups(written) if len(written) <= _LONGEST_KEPT else _groups(written)
 
 
 def read_topology(written: str) -> Topology:
-    """Returns the entries of a network-topology-spec, sorted because their order does not matter. Raises
-    `Unreadable`.
-    """
+    """Returns the entries of a network-topology-spec, sorted. Raises `UnreadableSetting`."""
     return _kept_topology(written) if len(written) <= _LONGEST_KEPT else _topology(written)
 
 
@@ -276,9 +272,7 @@ def gang_of_pod(pod: StoredObject) -> tuple[str, Gang | None] | None:
 def pod_group(
     name: str = "leader", /, *listed: str, settings: Mapping[str, str] | None = None, **spec: Any
 ) -> Manifest:
-    """Returns a PodGroup that lists these gangs of its namespace. `settings` are annotations, keyed by the name after
-    the prefix.
-    """
+    """Returns a PodGroup that lists gangs of its namespace. `settings` are annotations without their prefix."""
     annotations = {ANNOTATION_MODE: "Strict", **_prefixed(settings)}
     if listed:
         annotations[ANNOTATION_GROUPS] = json.dumps([f"default/{other}" for other in listed])
@@ -337,14 +331,14 @@ def _prefixed(settings: Mapping[str, str] | None) -> dict[str, str]:
 
 
 AT = ANNOTATIONS / ANNOTATION_GROUPS
-BOTH = (POD_GROUPS, JUDGED_PODS)
+GROUPS_AND_PODS = (POD_GROUPS, JUDGED_PODS)
 # At most this many members of a gang are looked up and compared.
 MOST_MEMBERS = 32
 
 
 @rule(
     "koordinator/gang-groups-unread",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(pod_group("leader", settings={"groups": '["default/leader"]'})),
     fails=Example(pod_group("leader", settings={"groups": "default/leader,default/worker"})),
@@ -372,7 +366,7 @@ def groups_unreadable(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-groups-member",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "leader", "worker"))),
     fails=Example(pod_group("leader", settings={"groups": '["default/leader","worker"]'})),
@@ -400,7 +394,7 @@ def _unresolvable(stored: StoredObject) -> Iterator[str]:
 
 @rule(
     "koordinator/gang-groups-itself",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(annotated_pod(groups='["default/worker"]'), facts=known()),
     fails=Example(pod_group("leader", "worker"), facts=known(pod_group("worker", "worker"))),
@@ -423,7 +417,7 @@ def groups_itself(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-groups-twice",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     default=Action.WARN,
     membership=True,
     passes=Example(pod_group("leader", "leader")),
@@ -451,7 +445,7 @@ def groups_twice(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-groups-differ",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker", "leader"))),
     fails=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker"))),
@@ -580,9 +574,7 @@ def members_of(stored: StoredObject) -> Iterator[ObjectKey]:
 
 
 def _partners(stored: StoredObject, context: RuleContext) -> Iterator[ObjectKey]:
-    """Yields the gangs that should have the same list: the first members, and the first PodGroups that list this gang.
-    They include a pod's own PodGroup.
-    """
+    """Yields the gangs that need the same list: first members, and first PodGroups that list this gang."""
     yield from members_of(stored)
     itself = key_of_gang(own_id(stored))
     pod_groups = context.facts.koordinator_pod_groups

@@ -214,9 +214,7 @@ def unavailable(settings: KoordinatorSettings, version: Version | None, facts: C
 
 
 def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
-    """Returns whether koord-scheduler builds its tree: the parents of NodeTopologyLayer must include each entry
-    once.
-    """
+    """Returns whether koord-scheduler builds its tree: each layer once on the way up from NodeTopologyLayer."""
     by_name = {layer.name: layer for layer in layers}
     seen = 0
     current = by_name.get(NODE_LAYER)
@@ -381,26 +379,18 @@ def _layers(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> l
 
 
 def _chain(live: Manifest) -> list[_Layer] | None:
-    """Returns the layers of an object, broadest first; None if they are not one chain that ends in the layer of
-    nodes.
-    """
+    """Returns the layers of an object, broadest first; None unless they are one chain down to the nodes' layer."""
     entries = [mapping(entry) for entry in sequence(mapping(live.get("spec")).get("networkTopologySpec"))]
     by_name: dict[str, _Layer] = {}
     for entry in entries:
         name = text(entry.get("topologyLayer")) or ""
         keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
         by_name[name] = _Layer(name, text(entry.get("parentTopologyLayer")), keys)
-    layers = list(_upwards(by_name))
-    return layers[::-1] if len(layers) == len(entries) == len(by_name) and layers else None
-
-
-def _upwards(by_name: dict[str, _Layer]) -> Iterator[_Layer]:
-    layer = by_name.get(NODE_LAYER)
-    for _ in by_name:
-        if layer is None:
-            return
-        yield layer
+    layers, layer = [], by_name.get(NODE_LAYER)
+    while layer is not None and len(layers) < len(by_name):
+        layers.append(layer)
         layer = by_name.get(layer.parent) if layer.parent else None
+    return layers[::-1] if len(layers) == len(entries) == len(by_name) and layers else None
 
 
 def _shown(layers: list[_Layer]) -> str:
@@ -461,7 +451,7 @@ def gang_objects(
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimum and total from before Grove released the member to 0; at least one pod."""
+    """Returns `desired` with the minimum and total from before Grove released the member to 0; at least one pod."""
     if desired["spec"]["minMember"] > 0:
         return desired
     recorded = mapping(live)

@@ -215,7 +215,7 @@ def share_faults(template: PodTemplate) -> Iterator[Finding]:
             for name in (*KOORDINATOR_GPUS, _NPU_CORE)
             if name in requests
         }
-        if (fault := _share_fault(amounts)) is not None:
+        if (fault := next(chain(_whole_faults(amounts), _shared_faults(amounts)), None)) is not None:
             resource, why, remedy = fault
             stated = mapping(mapping(mapping(container).get("resources")).get("requests"))
             place = ("containers", Item(index, text(mapping(container).get("name"))), "resources")
@@ -223,11 +223,6 @@ def share_faults(template: PodTemplate) -> Iterator[Finding]:
                 (*template.spec_path.parts, *place, "requests" if resource in stated else "limits", resource)
             )
             yield Finding(at=at, found=requests[resource], why=why, remedy=remedy)
-
-
-def _share_fault(amounts: Mapping[str, Fraction]) -> tuple[str, str, str] | None:
-    """Returns what is wrong with the shares that a container requests: the resource, why, and what to do."""
-    return next(chain(_whole_faults(amounts), _shared_faults(amounts)), None)
 
 
 def _whole_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, str]]:
@@ -330,9 +325,7 @@ def frozen_members(change: PodCliqueSetChange, context: RuleContext) -> Results:
 
 
 def _moved(old: PodCliqueSet, new: PodCliqueSet) -> Iterator[str]:
-    """Yields the members that join or leave the base gang: cliques, and for a clique of a scaling group its first such
-    replica in the order of names.
-    """
+    """Yields the members that join or leave the base gang: cliques, and the first such replica of scaling groups."""
     yield from _alone(old) ^ _alone(new)
     before, now = _replicas(old), _replicas(new)
     for group, name in before.keys() | now.keys():
@@ -351,7 +344,7 @@ def _alone(workload: PodCliqueSet) -> set[str]:
 
 
 def _replicas(workload: PodCliqueSet) -> dict[tuple[str, str], int]:
-    """By scaling group and clique: the number of replicas that a gang starts with."""
+    """Returns the number of replicas that a gang starts with, by scaling group and clique."""
     replicas: dict[tuple[str, str], int] = {}
     for group in workload.scaling_groups:
         for name in group.clique_names:
@@ -552,9 +545,7 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 def _missing_layer(topology: str | None, context: RuleContext, use: Use, consequence: str) -> Results:
-    """Yields a finding if the domain at `use`, of the ClusterTopologyBinding `topology`, has no layer; Unjudged if a
-    fact that this needs is unknown.
-    """
+    """Yields a finding if the domain at `use` has no layer; Unjudged if that is unknown."""
     binding = (context.facts.topology_bindings or {}).get(topology or "")
     if binding is None and not context.facts.is_whole("topology_bindings"):
         yield Unjudged(use.path, "the ClusterTopologyBinding", part="topology_bindings")

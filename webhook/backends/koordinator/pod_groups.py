@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from webhook.backends import families
 from webhook.backends.koordinator.gang_groups import (
-    BOTH,
+    GROUPS_AND_PODS,
     SPINE_LAYERS,
     Topology,
     UnreadableSetting,
@@ -65,7 +65,6 @@ from webhook.model.reading import integer, text
 from webhook.validators.registry import Example, Results, rule
 from webhook.validators.shared_checks import least_action, told
 
-GROUPS_AND_PODS = (POD_GROUPS, JUDGED_PODS)
 # kube-scheduler's framework caps the wait of a Permit plugin at 15 minutes (maxTimeout, pkg/scheduler/framework).
 LONGEST_WAIT_SECONDS = 900
 _NANOSECONDS = 10**9
@@ -345,7 +344,7 @@ _FINE = pod_group(settings=gather(_SPINE))
 
 @rule(
     "koordinator/gang-topology-unread",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     passes=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": 4})), facts=_CLUSTER),
     fails=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": "4"})), facts=_CLUSTER),
 )
@@ -372,7 +371,7 @@ def topology_unreadable(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-topology-strategy",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     passes=Example(_FINE, facts=_CLUSTER),
     fails=Example(pod_group(settings=gather({"layer": "SpineLayer", "strategy": "mustGather"})), facts=_CLUSTER),
 )
@@ -398,7 +397,7 @@ def _unknown_strategies(stored: StoredObject) -> Iterator[str]:
 
 @rule(
     "koordinator/gang-topology-missing",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     passes=Example(_FINE, facts=_CLUSTER),
     fails=Example(_FINE, facts=known(network_topologies={})),
 )
@@ -427,7 +426,7 @@ def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-topology-layer",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     passes=Example(
         pod_group(settings=gather({"layer": "NodeTopologyLayer", "strategy": "MustGather"})), facts=_CLUSTER
     ),
@@ -460,7 +459,7 @@ def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-topology-differs",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     passes=Example(
         pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
         facts=known(pod_group("worker", "leader", "worker", settings=gather(_SPINE)), network_topologies=SPINE_LAYERS),
@@ -549,7 +548,7 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=at / key,
                 found=other,
-                why=f"koord-scheduler reads {_key(reference.at)} instead, which names another gang",
+                why=f"koord-scheduler reads {reference.at.parts[-1]} instead, which names another gang",
                 remedy="name one gang, preferably by that key alone",
             )
             return
@@ -572,7 +571,9 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     reference = naming(stored)
     if reference is None or reference.by_label or not is_scheduled_here(stored):
         return
-    at, written = _written_minimum(stored)
+    label = text(stored.labels.get(LABEL_OLD_MINIMUM))
+    at = ANNOTATIONS / ANNOTATION_MINIMUM if label is None else LABELS / LABEL_OLD_MINIMUM
+    written = text(stored.annotations.get(ANNOTATION_MINIMUM)) if label is None else label
     if written is not None and int32(written) is not None:
         return
     key = (stored.key[0], reference.gang)
@@ -664,16 +665,3 @@ foreign_member = families.foreign_member(
     POD_GROUP,
     *GROUP_MARKS,
 )
-
-
-def _written_minimum(stored: StoredObject) -> tuple[FieldPath, str | None]:
-    """Returns the minimum that koord-scheduler reads: the deprecated label's, else the annotation's."""
-    label = text(stored.labels.get(LABEL_OLD_MINIMUM))
-    if label is not None:
-        return LABELS / LABEL_OLD_MINIMUM, label
-    return ANNOTATIONS / ANNOTATION_MINIMUM, text(stored.annotations.get(ANNOTATION_MINIMUM))
-
-
-def _key(at: FieldPath) -> str:
-    """Returns the label or annotation key at the end of a path."""
-    return str(at.parts[-1])

@@ -181,9 +181,9 @@ class _Quotas:
         return template is not None and template.labels.get(LABEL_PREEMPTIBLE) == "false"
 
     def _parent_ceilings(self, name: str, quota: Quota, most: Amounts, roles: frozenset[str]) -> Iterator[Ceiling]:
-        above = [entry for entry in self._ancestors(quota) if entry[1].max is None or entry[1].max]
+        is_limited = any(parent.max is None or parent.max for _, parent in self._ancestors(quota))
         modes = (self._settings.enableRuntimeQuota, self._settings.enableCheckParentQuota)
-        if not above or modes == (False, False):
+        if not is_limited or modes == (False, False):
             return
         if True not in modes:
             self._unknown[_PARENTS.format(shown(name))] = None
@@ -199,7 +199,9 @@ class _Quotas:
             if limit is None:
                 self._unknown[_UNREADABLE_ABOVE.format(shown(name))] = None
             elif amounts := {resource: amount for resource, amount in limit.items() if resource in most}:
-                is_nameable = self._may_be_named(parent)
+                # A message to users of the gang's namespace names no quota that they may not name.
+                namespace = self._shape.namespace
+                is_nameable = parent.namespace == namespace or namespace in (parent.namespaces or ())
                 called, shown_name = ("the parent ElasticQuota", parent_name) if is_nameable else (_ABOVE, name)
                 yield self._ceiling(called, shown_name, amounts, roles, of=name)
 
@@ -260,11 +262,6 @@ class _Quotas:
                 return f"name the ElasticQuota {shown(other)}, which allows it"
         return ""
 
-    def _may_be_named(self, quota: Quota) -> bool:
-        """Returns whether a message to users of the gang's namespace may name a quota that they have not named."""
-        namespace = self._shape.namespace
-        return quota.namespace == namespace or namespace in (quota.namespaces or ())
-
     def _allow(self, quota: Quota, demand: Mapping[str, int]) -> bool:
         """Returns whether a quota and all above it allow what pods count together."""
         limits = [charged.max for charged in (quota, *(parent for _, parent in self._ancestors(quota)))]
@@ -280,9 +277,7 @@ class _Quotas:
 
 
 def _limit(quota: Quota, below: tuple[Quota, ...] | list[Quota]) -> Amounts | None:
-    """Returns the most that a quota gives: its max, or what it or one of those `below` has for sure, if that is more.
-    None if it cannot be read.
-    """
+    """Returns the most that a quota gives: its max, or what it or one `below` surely has; None if unreadable."""
     sure = [stated for holder in (quota, *below) for stated in (holder.min, holder.guaranteed)]
     if quota.max is None or any(stated is None for stated in sure):
         return None
@@ -308,12 +303,11 @@ _WHOLE_CPU_CLASSES = ("LSR", "LSE")
 _UNRESTRICTED = tuple(name for name in QOS_CLASSES if name not in _FORBIDDEN and name not in _WHOLE_CPU_CLASSES)
 
 
-def _defaults_to_unrestricted(settings: KoordinatorSettings) -> bool:
-    return settings.defaultQoSClass is None or settings.defaultQoSClass in _UNRESTRICTED
-
-
 # A pod without the label has the default class of the profile.
-_RESTRICTED = sees(HasLabel(QOS_LABEL, other_than=_UNRESTRICTED), suffices=_defaults_to_unrestricted)
+_RESTRICTED = sees(
+    HasLabel(QOS_LABEL, other_than=_UNRESTRICTED),
+    suffices=lambda settings: settings.defaultQoSClass in (None, *_UNRESTRICTED),
+)
 _PROD = ClusterFacts(priority_classes={"koord-prod": PriorityClass(9000, is_default=False)})
 
 
