@@ -95,12 +95,7 @@ def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of wh
                 yield from shared_checks.unsupported(judged, entries, context)
 
     return rule(
-        id,
-        capability=capabilities,
-        fails_closed=fails_closed,
-        passes=passes,
-        fails=fails,
-        documentation=documentation,
+        id, capability=capabilities, fails_closed=fails_closed, passes=passes, fails=fails, documentation=documentation
     )(check)
 
 
@@ -141,14 +136,7 @@ def multi_node_nvlink(
 
 
 def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
-    id: str,
-    documentation: str,
-    *,
-    alone: Callable[[Any], bool],
-    why: str,
-    remedy: str,
-    passes: Example,
-    fails: Example,
+    id: str, documentation: str, *, alone: Callable[[Any], bool], why: str, remedy: str, passes: Example, fails: Example
 ) -> Rule:
     """Returns the rule of a scheduler without gangs of opted-in workloads, if `alone` says so of its settings."""
 
@@ -292,12 +280,7 @@ def group_pods(
         return Example({**head, "spec": {"minMember": 3, **spec}}, facts=facts)
 
     return rule(
-        id,
-        kinds=(kind,),
-        default=Action.WARN,
-        passes=example(3),
-        fails=example(2),
-        documentation=documentation,
+        id, kinds=(kind,), default=Action.WARN, passes=example(3), fails=example(2), documentation=documentation
     )(check)
 
 

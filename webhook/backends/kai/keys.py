@@ -249,10 +249,7 @@ TOPOLOGIES = Projection(
     "kai_topologies", Resource(TOPOLOGY, "topologies", namespaced=False), _topology, fields=("spec.levels",)
 )
 SHARDS = Projection(
-    "kai_shards",
-    Resource(SHARD, "schedulingshards", namespaced=False),
-    _shard,
-    fields=("spec.partitionLabelValue",),
+    "kai_shards", Resource(SHARD, "schedulingshards", namespaced=False), _shard, fields=("spec.partitionLabelValue",)
 )
 POD_GROUP_FACTS = Projection(
     "kai_pod_groups",

@@ -83,9 +83,7 @@ def group_parent(stored: StoredObject, _: RuleContext) -> Results:
 
 
 @_shape_rule(
-    "kai/group-minimum",
-    passes=Example(pod_group(*_TWO, minSubGroup=2)),
-    fails=Example(pod_group(*_TWO, minSubGroup=3)),
+    "kai/group-minimum", passes=Example(pod_group(*_TWO, minSubGroup=2)), fails=Example(pod_group(*_TWO, minSubGroup=3))
 )
 def group_minimum(stored: StoredObject, _: RuleContext) -> Results:
     """A PodGroup, or a set of subgroups, that requires more groups than it has below it is admitted but never
@@ -368,11 +366,7 @@ def group_queue(stored: StoredObject, context: RuleContext) -> Results:
         yield from QUEUES.judge(name, SPEC / "queue", "it", context.facts)
 
 
-@pod_group_rule(
-    "kai/group-no-queue",
-    passes=Example(pod_group(queue="team-a")),
-    fails=Example(pod_group(queue="")),
-)
+@pod_group_rule("kai/group-no-queue", passes=Example(pod_group(queue="team-a")), fails=Example(pod_group(queue="")))
 def group_no_queue(stored: StoredObject, context: RuleContext) -> Results:
     """A PodGroup without a queue waits for a queue with an empty name. Podgrouper writes `default-queue` into the
     PodGroups that it makes itself. The scheduler does not use it as a default.
@@ -477,10 +471,7 @@ def group_name(stored: StoredObject, context: RuleContext) -> Results:
 
 
 _DEFAULTED = ClusterFacts(
-    priority_classes={
-        "inference": PriorityClass(125, is_default=False),
-        "normal": PriorityClass(1000, is_default=True),
-    }
+    priority_classes={"inference": PriorityClass(125, is_default=False), "normal": PriorityClass(1000, is_default=True)}
 )
 
 

@@ -581,13 +581,7 @@ def minimum_above_partial(workload: OptedInWorkload, context: RuleContext) -> Re
         )
 
 
-@rule(
-    "kueue/kai-ready-minimum",
-    subject=Subject.OPTED_IN,
-    default=Action.WARN,
-    passes=_job(4),
-    fails=_job(2),
-)
+@rule("kueue/kai-ready-minimum", subject=Subject.OPTED_IN, default=Action.WARN, passes=_job(4), fails=_job(2))
 def minimum_below_ready(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Kueue calls a Job ready when all pods that it has at a time are ready or have succeeded. A gang that KAI starts
     with its minimum is not ready in that sense, so Kueue stops it while it works.

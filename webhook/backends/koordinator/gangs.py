@@ -181,7 +181,7 @@ PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES, POD_GROUPS_KNOWN)
 # The fields that are read of PodGroups stored by other authors, with the type of each field. Their
 # annotations are read as Go reads them and have their own rules.
 SHAPES: dict[tuple[str, str], dict[str, Any]] = {
-    POD_GROUPS[:2]: {"spec": {"minMember": int, "scheduleTimeoutSeconds": int}},
+    POD_GROUPS[:2]: {"spec": {"minMember": int, "scheduleTimeoutSeconds": int}}
 }
 
 

@@ -360,11 +360,7 @@ _FACTS = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"block": "example.com/block", "rack": "example.com/rack"})},
     network_topologies={"default": _LAYERS},
 )
-_REQUIRED = (
-    Capability.TOPOLOGY_WORKLOAD,
-    Capability.TOPOLOGY_CLIQUE,
-    Capability.TOPOLOGY_SCALING_GROUP,
-)
+_REQUIRED = (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE, Capability.TOPOLOGY_SCALING_GROUP)
 
 
 scaling_group_topology = refused(
@@ -408,8 +404,7 @@ divergent_topology = refused(
         facts=_FACTS,
     ),
     fails=Example(
-        pod_clique_set(clique("leader"), clique("worker", topologyConstraint=required("block"))),
-        facts=_FACTS,
+        pod_clique_set(clique("leader"), clique("worker", topologyConstraint=required("block"))), facts=_FACTS
     ),
     fails_closed=True,
 )

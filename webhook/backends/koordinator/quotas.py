@@ -225,14 +225,7 @@ class _Quotas:
     ) -> Ceiling:
         """Returns a ceiling. If it is too low, it says which other quota than `of` allows the gang."""
         ceiling = Ceiling(
-            called,
-            name,
-            amounts,
-            FitFamily.QUOTA,
-            FitScope.EVER,
-            at=self._place(),
-            counted=self._counted,
-            roles=roles,
+            called, name, amounts, FitFamily.QUOTA, FitScope.EVER, at=self._place(), counted=self._counted, roles=roles
         )
         if of is None or allows(ceiling, self._part(roles), self._roles):
             return ceiling
