@@ -25,26 +25,9 @@ from dataclasses import replace
 from typing import Any
 
 from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.kai import gangs, opted_in, pod_clique_sets, pod_groups, podgrouper
+from webhook.backends.kai import gangs, keys, opted_in, pod_clique_sets, pod_groups, podgrouper
 from webhook.backends.kai.gangs import levels_of
-from webhook.backends.kai.keys import (
-    ANNOTATION_MINIMUM,
-    ANNOTATION_SKIP,
-    CONTROLLERS,
-    DEFAULT_QUEUE,
-    GROUP_MARK,
-    GROUPED_KINDS,
-    LABEL_PREEMPTIBILITY,
-    LABEL_SUBGROUP,
-    NAME,
-    NON_PREEMPTIBLE,
-    POD_GROUP,
-    PROJECTIONS,
-    SHAPES,
-    TOPOLOGIES,
-    TOPOLOGY,
-    KaiSettings,
-)
+from webhook.backends.kai.keys import KaiSettings
 from webhook.backends.kai.podgrouper import (
     RAY,
     TREES,
@@ -266,7 +249,7 @@ def _together(shape: GangShape, needs: list[Need], count: int, within: Partition
 
 def _minimum(annotations: Mapping[str, Any], default: int | None) -> int | None:
     """Returns the minimum that annotations state; one pod if that cannot be read."""
-    stated = text(annotations.get(ANNOTATION_MINIMUM))
+    stated = text(annotations.get(keys.ANNOTATION_MINIMUM))
     if stated is None:
         return default
     if not (stated.isascii() and stated.isdigit()) or len(stated) > _MOST_DIGITS:
@@ -362,13 +345,13 @@ def _gpus(role: PackingRole) -> int:
 
 def _is_never_preempted(shape: GangShape, facts: ClusterFacts) -> bool:
     """Returns whether a gang is surely never preempted: it says so, or says nothing and has such a PriorityClass."""
-    stated = text(shape.labels.get(LABEL_PREEMPTIBILITY))
+    stated = text(shape.labels.get(keys.LABEL_PREEMPTIBILITY))
     if stated is not None:
         return stated == "non-preemptible"
     if shape.opted_in is not None:
         return _has_such_class(shape, shape.opted_in.workload, facts)
     priority_class = (facts.priority_classes or {}).get(shape.record.priority_class or "")
-    return priority_class is not None and priority_class.value >= NON_PREEMPTIBLE
+    return priority_class is not None and priority_class.value >= keys.NON_PREEMPTIBLE
 
 
 def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterFacts) -> bool:
@@ -379,14 +362,15 @@ def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterF
     above = [holder.labels for holder in holders_of(workload)]
     templates = [member.template for member in shape.members]
     stated = (*above, *(template.labels for template in templates))
-    if any(LABEL_PREEMPTIBILITY in labels for labels in stated) or not templates:
+    if any(keys.LABEL_PREEMPTIBILITY in labels for labels in stated) or not templates:
         return False
     priority_classes = facts.priority_classes or {}
     if workload.resource.api.group == RAY and _RAY_CLASS in workload.labels:
         priority_class = priority_classes.get(text(workload.labels[_RAY_CLASS]) or "")
-        return priority_class is not None and priority_class.value >= NON_PREEMPTIBLE
+        return priority_class is not None and priority_class.value >= keys.NON_PREEMPTIBLE
     return all(
-        (value := _value_of(template, above, facts)) is not None and value >= NON_PREEMPTIBLE for template in templates
+        (value := _value_of(template, above, facts)) is not None and value >= keys.NON_PREEMPTIBLE
+        for template in templates
     )
 
 
@@ -436,21 +420,21 @@ FIRST_VERSION = Version(0, 15)
 class KaiBackend(Backend[KaiSettings]):
     """KAI 0.15 and newer."""
 
-    name = NAME
+    name = keys.NAME
     settings_model = KaiSettings
-    group_marks = (GROUP_MARK,)
+    group_marks = (keys.GROUP_MARK,)
     rules = collect(pod_clique_sets, pod_groups, opted_in, podgrouper)
-    required_apis = (POD_GROUP,)
-    required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
-    projections = PROJECTIONS
+    required_apis = (keys.POD_GROUP,)
+    required_fields = (SpecField(keys.POD_GROUP, "minSubGroup", "KAI 0.15"),)
+    projections = keys.PROJECTIONS
     reads_claims_of = frozenset({"KAI"})
     # Its podgrouper makes the group of every pod of the scheduler that names no group itself. Without Rollcall, pods of
     # kinds that it does not know would start one by one.
     groups_opted_in = True
-    grouped_kinds = GROUPED_KINDS
-    controllers = CONTROLLERS
-    shapes = SHAPES
-    topology_kind = TOPOLOGIES.resource
+    grouped_kinds = keys.GROUPED_KINDS
+    controllers = keys.CONTROLLERS
+    shapes = keys.SHAPES
+    topology_kind = keys.TOPOLOGIES.resource
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
@@ -483,13 +467,13 @@ class KaiBackend(Backend[KaiSettings]):
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
-        return (Resource(POD_GROUP, "podgroups"),)
+        return (Resource(keys.POD_GROUP, "podgroups"),)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
         name = gangs.named_queue(workload, self.settings)
         if name is None and not made_elsewhere(workload):
             name = self.settings.defaultQueue
-        name = name or gangs.project_queue(workload, self.settings) or DEFAULT_QUEUE
+        name = name or gangs.project_queue(workload, self.settings) or keys.DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts) -> Ceilings:
@@ -502,7 +486,9 @@ class KaiBackend(Backend[KaiSettings]):
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
         # If one of them is missing, podgrouper treats the pod as its own.
-        return ((GROUP_MARK, Mark("annotations", ANNOTATION_SKIP, "true"), Mark("labels", LABEL_SUBGROUP)),)
+        return (
+            (keys.GROUP_MARK, Mark("annotations", keys.ANNOTATION_SKIP, "true"), Mark("labels", keys.LABEL_SUBGROUP)),
+        )
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return gangs.prepare_pod(member, self.settings)
@@ -517,7 +503,7 @@ class KaiBackend(Backend[KaiSettings]):
         return packing_of(shape, self.roles(shape, facts, settings), self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
-        if desired["kind"] == TOPOLOGY.kind:
+        if desired["kind"] == keys.TOPOLOGY.kind:
             return gangs.adopt_topology(desired, live)
         return gangs.adopt(desired, live, self.settings)
 

@@ -26,20 +26,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from webhook.backends.kai import pod_groups
+from webhook.backends.kai import keys, pod_groups
 from webhook.backends.kai.gangs import named_queue
-from webhook.backends.kai.keys import (
-    ANNOTATION_GRACE,
-    ANNOTATION_GROUP,
-    ANNOTATION_MINIMUM,
-    ANNOTATION_SKIP,
-    LABEL_QUEUE,
-    NAME,
-    POD_GROUP,
-    POD_GROUPS,
-    TOPOLOGY_FIELDS,
-    RuleContext,
-)
+from webhook.backends.kai.keys import NAME, RuleContext
 from webhook.backends.kai.pod_clique_sets import judge_queue
 from webhook.backends.kai.podgrouper import (
     RAY,
@@ -93,11 +82,11 @@ from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.trainjob import MadeJobSet, TrainJob
 
 # A minimum that any workload reaches with its first pod.
-_ONE = {ANNOTATION_MINIMUM: "1"}
+_ONE = {keys.ANNOTATION_MINIMUM: "1"}
 _MOST_DIGITS = 18
 # From this version on, a workload says how long its group may lack pods. KAI's own time, in nanoseconds.
 _GRACE, _KAI_GRACE = Version(0, 17), 60 * 10**9
-_FOREVER = f'{ANNOTATION_GRACE}: "-1s"'
+_FOREVER = f'{keys.ANNOTATION_GRACE}: "-1s"'
 _STEPS = (
     replicated("initializer", 1),
     replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
@@ -166,7 +155,7 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
         return
     where = pods.where(pods.sequence_path) if isinstance(pods, MadeJobSet) else str(pods.sequence_path)
     yield Finding(
-        at=ANNOTATIONS / ANNOTATION_MINIMUM,
+        at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
         found=stated,
         why=f"podgrouper makes one group of all steps, and a step has no pods until another one ran ({where})",
         remedy=_steps_remedy(first, context),
@@ -175,7 +164,7 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
 
 def _steps_remedy(first: int, context: RuleContext) -> str:
     """Returns what to set so that the first steps start, and are not evicted while the others have no pods."""
-    minimum = f'set the annotation {ANNOTATION_MINIMUM}: "{first}"'
+    minimum = f'set the annotation {keys.ANNOTATION_MINIMUM}: "{first}"'
     if _lacks_trees(context):
         return f"{minimum}, so that each step is its own gang"
     if _lacks_grace(context):
@@ -190,7 +179,7 @@ def _lacks_grace(context: RuleContext) -> bool:
 
 def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
     """Returns whether a JobSet says how long it may lack pods: never evicted, or longer than KAI's 60 seconds."""
-    written = text(annotations_of(job_set).get(ANNOTATION_GRACE))
+    written = text(annotations_of(job_set).get(keys.ANNOTATION_GRACE))
     stated = None if written is None or _lacks_grace(context) else nanoseconds(written)
     return stated is not None and (stated < 0 or stated > _KAI_GRACE)
 
@@ -200,7 +189,9 @@ def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
-    passes=Example(train_job(scheduler=NAME, annotations={**_ONE, ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)),
+    passes=Example(
+        train_job(scheduler=NAME, annotations={**_ONE, keys.ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)
+    ),
     fails=Example(train_job(scheduler=NAME, annotations=_ONE), facts=runtimes(*_STEPS)),
 )
 def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
@@ -215,14 +206,14 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     pods = with_pods(workload, context.facts)
     if not isinstance(pods, JobSet) or _lacks_trees(context) or not _is_for_kai(context):
         return
-    if pods.annotations.get(ANNOTATION_SKIP) == "true":
+    if pods.annotations.get(keys.ANNOTATION_SKIP) == "true":
         return
     needed, count = root_minimum(pods), len(pods.parts)
     empty = sum(part.pods <= 0 for part in pods.parts)
     if needed is None or needed >= count or count - empty <= 1 or _is_patient(pods, context):
         return
     stated = stated_minimum(pods)
-    at, value = ANNOTATIONS / ANNOTATION_MINIMUM, stated
+    at, value = ANNOTATIONS / keys.ANNOTATION_MINIMUM, stated
     if stated is None and pods.sequence_path is not None:
         at, value = pods.sequence_path, "InOrder"
         at = pods.in_train_job(at) if isinstance(pods, MadeJobSet) else at
@@ -239,8 +230,8 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     "kai/owner-ungrouped",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(job(scheduler=NAME, annotations={ANNOTATION_MINIMUM: "2"})),
-    fails=Example(job(scheduler=NAME, annotations={ANNOTATION_MINIMUM: "all"})),
+    passes=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "all"})),
 )
 def ungrouped(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper makes no PodGroup of a workload in which it cannot read a number that it needs: a minimum, the
@@ -260,7 +251,7 @@ def ungrouped(workload: OptedInWorkload, context: RuleContext) -> Results:
     subject=Subject.OPTED_IN,
     capability=Capability.GANG,
     default=Action.WARN,
-    passes=Example(job(scheduler=NAME, annotations={ANNOTATION_MINIMUM: "2"})),
+    passes=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
     fails=Example(job(scheduler=NAME)),
 )
 def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Results:
@@ -274,10 +265,10 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
         return
     if stated_minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
         yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
             found=None,
             why="podgrouper's group of a Job has a minimum of one pod, so its pods start one by one",
-            remedy=f'set the annotation {ANNOTATION_MINIMUM}: "{pods}"',
+            remedy=f'set the annotation {keys.ANNOTATION_MINIMUM}: "{pods}"',
         )
 
 
@@ -285,8 +276,8 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
     "kai/owner-minimum",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(job(scheduler=NAME, annotations={ANNOTATION_MINIMUM: "2"})),
-    fails=Example(job(scheduler=NAME, annotations={ANNOTATION_MINIMUM: "3"})),
+    passes=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "3"})),
 )
 def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Results:
     """A group never starts if its minimum is higher than the number of pods that exist at a time: that of a Job, of a
@@ -309,7 +300,7 @@ def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Resul
     # Python refuses to convert a number with thousands of digits, and there are never that many pods.
     if pods > 0 and (len(stated.lstrip("0")) > _MOST_DIGITS or pods < int(stated)):
         yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
             found=stated,
             why=f"the workload has {pods} pods at a time, and a group with a higher minimum never starts",
             remedy=f"set at most {pods}",
@@ -340,7 +331,7 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
         if hindrance.rule in {"owner/exclusive-topology", "owner/completions"}:
             remedy = hindrance.remedy
             if isinstance(workload, JobSet):
-                remedy = f'{remedy}; or annotate the Job\'s template with {ANNOTATION_MINIMUM}: "1"'
+                remedy = f'{remedy}; or annotate the Job\'s template with {keys.ANNOTATION_MINIMUM}: "1"'
             yield Finding(at=hindrance.at, found=hindrance.found, why=hindrance.why, remedy=remedy)
 
 
@@ -351,7 +342,7 @@ def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool
         return text(workload.spec.get("startupPolicy")) != "LeaderReady"
     if isinstance(workload, JobSet) and not _lacks_trees(context):
         jobs = [workload.job_metadata(index) for index, part in enumerate(workload.parts) if part.each > 1]
-        return any(mapping(metadata.get("annotations")).get(ANNOTATION_MINIMUM) != "1" for metadata in jobs)
+        return any(mapping(metadata.get("annotations")).get(keys.ANNOTATION_MINIMUM) != "1" for metadata in jobs)
     return stated_minimum(workload) not in {None, "1"}
 
 
@@ -372,10 +363,11 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
         return
     if (count := sum(part.pods for part in pods.parts)) > 1:
         yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
             found=None,
             why=f"before {TREES} podgrouper starts the pods of a JobSet one by one",
-            remedy=f'set the annotation {ANNOTATION_MINIMUM}: "{count}", or "1" if its pods need not start together',
+            remedy=f'set the annotation {keys.ANNOTATION_MINIMUM}: "{count}", '
+            'or "1" if its pods need not start together',
         )
 
 
@@ -386,11 +378,11 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
     passes=Example(
         job(
             scheduler=NAME,
-            annotations={ANNOTATION_MINIMUM: "2"},
-            template=pod_template(annotations={ANNOTATION_GROUP: "mine", ANNOTATION_SKIP: "true"}),
+            annotations={keys.ANNOTATION_MINIMUM: "2"},
+            template=pod_template(annotations={keys.ANNOTATION_GROUP: "mine", keys.ANNOTATION_SKIP: "true"}),
         )
     ),
-    fails=Example(job(scheduler=NAME, template=pod_template(annotations={ANNOTATION_GROUP: "mine"}))),
+    fails=Example(job(scheduler=NAME, template=pod_template(annotations={keys.ANNOTATION_GROUP: "mine"}))),
 )
 def overwritten_group(workload: OptedInWorkload, _: RuleContext) -> Results:
     """Podgrouper overwrites the group of a pod that has an ownerReference, unless an annotation tells it to skip the
@@ -398,15 +390,15 @@ def overwritten_group(workload: OptedInWorkload, _: RuleContext) -> Results:
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/pod_controller.go (v0.17.0).
     """
-    skipped = workload.annotations.get(ANNOTATION_SKIP) == "true"
+    skipped = workload.annotations.get(keys.ANNOTATION_SKIP) == "true"
     for part in workload.distinct_parts:
         annotations = part.template.annotations
-        if annotations.get(ANNOTATION_GROUP) and annotations.get(ANNOTATION_SKIP) != "true" and not skipped:
+        if annotations.get(keys.ANNOTATION_GROUP) and annotations.get(keys.ANNOTATION_SKIP) != "true" and not skipped:
             yield Finding(
-                at=part.template.annotations_path / ANNOTATION_GROUP,
-                found=annotations[ANNOTATION_GROUP],
+                at=part.template.annotations_path / keys.ANNOTATION_GROUP,
+                found=annotations[keys.ANNOTATION_GROUP],
                 why="podgrouper makes its own group for these pods and overwrites the annotation",
-                remedy=f'add the annotation {ANNOTATION_SKIP}: "true", or remove this one',
+                remedy=f'add the annotation {keys.ANNOTATION_SKIP}: "true", or remove this one',
             )
 
 
@@ -428,8 +420,8 @@ queue = opted_in_queue(
     """,
     keys=_keys,
     judge=judge_queue,
-    passes=Example(train_job(scheduler=NAME, labels={LABEL_QUEUE: "team-a"}), facts=_QUEUES),
-    fails=Example(train_job(scheduler=NAME, labels={LABEL_QUEUE: "research"}), facts=_QUEUES),
+    passes=Example(train_job(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"}), facts=_QUEUES),
+    fails=Example(train_job(scheduler=NAME, labels={keys.LABEL_QUEUE: "research"}), facts=_QUEUES),
 )
 
 
@@ -441,7 +433,7 @@ queue_disagree = opted_in_disagreement(
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
     """,
     scheduler=NAME,
-    key=("labels", LABEL_QUEUE),
+    key=("labels", keys.LABEL_QUEUE),
     keys=_keys,
     of_pods=_keys,
     remedy=lambda context: f"name one queue, preferably in the workload's label {context.settings.queueLabelKey}",
@@ -453,8 +445,8 @@ queue_disagree = opted_in_disagreement(
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
-    passes=Example(job(scheduler=NAME, labels={LABEL_QUEUE: "team-a"}, annotations={LABEL_QUEUE: "team-a"})),
-    fails=Example(job(scheduler=NAME, annotations={LABEL_QUEUE: "team-a"})),
+    passes=Example(job(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"}, annotations={keys.LABEL_QUEUE: "team-a"})),
+    fails=Example(job(scheduler=NAME, annotations={keys.LABEL_QUEUE: "team-a"})),
 )
 def queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results:
     """KAI reads the queue of these workloads only from a label. An annotation with the queue has no effect.
@@ -485,14 +477,14 @@ def _read_by_podgrouper(workload: OptedInWorkload, context: RuleContext) -> Opte
     TrainJob's own annotations are known. None if podgrouper makes no PodGroup, or if the JobSet is judged with its
     TrainJob.
     """
-    if workload.annotations.get(ANNOTATION_SKIP) == "true":
+    if workload.annotations.get(keys.ANNOTATION_SKIP) == "true":
         return None
     whole = with_pods(workload, context.facts)
     return workload if whole is None and isinstance(workload, TrainJob) else whole
 
 
 def _topology_uses(place: Annotations) -> dict[str, Use]:
-    return {TOPOLOGY_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*TOPOLOGY_FIELDS)}
+    return {keys.TOPOLOGY_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*keys.TOPOLOGY_FIELDS)}
 
 
 def _whole_uses(whole: OptedInWorkload) -> dict[str, Use]:
@@ -500,7 +492,7 @@ def _whole_uses(whole: OptedInWorkload) -> dict[str, Use]:
     uses = _placed(_topology_uses(of_workload(whole)), whole)
     if isinstance(whole, MadeJobSet):
         merged = {**_topology_uses(of_workload(whole.train_job)), **uses}
-        uses = {field: merged[field] for field in TOPOLOGY_FIELDS.values() if field in merged}
+        uses = {field: merged[field] for field in keys.TOPOLOGY_FIELDS.values() if field in merged}
     return uses
 
 
@@ -548,11 +540,11 @@ topology = opted_in_topology(
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{defaultgrouper,jobset},
     pkg/scheduler/plugins/topology; seen with v0.16.8.
     """,
-    kind=POD_GROUPS,
-    version=POD_GROUP.version,
+    kind=keys.POD_GROUPS,
+    version=keys.POD_GROUP.version,
     rules=(pod_groups.group_topology,),
     carried=_carried,
-    looks_at=TOPOLOGY_FIELDS,
+    looks_at=keys.TOPOLOGY_FIELDS,
     passes=Example(train_job(scheduler=NAME, annotations=_near()), facts=_FACTS),
     fails=Example(train_job(scheduler=NAME, annotations=_near("racks")), facts=_FACTS),
 )
@@ -563,11 +555,11 @@ unnamed = opted_in_topology(
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/factory.go; seen with v0.16.8.
     """,
-    kind=POD_GROUPS,
-    version=POD_GROUP.version,
+    kind=keys.POD_GROUPS,
+    version=keys.POD_GROUP.version,
     rules=(pod_groups.group_topology_unnamed,),
     carried=_carried,
-    looks_at=TOPOLOGY_FIELDS,
+    looks_at=keys.TOPOLOGY_FIELDS,
     passes=Example(train_job(scheduler=NAME, annotations=_near()), facts=_FACTS),
     fails=Example(train_job(scheduler=NAME, annotations={KAI_REQUIRED: _RACK}), facts=_FACTS),
     default=Action.WARN,
@@ -583,7 +575,7 @@ def _annotated_job_set(**annotations: str) -> Manifest:
     "kai/owner-topology-of-jobs",
     subject=Subject.OPTED_IN,
     capability=Capability.TOPOLOGY_WORKLOAD,
-    looks_at=TOPOLOGY_FIELDS,
+    looks_at=keys.TOPOLOGY_FIELDS,
     default=Action.WARN,
     passes=Example(_annotated_job_set(topology="dc", topology_required_placement=_RACK), facts=_LEVELS),
     fails=Example(_annotated_job_set(topology_required_placement=_RACK), facts=_LEVELS),
@@ -621,7 +613,7 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
     "kai/owner-no-queue",
     subject=Subject.OPTED_IN,
     fails_closed=True,
-    passes=Example(disaggregated_set(scheduler=NAME, labels={LABEL_QUEUE: "team-a"})),
+    passes=Example(disaggregated_set(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"})),
     fails=Example(disaggregated_set(scheduler=NAME)),
 )
 def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:

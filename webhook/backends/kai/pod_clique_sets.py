@@ -16,21 +16,9 @@ from typing import Any, NamedTuple
 
 from webhook.backends import families
 from webhook.backends.families import TOPOLOGY
+from webhook.backends.kai import keys
 from webhook.backends.kai.gangs import levels_of
-from webhook.backends.kai.keys import (
-    DURATIONS,
-    GROUP_MARK,
-    LABEL_NODE_POOL,
-    LABEL_PREEMPTIBILITY,
-    LABEL_QUEUE,
-    NAME,
-    POD_GROUP,
-    POD_GROUPS,
-    PREEMPTIBILITIES,
-    KaiSettings,
-    RuleContext,
-    is_queue_name,
-)
+from webhook.backends.kai.keys import KaiSettings, RuleContext
 from webhook.backends.queues import Queues, disagreement, judge_named, leaves, offered, path_of
 from webhook.backends.topologies import NoTopology, UnknownTopology
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
@@ -99,8 +87,8 @@ foreign_member = families.foreign_member(
     "kai/foreign-member",
     "kai-scheduler/KAI-Scheduler, pkg/podgrouper/pod_controller.go (a pod without owners, or with "
     "`kai.scheduler/skip-podgrouper`, keeps the group that it names).",
-    POD_GROUP,
-    GROUP_MARK,
+    keys.POD_GROUP,
+    keys.GROUP_MARK,
 )
 
 
@@ -127,8 +115,8 @@ priority_class = families.priority_class(
     "kai/preemptibility",
     subject=Subject.ANY_WORKLOAD,
     fails_closed=True,
-    passes=Example(pod_clique_set(labels={LABEL_PREEMPTIBILITY: "non-preemptible"})),
-    fails=Example(pod_clique_set(labels={LABEL_PREEMPTIBILITY: "never"})),
+    passes=Example(pod_clique_set(labels={keys.LABEL_PREEMPTIBILITY: "non-preemptible"})),
+    fails=Example(pod_clique_set(labels={keys.LABEL_PREEMPTIBILITY: "never"})),
 )
 def preemptibility(workload: PodCliqueSet | OptedInWorkload, _: RuleContext) -> Results:
     """The label says whether the gang may be preempted, regardless of its priority. KAI's CRD refuses a PodGroup with
@@ -136,13 +124,13 @@ def preemptibility(workload: PodCliqueSet | OptedInWorkload, _: RuleContext) -> 
 
     Source: the PodGroup CRD of scheduling.run.ai/v2alpha2 (`spec.preemptibility`).
     """
-    word = workload.labels.get(LABEL_PREEMPTIBILITY)
-    if word is not None and word not in PREEMPTIBILITIES:
+    word = workload.labels.get(keys.LABEL_PREEMPTIBILITY)
+    if word is not None and word not in keys.PREEMPTIBILITIES:
         yield Finding(
-            at=LABELS / LABEL_PREEMPTIBILITY,
+            at=LABELS / keys.LABEL_PREEMPTIBILITY,
             found=word,
             why="KAI's CRD does not allow this value",
-            remedy=f"set it to {' or '.join(PREEMPTIBILITIES)}, or remove the label",
+            remedy=f"set it to {' or '.join(keys.PREEMPTIBILITIES)}, or remove the label",
         )
 
 
@@ -300,7 +288,7 @@ def duration(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> 
     Source: kai-scheduler/KAI-Scheduler v0.17, pkg/apis/scheduling/v2alpha2/podgroup_types.go (metav1.Duration),
     pkg/scheduler/actions/stalegangeviction.
     """
-    for key, field in DURATIONS.items():
+    for key, field in keys.DURATIONS.items():
         written = text(workload.annotations.get(key))
         if written is None:
             continue
@@ -315,7 +303,7 @@ def duration(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> 
 
 @rule(
     "kai/group-duration",
-    kinds=(POD_GROUPS,),
+    kinds=(keys.POD_GROUPS,),
     passes=Example(pod_group(subgroup("worker", 2), stalenessGracePeriod="-1s")),
     fails=Example(pod_group(subgroup("worker", 2), stalenessGracePeriod="never")),
 )
@@ -326,7 +314,7 @@ def group_duration(stored: StoredObject, _: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler v0.17, pkg/apis/scheduling/v2alpha2/podgroup_types.go; k8s.io/apimachinery,
     pkg/apis/meta/v1/duration.go (UnmarshalJSON).
     """
-    for field in DURATIONS.values():
+    for field in keys.DURATIONS.values():
         written = text(stored.spec.get(field.name))
         if written is not None and nanoseconds(written) is None:
             yield Finding(
@@ -353,15 +341,15 @@ _QUEUES = ClusterFacts(
         "team-a": KaiQueue("research"),
         "team-b": KaiQueue("research"),
         "lost": KaiQueue("gone"),
-        "pools": KaiQueue(None, {LABEL_NODE_POOL: "h100"}),
-        "pooled": KaiQueue("pools", {LABEL_NODE_POOL: "h100"}),
+        "pools": KaiQueue(None, {keys.LABEL_NODE_POOL: "h100"}),
+        "pooled": KaiQueue("pools", {keys.LABEL_NODE_POOL: "h100"}),
     },
     kai_shards={"default": None, "h100": "h100"},
 )
 
 
 def _asking(queue: str) -> dict[str, str]:
-    return {LABEL_QUEUE: queue}
+    return {keys.LABEL_QUEUE: queue}
 
 
 @rule(
@@ -411,7 +399,7 @@ queue_disagree = disagreement(
 
     Source: the PodGroup CRD of scheduling.run.ai/v2alpha2; ai-dynamo/grove refuses it too.
     """,
-    key=("labels", LABEL_QUEUE),
+    key=("labels", keys.LABEL_QUEUE),
     uses=lambda workload, context: list(_queue_uses(workload, context.settings)),
     remedy=lambda context: f"name one queue, preferably in the label {context.settings.queueLabelKey} of the set",
 )
@@ -470,8 +458,8 @@ def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
 
 @rule(
     "kai/node-pool",
-    passes=Example(pod_clique_set(labels={LABEL_NODE_POOL: "h100", LABEL_QUEUE: "pooled"}), facts=_QUEUES),
-    fails=Example(pod_clique_set(labels={LABEL_NODE_POOL: "default", LABEL_QUEUE: "team-a"}), facts=_QUEUES),
+    passes=Example(pod_clique_set(labels={keys.LABEL_NODE_POOL: "h100", keys.LABEL_QUEUE: "pooled"}), facts=_QUEUES),
+    fails=Example(pod_clique_set(labels={keys.LABEL_NODE_POOL: "default", keys.LABEL_QUEUE: "team-a"}), facts=_QUEUES),
 )
 def node_pool(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Each scheduler shard sees only the PodGroups and Queues with its own node-pool label. The default shard sees
@@ -559,7 +547,7 @@ def _effective_queue(workload: PodCliqueSet, settings: KaiSettings) -> str | Non
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
     """Yields the problems of a queue that a workload names, or of its name."""
-    if not is_queue_name(name):
+    if not keys.is_queue_name(name):
         why, remedy = f"{called} is not valid as a label value and as the name of a Queue", "name a Queue that exists"
         yield Finding(at=path, found=name, why=why, remedy=remedy)
     else:
@@ -568,7 +556,7 @@ def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) ->
 
 _KEYS = {"zone": "example.com/zone", "rack": "example.com/rack", "slot": "example.com/slot"}
 _FACTS = ClusterFacts(
-    topology_bindings={"dc": TopologyBinding(_KEYS, {NAME: "racks"})},
+    topology_bindings={"dc": TopologyBinding(_KEYS, {keys.NAME: "racks"})},
     kai_topologies={"racks": ("example.com/zone", "example.com/rack")},
 )
 

@@ -15,16 +15,7 @@ from typing import Any
 from webhook.backends import families
 from webhook.backends.kai import keys
 from webhook.backends.kai.gangs import SubGroup, Tree
-from webhook.backends.kai.keys import (
-    FIXED,
-    LABEL_NODE_POOL,
-    LABEL_QUEUE,
-    NON_PREEMPTIBLE,
-    POD_GROUPS,
-    WHOLE,
-    RuleContext,
-    mixes_namespaces,
-)
+from webhook.backends.kai.keys import RuleContext
 from webhook.backends.kai.pod_clique_sets import (
     QUEUES,
     judge_node_pools,
@@ -43,7 +34,7 @@ from webhook.model.known_objects import KaiLevels, KaiQueue, PriorityClass, Queu
 from webhook.model.reading import integer, mapping, text
 from webhook.validators.registry import Example, Results, Rule, rule
 
-pod_group_rule = partial(rule, kinds=(POD_GROUPS,))
+pod_group_rule = partial(rule, kinds=(keys.POD_GROUPS,))
 _shape_rule = partial(pod_group_rule, of_grove=Action.OFF)
 
 _TWO = (subgroup("prefill", 2), subgroup("decode", 4))
@@ -332,7 +323,7 @@ group_pods = families.group_pods(
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info.
     """,
     system="KAI",
-    kind=POD_GROUPS,
+    kind=keys.POD_GROUPS,
     version="v2alpha2",
     minimum=lambda stored: None if stored.spec.get("subGroups") else integer(stored.spec.get("minMember")),
     queue="team-a",
@@ -343,8 +334,8 @@ _QUEUES = ClusterFacts(
     kai_queues={
         "research": KaiQueue(None),
         "team-a": KaiQueue("research"),
-        "pools": KaiQueue(None, {LABEL_NODE_POOL: "h100"}),
-        "pooled": KaiQueue("pools", {LABEL_NODE_POOL: "h100"}),
+        "pools": KaiQueue(None, {keys.LABEL_NODE_POOL: "h100"}),
+        "pooled": KaiQueue("pools", {keys.LABEL_NODE_POOL: "h100"}),
     },
     kai_shards={"default": None, "h100": "h100"},
 )
@@ -386,8 +377,8 @@ def group_no_queue(stored: StoredObject, context: RuleContext) -> Results:
 @pod_group_rule(
     "kai/group-queue-label",
     default=Action.WARN,
-    passes=Example(pod_group(queue="team-a", labels={LABEL_QUEUE: "team-a"})),
-    fails=Example(pod_group(queue="team-a", labels={LABEL_QUEUE: "team-b"})),
+    passes=Example(pod_group(queue="team-a", labels={keys.LABEL_QUEUE: "team-a"})),
+    fails=Example(pod_group(queue="team-a", labels={keys.LABEL_QUEUE: "team-b"})),
 )
 def group_queue_label(stored: StoredObject, context: RuleContext) -> Results:
     """The label names the queue of a workload for which podgrouper makes a PodGroup. For a PodGroup itself the
@@ -408,8 +399,8 @@ def group_queue_label(stored: StoredObject, context: RuleContext) -> Results:
 
 @pod_group_rule(
     "kai/group-node-pool",
-    passes=Example(pod_group(queue="pooled", labels={LABEL_NODE_POOL: "h100"}), facts=_QUEUES),
-    fails=Example(pod_group(queue="team-a", labels={LABEL_NODE_POOL: "default"}), facts=_QUEUES),
+    passes=Example(pod_group(queue="pooled", labels={keys.LABEL_NODE_POOL: "h100"}), facts=_QUEUES),
+    fails=Example(pod_group(queue="team-a", labels={keys.LABEL_NODE_POOL: "default"}), facts=_QUEUES),
 )
 def group_node_pool(stored: StoredObject, context: RuleContext) -> Results:
     """Each scheduler shard sees only the PodGroups and Queues with its own node-pool label. The default shard sees
@@ -453,7 +444,7 @@ def group_name(stored: StoredObject, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8; fixed by #2095 (2026-08),
     in v0.17 by #2138, in v0.16 by #2137.
     """
-    if context.scheduler_version is not None and not mixes_namespaces(context.scheduler_version):
+    if context.scheduler_version is not None and not keys.mixes_namespaces(context.scheduler_version):
         return
     path, groups = METADATA / "name", context.facts.kai_pod_groups
     if groups is None:
@@ -466,7 +457,7 @@ def group_name(stored: StoredObject, context: RuleContext) -> Results:
             found=stored.name,
             why=f"namespace {other} has a PodGroup with that name, "
             "and KAI without the fix of #2095 starts only half of each gang",
-            remedy=f"use a name that is unique in the cluster, or set schedulerVersion if {FIXED} or newer runs",
+            remedy=f"use a name that is unique in the cluster, or set schedulerVersion if {keys.FIXED} or newer runs",
         )
 
 
@@ -497,7 +488,7 @@ def group_priority_class(stored: StoredObject, context: RuleContext) -> Results:
         default = max(
             (priority_class.value for priority_class in classes.values() if priority_class.is_default), default=0
         )
-        if default >= NON_PREEMPTIBLE:
+        if default >= keys.NON_PREEMPTIBLE:
             yield Finding(
                 at=path,
                 found=name,
@@ -593,7 +584,7 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
         if level is None:
             continue
         key = aliases.get(level, level)
-        if key not in (WHOLE, *levels):
+        if key not in (keys.WHOLE, *levels):
             yield Finding(
                 at=path / field,
                 found=level,
@@ -603,7 +594,7 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
             )
             unknown = True
         else:
-            places[field] = -1 if key == WHOLE else levels.index(key)
+            places[field] = -1 if key == keys.WHOLE else levels.index(key)
     if unknown:
         return
     if not places:
@@ -625,7 +616,7 @@ _TREE = ClusterFacts(
     kai_queues={
         "research": KaiQueue(None),
         "team-a": KaiQueue("research"),
-        "pools": KaiQueue(None, {LABEL_NODE_POOL: "h100"}),
+        "pools": KaiQueue(None, {keys.LABEL_NODE_POOL: "h100"}),
     },
     kai_pod_groups=QueuedGroups({("default", "demo"): QueuedGroup("team-a")}),
 )

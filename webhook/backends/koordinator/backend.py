@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from webhook.backends.base import Backend, GangMember, PodChanges, Wake
-from webhook.backends.koordinator import gang_groups, gangs, opted_in, pod_clique_sets, pod_groups, quotas
+from webhook.backends.koordinator import gang_groups, gangs, keys, opted_in, pod_clique_sets, pod_groups, quotas
 from webhook.backends.koordinator.gang_groups import UnreadableSetting, read_topology
 from webhook.backends.koordinator.gangs import (
     NETWORK_TOPOLOGIES,
@@ -30,22 +30,7 @@ from webhook.backends.koordinator.gangs import (
     required_layers,
     unavailable,
 )
-from webhook.backends.koordinator.keys import (
-    ANNOTATION_MINIMUM,
-    CAPABILITIES,
-    CONTROLLERS,
-    GROUP_MARKS,
-    HOSTNAME,
-    LABEL_OLD_MINIMUM,
-    LABEL_POD_GROUP,
-    NAME,
-    NETWORK_TOPOLOGY,
-    NODE_LAYER,
-    POD_GROUP,
-    QUOTA_KEYS,
-    QUOTA_KEYS_OF_PODS,
-    KoordinatorSettings,
-)
+from webhook.backends.koordinator.keys import KoordinatorSettings
 from webhook.backends.koordinator.quotas import ceilings_of
 from webhook.backends.topologies import UnknownTopology, unfed_topology
 from webhook.errors import Inexpressible
@@ -95,14 +80,14 @@ def are_domains(key: str, below: Below, nodes: Mapping[str, Node]) -> bool:
 
 def _are_domains(key: str, below: Below, nodes: Nodes) -> bool:
     # Groups of nodes are kept over changes, and far fewer values than nodes differ.
-    groups = nodes.groups((key, *(lower_key for keys in below for lower_key in keys)))
+    groups = nodes.groups((key, *(lower_key for label_keys in below for lower_key in label_keys)))
     combinations = {group.values for group in groups if group.values[0]}
     seen: list[dict[str, str]] = [{} for _ in below]
     for domain, *values in combinations:
         place = 0
-        for keys, parents in zip(below, seen, strict=True):
-            value = next(filter(None, values[place : place + len(keys)]), None)
-            place += len(keys)
+        for label_keys, parents in zip(below, seen, strict=True):
+            value = next(filter(None, values[place : place + len(label_keys)]), None)
+            place += len(label_keys)
             if value is not None and parents.setdefault(value, domain or "") != domain:
                 return False
     # Without a label of the lowest layer a node is a domain of its own name there.
@@ -148,14 +133,14 @@ def _required_layer(
     """
     if shape.opted_in is not None:
         return _carried(shape, settings, version, facts)
-    keys = {member.required or shape.required for member in shape.members}
+    required = {member.required or shape.required for member in shape.members}
     if shape.subsets:
-        keys.add(None)
-    if keys <= {None}:
+        required.add(None)
+    if required <= {None}:
         return None, None, bool(shape.subsets)
-    if len(keys) > 1 or unavailable(settings, version, facts) is not None:
+    if len(required) > 1 or unavailable(settings, version, facts) is not None:
         return None, None, True
-    (key,) = keys
+    (key,) = required
     try:
         layer = layer_of(key or "", settings, facts)
     except UnknownTopology:
@@ -184,8 +169,8 @@ def _carried(
 def _chain(facts: ClusterFacts) -> list[str]:
     """Returns the layers from that of single nodes up."""
     by_name = _layers(facts)
-    chain = [NODE_LAYER]
-    current = by_name.get(NODE_LAYER)
+    chain = [keys.NODE_LAYER]
+    current = by_name.get(keys.NODE_LAYER)
     while current is not None and current.parent and current.parent not in chain:
         chain.append(current.parent)
         current = by_name.get(current.parent)
@@ -193,13 +178,13 @@ def _chain(facts: ClusterFacts) -> list[str]:
 
 
 def _layers(facts: ClusterFacts) -> dict[str, TopologyLayer]:
-    return {layer.name: layer for layer in (facts.network_topologies or {}).get(NETWORK_TOPOLOGY, ())}
+    return {layer.name: layer for layer in (facts.network_topologies or {}).get(keys.NETWORK_TOPOLOGY, ())}
 
 
 def _partition(name: str, at: FieldPath | None, facts: ClusterFacts) -> Partition | None:
     """Returns how nodes fall into domains of a layer; None if a domain is not the value of one label."""
-    if name == NODE_LAYER:
-        return Partition("node", (HOSTNAME,), at, own_domain=True)
+    if name == keys.NODE_LAYER:
+        return Partition("node", (keys.HOSTNAME,), at, own_domain=True)
     chain = _chain(facts)
     layers = _layers(facts)
     layer = layers.get(name)
@@ -221,7 +206,7 @@ FIRST_VERSION = Version(1, 5)
 class KoordinatorBackend(Backend[KoordinatorSettings]):
     """Koordinator 1.5 and newer; topology from 1.7."""
 
-    name = NAME
+    name = keys.NAME
     # v1.8.0, seen: a rejected pod may stay in the queue with JobRejectPlugin as its only reason.
     # A PodGroup that is deleted and made again: koord-scheduler hears of its running pods only when they change
     # (pkg/scheduler/plugins/coscheduling/core/gang_cache.go; seen with v1.8.0).
@@ -232,17 +217,17 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     # Nothing but a new pod, or an update by which a PodGroup comes to have as many pods as it needs, activates a pod.
     wake = Wake.RAISE_MINIMUM
     settings_model = KoordinatorSettings
-    group_marks = GROUP_MARKS
+    group_marks = keys.GROUP_MARKS
     gathers_surplus = True
     rules = collect(pod_clique_sets, quotas, gang_groups, pod_groups, opted_in)
     # The scheduler plans a gang with all of its pods and binds those without a gate (seen with v1.8.0;
     # pkg/scheduler/plugins/coscheduling/core/core.go ignores gates). Grove removes its gates one by one, so without the
     # pod gate half a gang would start.
     gate = True
-    required_apis = (POD_GROUP,)
+    required_apis = (keys.POD_GROUP,)
     projections = PROJECTIONS
     reads_claims_of = frozenset({"Koordinator"})
-    controllers = CONTROLLERS
+    controllers = keys.CONTROLLERS
     shapes = SHAPES
     allocates_devices = True
 
@@ -261,7 +246,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     @property
     def judged_marks(self) -> tuple[Mark, ...]:
-        return *self.group_marks, Mark("labels", LABEL_OLD_MINIMUM), Mark("annotations", ANNOTATION_MINIMUM)
+        return *self.group_marks, Mark("labels", keys.LABEL_OLD_MINIMUM), Mark("annotations", keys.ANNOTATION_MINIMUM)
 
     @property
     def implied(self) -> tuple[Capability, ...]:
@@ -275,7 +260,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
-        return (Resource(POD_GROUP, "podgroups"),)
+        return (Resource(keys.POD_GROUP, "podgroups"),)
 
     @property
     def retry_seconds(self) -> int:
@@ -284,7 +269,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return permit_retry_seconds(self.settings.scheduleTimeoutSeconds)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
-        name = first_named(workload, QUOTA_KEYS, QUOTA_KEYS_OF_PODS)
+        name = first_named(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS)
         quota = None if name is None else (facts.elastic_quotas or {}).get(name)
         if name is not None and quota is not None and quota.limited:
             yield Limit("the ElasticQuota", name, name)
@@ -294,11 +279,11 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     @property
     def capabilities(self) -> CapabilityTable:
-        return CAPABILITIES
+        return keys.CAPABILITIES
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
-        return ((Mark("labels", LABEL_POD_GROUP),),)
+        return ((Mark("labels", keys.LABEL_POD_GROUP),),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return gangs.prepare_pod(member, self.settings)

@@ -16,25 +16,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from webhook.backends.koordinator.keys import (
-    ANNOTATION_GROUPS,
-    ANNOTATION_MATCH_POLICY,
-    ANNOTATION_MATCH_POLICY_ALIAS,
-    ANNOTATION_MINIMUM,
-    ANNOTATION_MODE,
-    ANNOTATION_NAME,
-    ANNOTATION_TOPOLOGY,
-    GANG_PREFIX,
-    GANG_SETTINGS,
-    LABEL_OLD_MINIMUM,
-    LABEL_OLD_NAME,
-    LABEL_POD_GROUP,
-    LABEL_SCHEDULER_NAME,
-    NAME,
-    POD_GROUP,
-    POD_GROUPS,
-    RuleContext,
-)
+from webhook.backends.koordinator import keys
+from webhook.backends.koordinator.keys import RuleContext
 from webhook.model.bounds import digest, fits, list_kept, name_text
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
@@ -75,33 +58,33 @@ class Naming(NamedTuple):
 
 def naming(pod: StoredObject) -> Naming | None:
     """Returns the first of a pod's keys that names a gang. koord-scheduler uses that one."""
-    for key in (LABEL_POD_GROUP, LABEL_OLD_NAME):
+    for key in (keys.LABEL_POD_GROUP, keys.LABEL_OLD_NAME):
         if (gang := name_text(pod.labels.get(key))) is not None:
-            return Naming(gang, LABELS / key, key == LABEL_POD_GROUP)
-    gang = name_text(pod.annotations.get(ANNOTATION_NAME))
-    return None if gang is None else Naming(gang, ANNOTATIONS / ANNOTATION_NAME, by_label=False)
+            return Naming(gang, LABELS / key, key == keys.LABEL_POD_GROUP)
+    gang = name_text(pod.annotations.get(keys.ANNOTATION_NAME))
+    return None if gang is None else Naming(gang, ANNOTATIONS / keys.ANNOTATION_NAME, by_label=False)
 
 
 def is_scheduled_here(pod: StoredObject) -> bool:
     """Returns whether koord-scheduler schedules a pod. The label wins over the field, even if the label is empty."""
-    if LABEL_SCHEDULER_NAME in pod.labels:
-        return bool(pod.labels[LABEL_SCHEDULER_NAME] == NAME)
-    return bool(pod.spec.get("schedulerName") == NAME)
+    if keys.LABEL_SCHEDULER_NAME in pod.labels:
+        return bool(pod.labels[keys.LABEL_SCHEDULER_NAME] == keys.NAME)
+    return bool(pod.spec.get("schedulerName") == keys.NAME)
 
 
 def is_set(stored: StoredObject) -> bool:
     """Returns whether an object has settings that koord-scheduler reads. A PodGroup without any may belong to another
     scheduler that uses the same kind, so its spec is not judged.
     """
-    if stored.kind == POD_GROUP.kind:
-        return any(key.startswith(GANG_PREFIX) or key in GANG_SETTINGS for key in stored.annotations)
+    if stored.kind == keys.POD_GROUP.kind:
+        return any(key.startswith(keys.GANG_PREFIX) or key in keys.GANG_SETTINGS for key in stored.annotations)
     reference = naming(stored)
     return reference is not None and not reference.by_label and is_scheduled_here(stored)
 
 
 def own_id(stored: StoredObject) -> str:
     """Returns the id of an object's gang; empty if the gang has no name yet."""
-    if stored.kind == POD_GROUP.kind:
+    if stored.kind == keys.POD_GROUP.kind:
         return gang_id(stored.key) if stored.name else ""
     reference = naming(stored)
     return "" if reference is None else gang_id((stored.key[0], reference.gang))
@@ -115,7 +98,7 @@ def key_of_gang(gang: str) -> ObjectKey | None:
 
 def listed(stored: StoredObject) -> tuple[str, ...]:
     """Returns the ids in the annotation `groups` as koord-scheduler reads them; empty if it reads none."""
-    written = text(stored.annotations.get(ANNOTATION_GROUPS))
+    written = text(stored.annotations.get(keys.ANNOTATION_GROUPS))
     try:
         return () if written is None else read_groups(written)
     except UnreadableSetting:
@@ -124,7 +107,7 @@ def listed(stored: StoredObject) -> tuple[str, ...]:
 
 def match_policy(stored: StoredObject) -> tuple[str, FieldPath] | None:
     """Returns the match policy that koord-scheduler reads, and its path."""
-    for key in (ANNOTATION_MATCH_POLICY, ANNOTATION_MATCH_POLICY_ALIAS):
+    for key in (keys.ANNOTATION_MATCH_POLICY, keys.ANNOTATION_MATCH_POLICY_ALIAS):
         if (policy := text(stored.annotations.get(key))) is not None:
             return policy, ANNOTATIONS / key
     return None
@@ -132,7 +115,7 @@ def match_policy(stored: StoredObject) -> tuple[str, FieldPath] | None:
 
 def topology_of(stored: StoredObject) -> Topology | None:
     """Returns the network topology that an object asks for, or None. Raises `UnreadableSetting`."""
-    written = text(stored.annotations.get(ANNOTATION_TOPOLOGY))
+    written = text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY))
     return None if written is None else read_topology(written)
 
 
@@ -254,7 +237,7 @@ class Gang(NamedTuple):
 
 def read_gang(raw: Manifest) -> tuple[ObjectKey, Gang]:
     """Returns the key and the gang of a PodGroup. Raises `Malformed`."""
-    key, stored = key_of(raw), StoredObject(raw, POD_GROUP.kind, POD_GROUP.version)
+    key, stored = key_of(raw), StoredObject(raw, keys.POD_GROUP.kind, keys.POD_GROUP.version)
     return key, Gang(integer(stored.spec.get("minMember")) or 0, listed(stored) or (gang_id(key),))
 
 
@@ -265,7 +248,7 @@ def gang_of_pod(pod: StoredObject) -> tuple[str, Gang | None] | None:
     reference = naming(pod)
     if reference is None or reference.by_label:
         return None if reference is None else (reference.gang, None)
-    written = text(pod.labels.get(LABEL_OLD_MINIMUM)) or text(pod.annotations.get(ANNOTATION_MINIMUM)) or ""
+    written = text(pod.labels.get(keys.LABEL_OLD_MINIMUM)) or text(pod.annotations.get(keys.ANNOTATION_MINIMUM)) or ""
     return reference.gang, Gang(int32(written), listed(pod) or (gang_id((pod.key[0], reference.gang)),))
 
 
@@ -273,12 +256,12 @@ def pod_group(
     name: str = "leader", /, *listed: str, settings: Mapping[str, str] | None = None, **spec: Any
 ) -> Manifest:
     """Returns a PodGroup that lists gangs of its namespace. `settings` are annotations without their prefix."""
-    annotations = {ANNOTATION_MODE: "Strict", **_prefixed(settings)}
+    annotations = {keys.ANNOTATION_MODE: "Strict", **_prefixed(settings)}
     if listed:
-        annotations[ANNOTATION_GROUPS] = json.dumps([f"default/{other}" for other in listed])
+        annotations[keys.ANNOTATION_GROUPS] = json.dumps([f"default/{other}" for other in listed])
     metadata = {"name": name, "namespace": "default", "annotations": annotations}
-    api = f"{POD_GROUP.group}/{POD_GROUP.version}"
-    return {"apiVersion": api, "kind": POD_GROUP.kind, "metadata": metadata, "spec": {"minMember": 2, **spec}}
+    api = f"{keys.POD_GROUP.group}/{keys.POD_GROUP.version}"
+    return {"apiVersion": api, "kind": keys.POD_GROUP.kind, "metadata": metadata, "spec": {"minMember": 2, **spec}}
 
 
 def pod(*, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None) -> Manifest:
@@ -289,20 +272,20 @@ def pod(*, labels: Mapping[str, str] | None = None, annotations: Mapping[str, st
         "labels": dict(labels or {}),
         "annotations": dict(annotations or {}),
     }
-    spec = {"schedulerName": NAME, "containers": [{"name": "main", "image": "example.com/main"}]}
+    spec = {"schedulerName": keys.NAME, "containers": [{"name": "main", "image": "example.com/main"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def annotated_pod(**settings: str) -> Manifest:
     """Returns a pod that names its gang by the older annotation. Keywords are further settings, with `_` for `-`."""
-    annotations = {ANNOTATION_NAME: "worker", ANNOTATION_MINIMUM: "2"}
+    annotations = {keys.ANNOTATION_NAME: "worker", keys.ANNOTATION_MINIMUM: "2"}
     written = {key.replace("_", "-"): value for key, value in settings.items()}
     return pod(annotations={**annotations, **_prefixed(written)})
 
 
 def gather(*rules: Mapping[str, Any]) -> dict[str, str]:
     """Returns the setting of a network topology."""
-    return {ANNOTATION_TOPOLOGY.removeprefix(GANG_PREFIX): json.dumps({"gatherStrategy": list(rules)})}
+    return {keys.ANNOTATION_TOPOLOGY.removeprefix(keys.GANG_PREFIX): json.dumps({"gatherStrategy": list(rules)})}
 
 
 # A ClusterNetworkTopology with a layer above the nodes.
@@ -321,17 +304,17 @@ def gather_from(layer: str, strategy: str = "MustGather") -> dict[str, str]:
 
 def known(*pod_groups: Manifest, **facts: Any) -> ClusterFacts:
     """Returns a cluster with these PodGroups."""
-    views = [StoredObject(manifest, POD_GROUP.kind, POD_GROUP.version) for manifest in pod_groups]
+    views = [StoredObject(manifest, keys.POD_GROUP.kind, keys.POD_GROUP.version) for manifest in pod_groups]
     stored = KoordinatorPodGroups({view.key: pod_group_facts(view) for view in views})
     return ClusterFacts(koordinator_pod_groups=stored, **facts)
 
 
 def _prefixed(settings: Mapping[str, str] | None) -> dict[str, str]:
-    return {GANG_PREFIX + key: value for key, value in (settings or {}).items()}
+    return {keys.GANG_PREFIX + key: value for key, value in (settings or {}).items()}
 
 
-AT = ANNOTATIONS / ANNOTATION_GROUPS
-GROUPS_AND_PODS = (POD_GROUPS, JUDGED_PODS)
+AT = ANNOTATIONS / keys.ANNOTATION_GROUPS
+GROUPS_AND_PODS = (keys.POD_GROUPS, JUDGED_PODS)
 # At most this many members of a gang are looked up and compared.
 MOST_MEMBERS = 32
 
@@ -462,7 +445,7 @@ def groups_differ(stored: StoredObject, context: RuleContext) -> Results:
     """
     members = _listed(stored)
     pod_groups = context.facts.koordinator_pod_groups
-    if stored.old is not None or not own_id(stored) or (stored.kind != POD_GROUP.kind and not members):
+    if stored.old is not None or not own_id(stored) or (stored.kind != keys.POD_GROUP.kind and not members):
         return
     if pod_groups is None:
         if members:
@@ -485,7 +468,7 @@ def groups_differ(stored: StoredObject, context: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-groups-edited",
-    kinds=(POD_GROUPS,),
+    kinds=(keys.POD_GROUPS,),
     default=Action.WARN,
     membership=True,
     passes=Example(
@@ -515,7 +498,7 @@ def groups_edited(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-member-missing",
-    kinds=(POD_GROUPS,),
+    kinds=(keys.POD_GROUPS,),
     default=Action.WARN,
     membership=True,
     passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "leader", "worker"))),
@@ -557,7 +540,7 @@ def most_action(stored: StoredObject, cause: ObjectKey) -> Action:
 
 
 def _written(stored: StoredObject) -> str | None:
-    return text(stored.annotations.get(ANNOTATION_GROUPS)) if is_set(stored) else None
+    return text(stored.annotations.get(keys.ANNOTATION_GROUPS)) if is_set(stored) else None
 
 
 def _listed(stored: StoredObject) -> tuple[str, ...]:
@@ -580,7 +563,7 @@ def _partners(stored: StoredObject, context: RuleContext) -> Iterator[ObjectKey]
     pod_groups = context.facts.koordinator_pod_groups
     if itself is None or pod_groups is None:
         return
-    if stored.kind != POD_GROUP.kind:
+    if stored.kind != keys.POD_GROUP.kind:
         yield itself
     # Each listing has its own limit, so that another namespace cannot hide the faults in this one.
     for listing in (pod_groups.listing(itself), pod_groups.listing_from_abroad(itself)):

@@ -32,20 +32,7 @@ from webhook.backends.koordinator.gang_groups import (
     pod_group_facts,
     read_topology,
 )
-from webhook.backends.koordinator.keys import (
-    CAPABILITIES,
-    HOSTNAME,
-    LABEL_POD_GROUP,
-    MUST_GATHER,
-    NAME,
-    NETWORK_TOPOLOGY,
-    NODE_LAYER,
-    POD_GROUP,
-    POD_GROUPS,
-    ROOT_LAYER,
-    ROOT_QUOTA,
-    KoordinatorSettings,
-)
+from webhook.backends.koordinator.keys import KoordinatorSettings
 from webhook.backends.topologies import UnknownTopology, inexpressible, refuse_twins, topology_metadata, unknown
 from webhook.model.bounds import name_text, names_kept
 from webhook.model.capabilities import QOS_LABEL, QUOTA_LABEL, Capability, Use
@@ -87,7 +74,7 @@ def _elastic_quota(raw: Manifest) -> tuple[str, Quota]:
         max=ceiling_amounts(spec.get("max")),
         min=ceiling_amounts(spec.get("min")),
         guaranteed=_guaranteed(annotations.get(GUARANTEED_ANNOTATION)),
-        parent=None if parent == ROOT_QUOTA else parent,
+        parent=None if parent == keys.ROOT_QUOTA else parent,
         tree=name_text(labels.get(TREE_LABEL)) or "",
         namespaces=_namespaces(annotations.get(NAMESPACES_ANNOTATION)),
     )
@@ -137,13 +124,13 @@ def _network_topology(raw: Manifest) -> tuple[str, tuple[TopologyLayer, ...]]:
         place = SPEC / "networkTopologySpec" / Item(index) / "topologyLayer"
         entry = mapping(layer)
         name = required(text(entry.get("topologyLayer")), place)
-        keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
-        layers.append(TopologyLayer(name, text(entry.get("parentTopologyLayer")), keys))
+        label_keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
+        layers.append(TopologyLayer(name, text(entry.get("parentTopologyLayer")), label_keys))
     return name_of(raw), tuple(layers)
 
 
 def _pod_group(raw: Manifest) -> tuple[ObjectKey, KoordinatorPodGroup]:
-    return key_of(raw), pod_group_facts(StoredObject(raw, POD_GROUP.kind, POD_GROUP.version))
+    return key_of(raw), pod_group_facts(StoredObject(raw, keys.POD_GROUP.kind, keys.POD_GROUP.version))
 
 
 # A quota is identified by its name alone, without its namespace. koord-manager refuses a second quota with the same
@@ -169,7 +156,7 @@ NETWORK_TOPOLOGIES = Projection(
 )
 POD_GROUPS_KNOWN = Projection(
     "koordinator_pod_groups",
-    Resource(POD_GROUP, POD_GROUPS.plural),
+    Resource(keys.POD_GROUP, keys.POD_GROUPS.plural),
     _pod_group,
     KoordinatorPodGroups,
     for_objects=True,
@@ -181,18 +168,18 @@ PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES, POD_GROUPS_KNOWN)
 # The fields that are read of PodGroups stored by other authors, with the type of each field. Their
 # annotations are read as Go reads them and have their own rules.
 SHAPES: dict[tuple[str, str], dict[str, Any]] = {
-    POD_GROUPS[:2]: {"spec": {"minMember": int, "scheduleTimeoutSeconds": int}}
+    keys.POD_GROUPS[:2]: {"spec": {"minMember": int, "scheduleTimeoutSeconds": int}}
 }
 
 
 # Network topology exists since v1.7.
 FIRST_VERSION = Version(1, 7)
-THE_TOPOLOGY = Needed("network_topologies", NETWORK_TOPOLOGY)
+THE_TOPOLOGY = Needed("network_topologies", keys.NETWORK_TOPOLOGY)
 
 
 def is_unknown(facts: ClusterFacts) -> bool:
     """Returns whether the ClusterNetworkTopology may exist and is not known."""
-    return NETWORK_TOPOLOGY not in (facts.network_topologies or {}) and not facts.is_whole("network_topologies")
+    return keys.NETWORK_TOPOLOGY not in (facts.network_topologies or {}) and not facts.is_whole("network_topologies")
 
 
 def unavailable(settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts) -> str | None:
@@ -203,13 +190,15 @@ def unavailable(settings: KoordinatorSettings, version: Version | None, facts: C
         return f"koord-scheduler {version} has no network topology, which was added in {FIRST_VERSION}"
     if facts.network_topologies is None or is_unknown(facts):
         return None
-    layers = facts.network_topologies.get(NETWORK_TOPOLOGY)
+    layers = facts.network_topologies.get(keys.NETWORK_TOPOLOGY)
     if layers is None:
-        return f'the cluster has no ClusterNetworkTopology "{NETWORK_TOPOLOGY}", so every pod of the gang would fail'
+        return (
+            f'the cluster has no ClusterNetworkTopology "{keys.NETWORK_TOPOLOGY}", so every pod of the gang would fail'
+        )
     return (
         None
         if forms_tree(layers)
-        else f'the ClusterNetworkTopology "{NETWORK_TOPOLOGY}" is not a chain down to {NODE_LAYER}'
+        else f'the ClusterNetworkTopology "{keys.NETWORK_TOPOLOGY}" is not a chain down to {keys.NODE_LAYER}'
     )
 
 
@@ -217,7 +206,7 @@ def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
     """Returns whether koord-scheduler builds its tree: each layer once on the way up from NodeTopologyLayer."""
     by_name = {layer.name: layer for layer in layers}
     seen = 0
-    current = by_name.get(NODE_LAYER)
+    current = by_name.get(keys.NODE_LAYER)
     while current is not None and seen <= len(layers):
         seen += 1
         current = by_name.get(current.parent) if current.parent else None
@@ -226,11 +215,11 @@ def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
 
 def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> str | None:
     """Returns the layer for a node label key, or None if there is none. Raises `UnknownTopology`."""
-    if key == HOSTNAME:
-        return NODE_LAYER
+    if key == keys.HOSTNAME:
+        return keys.NODE_LAYER
     if facts.network_topologies is None or is_unknown(facts):
         raise UnknownTopology("the ClusterNetworkTopology", "network_topologies")
-    layers = facts.network_topologies.get(NETWORK_TOPOLOGY, ())
+    layers = facts.network_topologies.get(keys.NETWORK_TOPOLOGY, ())
     mapped = settings.topologyKeyMappings.get(key)
     if mapped is not None:
         return mapped if any(layer.name == mapped for layer in layers) else None
@@ -239,13 +228,13 @@ def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> st
 
 def declared_layers(facts: ClusterFacts) -> frozenset[str] | None:
     """Returns the names that a spec may give as layers; None if the ClusterNetworkTopology is unknown or missing."""
-    layers = (facts.network_topologies or {}).get(NETWORK_TOPOLOGY)
-    return None if layers is None else frozenset({NODE_LAYER, ROOT_LAYER, *(layer.name for layer in layers)})
+    layers = (facts.network_topologies or {}).get(keys.NETWORK_TOPOLOGY)
+    return None if layers is None else frozenset({keys.NODE_LAYER, keys.ROOT_LAYER, *(layer.name for layer in layers)})
 
 
 def required_layers(spec: Topology) -> list[str]:
     """Returns the layers that a spec requires."""
-    return [entry.layer for entry in spec if entry.strategy == MUST_GATHER]
+    return [entry.layer for entry in spec if entry.strategy == keys.MUST_GATHER]
 
 
 def undeclared(spec: Topology, names: Container[str]) -> Iterator[str]:
@@ -299,12 +288,12 @@ def carried_topology(
 class _Layer(NamedTuple):
     name: str
     parent: str | None
-    keys: tuple[str, ...]
+    label_keys: tuple[str, ...]
 
 
 def network_topology(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[Manifest]:
     """Returns the ClusterNetworkTopology for `binding`; none if someone else manages it. Raises `Inexpressible`."""
-    if NAME in binding.references:
+    if keys.NAME in binding.references:
         return []
     layers = _layers(binding, settings)
     if problem := _problem(binding, layers):
@@ -324,7 +313,7 @@ def network_topology(binding: ClusterTopologyBinding, settings: KoordinatorSetti
         {
             "apiVersion": f"{api.group}/{api.version}",
             "kind": api.kind,
-            "metadata": topology_metadata(NETWORK_TOPOLOGY, binding),
+            "metadata": topology_metadata(keys.NETWORK_TOPOLOGY, binding),
             "spec": {"networkTopologySpec": spec},
         }
     ]
@@ -338,12 +327,14 @@ def topology_drift(
 
     The names of layers may differ, because constraints are translated with the names that exist.
     """
-    name = binding.references.get(NAME, NETWORK_TOPOLOGY)
+    name = binding.references.get(keys.NAME, keys.NETWORK_TOPOLOGY)
     if live is None:
         return TopologyDrift(name, DriftReason.NOT_FOUND, f"ClusterNetworkTopology {name} is missing")
     stored = text(mapping(live.get("metadata")).get("name"))
-    if stored not in {None, NETWORK_TOPOLOGY}:
-        read = f"koord-scheduler reads only the ClusterNetworkTopology {NETWORK_TOPOLOGY}, so {stored} has no effect"
+    if stored not in {None, keys.NETWORK_TOPOLOGY}:
+        read = (
+            f"koord-scheduler reads only the ClusterNetworkTopology {keys.NETWORK_TOPOLOGY}, so {stored} has no effect"
+        )
         return TopologyDrift(name, DriftReason.DRIFT, read)
     why = _difference(_layers(binding, settings), _chain(live), settings, binding.name)
     return None if why is None else TopologyDrift(name, DriftReason.DRIFT, f"ClusterNetworkTopology {name} {why}")
@@ -354,16 +345,16 @@ def _difference(
 ) -> str | None:
     """Returns how the layers that were found differ from those of a binding, as the end of a sentence."""
     if live is None:
-        return f"is not a chain of layers down to {NODE_LAYER}"
+        return f"is not a chain of layers down to {keys.NODE_LAYER}"
     same = len(live) == len(desired) and all(
-        set(layer.keys) <= set(other.keys) for layer, other in zip(desired, live, strict=True)
+        set(layer.label_keys) <= set(other.label_keys) for layer, other in zip(desired, live, strict=True)
     )
     if not same:
         return f"has layers for {_shown(live)}, and ClusterTopologyBinding {binding} has {_shown(desired)}"
     for layer, other in zip(desired, live, strict=True):
-        mapped = settings.topologyKeyMappings.get(layer.keys[0]) if layer.keys else None
+        mapped = settings.topologyKeyMappings.get(layer.label_keys[0]) if layer.label_keys else None
         if mapped not in {None, other.name}:
-            return f"has the layer {other.name} for {layer.keys[0]}, and topologyKeyMappings says {mapped}"
+            return f"has the layer {other.name} for {layer.label_keys[0]}, and topologyKeyMappings says {mapped}"
     return None
 
 
@@ -372,10 +363,10 @@ def _layers(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> l
     layers: list[_Layer] = []
     for level in binding.levels:
         key = level.key or ""
-        if key != HOSTNAME:
+        if key != keys.HOSTNAME:
             name = settings.topologyKeyMappings.get(key, level.domain or "")
             layers.append(_Layer(name, layers[-1].name if layers else None, (key,)))
-    return [*layers, _Layer(NODE_LAYER, layers[-1].name if layers else None, ())]
+    return [*layers, _Layer(keys.NODE_LAYER, layers[-1].name if layers else None, ())]
 
 
 def _chain(live: Manifest) -> list[_Layer] | None:
@@ -384,9 +375,9 @@ def _chain(live: Manifest) -> list[_Layer] | None:
     by_name: dict[str, _Layer] = {}
     for entry in entries:
         name = text(entry.get("topologyLayer")) or ""
-        keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
-        by_name[name] = _Layer(name, text(entry.get("parentTopologyLayer")), keys)
-    layers, layer = [], by_name.get(NODE_LAYER)
+        label_keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
+        by_name[name] = _Layer(name, text(entry.get("parentTopologyLayer")), label_keys)
+    layers, layer = [], by_name.get(keys.NODE_LAYER)
     while layer is not None and len(layers) < len(by_name):
         layers.append(layer)
         layer = by_name.get(layer.parent) if layer.parent else None
@@ -394,21 +385,21 @@ def _chain(live: Manifest) -> list[_Layer] | None:
 
 
 def _shown(layers: list[_Layer]) -> str:
-    return ", ".join("|".join(layer.keys) for layer in layers[:-1]) or "nodes only"
+    return ", ".join("|".join(layer.label_keys) for layer in layers[:-1]) or "nodes only"
 
 
 def _problem(binding: ClusterTopologyBinding, layers: list[_Layer]) -> str | None:
     """Returns why koord-scheduler would not build its tree from these layers, or None."""
     names = [layer.name for layer in layers]
-    keys = [level.key for level in binding.levels]
-    if not keys or not all((*keys, *names)):
+    level_keys = [level.key for level in binding.levels]
+    if not level_keys or not all((*level_keys, *names)):
         return "each level of a ClusterNetworkTopology must have a domain and a node label key"
-    if ROOT_LAYER in names:
-        return f"{ROOT_LAYER} is the built-in layer of the whole cluster"
-    if len(set(names)) < len(names) or len(set(keys)) < len(keys):
+    if keys.ROOT_LAYER in names:
+        return f"{keys.ROOT_LAYER} is the built-in layer of the whole cluster"
+    if len(set(names)) < len(names) or len(set(level_keys)) < len(level_keys):
         return "each layer of a ClusterNetworkTopology must have a name and a node label key of its own"
-    if HOSTNAME in keys[:-1]:
-        return f"{HOSTNAME} can only be the narrowest level: it is the built-in {NODE_LAYER}"
+    if keys.HOSTNAME in level_keys[:-1]:
+        return f"{keys.HOSTNAME} can only be the narrowest level: it is the built-in {keys.NODE_LAYER}"
     return None
 
 
@@ -416,11 +407,11 @@ def prepare_pod(member: GangMember, settings: KoordinatorSettings) -> PodChanges
     """Returns the changes for a pod of `member`'s PodClique."""
     group = pod_group_name(member.podgang, member.podclique)
     quota, qos_class = member.record.quota, settings.defaultQoSClass
-    labels = {LABEL_POD_GROUP: group}
+    labels = {keys.LABEL_POD_GROUP: group}
     if quota is not None:
         labels[QUOTA_LABEL] = quota
     return PodChanges(
-        scheduler_name=NAME,
+        scheduler_name=keys.NAME,
         inputs=(f"podGroup={group}", f"quota={quota or ''}", f"qosClass={qos_class or ''}"),
         labels=labels,
         default_labels={QOS_LABEL: qos_class} if qos_class is not None else {},
@@ -545,7 +536,7 @@ def _topology(
             return None
         raise inexpressible("koordinator/topology-unavailable", first.path, first.required, reason)
     if len(required) > 1:
-        support = CAPABILITIES[Capability.TOPOLOGY_DIVERGENT]
+        support = keys.CAPABILITIES[Capability.TOPOLOGY_DIVERGENT]
         other = next(constraint for constraint in constraints if constraint.required != first.required)
         raise inexpressible("koordinator/divergent-topology", other.path, other.required, support.why)
     strategy = []
@@ -568,7 +559,7 @@ def _refuse_groups(podgang: PodGang) -> None:
     for config in podgang.group_configs:
         constraint = config.constraint
         if constraint.required or constraint.preferred:
-            support = CAPABILITIES[Capability.TOPOLOGY_SCALING_GROUP]
+            support = keys.CAPABILITIES[Capability.TOPOLOGY_SCALING_GROUP]
             level = constraint.required or constraint.preferred
             raise inexpressible("koordinator/scaling-group-topology", config.path, level, support.why)
 

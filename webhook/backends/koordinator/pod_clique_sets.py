@@ -13,18 +13,9 @@ from itertools import chain
 
 from webhook.backends import families
 from webhook.backends.families import refused
+from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.gangs import THE_TOPOLOGY, is_unknown, layer_of, unavailable
-from webhook.backends.koordinator.keys import (
-    ANNOTATION_RESERVE_POD,
-    CAPABILITIES,
-    HOSTNAME,
-    KOORDINATOR_GPUS,
-    LABEL_SCHEDULER_NAME,
-    NAME,
-    ONLY_WAITING,
-    VENDOR_GPUS,
-    RuleContext,
-)
+from webhook.backends.koordinator.keys import RuleContext
 from webhook.backends.topologies import UnknownTopology
 from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts
@@ -42,7 +33,7 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 multi_node_nvlink = families.multi_node_nvlink(
     "koordinator/mnnvl",
-    CAPABILITIES,
+    keys.CAPABILITIES,
     """Koordinator ignores ComputeDomains when it places pods, so an NVLink group may be split over racks, and its
     processes hang or use a slower network. The rule judges the group that Grove resolves for each clique that requests
     GPUs (clique over scaling group over set, `none` opts out), and the annotation grove.io/auto-mnnvl of older
@@ -56,7 +47,7 @@ multi_node_nvlink = families.multi_node_nvlink(
 
 resource_claims = families.resource_claims(
     "koordinator/resource-claims",
-    CAPABILITIES,
+    keys.CAPABILITIES,
     """Up to v1.7 Koordinator does not support resource.k8s.io/v1 at all. From v1.8 it has the in-tree plugin, but the
     gang planner judges every pod of a gang by the first pod's claims, and DeviceShare does not see the devices that a
     claim allocated.
@@ -83,11 +74,11 @@ def only_waiting(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 def judge_match_policy(context: RuleContext, pod: str) -> Results:
     """Yields the problem of the profile's matchPolicy, for a workload in which single pods are replaced."""
-    if context.settings.matchPolicy == ONLY_WAITING:
+    if context.settings.matchPolicy == keys.ONLY_WAITING:
         yield Finding(
             at=context.choice.path,
-            found=ONLY_WAITING,
-            why=f"the profile has matchPolicy {ONLY_WAITING}, so {pod} would never bind",
+            found=keys.ONLY_WAITING,
+            why=f"the profile has matchPolicy {keys.ONLY_WAITING}, so {pod} would never bind",
             remedy="set the profile's matchPolicy to waiting-and-running",
         )
 
@@ -129,8 +120,8 @@ claimed_pods = families.claimed_pods(
 @rule(
     "koordinator/scheduler-name-label",
     subject=Subject.POD,
-    guard=sees(HasLabel(LABEL_SCHEDULER_NAME)),
-    looks_at=(LABEL_SCHEDULER_NAME,),
+    guard=sees(HasLabel(keys.LABEL_SCHEDULER_NAME)),
+    looks_at=(keys.LABEL_SCHEDULER_NAME,),
     independent=True,
     passes=Example(pod_clique_set(clique("worker"))),
     fails=Example(pod_clique_set(clique("worker", labels={"scheduling.koordinator.sh/scheduler-name": "batch"}))),
@@ -141,10 +132,10 @@ def scheduler_name_label(pod: PodTemplate, _: RuleContext) -> Results:
 
     Source: koordinator-sh/koordinator, apis/extension/multi_scheduler.go (`GetSchedulerName`), v1.7.0 and newer.
     """
-    if LABEL_SCHEDULER_NAME in pod.labels and pod.labels[LABEL_SCHEDULER_NAME] != NAME:
+    if keys.LABEL_SCHEDULER_NAME in pod.labels and pod.labels[keys.LABEL_SCHEDULER_NAME] != keys.NAME:
         yield Finding(
-            at=pod.labels_path / LABEL_SCHEDULER_NAME,
-            found=pod.labels[LABEL_SCHEDULER_NAME],
+            at=pod.labels_path / keys.LABEL_SCHEDULER_NAME,
+            found=pod.labels[keys.LABEL_SCHEDULER_NAME],
             why="koord-scheduler reads it instead of schedulerName and would not schedule the pod",
             remedy="remove the label",
         )
@@ -153,8 +144,8 @@ def scheduler_name_label(pod: PodTemplate, _: RuleContext) -> Results:
 @rule(
     "koordinator/device-requests",
     subject=Subject.POD,
-    guard=sees(Requests(KOORDINATOR_GPUS)),
-    looks_at=KOORDINATOR_GPUS,
+    guard=sees(Requests(keys.KOORDINATOR_GPUS)),
+    looks_at=keys.KOORDINATOR_GPUS,
     independent=True,
     passes=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1"}))),
     fails=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1", "koordinator.sh/gpu-core": "50"}))),
@@ -164,7 +155,7 @@ def device_requests(pod: PodTemplate, _: RuleContext) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/deviceshare/utils.go (`ValidateDeviceRequest`).
     """
-    if pod.request_of(VENDOR_GPUS) is not None and (share := pod.request_of(KOORDINATOR_GPUS)) is not None:
+    if pod.request_of(keys.VENDOR_GPUS) is not None and (share := pod.request_of(keys.KOORDINATOR_GPUS)) is not None:
         yield Finding(
             at=FieldPath((*pod.spec_path.parts, *share.path)),
             found=share.resource,
@@ -188,8 +179,8 @@ def _shares(**amounts: str) -> Manifest:
 @rule(
     "koordinator/gpu-share",
     subject=Subject.POD,
-    guard=sees(Requests(KOORDINATOR_GPUS)),
-    looks_at=KOORDINATOR_GPUS,
+    guard=sees(Requests(keys.KOORDINATOR_GPUS)),
+    looks_at=keys.KOORDINATOR_GPUS,
     default=Action.WARN,
     passes=Example(_shares(gpu="50")),
     fails=Example(_shares(gpu="150")),
@@ -206,13 +197,13 @@ def gpu_share(pod: PodTemplate, _: RuleContext) -> Results:
 
 def share_faults(template: PodTemplate) -> Iterator[Finding]:
     """Yields one finding for each container with shares of GPUs that Koordinator refuses."""
-    if KOORDINATOR_GPUS.isdisjoint(template.resources):
+    if keys.KOORDINATOR_GPUS.isdisjoint(template.resources):
         return
     for index, container in enumerate(sequence(template.spec.get("containers"))):
         requests = requests_of_container(container, from_limits=True)
         amounts = {
             name: parse_quantity(requests[name]) or Fraction(0)
-            for name in (*KOORDINATOR_GPUS, _NPU_CORE)
+            for name in (*keys.KOORDINATOR_GPUS, _NPU_CORE)
             if name in requests
         }
         if (fault := next(chain(_whole_faults(amounts), _shared_faults(amounts)), None)) is not None:
@@ -255,8 +246,8 @@ def _shared_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, 
 @rule(
     "koordinator/reserve-pod",
     subject=Subject.POD,
-    guard=sees(HasAnnotation(ANNOTATION_RESERVE_POD)),
-    looks_at=(ANNOTATION_RESERVE_POD,),
+    guard=sees(HasAnnotation(keys.ANNOTATION_RESERVE_POD)),
+    looks_at=(keys.ANNOTATION_RESERVE_POD,),
     independent=True,
     passes=Example(pod_clique_set(clique("worker"))),
     fails=Example(pod_clique_set(clique("worker", annotations={"scheduling.koordinator.sh/reserve-pod": "true"}))),
@@ -266,10 +257,10 @@ def reserve_pod(pod: PodTemplate, _: RuleContext) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/verify_annotations.go.
     """
-    if ANNOTATION_RESERVE_POD in pod.annotations:
+    if keys.ANNOTATION_RESERVE_POD in pod.annotations:
         yield Finding(
-            at=pod.annotations_path / ANNOTATION_RESERVE_POD,
-            found=pod.annotations[ANNOTATION_RESERVE_POD],
+            at=pod.annotations_path / keys.ANNOTATION_RESERVE_POD,
+            found=pod.annotations[keys.ANNOTATION_RESERVE_POD],
             why="koord-manager refuses every pod with this annotation",
             remedy="remove the annotation",
         )
@@ -366,7 +357,7 @@ _REQUIRED = (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE, Capabilit
 scaling_group_topology = refused(
     "koordinator/scaling-group-topology",
     Capability.TOPOLOGY_SCALING_GROUP,
-    CAPABILITIES,
+    keys.CAPABILITIES,
     """Koordinator reads one topology spec, from the pod that starts the scheduling cycle, and applies it to all pending
     pods of the GangGroup. It cannot express a constraint for each replica of a scaling group.
 
@@ -391,7 +382,7 @@ scaling_group_topology = refused(
 divergent_topology = refused(
     "koordinator/divergent-topology",
     Capability.TOPOLOGY_DIVERGENT,
-    CAPABILITIES,
+    keys.CAPABILITIES,
     """If the specs in one GangGroup differ, the pod that is tried first decides which spec is used.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
@@ -549,7 +540,7 @@ def _missing_layer(topology: str | None, context: RuleContext, use: Use, consequ
     key = None if binding is None else binding.keys.get(use.value)
     if key is None:
         return
-    if key == HOSTNAME and is_unknown(context.facts):
+    if key == keys.HOSTNAME and is_unknown(context.facts):
         # Its layer is built in, but without a valid ClusterNetworkTopology every pod still fails.
         yield Unjudged(use.path, "the ClusterNetworkTopology", part="network_topologies")
         return

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from webhook.backends import families
+from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.gang_groups import (
     GROUPS_AND_PODS,
     SPINE_LAYERS,
@@ -32,28 +33,7 @@ from webhook.backends.koordinator.gang_groups import (
     topology_kept,
 )
 from webhook.backends.koordinator.gangs import THE_TOPOLOGY, declared_layers, is_unknown, unavailable, undeclared
-from webhook.backends.koordinator.keys import (
-    ANNOTATION_MATCH_POLICY,
-    ANNOTATION_MATCH_POLICY_ALIAS,
-    ANNOTATION_MINIMUM,
-    ANNOTATION_MODE,
-    ANNOTATION_NAME,
-    ANNOTATION_TOPOLOGY,
-    ANNOTATION_TOTAL_NUMBER,
-    ANNOTATION_WAITING_TIME,
-    GANG_SETTINGS,
-    GROUP_MARKS,
-    LABEL_OLD_MINIMUM,
-    LABEL_OLD_NAME,
-    LABEL_POD_GROUP,
-    MATCH_POLICIES,
-    MODES,
-    ONLY_WAITING,
-    POD_GROUP,
-    POD_GROUPS,
-    STRATEGIES,
-    RuleContext,
-)
+from webhook.backends.koordinator.keys import RuleContext
 from webhook.model.bounds import name_text
 from webhook.model.fields import ANNOTATIONS, LABELS, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
@@ -82,13 +62,13 @@ def mode(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
     `tryInitByPodConfig`), v1.8.0.
     """
-    written = _annotation(stored, ANNOTATION_MODE)
-    if written is not None and written not in MODES:
+    written = _annotation(stored, keys.ANNOTATION_MODE)
+    if written is not None and written not in keys.MODES:
         yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MODE,
+            at=ANNOTATIONS / keys.ANNOTATION_MODE,
             found=written,
             why="koord-scheduler does not know this mode and uses Strict",
-            remedy=f"set it to {_choice(MODES)}, spelled exactly like this",
+            remedy=f"set it to {_choice(keys.MODES)}, spelled exactly like this",
         )
 
 
@@ -106,12 +86,12 @@ def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
     `tryInitByPodConfig`), apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.8.0.
     """
     read = match_policy(stored) if is_set(stored) else None
-    if read is not None and read[0] not in MATCH_POLICIES:
+    if read is not None and read[0] not in keys.MATCH_POLICIES:
         yield Finding(
             at=read[1],
             found=read[0],
             why="koord-scheduler does not know this policy and uses its default, once-satisfied",
-            remedy=f"set it to {_choice(MATCH_POLICIES)}, spelled exactly like this",
+            remedy=f"set it to {_choice(keys.MATCH_POLICIES)}, spelled exactly like this",
         )
 
 
@@ -126,8 +106,8 @@ def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
                 "name": "leader",
                 "namespace": "default",
                 "annotations": {
-                    ANNOTATION_MATCH_POLICY: "once-satisfied",
-                    ANNOTATION_MATCH_POLICY_ALIAS: "waiting-and-running",
+                    keys.ANNOTATION_MATCH_POLICY: "once-satisfied",
+                    keys.ANNOTATION_MATCH_POLICY_ALIAS: "waiting-and-running",
                 },
             },
         }
@@ -138,12 +118,14 @@ def match_policy_alias(stored: StoredObject, _: RuleContext) -> Results:
 
     Source: koordinator-sh/koordinator, apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.7.0 and newer.
     """
-    first, second = (_annotation(stored, key) for key in (ANNOTATION_MATCH_POLICY, ANNOTATION_MATCH_POLICY_ALIAS))
+    first, second = (
+        _annotation(stored, key) for key in (keys.ANNOTATION_MATCH_POLICY, keys.ANNOTATION_MATCH_POLICY_ALIAS)
+    )
     if first is not None and second is not None and first != second:
         yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MATCH_POLICY_ALIAS,
+            at=ANNOTATIONS / keys.ANNOTATION_MATCH_POLICY_ALIAS,
             found=second,
-            why=f"koord-scheduler ignores it, because {ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}",
+            why=f"koord-scheduler ignores it, because {keys.ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}",
             remedy="remove one of the two annotations",
         )
 
@@ -163,10 +145,10 @@ def gang_only_waiting(stored: StoredObject, _: RuleContext) -> Results:
     v1.8.0.
     """
     read = match_policy(stored) if is_set(stored) else None
-    if read is not None and read[0] == ONLY_WAITING:
+    if read is not None and read[0] == keys.ONLY_WAITING:
         yield Finding(
             at=read[1],
-            found=ONLY_WAITING,
+            found=keys.ONLY_WAITING,
             why="bound pods do not count, so a pod that is replaced alone never binds",
             remedy="set it to waiting-and-running",
         )
@@ -208,10 +190,10 @@ def total_number(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go, apis/extension/coscheduling.go
     (`GetGangTotalNum`: Go's strconv.ParseInt in base 10), v1.4.0 to v1.8.0.
     """
-    written = _annotation(stored, ANNOTATION_TOTAL_NUMBER)
+    written = _annotation(stored, keys.ANNOTATION_TOTAL_NUMBER)
     if written is None:
         return
-    at, total = ANNOTATIONS / ANNOTATION_TOTAL_NUMBER, int32(written)
+    at, total = ANNOTATIONS / keys.ANNOTATION_TOTAL_NUMBER, int32(written)
     needed = next((least for _, _, least in _minimum(stored) if least is not None), None)
     if total is None:
         yield Finding(
@@ -242,13 +224,13 @@ def waiting_time(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
     apis/extension/coscheduling.go (`GetGangWaitTime`: Go's time.ParseDuration), v1.8.0.
     """
-    written = _annotation(stored, ANNOTATION_WAITING_TIME)
+    written = _annotation(stored, keys.ANNOTATION_WAITING_TIME)
     if written is None:
         return
     waits = nanoseconds(written)
     if waits is None or waits < 0:
         yield Finding(
-            at=ANNOTATIONS / ANNOTATION_WAITING_TIME,
+            at=ANNOTATIONS / keys.ANNOTATION_WAITING_TIME,
             found=written,
             why="koord-scheduler cannot read it as a duration, and uses its default",
             remedy='set a number with a unit, h, m or s, such as "600s"',
@@ -287,13 +269,13 @@ def _minimum(stored: StoredObject) -> Iterator[tuple[FieldPath, object, int | No
     """Yields the path of a gang's minimum, its written value, and the number that koord-scheduler reads from it."""
     if not is_set(stored):
         return
-    if stored.kind == POD_GROUP.kind:
+    if stored.kind == keys.POD_GROUP.kind:
         least = integer(stored.spec.get("minMember"))
         yield SPEC / "minMember", least, least or 0
         return
     for at, values, key in (
-        (LABELS, stored.labels, LABEL_OLD_MINIMUM),
-        (ANNOTATIONS, stored.annotations, ANNOTATION_MINIMUM),
+        (LABELS, stored.labels, keys.LABEL_OLD_MINIMUM),
+        (ANNOTATIONS, stored.annotations, keys.ANNOTATION_MINIMUM),
     ):
         if (written := text(values.get(key))) is not None:
             yield at / key, written, int32(written)
@@ -302,15 +284,15 @@ def _minimum(stored: StoredObject) -> Iterator[tuple[FieldPath, object, int | No
 
 def _timeout(stored: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
     """Yields how long a pod waits in Permit, in seconds, if a PodGroup states it or a pod states more than 0."""
-    if stored.kind == POD_GROUP.kind:
+    if stored.kind == keys.POD_GROUP.kind:
         seconds = integer(stored.spec.get("scheduleTimeoutSeconds")) if is_set(stored) else None
         if seconds is not None:
             yield SPEC / "scheduleTimeoutSeconds", seconds, seconds
-    elif (written := _annotation(stored, ANNOTATION_WAITING_TIME)) is not None and (
+    elif (written := _annotation(stored, keys.ANNOTATION_WAITING_TIME)) is not None and (
         waits := nanoseconds(written) or 0
     ) > 0:
         # Any fraction of a second counts as a time.
-        yield ANNOTATIONS / ANNOTATION_WAITING_TIME, written, max(waits / _NANOSECONDS, 1)
+        yield ANNOTATIONS / keys.ANNOTATION_WAITING_TIME, written, max(waits / _NANOSECONDS, 1)
 
 
 def _choice(words: tuple[str, ...]) -> str:
@@ -319,7 +301,7 @@ def _choice(words: tuple[str, ...]) -> str:
 
 def _cut(word: str) -> str:
     # The permitted values are known and short.
-    return word if len(word) <= max(map(len, MATCH_POLICIES)) else "something else"
+    return word if len(word) <= max(map(len, keys.MATCH_POLICIES)) else "something else"
 
 
 group_pods = families.group_pods(
@@ -331,12 +313,12 @@ group_pods = families.group_pods(
     minimum), v1.8.0.
     """,
     system="Koordinator",
-    kind=POD_GROUPS,
+    kind=keys.POD_GROUPS,
     version="v1alpha1",
 )
 
 
-AT = ANNOTATIONS / ANNOTATION_TOPOLOGY
+AT = ANNOTATIONS / keys.ANNOTATION_TOPOLOGY
 _SPINE = {"layer": "SpineLayer", "strategy": "MustGather"}
 _CLUSTER = known(network_topologies=SPINE_LAYERS)
 _FINE = pod_group(settings=gather(_SPINE))
@@ -387,12 +369,12 @@ def topology_strategy(stored: StoredObject, _: RuleContext) -> Results:
             at=AT,
             found=strategy,
             why="koord-scheduler does not know this strategy, so the entry has no effect",
-            remedy=f"set it to {' or '.join(STRATEGIES)}, spelled like this",
+            remedy=f"set it to {' or '.join(keys.STRATEGIES)}, spelled like this",
         )
 
 
 def _unknown_strategies(stored: StoredObject) -> Iterator[str]:
-    return (entry.strategy for entry in _read(stored) if entry.strategy not in STRATEGIES)
+    return (entry.strategy for entry in _read(stored) if entry.strategy not in keys.STRATEGIES)
 
 
 @rule(
@@ -498,7 +480,7 @@ def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
 
 
 def _written(stored: StoredObject) -> str | None:
-    return text(stored.annotations.get(ANNOTATION_TOPOLOGY)) if is_set(stored) else None
+    return text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY)) if is_set(stored) else None
 
 
 def _read(stored: StoredObject) -> Topology:
@@ -519,15 +501,19 @@ def _is_read(stored: StoredObject) -> bool:
         return False
 
 
-_LABELLED = {LABEL_POD_GROUP: "worker"}
+_LABELLED = {keys.LABEL_POD_GROUP: "worker"}
 
 
 @rule(
     "koordinator/gang-names-disagree",
     kinds=(JUDGED_PODS,),
     membership=True,
-    passes=Example(pod(labels=_LABELLED, annotations={ANNOTATION_NAME: "worker"}), facts=known(pod_group("worker"))),
-    fails=Example(pod(labels=_LABELLED, annotations={ANNOTATION_NAME: "leader"}), facts=known(pod_group("worker"))),
+    passes=Example(
+        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "worker"}), facts=known(pod_group("worker"))
+    ),
+    fails=Example(
+        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "leader"}), facts=known(pod_group("worker"))
+    ),
 )
 def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
     """The label wins over the deprecated label, which wins over the annotation. The pod is not a member of the gang
@@ -540,8 +526,8 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
     if reference is None or not is_scheduled_here(stored):
         return
     for at, values, key in (
-        (LABELS, stored.labels, LABEL_OLD_NAME),
-        (ANNOTATIONS, stored.annotations, ANNOTATION_NAME),
+        (LABELS, stored.labels, keys.LABEL_OLD_NAME),
+        (ANNOTATIONS, stored.annotations, keys.ANNOTATION_NAME),
     ):
         other = name_text(values.get(key))
         if other is not None and other != reference.gang:
@@ -559,7 +545,7 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
     kinds=(JUDGED_PODS,),
     membership=True,
     passes=Example(annotated_pod(), facts=known()),
-    fails=Example(pod(annotations={ANNOTATION_NAME: "worker"}), facts=known()),
+    fails=Example(pod(annotations={keys.ANNOTATION_NAME: "worker"}), facts=known()),
 )
 def min_available(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler makes a gang that is named by an annotation from the first pod with a readable min-available.
@@ -571,9 +557,9 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     reference = naming(stored)
     if reference is None or reference.by_label or not is_scheduled_here(stored):
         return
-    label = text(stored.labels.get(LABEL_OLD_MINIMUM))
-    at = ANNOTATIONS / ANNOTATION_MINIMUM if label is None else LABELS / LABEL_OLD_MINIMUM
-    written = text(stored.annotations.get(ANNOTATION_MINIMUM)) if label is None else label
+    label = text(stored.labels.get(keys.LABEL_OLD_MINIMUM))
+    at = ANNOTATIONS / keys.ANNOTATION_MINIMUM if label is None else LABELS / keys.LABEL_OLD_MINIMUM
+    written = text(stored.annotations.get(keys.ANNOTATION_MINIMUM)) if label is None else label
     if written is not None and int32(written) is not None:
         return
     key = (stored.key[0], reference.gang)
@@ -588,7 +574,7 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
             at=at,
             found=written,
             why="it is no whole number, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum",
-            remedy=f'set {ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"',
+            remedy=f'set {keys.ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"',
             absent=Needed("koordinator_pod_groups", key),
         )
 
@@ -632,7 +618,7 @@ def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     kinds=(JUDGED_PODS,),
     default=Action.WARN,
     passes=Example(pod(labels=_LABELLED), facts=known(pod_group("worker"))),
-    fails=Example(pod(labels=_LABELLED, annotations={ANNOTATION_MINIMUM: "2"}), facts=known(pod_group("worker"))),
+    fails=Example(pod(labels=_LABELLED, annotations={keys.ANNOTATION_MINIMUM: "2"}), facts=known(pod_group("worker"))),
 )
 def settings_unread(stored: StoredObject, _: RuleContext) -> Results:
     """If the label names the gang, koord-scheduler reads the settings of the PodGroup and never those of the pod. If no
@@ -644,8 +630,8 @@ def settings_unread(stored: StoredObject, _: RuleContext) -> Results:
     reference = naming(stored)
     if not is_scheduled_here(stored) or (reference is not None and not reference.by_label):
         return
-    settings = [(LABELS / LABEL_OLD_MINIMUM, text(stored.labels.get(LABEL_OLD_MINIMUM)))]
-    settings += [(ANNOTATIONS / key, text(stored.annotations.get(key))) for key in GANG_SETTINGS]
+    settings = [(LABELS / keys.LABEL_OLD_MINIMUM, text(stored.labels.get(keys.LABEL_OLD_MINIMUM)))]
+    settings += [(ANNOTATIONS / key, text(stored.annotations.get(key))) for key in keys.GANG_SETTINGS]
     for at, written in settings:
         if written is not None:
             why = (
@@ -662,6 +648,6 @@ foreign_member = families.foreign_member(
     "koordinator/foreign-member",
     "koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`: any pod "
     "that names the gang), v1.8.0.",
-    POD_GROUP,
-    *GROUP_MARKS,
+    keys.POD_GROUP,
+    *keys.GROUP_MARKS,
 )

@@ -23,19 +23,9 @@ import re
 from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 
+from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.gangs import quotas_of_namespace
-from webhook.backends.koordinator.keys import (
-    BATCH_RESOURCES,
-    BUILT_IN_QUOTAS,
-    LABEL_PREEMPTIBLE,
-    LABEL_PRIORITY_CLASS,
-    QOS_CLASSES,
-    QUOTA_KEYS,
-    QUOTA_KEYS_OF_PODS,
-    ROOT_QUOTA,
-    KoordinatorSettings,
-    RuleContext,
-)
+from webhook.backends.koordinator.keys import KoordinatorSettings, RuleContext
 from webhook.backends.queues import place_of
 from webhook.fit.ceilings import MOST_TRIED, allows, demand_of, exact_requests, floors, requested, templates_of
 from webhook.fit.gang_shapes import GangShape, MemberShape
@@ -122,7 +112,7 @@ class _Quotas:
         name = labelled if self._shape.stored else self._shape.record.quota or labelled
         if name is None:
             return self._namespace_quota()
-        return None if name in (*BUILT_IN_QUOTAS, ROOT_QUOTA) else name
+        return None if name in (*keys.BUILT_IN_QUOTAS, keys.ROOT_QUOTA) else name
 
     def _namespace_quota(self) -> str | None:
         """Returns the quota that takes the pods of the gang's namespace that name none."""
@@ -178,7 +168,7 @@ class _Quotas:
 
     def _is_never_preempted(self, role: str) -> bool:
         template = self._templates.get(role)
-        return template is not None and template.labels.get(LABEL_PREEMPTIBLE) == "false"
+        return template is not None and template.labels.get(keys.LABEL_PREEMPTIBLE) == "false"
 
     def _parent_ceilings(self, name: str, quota: Quota, most: Amounts, roles: frozenset[str]) -> Iterator[Ceiling]:
         is_limited = any(parent.max is None or parent.max for _, parent in self._ancestors(quota))
@@ -232,8 +222,7 @@ class _Quotas:
         return ceiling._replace(cure=self._cure(of, roles))
 
     def _place(self) -> FieldPath:
-        keys = ("annotations", QUOTA_ANNOTATION), ("labels", QUOTA_LABEL)
-        return place_of(self._shape, keys, ANNOTATIONS / QUOTA_ANNOTATION)
+        return place_of(self._shape, keys.QUOTA_KEYS, ANNOTATIONS / QUOTA_ANNOTATION)
 
     def _counted(self, role: PackingRole) -> Mapping[str, int]:
         """Returns the least that a pod is charged: its requests, without the overhead that a gate may leave out."""
@@ -293,7 +282,7 @@ _NO_BAND = "no band"
 _FORBIDDEN = {"BE": (_NO_BAND, "koord-prod"), "LSR": (_NO_BAND, "koord-mid", "koord-batch", "koord-free")}
 _WHOLE_CPU_CLASSES = ("LSR", "LSE")
 # The classes for which neither `qos-priority` nor `qos-cpu` refuses a pod.
-_UNRESTRICTED = tuple(name for name in QOS_CLASSES if name not in _FORBIDDEN and name not in _WHOLE_CPU_CLASSES)
+_UNRESTRICTED = tuple(name for name in keys.QOS_CLASSES if name not in _FORBIDDEN and name not in _WHOLE_CPU_CLASSES)
 
 
 # A pod without the label has the default class of the profile.
@@ -313,7 +302,7 @@ def _lsr(priority: str | None, cpu: str = "4") -> Example:
 @rule(
     "koordinator/qos-class",
     subject=Subject.POD,
-    guard=sees(HasLabel(QOS_LABEL, other_than=QOS_CLASSES)),
+    guard=sees(HasLabel(QOS_LABEL, other_than=keys.QOS_CLASSES)),
     looks_at=(QOS_LABEL,),
     capability=Capability.QOS_CLASS,
     independent=True,
@@ -326,13 +315,13 @@ def qos_class(pod: PodTemplate, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, apis/extension/qos.go (`GetPodQoSClassByName`).
     """
     value = pod.labels.get(QOS_LABEL)
-    if value is not None and value not in QOS_CLASSES:
+    if value is not None and value not in keys.QOS_CLASSES:
         yield Finding(
             at=pod.labels_path / QOS_LABEL,
             found=value,
             why="Koordinator does not know this QoS class and would treat the pod as a pod without a class",
-            remedy=f"use one of {', '.join(QOS_CLASSES)}, or remove the label",
-            instead=tuple(name for name in QOS_CLASSES if name == str(value).upper()),
+            remedy=f"use one of {', '.join(keys.QOS_CLASSES)}, or remove the label",
+            instead=tuple(name for name in keys.QOS_CLASSES if name == str(value).upper()),
         )
 
 
@@ -400,8 +389,8 @@ def qos_cpu(pod: PodTemplate, context: RuleContext) -> Results:
 @rule(
     "koordinator/batch-resources",
     subject=Subject.POD,
-    guard=sees(Requests(BATCH_RESOURCES)),
-    looks_at=BATCH_RESOURCES,
+    guard=sees(Requests(keys.BATCH_RESOURCES)),
+    looks_at=keys.BATCH_RESOURCES,
     independent=True,
     passes=Example(
         pod_clique_set(
@@ -424,7 +413,7 @@ def batch_resources(pod: PodTemplate, context: RuleContext) -> Results:
     qos = _effective(pod, context)
     if qos == "BE":
         return
-    if (request := pod.request_of(BATCH_RESOURCES)) is not None:
+    if (request := pod.request_of(keys.BATCH_RESOURCES)) is not None:
         yield Finding(
             at=FieldPath((*pod.spec_path.parts, *request.path)),
             found=request.resource,
@@ -446,8 +435,8 @@ def _origin(pod: PodTemplate) -> str:
 
 def _band(pod: PodTemplate, context: RuleContext) -> str | None:
     """Returns the pod's priority band; None if it depends on unknown PriorityClasses."""
-    if LABEL_PRIORITY_CLASS in pod.labels:
-        label = pod.labels[LABEL_PRIORITY_CLASS]
+    if keys.LABEL_PRIORITY_CLASS in pod.labels:
+        label = pod.labels[keys.LABEL_PRIORITY_CLASS]
         return label if label in _BAND_NAMES else _NO_BAND
     name = text(pod.spec.get("priorityClassName"))
     # In a template the number has no effect: the API server computes it from the class, and refuses a pod with another
@@ -611,7 +600,7 @@ def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleConte
 def _names_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> bool:
     if isinstance(workload, PodCliqueSet):
         return bool(context.uses.get(Capability.QUOTA))
-    return first_named(workload, QUOTA_KEYS, QUOTA_KEYS_OF_PODS) is not None
+    return first_named(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS) is not None
 
 
 _LIVING = ClusterFacts(
@@ -649,7 +638,7 @@ def quota_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
 def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
     """Yields the problems of a quota that is named at `path`."""
     quotas = context.facts.elastic_quotas
-    if name in BUILT_IN_QUOTAS:
+    if name in keys.BUILT_IN_QUOTAS:
         return
     if name and not _LABEL_VALUE.match(str(name)):
         yield Finding(
@@ -660,10 +649,10 @@ def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
             remedy="name an ElasticQuota of at most 63 letters, digits, dots and dashes",
         )
         return
-    if quotas is None and name != ROOT_QUOTA:
+    if quotas is None and name != keys.ROOT_QUOTA:
         yield Unjudged(path, "the ElasticQuotas", part="elastic_quotas")
         return
-    quota = Quota(is_parent=True) if name == ROOT_QUOTA or quotas is None else quotas.get(str(name))
+    quota = Quota(is_parent=True) if name == keys.ROOT_QUOTA or quotas is None else quotas.get(str(name))
     if quota is None:
         yield Finding(
             at=path,
