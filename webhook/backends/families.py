@@ -180,12 +180,9 @@ def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> 
         for part in workload.distinct_parts:
             claims = part.template.spec.get("resourceClaims")
             if claims:
-                yield Finding(
-                    at=part.template.spec_path / "resourceClaims",
-                    found=claims,
-                    why=f"{scheduler} may place these pods without regard to their claims",
-                    remedy="request extended resources, or choose another scheduler",
-                )
+                why = f"{scheduler} may place these pods without regard to their claims"
+                remedy = "request extended resources, or choose another scheduler"
+                yield Finding(at=part.template.spec_path / "resourceClaims", found=claims, why=why, remedy=remedy)
 
     def job_example(pod: Mapping[str, Any]) -> Example:
         return Example(job(scheduler=scheduler, template=pod_template(pod)))
@@ -313,13 +310,9 @@ def foreign_member(
         # A reference to the owner proves nothing: its uid is in the group, where every tenant can read it.
         if gang is None or (gang.owner and gang.owner == context.owner):
             return
-        yield Finding(
-            at=group.at,
-            found=group.name,
-            why=f"it is the group of the gang {gang.gang}, and the owner of that did not make this pod",
-            remedy="name a group of your own, or none",
-            absent=Needed("gang_objects", key),
-        )
+        why = f"it is the group of the gang {gang.gang}, and the owner of that did not make this pod"
+        remedy = "name a group of your own, or none"
+        yield Finding(at=group.at, found=group.name, why=why, remedy=remedy, absent=Needed("gang_objects", key))
 
     def example(name: str) -> Example:
         gang = LivingGang(name, name, (), moved=True, owner=OWNER_UID)

@@ -204,23 +204,15 @@ class Queues:
                 instead=self.offered(queues),
             )
         elif children := children_of(name, queues):
-            yield Finding(
-                at=path,
-                found=name,
-                why=f"{called} has the child {shown(min(children))}, and {self.with_children}",
-                remedy="name one of its children",
-                instead=self.offered(children),
-            )
+            why = f"{called} has the child {shown(min(children))}, and {self.with_children}"
+            remedy = "name one of its children"
+            yield Finding(at=path, found=name, why=why, remedy=remedy, instead=self.offered(children))
         elif not self.usable(queue):
             yield from self.closed(name, path, called, queue)
         elif (parent := missing_ancestor(queue.parent, queues, (self.root,))) is not None:
-            yield Finding(
-                at=path,
-                found=name,
-                why=f"{called} is below {shown(parent)}, which does not exist{self.orphaned}",
-                remedy=f"{self.have_parent}, or name another queue",
-                absent=Needed(self.part, parent),
-            )
+            why = f"{called} is below {shown(parent)}, which does not exist{self.orphaned}"
+            remedy = f"{self.have_parent}, or name another queue"
+            yield Finding(at=path, found=name, why=why, remedy=remedy, absent=Needed(self.part, parent))
 
 
 def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place: FieldPath) -> Results:

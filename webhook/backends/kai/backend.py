@@ -28,17 +28,6 @@ from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.kai import gangs, keys, opted_in, pod_clique_sets, pod_groups, podgrouper
 from webhook.backends.kai.gangs import levels_of
 from webhook.backends.kai.keys import KaiSettings
-from webhook.backends.kai.podgrouper import (
-    RAY,
-    TREES,
-    annotations_of,
-    first_parts,
-    grouping_of,
-    holders_of,
-    pod_groups_of,
-    reads_pods,
-    root_minimum,
-)
 from webhook.backends.queues import leaves, limits_of, path_of, place_of
 from webhook.backends.topologies import NoTopology, UnknownTopology
 from webhook.fit.ceilings import MOST_TRIED, Counted, allows
@@ -99,7 +88,7 @@ CAPABILITIES: CapabilityTable = {
 }
 
 
-_ASSUMED = f"kai-scheduler is {TREES} or newer"
+_ASSUMED = f"kai-scheduler is {podgrouper.TREES} or newer"
 _UNKNOWN = "the level of the KAI Topology that the gang requires"
 # Jobs of a JobSet that each need a domain of their own are listed up to this number.
 _MOST_LISTED = 64
@@ -165,8 +154,9 @@ class _Domains:
 def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
     """Returns what a group of podgrouper places together."""
     workload = None if shape.opted_in is None else shape.opted_in.workload
-    within = domains.annotated_partition({} if workload is None else annotations_of(workload))
-    grouping = None if workload is None else grouping_of(workload, trees=version is None or version >= TREES)
+    within = domains.annotated_partition({} if workload is None else podgrouper.annotations_of(workload))
+    trees = version is None or version >= podgrouper.TREES
+    grouping = None if workload is None else podgrouper.grouping_of(workload, trees=trees)
     if grouping is not None and (faults := [*grouping.errors, *grouping.unreachable]):
         return Packing((), unknown=tuple(f"{fault.at}: {fault.why}" for fault in faults[:_MOST_FAULTS]))
     if isinstance(workload, JobSet):
@@ -181,8 +171,9 @@ def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _
             count = min(count, member.minimum)
         if count > 0:
             # Podgrouper reads the level of a leaf from Ray's templates.
-            annotations = member.template.annotations if workload is not None and reads_pods(workload) else {}
-            needs.append(PodsNeed(roles.of(member), count, domains.annotated_partition(annotations)))
+            reads_pods = workload is not None and podgrouper.reads_pods(workload)
+            level = domains.annotated_partition(member.template.annotations if reads_pods else {})
+            needs.append(PodsNeed(roles.of(member), count, level))
     packing = _together(shape, needs, len(needs), within)
     return packing if grouping is None else replace(packing, left_out=(*packing.left_out, *grouping.unsure))
 
@@ -193,13 +184,13 @@ def _job_set_packing(
     """Returns what the group of a JobSet places together: of its replicated Jobs all, or as many as an annotation says;
     of each of these all Jobs, with the pods of each.
     """
-    needed, first = root_minimum(workload), first_parts(workload)
-    if (version is None or version >= TREES) and needed is not None and needed > first:
+    needed, first = podgrouper.root_minimum(workload), podgrouper.first_parts(workload)
+    if (version is None or version >= podgrouper.TREES) and needed is not None and needed > first:
         return Packing((), unknown=(_IN_TURN.format(needed, first),))
-    stated = _minimum(annotations_of(workload), None)
+    stated = _minimum(podgrouper.annotations_of(workload), None)
     members = () if shape.opted_in is None else shape.opted_in.members
     left_out_members = sum(member.min_replicas > 0 for member in members) - len(shape.needed)
-    if version is not None and version < TREES:
+    if version is not None and version < podgrouper.TREES:
         if left_out_members:
             # The pods count together, and any of them. So those that are left out may be enough.
             return Packing((), left_out=shape.left_out)
@@ -208,7 +199,7 @@ def _job_set_packing(
             return _together(shape, needs, min(1, len(needs)), None)
         only = shape.needed[0]
         return _together(shape, [PodsNeed(roles.of(only), min(stated, only.minimum))], 1, None)
-    whole = domains.annotated_partition(annotations_of(workload))
+    whole = domains.annotated_partition(podgrouper.annotations_of(workload))
     of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
     needs, left_out = [], False
     for member in shape.needed:
@@ -359,13 +350,13 @@ def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterF
     takes the first name that is stated: in the label of the workload, in that of the pod, in the pod's spec. If there
     is no such class, it takes one of its configuration. Of Ray it takes the label of Ray, whatever it names.
     """
-    above = [holder.labels for holder in holders_of(workload)]
+    above = [holder.labels for holder in podgrouper.holders_of(workload)]
     templates = [member.template for member in shape.members]
     stated = (*above, *(template.labels for template in templates))
     if any(keys.LABEL_PREEMPTIBILITY in labels for labels in stated) or not templates:
         return False
     priority_classes = facts.priority_classes or {}
-    if workload.resource.api.group == RAY and _RAY_CLASS in workload.labels:
+    if workload.resource.api.group == podgrouper.RAY and _RAY_CLASS in workload.labels:
         priority_class = priority_classes.get(text(workload.labels[_RAY_CLASS]) or "")
         return priority_class is not None and priority_class.value >= keys.NON_PREEMPTIBLE
     return all(
@@ -457,13 +448,13 @@ class KaiBackend(Backend[KaiSettings]):
         return not self.groups(kind)
 
     def own_minimums(self, workload: OptedInWorkload) -> Mapping[FieldPath, int]:
-        grouping = grouping_of(workload) if self.groups(workload.resource.api.group_kind) else None
+        grouping = podgrouper.grouping_of(workload) if self.groups(workload.resource.api.group_kind) else None
         return {} if grouping is None else grouping.minimums
 
     def scheduler_groups(self, workload: OptedInWorkload) -> SchedulerGroups | None:
         if not self.groups(workload.resource.api.group_kind):
             return None
-        return pod_groups_of(workload, self.scheduler_version)
+        return podgrouper.pod_groups_of(workload, self.scheduler_version)
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:

@@ -26,22 +26,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from webhook.backends.kai import keys, pod_groups
+from webhook.backends.kai import keys, pod_groups, podgrouper
 from webhook.backends.kai.gangs import named_queue
 from webhook.backends.kai.keys import NAME, RuleContext
 from webhook.backends.kai.pod_clique_sets import judge_queue
-from webhook.backends.kai.podgrouper import (
-    RAY,
-    TREES,
-    GroupingFault,
-    PodGrouping,
-    annotations_of,
-    first_parts,
-    grouping_of,
-    reads_pods,
-    root_minimum,
-    stated_minimum,
-)
 from webhook.backends.queues import leaves, offered, opted_in_disagreement, opted_in_queue
 from webhook.backends.topologies import CarriedTopology, opted_in_topology
 from webhook.model.admission_request import value_at
@@ -96,7 +84,7 @@ _EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 
 def _lacks_trees(context: RuleContext) -> bool:
     """Returns whether the profile states a version without trees. If it states none, a current version is assumed."""
-    return context.scheduler_version is not None and context.scheduler_version < TREES
+    return context.scheduler_version is not None and context.scheduler_version < podgrouper.TREES
 
 
 def _is_for_kai(context: RuleContext) -> bool:
@@ -104,15 +92,15 @@ def _is_for_kai(context: RuleContext) -> bool:
     return context.opted_in or context.choice.scheduler == NAME
 
 
-def _grouping(workload: OptedInWorkload, context: RuleContext) -> PodGrouping | None:
+def _grouping(workload: OptedInWorkload, context: RuleContext) -> podgrouper.PodGrouping | None:
     """Returns what podgrouper makes of a workload or of a TrainJob's JobSet; None for another scheduler."""
     if not _is_for_kai(context):
         return None
     whole = with_pods(workload, context.facts)
-    return None if whole is None else grouping_of(whole, trees=not _lacks_trees(context))
+    return None if whole is None else podgrouper.grouping_of(whole, trees=not _lacks_trees(context))
 
 
-def _findings(workload: OptedInWorkload, faults: Iterable[GroupingFault], context: RuleContext) -> Results:
+def _findings(workload: OptedInWorkload, faults: Iterable[podgrouper.GroupingFault], context: RuleContext) -> Results:
     """Yields one finding for each fault, at the field that the author of the workload wrote."""
     whole, version = with_pods(workload, context.facts), context.scheduler_version
     for fault in faults:
@@ -145,8 +133,8 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     pods = with_pods(workload, context.facts)
     if not isinstance(pods, JobSet) or pods.sequence_path is None or (pods.in_order and _lacks_trees(context)):
         return
-    stated = stated_minimum(pods)
-    needed, first = root_minimum(pods), first_parts(pods)
+    stated = podgrouper.stated_minimum(pods)
+    needed, first = podgrouper.root_minimum(pods), podgrouper.first_parts(pods)
     if _lacks_trees(context):
         # One group counts the pods of all steps.
         first = 1
@@ -154,12 +142,8 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     if needed is None or needed <= first:
         return
     where = pods.where(pods.sequence_path) if isinstance(pods, MadeJobSet) else str(pods.sequence_path)
-    yield Finding(
-        at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
-        found=stated,
-        why=f"podgrouper makes one group of all steps, and a step has no pods until another one ran ({where})",
-        remedy=_steps_remedy(first, context),
-    )
+    why = f"podgrouper makes one group of all steps, and a step has no pods until another one ran ({where})"
+    yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=stated, why=why, remedy=_steps_remedy(first, context))
 
 
 def _steps_remedy(first: int, context: RuleContext) -> str:
@@ -179,7 +163,7 @@ def _lacks_grace(context: RuleContext) -> bool:
 
 def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
     """Returns whether a JobSet says how long it may lack pods: never evicted, or longer than KAI's 60 seconds."""
-    written = text(annotations_of(job_set).get(keys.ANNOTATION_GRACE))
+    written = text(podgrouper.annotations_of(job_set).get(keys.ANNOTATION_GRACE))
     stated = None if written is None or _lacks_grace(context) else nanoseconds(written)
     return stated is not None and (stated < 0 or stated > _KAI_GRACE)
 
@@ -208,11 +192,11 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
         return
     if pods.annotations.get(keys.ANNOTATION_SKIP) == "true":
         return
-    needed, count = root_minimum(pods), len(pods.parts)
+    needed, count = podgrouper.root_minimum(pods), len(pods.parts)
     empty = sum(part.pods <= 0 for part in pods.parts)
     if needed is None or needed >= count or count - empty <= 1 or _is_patient(pods, context):
         return
-    stated = stated_minimum(pods)
+    stated = podgrouper.stated_minimum(pods)
     at, value = ANNOTATIONS / keys.ANNOTATION_MINIMUM, stated
     if stated is None and pods.sequence_path is not None:
         at, value = pods.sequence_path, "InOrder"
@@ -263,13 +247,10 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
     if not isinstance(workload, Job) or is_claimed(workload):
         # Podgrouper skips pods that name their group.
         return
-    if stated_minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
-        yield Finding(
-            at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
-            found=None,
-            why="podgrouper's group of a Job has a minimum of one pod, so its pods start one by one",
-            remedy=f'set the annotation {keys.ANNOTATION_MINIMUM}: "{pods}"',
-        )
+    if podgrouper.stated_minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
+        why = "podgrouper's group of a Job has a minimum of one pod, so its pods start one by one"
+        remedy = f'set the annotation {keys.ANNOTATION_MINIMUM}: "{pods}"'
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=None, why=why, remedy=remedy)
 
 
 @rule(
@@ -293,18 +274,14 @@ def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Resul
     whole = with_pods(workload, context.facts)
     if not isinstance(whole, JobSet) or not _lacks_trees(context):
         return
-    stated = stated_minimum(whole)
+    stated = podgrouper.stated_minimum(whole)
     if stated is None or not (stated.isascii() and stated.isdigit()):
         return
     pods = sum(part.pods for part in whole.parts)
     # Python refuses to convert a number with thousands of digits, and there are never that many pods.
     if pods > 0 and (len(stated.lstrip("0")) > _MOST_DIGITS or pods < int(stated)):
-        yield Finding(
-            at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
-            found=stated,
-            why=f"the workload has {pods} pods at a time, and a group with a higher minimum never starts",
-            remedy=f"set at most {pods}",
-        )
+        why = f"the workload has {pods} pods at a time, and a group with a higher minimum never starts"
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=stated, why=why, remedy=f"set at most {pods}")
 
 
 @rule(
@@ -343,7 +320,7 @@ def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool
     if isinstance(workload, JobSet) and not _lacks_trees(context):
         jobs = [workload.job_metadata(index) for index, part in enumerate(workload.parts) if part.each > 1]
         return any(mapping(metadata.get("annotations")).get(keys.ANNOTATION_MINIMUM) != "1" for metadata in jobs)
-    return stated_minimum(workload) not in {None, "1"}
+    return podgrouper.stated_minimum(workload) not in {None, "1"}
 
 
 @rule(
@@ -359,13 +336,13 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.15.2).
     """
     pods = with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet) or not _lacks_trees(context) or stated_minimum(pods) is not None:
+    if not isinstance(pods, JobSet) or not _lacks_trees(context) or podgrouper.stated_minimum(pods) is not None:
         return
     if (count := sum(part.pods for part in pods.parts)) > 1:
         yield Finding(
             at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
             found=None,
-            why=f"before {TREES} podgrouper starts the pods of a JobSet one by one",
+            why=f"before {podgrouper.TREES} podgrouper starts the pods of a JobSet one by one",
             remedy=f'set the annotation {keys.ANNOTATION_MINIMUM}: "{count}", '
             'or "1" if its pods need not start together',
         )
@@ -455,12 +432,9 @@ def queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results
     """
     key = context.settings.queueLabelKey
     if key in workload.annotations and not workload.labels.get(key):
-        yield Finding(
-            at=ANNOTATIONS / key,
-            found=workload.annotations[key],
-            why="podgrouper reads this key only as a label, so the workload is not in this queue",
-            remedy="set it as a label instead",
-        )
+        why = "podgrouper reads this key only as a label, so the workload is not in this queue"
+        remedy = "set it as a label instead"
+        yield Finding(at=ANNOTATIONS / key, found=workload.annotations[key], why=why, remedy=remedy)
 
 
 _ZONE, _RACK = "example.com/zone", "example.com/rack"
@@ -506,7 +480,7 @@ def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[Carrie
     if whole is None:
         return
     places = [_whole_uses(whole)]
-    if reads_pods(whole):
+    if podgrouper.reads_pods(whole):
         places += [uses for part in whole.distinct_parts if _is_complete(uses := _topology_uses(of_pods(part)))]
     if not _lacks_trees(context):
         places += [_placed(uses, whole) for uses in map(_topology_uses, of_jobs(whole)) if _is_complete(uses)]
@@ -588,7 +562,7 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{jobset,ray} (v0.15.2, v0.17.0).
     """
     whole = _read_by_podgrouper(workload, context)
-    for part in whole.distinct_parts if whole is not None and reads_pods(whole) else ():
+    for part in whole.distinct_parts if whole is not None and podgrouper.reads_pods(whole) else ():
         uses = _topology_uses(of_pods(part))
         if uses.keys() == {"topology"}:
             use = uses["topology"]
@@ -604,7 +578,7 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
             why = "podgrouper ignores it without the other annotation"
             remedy = f"add {other} to the template"
         else:
-            why = f"before {TREES} podgrouper does not read the topology of a JobSet's Jobs"
+            why = f"before {podgrouper.TREES} podgrouper does not read the topology of a JobSet's Jobs"
             remedy = "set it on the workload itself"
         yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
@@ -652,15 +626,12 @@ def ray_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/ray (v0.17.0), issue 500.
     """
-    if workload.resource.api.group != RAY:
+    if workload.resource.api.group != podgrouper.RAY:
         return
     for part in workload.parts:
         entry = mapping(value_at(workload.raw, part.path)[1])
         least, replicas = integer(entry.get("minReplicas")), integer(entry.get("replicas")) or 0
         if least and part.needed == part.pods and least < replicas:
-            yield Finding(
-                at=part.path / "minReplicas",
-                found=least,
-                why=f"KAI's group needs only {least} of the {replicas} replicas of {part.name}",
-                remedy="set minReplicas to replicas, or enable the autoscaler",
-            )
+            why = f"KAI's group needs only {least} of the {replicas} replicas of {part.name}"
+            remedy = "set minReplicas to replicas, or enable the autoscaler"
+            yield Finding(at=part.path / "minReplicas", found=least, why=why, remedy=remedy)

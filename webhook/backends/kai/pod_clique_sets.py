@@ -126,12 +126,9 @@ def preemptibility(workload: PodCliqueSet | OptedInWorkload, _: RuleContext) -> 
     """
     word = workload.labels.get(keys.LABEL_PREEMPTIBILITY)
     if word is not None and word not in keys.PREEMPTIBILITIES:
-        yield Finding(
-            at=LABELS / keys.LABEL_PREEMPTIBILITY,
-            found=word,
-            why="KAI's CRD does not allow this value",
-            remedy=f"set it to {' or '.join(keys.PREEMPTIBILITIES)}, or remove the label",
-        )
+        why = "KAI's CRD does not allow this value"
+        remedy = f"set it to {' or '.join(keys.PREEMPTIBILITIES)}, or remove the label"
+        yield Finding(at=LABELS / keys.LABEL_PREEMPTIBILITY, found=word, why=why, remedy=remedy)
 
 
 _LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
@@ -163,13 +160,9 @@ def raised_minimum(change: PodCliqueSetChange, context: RuleContext) -> Results:
         return
     unknown = "" if living else " (whether it has any PodGang is unknown)"
     for path, what, before, now in raised:
-        yield Finding(
-            at=path,
-            found=now,
-            why=f"{what} was {before}, and kai-scheduler evicts a running gang that is below its minimum{unknown}",
-            remedy="raise only replicas, or delete and recreate the PodCliqueSet",
-            forbidden=True,
-        )
+        why = f"{what} was {before}, and kai-scheduler evicts a running gang that is below its minimum{unknown}"
+        remedy = "raise only replicas, or delete and recreate the PodCliqueSet"
+        yield Finding(at=path, found=now, why=why, remedy=remedy, forbidden=True)
 
 
 class _Minimum(NamedTuple):
@@ -317,12 +310,9 @@ def group_duration(stored: StoredObject, _: RuleContext) -> Results:
     for field in keys.DURATIONS.values():
         written = text(stored.spec.get(field.name))
         if written is not None and nanoseconds(written) is None:
-            yield Finding(
-                at=SPEC / field.name,
-                found=written,
-                why="it is not a duration of Go, and kai-scheduler then reads no PodGroup of the cluster",
-                remedy='write a duration such as "5m", or "-1s" for never',
-            )
+            why = "it is not a duration of Go, and kai-scheduler then reads no PodGroup of the cluster"
+            remedy = 'write a duration such as "5m", or "-1s" for never'
+            yield Finding(at=SPEC / field.name, found=written, why=why, remedy=remedy)
 
 
 QUEUES = Queues(
@@ -489,13 +479,9 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
         return Unjudged(path, "the SchedulingShards", part="kai_shards")
     if pool in facts.kai_shards.values():
         return None
-    return Finding(
-        at=path,
-        found=pool,
-        why="no SchedulingShard serves that node pool, so no scheduler would ever see the gang",
-        remedy="remove the label to use the default shard, or set the partitionLabelValue of a SchedulingShard",
-        absent=Needed("kai_shards"),
-    )
+    why = "no SchedulingShard serves that node pool, so no scheduler would ever see the gang"
+    remedy = "remove the label to use the default shard, or set the partitionLabelValue of a SchedulingShard"
+    return Finding(at=path, found=pool, why=why, remedy=remedy, absent=Needed("kai_shards"))
 
 
 def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose: str, context: RuleContext) -> Results:
@@ -507,12 +493,9 @@ def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose:
             yield Unjudged(path, f"the labels of KAI Queue {shown(queue_name)}, more than are kept")
         elif other != pool:
             which = shown(queue_name) if queue_name == name else f"{shown(queue_name)}, above {shown(name)},"
-            yield Finding(
-                at=path,
-                found=pool,
-                why=f"the queue {which} is in {pool_called(other)}, and each shard sees only its own pool",
-                remedy=f"set the same label {key} on {whose} and the queues above it, or on none of them",
-            )
+            why = f"the queue {which} is in {pool_called(other)}, and each shard sees only its own pool"
+            remedy = f"set the same label {key} on {whose} and the queues above it, or on none of them"
+            yield Finding(at=path, found=pool, why=why, remedy=remedy)
             return
 
 
@@ -595,13 +578,9 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         yield Unjudged(topology.path, unknown.needs, part=unknown.part)
         return
     except NoTopology as missing:
-        yield Finding(
-            at=topology.path,
-            found=name,
-            why=f"{missing.why}, so kai-scheduler would never start the gang",
-            remedy="create the Topology, or give up the topology: remove the topologyConstraint",
-            absent=missing.absent,
-        )
+        why = f"{missing.why}, so kai-scheduler would never start the gang"
+        remedy = "create the Topology, or give up the topology: remove the topologyConstraint"
+        yield Finding(at=topology.path, found=name, why=why, remedy=remedy, absent=missing.absent)
         return
     binding = bindings.get(name)
     if binding is None:
@@ -623,18 +602,12 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         return
     required, preferred = places.get(str(topology.required_path)), places.get(str(topology.preferred_path))
     if required is not None and preferred is not None and preferred < required:
-        yield Finding(
-            at=topology.preferred_path,
-            found=topology.preferred,
-            why=f"it is broader than the required {topology.required}, which kai-scheduler treats as an unknown level",
-            remedy=f"prefer {topology.required} or a narrower domain, or remove the preference",
-        )
+        why = f"it is broader than the required {topology.required}, which kai-scheduler treats as an unknown level"
+        remedy = f"prefer {topology.required} or a narrower domain, or remove the preference"
+        yield Finding(at=topology.preferred_path, found=topology.preferred, why=why, remedy=remedy)
 
 
 def _no_level(path: FieldPath, domain: str | None, key: str) -> Finding:
-    return Finding(
-        at=path,
-        found=domain,
-        why=f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang, without reporting why",
-        remedy="use a domain that is one of its levels, or add the level to the Topology",
-    )
+    why = f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang, without reporting why"
+    remedy = "use a domain that is one of its levels, or add the level to the Topology"
+    return Finding(at=path, found=domain, why=why, remedy=remedy)

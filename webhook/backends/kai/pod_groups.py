@@ -240,12 +240,8 @@ def subgroup_name(stored: StoredObject, _: RuleContext) -> Results:
     """
     for leaf in Tree(stored.spec).leaves:
         if len(leaf.name) > LABEL_VALUE_LIMIT:
-            yield Finding(
-                at=leaf.path / "name",
-                found=leaf.name,
-                why=f"a label value has at most {LABEL_VALUE_LIMIT} characters, so no pod can name this subgroup",
-                remedy="give it a shorter name",
-            )
+            why = f"a label value has at most {LABEL_VALUE_LIMIT} characters, so no pod can name this subgroup"
+            yield Finding(at=leaf.path / "name", found=leaf.name, why=why, remedy="give it a shorter name")
 
 
 _RUNNING = {"resourcesStatus": {"allocated": {"cpu": "4"}}}
@@ -389,12 +385,8 @@ def group_queue_label(stored: StoredObject, context: RuleContext) -> Results:
     key, queue = context.settings.queueLabelKey, text(stored.spec.get("queue"))
     label = text(stored.labels.get(key))
     if label is not None and queue is not None and label != queue:
-        yield Finding(
-            at=LABELS / key,
-            found=label,
-            why=f"spec.queue is {shown(queue[:63])}, and kai-scheduler reads only spec.queue",
-            remedy="name the same queue in both, or remove the label",
-        )
+        why = f"spec.queue is {shown(queue[:63])}, and kai-scheduler reads only spec.queue"
+        yield Finding(at=LABELS / key, found=label, why=why, remedy="name the same queue in both, or remove the label")
 
 
 @pod_group_rule(
@@ -558,12 +550,8 @@ def group_topology_unnamed(stored: StoredObject, _: RuleContext) -> Results:
     for constraint, path in _constraints(stored):
         for field in ("requiredTopologyLevel", "preferredTopologyLevel"):
             if (level := text(constraint.get(field))) is not None and text(constraint.get("topology")) is None:
-                yield Finding(
-                    at=path / field,
-                    found=level,
-                    why="kai-scheduler ignores a constraint that names no Topology",
-                    remedy="set topology in the same constraint",
-                )
+                why = "kai-scheduler ignores a constraint that names no Topology"
+                yield Finding(at=path / field, found=level, why=why, remedy="set topology in the same constraint")
 
 
 def _constraints(stored: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
@@ -672,12 +660,9 @@ def queue_resources(stored: StoredObject, _: RuleContext) -> Results:
     pkg/admission/webhook/queuehooks/queue_validator.go (v0.16.8).
     """
     if stored.spec.get("resources") is None:
-        yield Finding(
-            at=SPEC / "resources",
-            found=None,
-            why="KAI's own webhook refuses a Queue without them",
-            remedy="state quota, limit and overQuotaWeight of cpu, memory and gpu",
-        )
+        why = "KAI's own webhook refuses a Queue without them"
+        remedy = "state quota, limit and overQuotaWeight of cpu, memory and gpu"
+        yield Finding(at=SPEC / "resources", found=None, why=why, remedy=remedy)
 
 
 queue_cycle = _OBJECTS.cycle(

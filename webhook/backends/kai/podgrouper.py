@@ -573,12 +573,9 @@ def minimum_above_partial(workload: OptedInWorkload, context: RuleContext) -> Re
     minimum = _minimum(workload, context)
     least = least_parallelism(workload) if isinstance(workload, Job) else None
     if minimum is not None and least is not None and minimum > least:
-        yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MINIMUM,
-            found=str(minimum),
-            why=f"Kueue may start the Job with {least} pods, and KAI then waits for {minimum}",
-            remedy=f"set it to at most {least}, as {MIN_PARALLELISM}",
-        )
+        why = f"Kueue may start the Job with {least} pods, and KAI then waits for {minimum}"
+        remedy = f"set it to at most {least}, as {MIN_PARALLELISM}"
+        yield Finding(at=ANNOTATIONS / ANNOTATION_MINIMUM, found=str(minimum), why=why, remedy=remedy)
 
 
 @rule("kueue/kai-ready-minimum", subject=Subject.OPTED_IN, default=Action.WARN, passes=_job(4), fails=_job(2))

@@ -21,15 +21,6 @@ from dataclasses import replace
 from webhook.backends.base import Backend, GangMember, PodChanges, Wake
 from webhook.backends.koordinator import gang_groups, gangs, keys, opted_in, pod_clique_sets, pod_groups, quotas
 from webhook.backends.koordinator.gang_groups import UnreadableSetting, read_topology
-from webhook.backends.koordinator.gangs import (
-    NETWORK_TOPOLOGIES,
-    PROJECTIONS,
-    SHAPES,
-    carried_topology,
-    layer_of,
-    required_layers,
-    unavailable,
-)
 from webhook.backends.koordinator.keys import KoordinatorSettings
 from webhook.backends.koordinator.quotas import ceilings_of
 from webhook.backends.topologies import UnknownTopology, unfed_topology
@@ -138,11 +129,11 @@ def _required_layer(
         required.add(None)
     if required <= {None}:
         return None, None, bool(shape.subsets)
-    if len(required) > 1 or unavailable(settings, version, facts) is not None:
+    if len(required) > 1 or gangs.unavailable(settings, version, facts) is not None:
         return None, None, True
     (key,) = required
     try:
-        layer = layer_of(key or "", settings, facts)
+        layer = gangs.layer_of(key or "", settings, facts)
     except UnknownTopology:
         return None, None, True
     first = shape.members[0]
@@ -156,8 +147,8 @@ def _carried(
     if shape.opted_in is None:
         return None, None, False
     try:
-        written = carried_topology(shape.opted_in, settings, version, facts)
-        layers = [] if written is None else required_layers(read_topology(written))
+        written = gangs.carried_topology(shape.opted_in, settings, version, facts)
+        layers = [] if written is None else gangs.required_layers(read_topology(written))
     except (Inexpressible, UnreadableSetting):
         return None, None, True
     chain = _chain(facts)
@@ -225,10 +216,10 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     # pod gate half a gang would start.
     gate = True
     required_apis = (keys.POD_GROUP,)
-    projections = PROJECTIONS
+    projections = gangs.PROJECTIONS
     reads_claims_of = frozenset({"Koordinator"})
     controllers = keys.CONTROLLERS
-    shapes = SHAPES
+    shapes = gangs.SHAPES
     allocates_devices = True
 
     def __init__(self, settings: KoordinatorSettings, scheduler_version: Version | None = None) -> None:
@@ -236,7 +227,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         self.topology_binding = settings.topologyBinding or ""
         self.topology_written = settings.topologyObjects == "write"
         if self.topology_binding or self.topology_written:
-            self.topology_kind = NETWORK_TOPOLOGIES.resource
+            self.topology_kind = gangs.NETWORK_TOPOLOGIES.resource
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
@@ -253,7 +244,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return () if self.settings.defaultQoSClass is None else (Capability.QOS_CLASS,)
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        reason = unavailable(self.settings, self.scheduler_version, facts)
+        reason = gangs.unavailable(self.settings, self.scheduler_version, facts)
         degraded = () if reason is None else (f"{self.name}: topology is refused: {reason}",)
         unfed = unfed_topology(self.name, self.settings, "ClusterNetworkTopology")
         return (*super().init(facts), *degraded, *unfed)
@@ -302,7 +293,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return any(map(gangs.remembers_start, objects))
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
-        return desired if desired["kind"] == NETWORK_TOPOLOGIES.resource.api.kind else gangs.adopt(desired, live)
+        return desired if desired["kind"] == gangs.NETWORK_TOPOLOGIES.resource.api.kind else gangs.adopt(desired, live)
 
     def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
         return gangs.frozen(desired, live)

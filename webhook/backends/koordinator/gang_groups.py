@@ -339,12 +339,9 @@ def groups_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     try:
         read_groups(written)
     except UnreadableSetting as error:
-        yield Finding(
-            at=AT,
-            found=written,
-            why=f"it {error}, so koord-scheduler starts this gang without the others",
-            remedy='set a JSON array such as ["namespace/leader","namespace/worker"]',
-        )
+        why = f"it {error}, so koord-scheduler starts this gang without the others"
+        remedy = 'set a JSON array such as ["namespace/leader","namespace/worker"]'
+        yield Finding(at=AT, found=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -363,12 +360,8 @@ def groups_member(stored: StoredObject, _: RuleContext) -> Results:
     and util/gang_helper.go, v1.8.0; Go's encoding/json, which keeps the rest of a list of mixed types.
     """
     for member in told(_unresolvable(stored), () if stored.old is None else _unresolvable(stored.old)):
-        yield Finding(
-            at=AT,
-            found=member,
-            why="koord-scheduler looks members up by namespace and name, so it would wait for this one for ever",
-            remedy='write each member as a string "namespace/name"',
-        )
+        why = "koord-scheduler looks members up by namespace and name, so it would wait for this one for ever"
+        yield Finding(at=AT, found=member, why=why, remedy='write each member as a string "namespace/name"')
 
 
 def _unresolvable(stored: StoredObject) -> Iterator[str]:
@@ -390,12 +383,9 @@ def groups_itself(stored: StoredObject, _: RuleContext) -> Results:
     """
     members, itself = _listed(stored), own_id(stored)
     if members and itself and itself not in members:
-        yield Finding(
-            at=AT,
-            found=itself,
-            why="the list does not contain this gang, so koord-scheduler does not wait for its pods",
-            remedy="list every gang that must start together, including this one",
-        )
+        why = "the list does not contain this gang, so koord-scheduler does not wait for its pods"
+        remedy = "list every gang that must start together, including this one"
+        yield Finding(at=AT, found=itself, why=why, remedy=remedy)
 
 
 @rule(
@@ -416,12 +406,8 @@ def groups_twice(stored: StoredObject, _: RuleContext) -> Results:
     seen: set[str] = set()
     for member in _listed(stored):
         if member in seen:
-            yield Finding(
-                at=AT,
-                found=member,
-                why="it is listed twice; for koord-scheduler this is not the gang group that lists it once",
-                remedy="list it once",
-            )
+            why = "it is listed twice; for koord-scheduler this is not the gang group that lists it once"
+            yield Finding(at=AT, found=member, why=why, remedy="list it once")
             return
         seen.add(member)
 
@@ -454,13 +440,9 @@ def groups_differ(stored: StoredObject, context: RuleContext) -> Results:
     group = group_of(stored)
     others = (key for key in _partners(stored, context) if key in pod_groups and pod_groups[key].groups != group)
     if (key := nearest(stored, others)) is not None:
-        yield Finding(
-            at=AT,
-            found=_written(stored),
-            why=f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other",
-            remedy="set the same list, with this gang, on every member; recreate members that have another list",
-            at_most=most_action(stored, key),
-        )
+        why = f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other"
+        remedy = "set the same list, with this gang, on every member; recreate members that have another list"
+        yield Finding(at=AT, found=_written(stored), why=why, remedy=remedy, at_most=most_action(stored, key))
         return
     if any(key != stored.key and pod_groups[key].groups != group for key in pod_groups.too_long(stored.key[0])):
         yield Unjudged(AT, "the PodGroups of the namespace with lists that are too long to keep")
@@ -488,12 +470,9 @@ def groups_edited(stored: StoredObject, _: RuleContext) -> Results:
     gang_cache.go (`onPodGroupUpdate`), v1.8.0.
     """
     if stored.old is not None and group_of(stored.old) != group_of(stored):
-        yield Finding(
-            at=AT,
-            found=f"{len(_listed(stored))} members",
-            why="koord-scheduler ignores an edit of the list",
-            remedy="delete and recreate the gang's pods and PodGroups",
-        )
+        why = "koord-scheduler ignores an edit of the list"
+        remedy = "delete and recreate the gang's pods and PodGroups"
+        yield Finding(at=AT, found=f"{len(_listed(stored))} members", why=why, remedy=remedy)
 
 
 @rule(

@@ -75,12 +75,9 @@ def only_waiting(workload: PodCliqueSet, context: RuleContext) -> Results:
 def judge_match_policy(context: RuleContext, pod: str) -> Results:
     """Yields the problem of the profile's matchPolicy, for a workload in which single pods are replaced."""
     if context.settings.matchPolicy == keys.ONLY_WAITING:
-        yield Finding(
-            at=context.choice.path,
-            found=keys.ONLY_WAITING,
-            why=f"the profile has matchPolicy {keys.ONLY_WAITING}, so {pod} would never bind",
-            remedy="set the profile's matchPolicy to waiting-and-running",
-        )
+        why = f"the profile has matchPolicy {keys.ONLY_WAITING}, so {pod} would never bind"
+        remedy = "set the profile's matchPolicy to waiting-and-running"
+        yield Finding(at=context.choice.path, found=keys.ONLY_WAITING, why=why, remedy=remedy)
 
 
 @rule(
@@ -156,12 +153,9 @@ def device_requests(pod: PodTemplate, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/deviceshare/utils.go (`ValidateDeviceRequest`).
     """
     if pod.request_of(keys.VENDOR_GPUS) is not None and (share := pod.request_of(keys.KOORDINATOR_GPUS)) is not None:
-        yield Finding(
-            at=FieldPath((*pod.spec_path.parts, *share.path)),
-            found=share.resource,
-            why="koord-scheduler refuses a pod that requests it together with a vendor's GPU resource",
-            remedy="request only one of the two",
-        )
+        why = "koord-scheduler refuses a pod that requests it together with a vendor's GPU resource"
+        remedy = "request only one of the two"
+        yield Finding(at=FieldPath((*pod.spec_path.parts, *share.path)), found=share.resource, why=why, remedy=remedy)
 
 
 _GPU, _SHARED, _CORE, _MEMORY, _RATIO = (
@@ -422,13 +416,9 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
     first = min(uses, key=lambda use: use.path.anchor)
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     if reason is not None:
-        yield Finding(
-            at=first.path,
-            found=first.value,
-            why=reason,
-            remedy="set up the scheduler's topology, or give up the topology: remove the topologyConstraint",
-            absent=THE_TOPOLOGY,
-        )
+        why = reason
+        remedy = "set up the scheduler's topology, or give up the topology: remove the topologyConstraint"
+        yield Finding(at=first.path, found=first.value, why=why, remedy=remedy, absent=THE_TOPOLOGY)
 
 
 @rule(
@@ -496,12 +486,9 @@ def clique_topology_widened(workload: PodCliqueSet, context: RuleContext) -> Res
     """
     if len(workload.cliques) > 1 and Capability.TOPOLOGY_DIVERGENT not in context.uses:
         use = context.uses[Capability.TOPOLOGY_CLIQUE][0]
-        yield Finding(
-            at=use.path,
-            found=use.value,
-            why="koord-scheduler places the whole gang in one such domain, not each clique in its own",
-            remedy="to accept this, set it once at spec.template.topologyConstraint",
-        )
+        why = "koord-scheduler places the whole gang in one such domain, not each clique in its own"
+        remedy = "to accept this, set it once at spec.template.topologyConstraint"
+        yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
 
 @rule(
@@ -522,12 +509,9 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
     """
     if any(capability in context.uses for capability in _REQUIRED):
         for use in context.uses[Capability.CLIQUE_MINIMUM]:
-            yield Finding(
-                at=use.path,
-                found=use.value,
-                why="with a required topology koord-scheduler waits for room for all replicas, not the minimum",
-                remedy="set minAvailable to replicas, or prefer the domain instead of requiring it",
-            )
+            why = "with a required topology koord-scheduler waits for room for all replicas, not the minimum"
+            remedy = "set minAvailable to replicas, or prefer the domain instead of requiring it"
+            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
 
 def _missing_layer(topology: str | None, context: RuleContext, use: Use, consequence: str) -> Results:
@@ -556,10 +540,6 @@ def _missing_layer(topology: str | None, context: RuleContext, use: Use, consequ
             if mapped is None
             else f"topologyKeyMappings maps {key} to the layer {mapped}, which the ClusterNetworkTopology does not have"
         )
-        yield Finding(
-            at=use.path,
-            found=use.value,
-            why=f"{missing}, {consequence}",
-            remedy="use a domain that has a layer, or declare a layer for it",
-            absent=THE_TOPOLOGY,
-        )
+        why = f"{missing}, {consequence}"
+        remedy = "use a domain that has a layer, or declare a layer for it"
+        yield Finding(at=use.path, found=use.value, why=why, remedy=remedy, absent=THE_TOPOLOGY)

@@ -64,12 +64,9 @@ def mode(stored: StoredObject, _: RuleContext) -> Results:
     """
     written = _annotation(stored, keys.ANNOTATION_MODE)
     if written is not None and written not in keys.MODES:
-        yield Finding(
-            at=ANNOTATIONS / keys.ANNOTATION_MODE,
-            found=written,
-            why="koord-scheduler does not know this mode and uses Strict",
-            remedy=f"set it to {_choice(keys.MODES)}, spelled exactly like this",
-        )
+        why = "koord-scheduler does not know this mode and uses Strict"
+        remedy = f"set it to {_choice(keys.MODES)}, spelled exactly like this"
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MODE, found=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -87,12 +84,9 @@ def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
     """
     read = match_policy(stored) if is_set(stored) else None
     if read is not None and read[0] not in keys.MATCH_POLICIES:
-        yield Finding(
-            at=read[1],
-            found=read[0],
-            why="koord-scheduler does not know this policy and uses its default, once-satisfied",
-            remedy=f"set it to {_choice(keys.MATCH_POLICIES)}, spelled exactly like this",
-        )
+        why = "koord-scheduler does not know this policy and uses its default, once-satisfied"
+        remedy = f"set it to {_choice(keys.MATCH_POLICIES)}, spelled exactly like this"
+        yield Finding(at=read[1], found=read[0], why=why, remedy=remedy)
 
 
 @rule(
@@ -122,12 +116,9 @@ def match_policy_alias(stored: StoredObject, _: RuleContext) -> Results:
         _annotation(stored, key) for key in (keys.ANNOTATION_MATCH_POLICY, keys.ANNOTATION_MATCH_POLICY_ALIAS)
     )
     if first is not None and second is not None and first != second:
-        yield Finding(
-            at=ANNOTATIONS / keys.ANNOTATION_MATCH_POLICY_ALIAS,
-            found=second,
-            why=f"koord-scheduler ignores it, because {keys.ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}",
-            remedy="remove one of the two annotations",
-        )
+        why = f"koord-scheduler ignores it, because {keys.ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}"
+        remedy = "remove one of the two annotations"
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MATCH_POLICY_ALIAS, found=second, why=why, remedy=remedy)
 
 
 @rule(
@@ -146,12 +137,8 @@ def gang_only_waiting(stored: StoredObject, _: RuleContext) -> Results:
     """
     read = match_policy(stored) if is_set(stored) else None
     if read is not None and read[0] == keys.ONLY_WAITING:
-        yield Finding(
-            at=read[1],
-            found=keys.ONLY_WAITING,
-            why="bound pods do not count, so a pod that is replaced alone never binds",
-            remedy="set it to waiting-and-running",
-        )
+        why = "bound pods do not count, so a pod that is replaced alone never binds"
+        yield Finding(at=read[1], found=keys.ONLY_WAITING, why=why, remedy="set it to waiting-and-running")
 
 
 @rule(
@@ -168,12 +155,9 @@ def minimum(stored: StoredObject, _: RuleContext) -> Results:
     """
     for at, written, least in _minimum(stored):
         if least is not None and least < 1:
-            yield Finding(
-                at=at,
-                found=written,
-                why="a gang with a minimum below 1 is always complete, so koord-scheduler starts its pods one by one",
-                remedy="set the number of pods that the gang needs to start, at least 1",
-            )
+            why = "a gang with a minimum below 1 is always complete, so koord-scheduler starts its pods one by one"
+            remedy = "set the number of pods that the gang needs to start, at least 1"
+            yield Finding(at=at, found=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -196,19 +180,13 @@ def total_number(stored: StoredObject, _: RuleContext) -> Results:
     at, total = ANNOTATIONS / keys.ANNOTATION_TOTAL_NUMBER, int32(written)
     needed = next((least for _, _, least in _minimum(stored) if least is not None), None)
     if total is None:
-        yield Finding(
-            at=at,
-            found=written,
-            why="koord-scheduler reads no number from it and uses the minimum",
-            remedy='set a whole number in quotes, such as "4", or remove the annotation',
-        )
+        why = "koord-scheduler reads no number from it and uses the minimum"
+        remedy = 'set a whole number in quotes, such as "4", or remove the annotation'
+        yield Finding(at=at, found=written, why=why, remedy=remedy)
     elif total != 0 and needed is not None and total < needed:
-        yield Finding(
-            at=at,
-            found=written,
-            why=f"it is below the gang's minimum of {needed}, so koord-scheduler uses the minimum",
-            remedy="set it to the number of the gang's pods, or remove the annotation",
-        )
+        why = f"it is below the gang's minimum of {needed}, so koord-scheduler uses the minimum"
+        remedy = "set it to the number of the gang's pods, or remove the annotation"
+        yield Finding(at=at, found=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -229,12 +207,9 @@ def waiting_time(stored: StoredObject, _: RuleContext) -> Results:
         return
     waits = nanoseconds(written)
     if waits is None or waits < 0:
-        yield Finding(
-            at=ANNOTATIONS / keys.ANNOTATION_WAITING_TIME,
-            found=written,
-            why="koord-scheduler cannot read it as a duration, and uses its default",
-            remedy='set a number with a unit, h, m or s, such as "600s"',
-        )
+        why = "koord-scheduler cannot read it as a duration, and uses its default"
+        remedy = 'set a number with a unit, h, m or s, such as "600s"'
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_WAITING_TIME, found=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -343,12 +318,9 @@ def topology_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     try:
         read_topology(written)
     except UnreadableSetting as error:
-        yield Finding(
-            at=AT,
-            found=written,
-            why=f"it {error}, so koord-scheduler drops all of it and places the gang on any nodes",
-            remedy='set an object such as {"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}',
-        )
+        why = f"it {error}, so koord-scheduler drops all of it and places the gang on any nodes"
+        remedy = 'set an object such as {"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'
+        yield Finding(at=AT, found=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -365,12 +337,9 @@ def topology_strategy(stored: StoredObject, _: RuleContext) -> Results:
     (`GetMustGatherLayer`), v1.8.0.
     """
     for strategy in told(_unknown_strategies(stored), () if stored.old is None else _unknown_strategies(stored.old)):
-        yield Finding(
-            at=AT,
-            found=strategy,
-            why="koord-scheduler does not know this strategy, so the entry has no effect",
-            remedy=f"set it to {' or '.join(keys.STRATEGIES)}, spelled like this",
-        )
+        why = "koord-scheduler does not know this strategy, so the entry has no effect"
+        remedy = f"set it to {' or '.join(keys.STRATEGIES)}, spelled like this"
+        yield Finding(at=AT, found=strategy, why=why, remedy=remedy)
 
 
 def _unknown_strategies(stored: StoredObject) -> Iterator[str]:
@@ -430,13 +399,9 @@ def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
     before = () if stored.old is None else undeclared(_read(stored.old), names)
     for layer in told(undeclared(_read(stored), names), before):
         declared = alike.get(layer.casefold())
-        yield Finding(
-            at=AT,
-            found=layer,
-            why="the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang",
-            remedy="use a declared layer" if declared is None else f"spell it as it is declared: {declared}",
-            absent=THE_TOPOLOGY,
-        )
+        why = "the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang"
+        remedy = "use a declared layer" if declared is None else f"spell it as it is declared: {declared}"
+        yield Finding(at=AT, found=layer, why=why, remedy=remedy, absent=THE_TOPOLOGY)
 
 
 @rule(
@@ -531,12 +496,8 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
     ):
         other = name_text(values.get(key))
         if other is not None and other != reference.gang:
-            yield Finding(
-                at=at / key,
-                found=other,
-                why=f"koord-scheduler reads {reference.at.parts[-1]} instead, which names another gang",
-                remedy="name one gang, preferably by that key alone",
-            )
+            why = f"koord-scheduler reads {reference.at.parts[-1]} instead, which names another gang"
+            yield Finding(at=at / key, found=other, why=why, remedy="name one gang, preferably by that key alone")
             return
 
 
@@ -570,13 +531,9 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     if pod_groups is None:
         yield Unjudged(reference.at, f"the PodGroup {reference.gang}", part="koordinator_pod_groups")
     elif key not in pod_groups:
-        yield Finding(
-            at=at,
-            found=written,
-            why="it is no whole number, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum",
-            remedy=f'set {keys.ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"',
-            absent=Needed("koordinator_pod_groups", key),
-        )
+        why = "it is no whole number, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum"
+        remedy = f'set {keys.ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"'
+        yield Finding(at=at, found=written, why=why, remedy=remedy, absent=Needed("koordinator_pod_groups", key))
 
 
 @rule(

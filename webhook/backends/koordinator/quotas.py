@@ -349,12 +349,9 @@ def qos_priority(pod: PodTemplate, context: RuleContext) -> Results:
         yield Unjudged(place, "the PriorityClasses", part="priority_classes")
     elif band in _FORBIDDEN[qos]:
         allowed = [name for name in _BAND_NAMES if name not in _FORBIDDEN[qos]]
-        yield Finding(
-            at=place,
-            found=qos,
-            why=f"koord-manager refuses this class with a priority in {band}{_origin(pod)}",
-            remedy=f"set priorityClassName to one of {', '.join(allowed)}, or use another QoS class",
-        )
+        why = f"koord-manager refuses this class with a priority in {band}{_origin(pod)}"
+        remedy = f"set priorityClassName to one of {', '.join(allowed)}, or use another QoS class"
+        yield Finding(at=place, found=qos, why=why, remedy=remedy)
 
 
 @rule(
@@ -378,12 +375,9 @@ def qos_cpu(pod: PodTemplate, context: RuleContext) -> Results:
     total = pod.total_request("cpu")
     if total is None or total <= 0 or total.denominator != 1:
         amount = "no readable amount" if total is None else f"{float(total):g} in all"
-        yield Finding(
-            at=pod.labels_path / QOS_LABEL,
-            found=qos,
-            why=f"the class needs a whole number of CPUs, and the pod requests {amount}{_origin(pod)}",
-            remedy="request a whole number of CPUs (the sum of all containers counts), or use LS",
-        )
+        why = f"the class needs a whole number of CPUs, and the pod requests {amount}{_origin(pod)}"
+        remedy = "request a whole number of CPUs (the sum of all containers counts), or use LS"
+        yield Finding(at=pod.labels_path / QOS_LABEL, found=qos, why=why, remedy=remedy)
 
 
 @rule(
@@ -541,12 +535,9 @@ def quota_disagree(workload: PodCliqueSet, context: RuleContext) -> Results:
     uses = sorted(context.uses[Capability.QUOTA], key=lambda use: use.path.anchor)
     for use in uses[1:]:
         if use.value != uses[0].value:
-            yield Finding(
-                at=use.path,
-                found=use.value,
-                why=f"all pods of a set need one quota, and {uses[0].path} is {uses[0].value}",
-                remedy=f"name one quota, preferably in the annotation {QUOTA_ANNOTATION} of the set",
-            )
+            why = f"all pods of a set need one quota, and {uses[0].path} is {uses[0].value}"
+            remedy = f"name one quota, preferably in the annotation {QUOTA_ANNOTATION} of the set"
+            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
 
 _OWN = ClusterFacts(elastic_quotas={"default": Quota(is_parent=False, namespace="default")})
@@ -589,12 +580,8 @@ def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleConte
             remedy="state disableDefaultQuota in the profile's config, or name a quota",
         )
         return
-    yield Finding(
-        at=at,
-        found=None,
-        why=f"the namespace gives its pods the quota {parent}, which is a parent and takes none",
-        remedy="name one of its children",
-    )
+    why = f"the namespace gives its pods the quota {parent}, which is a parent and takes none"
+    yield Finding(at=at, found=None, why=why, remedy="name one of its children")
 
 
 def _names_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> bool:
@@ -654,17 +641,9 @@ def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
         return
     quota = Quota(is_parent=True) if name == keys.ROOT_QUOTA or quotas is None else quotas.get(str(name))
     if quota is None:
-        yield Finding(
-            at=path,
-            found=name,
-            why="no ElasticQuota has that name, so the pods would count against koordinator-default-quota",
-            remedy="name an ElasticQuota that exists, or create it first",
-            absent=Needed("elastic_quotas", str(name)),
-        )
+        why = "no ElasticQuota has that name, so the pods would count against koordinator-default-quota"
+        remedy = "name an ElasticQuota that exists, or create it first"
+        yield Finding(at=path, found=name, why=why, remedy=remedy, absent=Needed("elastic_quotas", str(name)))
     elif quota.is_parent:
-        yield Finding(
-            at=path,
-            found=name,
-            why="it is a parent quota, and Koordinator admits pods only to a leaf",
-            remedy="name one of its children",
-        )
+        why = "it is a parent quota, and Koordinator admits pods only to a leaf"
+        yield Finding(at=path, found=name, why=why, remedy="name one of its children")
