@@ -336,7 +336,6 @@ def foreign_member(
 
 
 def _pod_with(mark: Mark) -> Manifest:
-    """Returns a pod that names the group `demo-0` by `mark`."""
     metadata: Manifest = {"name": "stranger", "namespace": "default"}
     spec: Manifest = {"containers": [{"name": "main", "image": "example.com/main"}]}
     if mark.part == "spec":
@@ -395,6 +394,5 @@ def has_spare(workload: Workload, context: Context[Any]) -> bool:
 
 
 def _disruption_ignored(workload: Workload, why: str, remedy: str) -> Results:
-    """Yields the finding, if the workload asks to be preempted as a whole."""
     if workload.labels.get(DISRUPTION_LABEL) == Disruption.ALL:
         yield Finding(at=LABELS / DISRUPTION_LABEL, found=Disruption.ALL.value, why=why, remedy=remedy)

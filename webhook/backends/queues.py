@@ -301,7 +301,6 @@ def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one f
 
 
 def _asking(key: Key, name: str) -> Any:
-    """Returns labels or annotations that name a queue, as keywords of a builder."""
     part, label_key = key
     return {part: {label_key: name}}
 

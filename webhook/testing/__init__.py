@@ -24,7 +24,6 @@ except ModuleNotFoundError as missing:
     why = f"webhook.testing needs {missing.name}: install it with `pip install 'rollcall[testing]'`"
     raise ImportError(why, name=missing.name) from None
 
-
 __all__ = ["BackendConformance"]
 
 

@@ -374,7 +374,6 @@ class RuleChecks(Suite):
 
 
 def _pods(manifest: Manifest) -> list[PodTemplate]:
-    """Returns the pod of a Pod, or the pod templates of a PodCliqueSet."""
     copied = deepcopy(manifest)
     return [Pod(copied).template] if copied.get("kind") == "Pod" else list(PodCliqueSet(copied).pod_templates())
 
@@ -384,7 +383,6 @@ def _ids(verdict: Verdict) -> set[str]:
 
 
 def _recorded(manifest: Manifest, scheduler: str) -> Manifest:
-    """Returns the manifest as it is stored: with the record of its scheduler."""
     recorded = deepcopy(manifest)
     labels = recorded["metadata"].get("labels") or {}
     recorded["metadata"]["labels"] = {**labels, SCHEDULER_LABEL: scheduler}

@@ -504,7 +504,6 @@ def _seen(sound: Manifest, harmed: Manifest) -> Manifest:
 
 
 def _specless(manifest: Manifest) -> Manifest:
-    """Returns what identifies an object."""
     return {key: value for key, value in manifest.items() if key != "spec"}
 
 

@@ -90,7 +90,7 @@ class PodChecks(Suite):
         self, configuration: Configuration, podgang: str, podclique: str, record: Record
     ) -> None:
         first, second = (
-            installed.backend.prepare_pod(installed.member(podgang, podclique, self._for_backend(record)))
+            installed.backend.prepare_pod(installed.member(podgang, podclique, self._backend_record(record)))
             for installed in (self.installed(configuration), self.installed(configuration))
         )
         require(
@@ -105,7 +105,7 @@ class PodChecks(Suite):
         self, configuration: Configuration, podgang: str, podclique: str, record: Record
     ) -> None:
         installed = self.installed(configuration)
-        member = installed.member(podgang, podclique, self._for_backend(record))
+        member = installed.member(podgang, podclique, self._backend_record(record))
         try:
             installed.backend.prepare_pod(member)
         except Exception as error:
@@ -120,7 +120,7 @@ class PodChecks(Suite):
         self, configuration: Configuration, podgang: str, podclique: str, record: Record
     ) -> None:
         installed = self.installed(configuration)
-        changes = installed.backend.prepare_pod(installed.member(podgang, podclique, self._for_backend(record)))
+        changes = installed.backend.prepare_pod(installed.member(podgang, podclique, self._backend_record(record)))
         require(
             changes.scheduler_name == self.backend.name,
             f"a pod is given the schedulerName {changes.scheduler_name!r}",
@@ -156,7 +156,7 @@ class PodChecks(Suite):
         for configuration in self.configurations:
             installed = self.installed(configuration)
             for podgang, podclique, record in places:
-                member = installed.member(podgang, podclique, self._for_backend(record))
+                member = installed.member(podgang, podclique, self._backend_record(record))
                 prepared.append(installed.backend.prepare_pod(member))
         by_stamp: dict[str, PodChanges] = {}
         for changes in prepared:
@@ -173,9 +173,9 @@ class PodChecks(Suite):
         self, configuration: Configuration, pod: Manifest, record: Record, gate: bool
     ) -> None:
         installed = self.installed(configuration, gate=gate)
-        verdict, prepared = installed.mutate(pod, self._for_backend(record))
+        verdict, prepared = installed.mutate(pod, self._backend_record(record))
         require(bool(verdict.patch), f"a pod of a gang is not changed: {verdict.notes}", "prepare it")
-        again, _ = self.installed(configuration, gate=gate).mutate(prepared, self._for_backend(record))
+        again, _ = self.installed(configuration, gate=gate).mutate(prepared, self._backend_record(record))
         require(
             again.patch == () and again.notes == (),
             f"a prepared pod is changed again, or counts as claimed by another system: {again.patch or again.notes}",
@@ -187,7 +187,7 @@ class PodChecks(Suite):
     def test_a_patch_sets_single_keys_and_leaves_alone_what_is_others(
         self, configuration: Configuration, pod: Manifest, record: Record, gate: bool
     ) -> None:
-        verdict, prepared = self.installed(configuration, gate=gate).mutate(pod, self._for_backend(record))
+        verdict, prepared = self.installed(configuration, gate=gate).mutate(pod, self._backend_record(record))
         try:
             patched = applied(pod, verdict.patch)
         except Unapplicable as error:
@@ -226,7 +226,7 @@ class PodChecks(Suite):
                 "set memberships as labels and annotations in PodChanges, and only pod spec fields in default_fields",
             )
 
-    def _for_backend(self, record: Record) -> Record:
+    def _backend_record(self, record: Record) -> Record:
         return replace(record, scheduler=self.backend.name)
 
 

@@ -126,6 +126,5 @@ def _differs(part: str, key: str, changes: PodChanges, other: PodChanges) -> boo
 
 
 def _is_stamped(pod: Pod) -> bool:
-    """Returns whether it was prepared for the default scheduler, by its stamp."""
     stamp = pod.template.annotations.get(STAMP_ANNOTATION)
     return isinstance(stamp, str) and stamp.startswith(f"{DEFAULT_SCHEDULER}/")

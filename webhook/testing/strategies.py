@@ -235,7 +235,6 @@ def podgang(name: str, *members: Manifest, **spec: Any) -> Manifest:
 
 
 def _filled(start: str, length: int, end: str) -> str:
-    """Returns a name of exactly `length` characters."""
     return start + "g" * (length - len(start) - len(end)) + end
 
 

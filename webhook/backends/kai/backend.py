@@ -87,7 +87,6 @@ CAPABILITIES: CapabilityTable = {
     Capability.PRIORITY_CLASS: depends("a PriorityClass that exists"),
 }
 
-
 _ASSUMED = f"kai-scheduler is {podgrouper.TREES} or newer"
 _UNKNOWN = "the level of the KAI Topology that the gang requires"
 # Jobs of a JobSet that each need a domain of their own are listed up to this number.
@@ -152,7 +151,6 @@ class _Domains:
 
 
 def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
-    """Returns what a group of podgrouper places together."""
     workload = None if shape.opted_in is None else shape.opted_in.workload
     within = domains.annotated_partition({} if workload is None else podgrouper.annotations_of(workload))
     trees = version is None or version >= podgrouper.TREES
@@ -220,9 +218,9 @@ def _job_set_packing(
     count = len(needs) if stated is None else max(min(stated - left_out_members, len(needs)), 0)
     packing = _together(shape, needs, count, whole)
     packing = replace(packing, assumptions=() if version is not None else (_ASSUMED,))
-    return (
-        replace(packing, left_out=(*packing.left_out, "the domain of each Job is not judged")) if left_out else packing
-    )
+    if left_out:
+        packing = replace(packing, left_out=(*packing.left_out, "the domain of each Job is not judged"))
+    return packing
 
 
 def _first_part(member: MemberShape, shape: GangShape) -> Part | None:
@@ -287,7 +285,7 @@ def ceilings_of(
         for queue_name, limiting in path
         if (amounts := _amounts(stated(limiting), whole=whole)) is not None
     ]
-    unknown = [_UNKNOWN_LIMITS.format(shown(queue_name)) for queue_name, of_queue in path if of_queue.limit is None]
+    unknown = [_UNKNOWN_LIMITS.format(shown(queue_name)) for queue_name, limiting in path if limiting.limit is None]
     top = path[-1][1].parent if path else name
     if top and top not in queues:
         unknown.append(_UNKNOWN_LIMITS.format(shown(top)) if top == name else _MISSING.format(shown(top), shown(name)))
@@ -326,7 +324,6 @@ def _counted(*, whole: bool) -> Counted:
 
 
 def _gpus(role: PackingRole) -> int:
-    """Returns the GPUs that one pod counts, in thousandths."""
     gpus = role.pods.request.get(GPU_PARTS, 0)
     for resource, amount in role.pods.request.items():
         if profile := _MIG.match(resource):
@@ -369,16 +366,14 @@ def _value_of(template: PodTemplate, above: Iterable[Mapping[str, Any]], facts: 
     """Returns the value of the class that is named first, else of the cluster's default class, which the API server
     writes into pods; None if it is not known.
     """
-    priority_class = facts.priority_classes or {}
+    classes = facts.priority_classes or {}
     labels = next((labels for labels in (*above, template.labels) if _CLASS_LABEL in labels), None)
     name = text(template.spec.get("priorityClassName")) if labels is None else text(labels[_CLASS_LABEL]) or ""
     if name is not None:
-        return priority_class[name].value if name in priority_class else None
+        return classes[name].value if name in classes else None
     if not facts.is_whole("priority_classes"):
         return None
-    return min(
-        (priority_class.value for priority_class in priority_class.values() if priority_class.is_default), default=None
-    )
+    return min((default.value for default in classes.values() if default.is_default), default=None)
 
 
 def _cure(
@@ -389,9 +384,7 @@ def _cure(
     for other in leaves(queues)[:MOST_TRIED]:
         if other != name and queues[other].labels.get(settings.nodePoolLabelKey) == pool:
             ceilings = list(_every(other, queues))
-            if None not in ceilings and all(
-                ceiling is not None and allows(ceiling, shape, roles) for ceiling in ceilings
-            ):
+            if all(ceiling is not None and allows(ceiling, shape, roles) for ceiling in ceilings):
                 return f"name the Queue {shown(other)}, which allows it"
     return ""
 

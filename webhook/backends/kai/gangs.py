@@ -380,7 +380,6 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _minimums(pod_group: Manifest) -> dict[str, int]:
-    """Returns the minimum of each leaf, by name."""
     groups = map(mapping, sequence(mapping(pod_group.get("spec")).get("subGroups")))
     return {text(group.get("name")) or "": integer(group.get("minMember")) or 0 for group in groups}
 

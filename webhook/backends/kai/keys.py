@@ -181,7 +181,6 @@ class KaiSettings(BackendSettings):
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[KaiSettings]
 
-
 # What a Queue counts in: GPUs (kept in milli), millicores, and millions of bytes.
 _UNITS = {"gpu": 1000, "cpu": 1, "memory": 10**6}
 _UNLIMITED = -1

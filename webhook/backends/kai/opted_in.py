@@ -401,7 +401,6 @@ queue = opted_in_queue(
     fails=Example(train_job(scheduler=NAME, labels={keys.LABEL_QUEUE: "research"}), facts=_QUEUES),
 )
 
-
 queue_disagree = opted_in_disagreement(
     "kai/owner-queue-disagree",
     """A group has one queue: the JobSet's, else the TrainJob's, else that of the first pod that podgrouper sees.

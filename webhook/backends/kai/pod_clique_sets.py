@@ -91,13 +91,11 @@ foreign_member = families.foreign_member(
     keys.GROUP_MARK,
 )
 
-
 claimed_pods = families.claimed_pods(
     "kai/claimed-pods",
     source="kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info: a pod has one group and one subgroup.",
     annotations={"pod-group-name": "training"},
 )
-
 
 priority_class = families.priority_class(
     "kai/priority-class",

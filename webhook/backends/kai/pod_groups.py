@@ -286,7 +286,6 @@ group_raised = _raised_rule(
     remedy="create a new PodGroup for a larger gang, or delete its pods first",
 )
 
-
 group_raised_unseen = _raised_rule(
     "kai/group-raised-unseen",
     """Like kai/group-raised, but the status of the PodGroup shows no pods on nodes. The status may not have been
@@ -324,7 +323,6 @@ group_pods = families.group_pods(
     minimum=lambda stored: None if stored.spec.get("subGroups") else integer(stored.spec.get("minMember")),
     queue="team-a",
 )
-
 
 _QUEUES = ClusterFacts(
     kai_queues={
@@ -555,7 +553,6 @@ def group_topology_unnamed(stored: StoredObject, _: RuleContext) -> Results:
 
 
 def _constraints(stored: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
-    """Yields the PodGroup's own constraint and those of its subgroups."""
     tree = Tree(stored.spec)
     for group in (tree.root, *tree.by_name.values()):
         if group.topology is not None:
@@ -608,7 +605,6 @@ _TREE = ClusterFacts(
     },
     kai_pod_groups=QueuedGroups({("default", "demo"): QueuedGroup("team-a")}),
 )
-
 
 _OBJECTS = QueueObjects(queues=QUEUES, kind=keys.QUEUES, parent=_PARENT, build=queue_object, tree=_TREE)
 
@@ -675,7 +671,6 @@ queue_cycle = _OBJECTS.cycle(
     """,
     why="so no queue in the cycle has a root",
 )
-
 
 queue_in_use = _OBJECTS.in_use(
     "kai/queue-in-use",

@@ -19,14 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from webhook.backends.kai.keys import (
-    ANNOTATION_MINIMUM,
-    ANNOTATION_SEGMENT,
-    ANNOTATION_SEGMENT_PREFERRED,
-    ANNOTATION_SEGMENT_REQUIRED,
-    ANNOTATION_SKIP,
-    RuleContext,
-)
+from webhook.backends.kai import keys
+from webhook.backends.kai.keys import RuleContext
 from webhook.model.admission_request import value_at
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
 from webhook.model.findings import Action, Finding
@@ -90,7 +84,7 @@ def grouping_of(workload: OptedInWorkload, *, trees: bool = True) -> PodGrouping
     """Returns what podgrouper makes of a workload; None for a kind of which nothing is read here, and if podgrouper
     skips it. `trees`: whether it makes trees of JobSets.
     """
-    if workload.annotations.get(ANNOTATION_SKIP) == "true" or made_elsewhere(workload):
+    if workload.annotations.get(keys.ANNOTATION_SKIP) == "true" or made_elsewhere(workload):
         return None
     api = workload.resource.api
     try:
@@ -122,7 +116,7 @@ def annotations_of(workload: OptedInWorkload) -> Mapping[str, Any]:
 
 def stated_minimum(workload: OptedInWorkload) -> str | None:
     """Returns the minimum that a workload states, else the one of its JobSet's TrainJob."""
-    minimums = (text(holder.annotations.get(ANNOTATION_MINIMUM)) for holder in holders_of(workload))
+    minimums = (text(holder.annotations.get(keys.ANNOTATION_MINIMUM)) for holder in holders_of(workload))
     return next((minimum for minimum in minimums if minimum is not None), None)
 
 
@@ -164,7 +158,7 @@ def _check_reachable(fault: FieldPath, value: Any, minimum: int, pods: int, grou
 
 
 def _job_grouping(workload: Job) -> PodGrouping:
-    grouping, path = PodGrouping(), ANNOTATIONS / ANNOTATION_MINIMUM
+    grouping, path = PodGrouping(), ANNOTATIONS / keys.ANNOTATION_MINIMUM
     stated = stated_minimum(workload)
     minimum = None if stated is None else int32(stated)
     if minimum is not None and minimum < 1:
@@ -185,13 +179,13 @@ def _job_grouping(workload: Job) -> PodGrouping:
 def _job_set_grouping(workload: JobSet, *, trees: bool) -> PodGrouping:
     """Returns the faults of the root, and of the leaf of each of its Jobs."""
     grouping = PodGrouping()
-    _annotated(ANNOTATIONS / ANNOTATION_MINIMUM, stated_minimum(workload), grouping)
+    _annotated(ANNOTATIONS / keys.ANNOTATION_MINIMUM, stated_minimum(workload), grouping)
     for index, part in enumerate(workload.parts if trees else ()):
         if part.pods <= 0:
             continue
         template = part.path / "template"
-        path = template / "metadata" / "annotations" / ANNOTATION_MINIMUM
-        stated = text(mapping(workload.job_metadata(index).get("annotations")).get(ANNOTATION_MINIMUM)) or None
+        path = template / "metadata" / "annotations" / keys.ANNOTATION_MINIMUM
+        stated = text(mapping(workload.job_metadata(index).get("annotations")).get(keys.ANNOTATION_MINIMUM)) or None
         minimum = _annotated(path, stated, grouping)
         value: str | int | None = stated
         if stated is None:
@@ -219,13 +213,12 @@ def _segment_of(workload: LeaderWorkerSet) -> _Segment | None:
         return _Segment(group / "subGroupPolicy" / "subGroupSize", size, size)
     of_worker = group / "workerTemplate" / "metadata" / "annotations"
     for at, holder in ((ANNOTATIONS, workload.annotations), (of_worker, mapping(value_at(workload.raw, of_worker)[1]))):
-        if (stated := text(holder.get(ANNOTATION_SEGMENT))) is not None:
-            return _Segment(at / ANNOTATION_SEGMENT, stated, int32(stated) or 0)
+        if (stated := text(holder.get(keys.ANNOTATION_SEGMENT))) is not None:
+            return _Segment(at / keys.ANNOTATION_SEGMENT, stated, int32(stated) or 0)
     return None
 
 
 def _leader_worker_set_grouping(workload: LeaderWorkerSet) -> PodGrouping:
-    """Returns the faults of the segments of a group."""
     grouping, segment = PodGrouping(), _segment_of(workload)
     if segment is None:
         return grouping
@@ -244,7 +237,7 @@ def _leader_worker_set_grouping(workload: LeaderWorkerSet) -> PodGrouping:
         grouping.unreachable.append(
             GroupingFault(segment.path, segment.value, why, "set a smaller number, or remove it")
         )
-    if workload.parts[-1].template.annotations.get(ANNOTATION_SEGMENT_REQUIRED):
+    if workload.parts[-1].template.annotations.get(keys.ANNOTATION_SEGMENT_REQUIRED):
         grouping.unsure.append("the level that each segment requires is not judged")
     return grouping
 
@@ -321,10 +314,10 @@ def _pytorch_grouping(workload: OptedInWorkload) -> PodGrouping:
             grouping.minimums[part.place] = minimum
             if not grouping.errors and minimum > part.pods:
                 _check_reachable(at, total, total, part.pods + masters, grouping)
-            segment = text(part.template.annotations.get(ANNOTATION_SEGMENT))
+            segment = text(part.template.annotations.get(keys.ANNOTATION_SEGMENT))
             if segment is not None:
                 grouping.unsure.append("the workers are placed in segments, which are not judged")
-                _annotated(part.template.annotations_path / ANNOTATION_SEGMENT, segment, grouping)
+                _annotated(part.template.annotations_path / keys.ANNOTATION_SEGMENT, segment, grouping)
     return grouping
 
 
@@ -436,14 +429,13 @@ def _leaves(workload: OptedInWorkload, part: Part, grouping: PodGrouping) -> Ite
 
 def _size(part: Part) -> int | None:
     """Returns the pods of a segment of workers, if podgrouper makes segments."""
-    size = int32(text(part.template.annotations.get(ANNOTATION_SEGMENT)) or "")
+    size = int32(text(part.template.annotations.get(keys.ANNOTATION_SEGMENT)) or "")
     return size if size is not None and size > 0 and part.pods <= size * _MOST_SEGMENTS and part.pods > 0 else None
 
 
 def _segments(
     stem: str, indices: range, pods: int, minimum: int, part: Part, domains: tuple[str | None, str | None]
 ) -> list[SchedulerGroup]:
-    """Returns the segments of these indices, which are equal."""
     group = SchedulerGroup("", pods, minimum, part, None, *domains)
     first, count = indices.start, len(indices)
     if count <= _ONE_BY_ONE:
@@ -455,7 +447,7 @@ def _segment_domains(workload: OptedInWorkload, annotations: Mapping[str, Any]) 
     """Returns the levels of segments, from the template of the workers; the Topology may be named by the workload."""
     if not (text(annotations.get(KAI_TOPOLOGY)) or text(workload.annotations.get(KAI_TOPOLOGY))):
         return None, None
-    levels = (ANNOTATION_SEGMENT_REQUIRED, ANNOTATION_SEGMENT_PREFERRED)
+    levels = (keys.ANNOTATION_SEGMENT_REQUIRED, keys.ANNOTATION_SEGMENT_PREFERRED)
     required, preferred = (text(annotations.get(key)) or None for key in levels)
     return required, preferred
 
@@ -540,7 +532,7 @@ def _minimum(workload: OptedInWorkload, context: RuleContext) -> int | None:
     """Returns the minimum that a Job states, if Kueue holds it and its group is a gang."""
     if not isinstance(workload, Job) or workload.managed_elsewhere is not None:
         return None
-    stated = text(workload.annotations.get(ANNOTATION_MINIMUM)) or ""
+    stated = text(workload.annotations.get(keys.ANNOTATION_MINIMUM)) or ""
     if not (stated.isascii() and stated.isdigit() and len(stated) <= _MOST_DIGITS) or int(stated) <= 1:
         return None
     return None if held(workload, context.facts, context.kueue) is None else int(stated)
@@ -548,7 +540,7 @@ def _minimum(workload: OptedInWorkload, context: RuleContext) -> int | None:
 
 def _job(minimum: int, **annotations: str) -> Example:
     labels = {QUEUE_NAME: "research"}
-    stated = {ANNOTATION_MINIMUM: str(minimum), **annotations}
+    stated = {keys.ANNOTATION_MINIMUM: str(minimum), **annotations}
     counts: dict[str, Any] = {"parallelism": 4, "completions": 4, "completionMode": "Indexed"}
     return Example(job(scheduler="kai-scheduler", labels=labels, annotations=stated, **counts))
 
@@ -575,7 +567,7 @@ def minimum_above_partial(workload: OptedInWorkload, context: RuleContext) -> Re
     if minimum is not None and least is not None and minimum > least:
         why = f"Kueue may start the Job with {least} pods, and KAI then waits for {minimum}"
         remedy = f"set it to at most {least}, as {MIN_PARALLELISM}"
-        yield Finding(at=ANNOTATIONS / ANNOTATION_MINIMUM, found=str(minimum), why=why, remedy=remedy)
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=str(minimum), why=why, remedy=remedy)
 
 
 @rule("kueue/kai-ready-minimum", subject=Subject.OPTED_IN, default=Action.WARN, passes=_job(4), fails=_job(2))
@@ -592,7 +584,7 @@ def minimum_below_ready(workload: OptedInWorkload, context: RuleContext) -> Resu
         # The other rule asks for this: Kueue then waits for the pods that it has admitted.
         return
     yield Finding(
-        at=ANNOTATIONS / ANNOTATION_MINIMUM,
+        at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
         found=str(minimum),
         why=f"Kueue wants all {pods} pods ready, and KAI starts the gang with {minimum}: it is stopped "
         f"{duration(timeout)} after its admission although it runs",

@@ -171,7 +171,6 @@ SHAPES: dict[tuple[str, str], dict[str, Any]] = {
     keys.POD_GROUPS[:2]: {"spec": {"minMember": int, "scheduleTimeoutSeconds": int}}
 }
 
-
 # Network topology exists since v1.7.
 FIRST_VERSION = Version(1, 7)
 THE_TOPOLOGY = Needed("network_topologies", keys.NETWORK_TOPOLOGY)
@@ -359,7 +358,6 @@ def _difference(
 
 
 def _layers(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[_Layer]:
-    """Returns the layers of the levels, broadest first; the last is that of nodes."""
     layers: list[_Layer] = []
     for level in binding.levels:
         key = level.key or ""
@@ -491,7 +489,6 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _listed(manifest: Manifest) -> object:
-    """Returns the members that a PodGroup lists, sorted; None if the annotation is not a list."""
     written = mapping(mapping(manifest.get("metadata")).get("annotations")).get(keys.ANNOTATION_GROUPS)
     try:
         members = json.loads(written) if isinstance(written, str) else None
@@ -524,7 +521,10 @@ def _topology(
     """Returns the network-topology-spec of the whole gang, or None if the gang asks for none."""
     if isinstance(podgang, OptedInGang):
         return carried_topology(podgang, settings, version, facts)
-    _refuse_groups(podgang)
+    for config in podgang.group_configs:
+        if level := config.constraint.required or config.constraint.preferred:
+            why = keys.CAPABILITIES[Capability.TOPOLOGY_SCALING_GROUP].why
+            raise inexpressible("koordinator/scaling-group-topology", config.path, level, why)
     constraints = [podgang.effective(member) for member in podgang.members]
     required = {constraint.required for constraint in constraints}
     preferred = list(dict.fromkeys(constraint.preferred for constraint in constraints if constraint.preferred))
@@ -553,15 +553,6 @@ def _topology(
     except UnknownTopology as missing:
         raise unknown("koordinator/topology-layer", first.path, missing.needs, missing.part) from None
     return _compact({"gatherStrategy": strategy}) if strategy else None
-
-
-def _refuse_groups(podgang: PodGang) -> None:
-    for config in podgang.group_configs:
-        constraint = config.constraint
-        if constraint.required or constraint.preferred:
-            support = keys.CAPABILITIES[Capability.TOPOLOGY_SCALING_GROUP]
-            level = constraint.required or constraint.preferred
-            raise inexpressible("koordinator/scaling-group-topology", config.path, level, support.why)
 
 
 def _compact(value: Any) -> str:

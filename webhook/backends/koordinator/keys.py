@@ -107,7 +107,6 @@ LABEL_PREEMPTIBLE = "quota.scheduling.koordinator.sh/preemptible"
 ROOT_QUOTA = "koordinator-root-quota"
 BUILT_IN_QUOTAS = ("koordinator-default-quota", "koordinator-system-quota")
 
-
 GangMode = Literal["Strict", "NonStrict"]
 MatchPolicy = Literal["once-satisfied", "only-waiting", "waiting-and-running"]
 QoSClass = Literal["LSE", "LSR", "LS", "BE"]
@@ -142,7 +141,6 @@ class KoordinatorSettings(BackendSettings):
 
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[KoordinatorSettings]
-
 
 CAPABILITIES: CapabilityTable = {
     Capability.GANG: SUPPORTED,

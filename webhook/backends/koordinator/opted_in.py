@@ -110,13 +110,11 @@ resource_claims = families.opted_in_resource_claims(
     "koordinator/owner-resource-claims", set_rules.resource_claims.documentation, scheduler=keys.NAME
 )
 
-
 _FACTS = ClusterFacts(network_topologies=SPINE_LAYERS)
 _DIFFER = "parts of one gang ask for different ones"
 
 
 def _gangs(workload: OptedInWorkload, context: RuleContext) -> Iterator[Sequence[Part]]:
-    """Yields the parts of each gang that Rollcall makes."""
     if not context.makes_gangs or no_gang(workload) is not None:
         return
     parts = [part for part in workload.parts if part.pods > 0]

@@ -44,7 +44,6 @@ multi_node_nvlink = families.multi_node_nvlink(
     """,
 )
 
-
 resource_claims = families.resource_claims(
     "koordinator/resource-claims",
     keys.CAPABILITIES,
@@ -275,7 +274,6 @@ disruption_ignored = families.pods_are_taken_singly(
     remedy="remove the label, or give the gang the highest priority",
 )
 
-
 _LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
 
 
@@ -347,7 +345,6 @@ _FACTS = ClusterFacts(
 )
 _REQUIRED = (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE, Capability.TOPOLOGY_SCALING_GROUP)
 
-
 scaling_group_topology = refused(
     "koordinator/scaling-group-topology",
     Capability.TOPOLOGY_SCALING_GROUP,
@@ -371,7 +368,6 @@ scaling_group_topology = refused(
     ),
     fails_closed=True,
 )
-
 
 divergent_topology = refused(
     "koordinator/divergent-topology",
@@ -416,9 +412,8 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
     first = min(uses, key=lambda use: use.path.anchor)
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     if reason is not None:
-        why = reason
         remedy = "set up the scheduler's topology, or give up the topology: remove the topologyConstraint"
-        yield Finding(at=first.path, found=first.value, why=why, remedy=remedy, absent=THE_TOPOLOGY)
+        yield Finding(at=first.path, found=first.value, why=reason, remedy=remedy, absent=THE_TOPOLOGY)
 
 
 @rule(

@@ -31,6 +31,7 @@ from webhook.backends.koordinator.gang_groups import (
     pod_group,
     read_topology,
     topology_kept,
+    topology_of,
 )
 from webhook.backends.koordinator.gangs import THE_TOPOLOGY, declared_layers, is_unknown, unavailable, undeclared
 from webhook.backends.koordinator.keys import RuleContext
@@ -292,7 +293,6 @@ group_pods = families.group_pods(
     version="v1alpha1",
 )
 
-
 AT = ANNOTATIONS / keys.ANNOTATION_TOPOLOGY
 _SPINE = {"layer": "SpineLayer", "strategy": "MustGather"}
 _CLUSTER = known(network_topologies=SPINE_LAYERS)
@@ -343,7 +343,7 @@ def topology_strategy(stored: StoredObject, _: RuleContext) -> Results:
 
 
 def _unknown_strategies(stored: StoredObject) -> Iterator[str]:
-    return (entry.strategy for entry in _read(stored) if entry.strategy not in keys.STRATEGIES)
+    return (entry.strategy for entry in _read(stored) or () if entry.strategy not in keys.STRATEGIES)
 
 
 @rule(
@@ -360,7 +360,7 @@ def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,network_topology_workflow}.go,
     pkg/scheduler/frameworkext/networktopology, v1.7.0 to v1.8.0.
     """
-    if not _is_read(stored):
+    if _read(stored) is None:
         return
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     if reason is not None:
@@ -396,8 +396,8 @@ def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
         # If it is unknown or missing, another rule reports it.
         return
     alike = {name.casefold(): name for name in sorted(names, reverse=True)}
-    before = () if stored.old is None else undeclared(_read(stored.old), names)
-    for layer in told(undeclared(_read(stored), names), before):
+    before = () if stored.old is None else undeclared(_read(stored.old) or (), names)
+    for layer in told(undeclared(_read(stored) or (), names), before):
         declared = alike.get(layer.casefold())
         why = "the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang"
         remedy = "use a declared layer" if declared is None else f"spell it as it is declared: {declared}"
@@ -448,22 +448,12 @@ def _written(stored: StoredObject) -> str | None:
     return text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY)) if is_set(stored) else None
 
 
-def _read(stored: StoredObject) -> Topology:
-    """Returns the entries that koord-scheduler reads."""
-    written = _written(stored)
+def _read(stored: StoredObject) -> Topology | None:
+    """Returns the entries that koord-scheduler reads. A spec without entries also enables the topology search."""
     try:
-        return () if written is None else read_topology(written)
+        return topology_of(stored) if is_set(stored) else None
     except UnreadableSetting:
-        return ()
-
-
-def _is_read(stored: StoredObject) -> bool:
-    """Returns whether there is a spec. A spec without entries also enables the topology search."""
-    written = _written(stored)
-    try:
-        return written is not None and read_topology(written) is not None
-    except UnreadableSetting:
-        return False
+        return None
 
 
 _LABELLED = {keys.LABEL_POD_GROUP: "worker"}

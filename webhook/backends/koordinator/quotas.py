@@ -115,7 +115,6 @@ class _Quotas:
         return None if name in (*keys.BUILT_IN_QUOTAS, keys.ROOT_QUOTA) else name
 
     def _namespace_quota(self) -> str | None:
-        """Returns the quota that takes the pods of the gang's namespace that name none."""
         namespace, quotas = self._shape.namespace, self._elastic_quotas
         if quotas is None or self._settings.disableDefaultQuota is True:
             return None
@@ -159,7 +158,6 @@ class _Quotas:
         return self._elastic_quotas is not None and name in self._elastic_quotas.disputed
 
     def _kept_pods_ceiling(self, name: str, quota: Quota, roles: frozenset[str]) -> Iterator[Ceiling]:
-        """Yields the min of a quota, which limits the pods that are never preempted."""
         kept = frozenset(role for role in roles if self._is_never_preempted(role))
         least = {resource: amount for resource, amount in (quota.min or {}).items() if resource in (quota.max or {})}
         if kept and least:
@@ -254,7 +252,6 @@ class _Quotas:
         )
 
     def _part(self, roles: frozenset[str]) -> GangShape:
-        """Returns the gang with the members of some roles only."""
         return self._shape._replace(members=tuple(member for role in roles for member in self._members.get(role, ())))
 
 
@@ -283,7 +280,6 @@ _FORBIDDEN = {"BE": (_NO_BAND, "koord-prod"), "LSR": (_NO_BAND, "koord-mid", "ko
 _WHOLE_CPU_CLASSES = ("LSR", "LSE")
 # The classes for which neither `qos-priority` nor `qos-cpu` refuses a pod.
 _UNRESTRICTED = tuple(name for name in keys.QOS_CLASSES if name not in _FORBIDDEN and name not in _WHOLE_CPU_CLASSES)
-
 
 # A pod without the label has the default class of the profile.
 _RESTRICTED = sees(
@@ -417,7 +413,6 @@ def batch_resources(pod: PodTemplate, context: RuleContext) -> Results:
 
 
 def _effective(pod: PodTemplate, context: RuleContext) -> str | None:
-    """Returns the class that the pod will have: its own, else the profile's default."""
     if QOS_LABEL in pod.labels:
         return text(pod.labels[QOS_LABEL])
     return context.settings.defaultQoSClass
