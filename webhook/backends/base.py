@@ -201,7 +201,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return bool(self.writable_kinds) and not self.groups_opted_in
 
     def followed(self, *, objects: bool) -> tuple[Projection, ...]:
-        """Those of its `projections` that are watched in a cluster under these settings. `objects`: whether the caller
+        """Returns the projections that are watched in a cluster under these settings. `objects`: whether the caller
         judges gang objects of other authors.
         """
         judging = objects and bool(self.judged_kinds)

@@ -186,7 +186,7 @@ class Queues:
         return queues
 
     def offered(self, queues: Mapping[str, Queue]) -> tuple[str, ...]:
-        """Some leaves that take gangs, assuming that these are all queues."""
+        """Returns some leaves that take gangs, assuming that these are all queues."""
         return offered(name for name in leaves(queues) if self.usable(queues[name]))
 
     def judge(self, name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:

@@ -51,7 +51,7 @@ def _leaving(pod: Pod) -> bool:
 
 
 def _grove_s(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
-    """The pod does not have the record of its set, so it is judged by the scheduler that it names."""
+    """Judges a pod of Grove by the scheduler that it names: it does not have the record of its set."""
     profile = settings.profiles.get(_scheduler(pod))
     if profile is None:
         return True
@@ -61,7 +61,7 @@ def _grove_s(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -
 
 
 def _opted_in(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
-    """The pod has the scheduler of its workload as a label."""
+    """Judges a pod of an opted-in workload by the label with the scheduler of its workload."""
     profile = settings.profiles.get(known_as.template.labels[SCHEDULER_LABEL])
     place = settings.kinds.place_of(known_as)
     if profile is None or place is None:
@@ -104,7 +104,8 @@ def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
     counts += [("spec", key) for key in changes.default_fields]
     if not counts and profile.name == DEFAULT_SCHEDULER and not member.opted_in:
         # The API server gives every pod this scheduler name, and nothing else identifies this one.
-        return _is_stamped(pod)
+        stamp = pod.template.annotations.get(STAMP_ANNOTATION)
+        return isinstance(stamp, str) and stamp.startswith(f"{DEFAULT_SCHEDULER}/")
     return all(
         getattr(before.template, part).get(key) == getattr(after.template, part).get(key) for part, key in counts
     )
@@ -123,8 +124,3 @@ def _marked_copy(pod: Pod, changes: PodChanges) -> Manifest:
 
 def _differs(part: str, key: str, changes: PodChanges, other: PodChanges) -> bool:
     return bool(getattr(changes, part)[key] != getattr(other, part).get(key))
-
-
-def _is_stamped(pod: Pod) -> bool:
-    stamp = pod.template.annotations.get(STAMP_ANNOTATION)
-    return isinstance(stamp, str) and stamp.startswith(f"{DEFAULT_SCHEDULER}/")

@@ -247,7 +247,11 @@ def _ray_grouping(workload: OptedInWorkload) -> PodGrouping:
     spec = mapping(value_at(workload.raw, _CLUSTERS[workload.resource.api.kind])[1])
     autoscaling = flag(spec.get("enableInTreeAutoscaling"))
     for part in workload.parts:
-        _require_topology(part, grouping)
+        uses = {str(use.path.parts[-1]): use for use in of_pods(part).asks(KAI_TOPOLOGY, KAI_REQUIRED, KAI_PREFERRED)}
+        if uses and KAI_TOPOLOGY not in uses:
+            use = next(iter(uses.values()))
+            why = f"without {KAI_TOPOLOGY} beside it podgrouper makes no PodGroup, so no pod of the cluster starts"
+            grouping.errors.append(GroupingFault(use.path, use.value, why, f"add {KAI_TOPOLOGY} to the template"))
         if part.path == SPEC:
             grouping.minimums[part.place] = 1
             continue
@@ -271,15 +275,6 @@ def _ray_grouping(workload: OptedInWorkload) -> PodGrouping:
             part.path / ("minReplicas" if least else "replicas"), least or replicas, minimum, part.pods, grouping
         )
     return grouping
-
-
-def _require_topology(part: Part, grouping: PodGrouping) -> None:
-    """Adds the error of a template that asks for a level of no Topology."""
-    uses = {str(use.path.parts[-1]): use for use in of_pods(part).asks(KAI_TOPOLOGY, KAI_REQUIRED, KAI_PREFERRED)}
-    if uses and KAI_TOPOLOGY not in uses:
-        use = next(iter(uses.values()))
-        why = f"without {KAI_TOPOLOGY} beside it podgrouper makes no PodGroup, so no pod of the cluster starts"
-        grouping.errors.append(GroupingFault(use.path, use.value, why, f"add {KAI_TOPOLOGY} to the template"))
 
 
 def _replicas(specs: Mapping[str, Any], path: FieldPath, grouping: PodGrouping) -> int:

@@ -468,9 +468,9 @@ def remembers_start(live: Manifest) -> bool:
 
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
-    """Returns a change of the gang's members. koord-scheduler ties the state of a GangGroup (its representative gang,
-    whether it was ever satisfied) to the list that it saw first. When a PodGroup is deleted, koord-scheduler forgets
-    its waiting pods. So only a gang without pods can be recreated.
+    """Returns the change of a gang's members, or None. koord-scheduler ties the state of a GangGroup (its
+    representative gang, whether it was ever satisfied) to the list that it saw first. When a PodGroup is deleted,
+    koord-scheduler forgets its waiting pods. So only a gang without pods can be recreated.
 
     A list that someone else edited is not such a change: the list is restored.
 

@@ -5,7 +5,6 @@ setting of their gangs, and the topology that Rollcall writes on their PodGroups
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from webhook.backends import families
 from webhook.backends.koordinator import keys, pod_groups
@@ -17,7 +16,7 @@ from webhook.backends.koordinator.pod_clique_sets import judge_match_policy, sha
 from webhook.backends.koordinator.quotas import judge_quota
 from webhook.backends.queues import opted_in_disagreement
 from webhook.backends.topologies import CarriedTopology, left_out, opted_in_topology
-from webhook.model.capabilities import QUOTA_LABEL, Capability, Use
+from webhook.model.capabilities import QUOTA_LABEL, Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.known_objects import Quota
@@ -167,12 +166,6 @@ unread = opted_in_topology(
 )
 
 
-def _stated_layer(use: Use) -> Any:
-    """Returns the layer that an annotation names; all of it if it names none."""
-    required, preferred = domains(Annotations(AnnotationPlace.PODS, use.path, {keys.ANNOTATION_TOPOLOGY: use.value}))
-    return required or preferred or use.value
-
-
 def _pods(layer: str) -> dict[str, object]:
     return pod_template(annotations=gather_from(layer))
 
@@ -195,5 +188,6 @@ def topology_differs(workload: OptedInWorkload, context: RuleContext) -> Results
     """
     for parts in _gangs(workload, context):
         if (use := differing(asked_by(workload, parts))) is not None:
-            remedy = "ask for the same"
-            yield Finding(at=use.path, found=_stated_layer(use), why=_DIFFER, remedy=left_out(remedy), left_out=True)
+            place = Annotations(AnnotationPlace.PODS, use.path, {keys.ANNOTATION_TOPOLOGY: use.value})
+            layer, remedy = next(filter(None, domains(place)), use.value), left_out("ask for the same")
+            yield Finding(at=use.path, found=layer, why=_DIFFER, remedy=remedy, left_out=True)
