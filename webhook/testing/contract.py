@@ -127,7 +127,7 @@ class ContractChecks(Suite):
                 wrong = f"init or dialect raised {error!r} when {', '.join(sorted(parts)) or 'nothing'} is known"
                 raise AssertionError(f"{wrong}; return a reason (init) or None (dialect) instead") from error
             require(
-                isinstance(reasons, tuple) and all(isinstance(line, str) and "\n" not in line for line in reasons),
+                _is_lines(reasons),
                 f"init returned {reasons!r}",
                 "return a tuple of reasons, one line each, empty if there is no problem",
             )
@@ -160,6 +160,10 @@ class ContractChecks(Suite):
                 "init reports nothing for a cluster that serves none of the kinds that it writes",
                 "list them in required_apis, or return the reason from init",
             )
+
+
+def _is_lines(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(line, str) and "\n" not in line for line in value)
 
 
 # The subjects of rules about a PodCliqueSet.

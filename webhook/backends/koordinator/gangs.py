@@ -375,7 +375,8 @@ def _chain(live: Manifest) -> list[_Layer] | None:
         name = text(entry.get("topologyLayer")) or ""
         label_keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
         by_name[name] = _Layer(name, text(entry.get("parentTopologyLayer")), label_keys)
-    layers, layer = [], by_name.get(keys.NODE_LAYER)
+    layers: list[_Layer] = []
+    layer = by_name.get(keys.NODE_LAYER)
     while layer is not None and len(layers) < len(by_name):
         layers.append(layer)
         layer = by_name.get(layer.parent) if layer.parent else None
