@@ -1,4 +1,4 @@
-"""Koordinator's labels, annotations and kinds, the configuration of a `koord-scheduler` profile, and what koord-
+"""Koordinator's labels, annotations and kinds, the configuration of a `koord-scheduler` profile, and what that
 scheduler honours.
 
 The texts of unsupported capabilities are messages of the rules that refuse them. Source: koordinator-sh/koordinator,
