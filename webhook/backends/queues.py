@@ -147,12 +147,8 @@ def disagreeing(places: Iterable[Use], remedy: str) -> Iterator[Finding]:
     for use in uses[1:]:
         first = uses[0]
         if use.value != first.value:
-            yield Finding(
-                at=use.path,
-                found=use.value,
-                why=f"all pods of a gang are in one queue, and {first.path} is {shown(first.value)}",
-                remedy=remedy,
-            )
+            why = f"all pods of a gang are in one queue, and {first.path} is {shown(first.value)}"
+            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
 
 # The problems of a queue: its name, the place that names it, what messages call that place, and the facts.

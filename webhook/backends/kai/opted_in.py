@@ -202,12 +202,8 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
         at, value = pods.sequence_path, "InOrder"
         at = pods.in_train_job(at) if isinstance(pods, MadeJobSet) else at
     remedy = f"annotate it with {_FOREVER}{', and run KAI 0.17' if _lacks_grace(context) else ' (KAI 0.17 on)'}"
-    yield Finding(
-        at=at,
-        found=value,
-        why=f"it starts with {needed} of {count} steps; KAI evicts it once another lacks pods for 60 s",
-        remedy=remedy,
-    )
+    why = f"it starts with {needed} of {count} steps; KAI evicts it once another lacks pods for 60 s"
+    yield Finding(at=at, found=value, why=why, remedy=remedy)
 
 
 @rule(
@@ -371,12 +367,10 @@ def overwritten_group(workload: OptedInWorkload, _: RuleContext) -> Results:
     for part in workload.distinct_parts:
         annotations = part.template.annotations
         if annotations.get(keys.ANNOTATION_GROUP) and annotations.get(keys.ANNOTATION_SKIP) != "true" and not skipped:
-            yield Finding(
-                at=part.template.annotations_path / keys.ANNOTATION_GROUP,
-                found=annotations[keys.ANNOTATION_GROUP],
-                why="podgrouper makes its own group for these pods and overwrites the annotation",
-                remedy=f'add the annotation {keys.ANNOTATION_SKIP}: "true", or remove this one',
-            )
+            path = part.template.annotations_path / keys.ANNOTATION_GROUP
+            why = "podgrouper makes its own group for these pods and overwrites the annotation"
+            remedy = f'add the annotation {keys.ANNOTATION_SKIP}: "true", or remove this one'
+            yield Finding(at=path, found=annotations[keys.ANNOTATION_GROUP], why=why, remedy=remedy)
 
 
 _QUEUES = ClusterFacts(kai_queues={"research": KaiQueue(None), "team-a": KaiQueue("research")})
@@ -602,13 +596,10 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     key = context.settings.queueLabelKey
     queue_name = named_queue(workload, context.settings) or context.settings.defaultQueue
     if workload.has_gangs and queue_name is None:
-        yield Finding(
-            at=LABELS / key,
-            found=None,
-            why="the workload names no queue and the profile has no defaultQueue, so its gang never starts",
-            remedy=f"name a leaf Queue in the label {key}, or in the profile's defaultQueue",
-            instead=offered(leaves(context.facts.kai_queues or {})),
-        )
+        why = "the workload names no queue and the profile has no defaultQueue, so its gang never starts"
+        remedy = f"name a leaf Queue in the label {key}, or in the profile's defaultQueue"
+        leaf_queues = offered(leaves(context.facts.kai_queues or {}))
+        yield Finding(at=LABELS / key, found=None, why=why, remedy=remedy, instead=leaf_queues)
 
 
 @rule(

@@ -240,12 +240,8 @@ def _wrong_amounts(pod: PodTemplate, stated: Mapping[str, str]) -> Iterator[Find
 
 
 def _refused(pod: PodTemplate, key: str, why: str, remedy: str) -> Finding:
-    return Finding(
-        at=pod.annotations_path / key,
-        found=pod.annotations[key],
-        why=f"{why}, and KAI refuses such a pod",
-        remedy=remedy,
-    )
+    why = f"{why}, and KAI refuses such a pod"
+    return Finding(at=pod.annotations_path / key, found=pod.annotations[key], why=why, remedy=remedy)
 
 
 _QUEUE = {"defaultQueue": "team-a"}
@@ -372,13 +368,10 @@ def no_queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     """
     settings = context.settings
     if _effective_queue(workload, settings) is None:
-        yield Finding(
-            at=LABELS / settings.queueLabelKey,
-            found=None,
-            why="the set names no queue and the profile has no defaultQueue, so its gangs never start",
-            remedy=f"name a leaf Queue in the label {settings.queueLabelKey}, or in the profile's defaultQueue",
-            instead=offered(leaves(context.facts.kai_queues or {})),
-        )
+        why = "the set names no queue and the profile has no defaultQueue, so its gangs never start"
+        remedy = f"name a leaf Queue in the label {settings.queueLabelKey}, or in the profile's defaultQueue"
+        leaf_queues = offered(leaves(context.facts.kai_queues or {}))
+        yield Finding(at=LABELS / settings.queueLabelKey, found=None, why=why, remedy=remedy, instead=leaf_queues)
 
 
 queue_disagree = disagreement(

@@ -142,12 +142,10 @@ def group_without_minimum(stored: StoredObject, _: RuleContext) -> Results:
     # `kai/group-structure` reports a leaf that does not state its minimum.
     if minimums and not any(minimums.values()) and all(leaf.pods is not None for leaf in tree.leaves):
         paths = [leaf.path / "minMember" for leaf in tree.leaves]
-        yield Finding(
-            at=min(paths, key=lambda path: path.anchor) if paths else SPEC / "minMember",
-            found=0,
-            why="every minimum in this PodGroup is 0, so its pods start one by one",
-            remedy="set minMember for the pods that must start together",
-        )
+        path = min(paths, key=lambda path: path.anchor) if paths else SPEC / "minMember"
+        why = "every minimum in this PodGroup is 0, so its pods start one by one"
+        remedy = "set minMember for the pods that must start together"
+        yield Finding(at=path, found=0, why=why, remedy=remedy)
 
 
 @_shape_rule(
@@ -359,13 +357,9 @@ def group_no_queue(stored: StoredObject, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8.
     """
     if text(stored.spec.get("queue")) is None:
-        yield Finding(
-            at=SPEC / "queue",
-            found=None,
-            why="kai-scheduler does not start a PodGroup without a queue, and has no default queue",
-            remedy="name a leaf Queue",
-            instead=offered(leaves(context.facts.kai_queues or {})),
-        )
+        why = "kai-scheduler does not start a PodGroup without a queue, and has no default queue"
+        leaf_queues = offered(leaves(context.facts.kai_queues or {}))
+        yield Finding(at=SPEC / "queue", found=None, why=why, remedy="name a leaf Queue", instead=leaf_queues)
 
 
 @pod_group_rule(
@@ -570,13 +564,9 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
             continue
         key = aliases.get(level, level)
         if key not in (keys.WHOLE, *levels):
-            yield Finding(
-                at=path / field,
-                found=level,
-                why="the Topology has no such level: kai-scheduler would never start the gang, without reporting why",
-                remedy="name one of its levels by its node label key",
-                instead=offered(levels),
-            )
+            why = "the Topology has no such level: kai-scheduler would never start the gang, without reporting why"
+            remedy = "name one of its levels by its node label key"
+            yield Finding(at=path / field, found=level, why=why, remedy=remedy, instead=offered(levels))
             unknown = True
         else:
             places[field] = -1 if key == keys.WHOLE else levels.index(key)
@@ -588,12 +578,10 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
             at=path / "topology", found=constraint.get("topology"), why=why, remedy="set a required or preferred level"
         )
     elif places.get("preferredTopologyLevel", len(levels)) < places.get("requiredTopologyLevel", -1):
-        yield Finding(
-            at=path / "preferredTopologyLevel",
-            found=constraint.get("preferredTopologyLevel"),
-            why="it is broader than the required level, and kai-scheduler treats it as an unknown level",
-            remedy="prefer a narrower level, or remove the preference",
-        )
+        preferred = constraint.get("preferredTopologyLevel")
+        why = "it is broader than the required level, and kai-scheduler treats it as an unknown level"
+        remedy = "prefer a narrower level, or remove the preference"
+        yield Finding(at=path / "preferredTopologyLevel", found=preferred, why=why, remedy=remedy)
 
 
 _PARENT = SPEC / "parentQueue"

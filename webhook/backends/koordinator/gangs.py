@@ -189,15 +189,12 @@ def unavailable(settings: KoordinatorSettings, version: Version | None, facts: C
         return f"koord-scheduler {version} has no network topology, which was added in {FIRST_VERSION}"
     if facts.network_topologies is None or is_unknown(facts):
         return None
-    layers = facts.network_topologies.get(keys.NETWORK_TOPOLOGY)
+    name = keys.NETWORK_TOPOLOGY
+    layers = facts.network_topologies.get(name)
     if layers is None:
-        return (
-            f'the cluster has no ClusterNetworkTopology "{keys.NETWORK_TOPOLOGY}", so every pod of the gang would fail'
-        )
+        return f'the cluster has no ClusterNetworkTopology "{name}", so every pod of the gang would fail'
     return (
-        None
-        if forms_tree(layers)
-        else f'the ClusterNetworkTopology "{keys.NETWORK_TOPOLOGY}" is not a chain down to {keys.NODE_LAYER}'
+        None if forms_tree(layers) else f'the ClusterNetworkTopology "{name}" is not a chain down to {keys.NODE_LAYER}'
     )
 
 

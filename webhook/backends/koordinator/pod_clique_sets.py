@@ -97,12 +97,10 @@ def priority_class(workload: PodCliqueSet, _: RuleContext) -> Results:
         clique_class = text(member.pod_spec.get("priorityClassName"))
         if clique_class != workload.priority_class:
             has = clique_class or "none"
-            yield Finding(
-                at=SPEC / "template" / "priorityClassName",
-                found=workload.priority_class,
-                why=f"it is not copied to the pods, where koord-scheduler reads it; clique {member.name} has {has}",
-                remedy="set the same priorityClassName in every clique's podSpec",
-            )
+            path = SPEC / "template" / "priorityClassName"
+            why = f"it is not copied to the pods, where koord-scheduler reads it; clique {member.name} has {has}"
+            remedy = "set the same priorityClassName in every clique's podSpec"
+            yield Finding(at=path, found=workload.priority_class, why=why, remedy=remedy)
             return
 
 
@@ -129,12 +127,9 @@ def scheduler_name_label(pod: PodTemplate, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, apis/extension/multi_scheduler.go (`GetSchedulerName`), v1.7.0 and newer.
     """
     if keys.LABEL_SCHEDULER_NAME in pod.labels and pod.labels[keys.LABEL_SCHEDULER_NAME] != keys.NAME:
-        yield Finding(
-            at=pod.labels_path / keys.LABEL_SCHEDULER_NAME,
-            found=pod.labels[keys.LABEL_SCHEDULER_NAME],
-            why="koord-scheduler reads it instead of schedulerName and would not schedule the pod",
-            remedy="remove the label",
-        )
+        path = pod.labels_path / keys.LABEL_SCHEDULER_NAME
+        why = "koord-scheduler reads it instead of schedulerName and would not schedule the pod"
+        yield Finding(at=path, found=pod.labels[keys.LABEL_SCHEDULER_NAME], why=why, remedy="remove the label")
 
 
 @rule(

@@ -364,13 +364,9 @@ def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
         return
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     if reason is not None:
-        yield Finding(
-            at=AT,
-            found=_written(stored),
-            why=reason,
-            remedy="remove the annotation, or set up the scheduler's topology",
-            absent=THE_TOPOLOGY if context.facts.network_topologies is not None else None,
-        )
+        remedy = "remove the annotation, or set up the scheduler's topology"
+        absent = THE_TOPOLOGY if context.facts.network_topologies is not None else None
+        yield Finding(at=AT, found=_written(stored), why=reason, remedy=remedy, absent=absent)
     elif is_unknown(context.facts):
         yield Unjudged(AT, "the ClusterNetworkTopology", part="network_topologies")
 

@@ -312,13 +312,10 @@ def qos_class(pod: PodTemplate, _: RuleContext) -> Results:
     """
     value = pod.labels.get(QOS_LABEL)
     if value is not None and value not in keys.QOS_CLASSES:
-        yield Finding(
-            at=pod.labels_path / QOS_LABEL,
-            found=value,
-            why="Koordinator does not know this QoS class and would treat the pod as a pod without a class",
-            remedy=f"use one of {', '.join(keys.QOS_CLASSES)}, or remove the label",
-            instead=tuple(name for name in keys.QOS_CLASSES if name == str(value).upper()),
-        )
+        why = "Koordinator does not know this QoS class and would treat the pod as a pod without a class"
+        remedy = f"use one of {', '.join(keys.QOS_CLASSES)}, or remove the label"
+        spelled = tuple(name for name in keys.QOS_CLASSES if name == str(value).upper())
+        yield Finding(at=pod.labels_path / QOS_LABEL, found=value, why=why, remedy=remedy, instead=spelled)
 
 
 @rule(
@@ -404,12 +401,10 @@ def batch_resources(pod: PodTemplate, context: RuleContext) -> Results:
     if qos == "BE":
         return
     if (request := pod.request_of(keys.BATCH_RESOURCES)) is not None:
-        yield Finding(
-            at=FieldPath((*pod.spec_path.parts, *request.path)),
-            found=request.resource,
-            why=f"koord-manager admits batch resources only for the QoS class BE, and the pod has {qos or 'none'}",
-            remedy=f"set the label {QOS_LABEL}: BE, or request cpu and memory",
-        )
+        path = FieldPath((*pod.spec_path.parts, *request.path))
+        why = f"koord-manager admits batch resources only for the QoS class BE, and the pod has {qos or 'none'}"
+        remedy = f"set the label {QOS_LABEL}: BE, or request cpu and memory"
+        yield Finding(at=path, found=request.resource, why=why, remedy=remedy)
 
 
 def _effective(pod: PodTemplate, context: RuleContext) -> str | None:
