@@ -181,9 +181,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return None
 
     def assumed(self, facts: ClusterFacts) -> str | None:
-        """Returns what it takes for granted about a cluster that these facts do not show, in words; None for
-        nothing.
-        """
+        """Returns what it takes for granted about a cluster that these facts do not show, in words; or None."""
         return None
 
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
@@ -203,11 +201,11 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return bool(self.writable_kinds) and not self.groups_opted_in
 
     def followed(self, *, objects: bool) -> tuple[Projection, ...]:
-        """Those of its `projections` that are watched in a cluster under these settings. `objects`: whether the caller
+        """Returns the projections that are watched in a cluster under these settings. `objects`: whether the caller
         judges gang objects of other authors.
         """
         judging = objects and bool(self.judged_kinds)
-        read = tuple(found for found in self.projections if judging or not found.for_objects)
+        read = tuple(projection for projection in self.projections if judging or not projection.for_objects)
         return (*read, *(living_gangs(resource) for resource in self.gang_heads)) if objects else read
 
     @property
@@ -257,11 +255,11 @@ class Backend(GangScheduler, ABC, Generic[S]):
         dialect = self.dialect(NOTHING_KNOWN)
         if dialect is None:
             return ((),)
-        one, other = (
+        first, second = (
             self.prepare_pod(GangMember("default", gang, f"{gang}-worker", Record(self.name), dialect))
             for gang in ("demo-0", "other-1")
         )
-        return (tuple(_marks(one, other)),)
+        return (tuple(_marks(first, second)),)
 
     @property
     def trees(self) -> tuple[Trees, ...]:
@@ -292,17 +290,15 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return ()
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        """Returns the reasons why this backend cannot fully work with the cluster, one per problem. Empty if there are
-        none.
-        """
+        """Returns why this backend cannot fully work with the cluster, one reason per problem; empty if none."""
         missing = [] if facts.apis is None else [api for api in self.required_apis if api not in facts.apis]
-        old = [wanted for wanted in self.required_fields if facts.lacks_field(wanted)]
+        old = [lacked for lacked in self.required_fields if facts.lacks_field(lacked)]
         return (
             *(f"{self.name}: the cluster does not serve {api}; its workloads are refused" for api in missing),
             *(
-                f"{self.name}: the cluster's {wanted.api} has no spec.{wanted.name}, which came with {wanted.since}; "
+                f"{self.name}: the cluster's {lacked.api} has no spec.{lacked.name}, which came with {lacked.since}; "
                 "its workloads are refused"
-                for wanted in old
+                for lacked in old
             ),
         )
 
@@ -327,15 +323,13 @@ class Backend(GangScheduler, ABC, Generic[S]):
         """
 
     def settle(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
-        """`desired`, the objects of a gang, with what its existing objects `live` have decided for the whole gang and
-        cannot change. It comes before `adopt`, which sees one object. Raises `Malformed` as `adopt` does.
+        """Returns `desired`, the objects of a gang, with what its existing objects `live` have decided for the whole
+        gang and cannot change. It comes before `adopt`, which sees one object. Raises `Malformed` as `adopt` does.
         """
         return list(desired)
 
     def disruption_mode(self, objects: Sequence[Manifest]) -> Disruption | None:
-        """Returns how preemption treats the gang with these objects; None if they do not state it. Raises
-        `Malformed`.
-        """
+        """Returns how preemption treats the gang with these objects; None if unstated. Raises `Malformed`."""
         return None
 
     def may_be_started(self, objects: Sequence[Manifest]) -> bool:
@@ -343,17 +337,17 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return False
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
-        """`desired` with those fields of `live` that must survive: the last step before a gang object or topology
-        object is written. `live` is None at creation. Neither argument is changed.
+        """Returns `desired` with those fields of `live` that must survive: the last step before a gang object or
+        topology object is written. `live` is None at creation. Neither argument is changed.
 
         Raises `Malformed` if a field of `live` that it reads has the wrong type; then nothing is written.
         """
         return desired
 
     def restore(self, desired: Manifest, present: Mapping[str, int]) -> Manifest:
-        """`desired`, a gang object that was lost while its gang ran, as it is created again. Only called if no object
-        of the gang is left. `present` is how many pods on nodes are in the gang, by member; the others have another
-        group. `desired` is not changed.
+        """Returns `desired`, a gang object that was lost while its gang ran, as it is created again. Only called if no
+        object of the gang is left. `present` is how many pods on nodes are in the gang, by member; the others have
+        another group. `desired` is not changed.
         """
         return desired
 
@@ -379,9 +373,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return False
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-        """Returns how the scheduler's topology object for `binding` differs from it; None if it does not differ or none
-        is needed.
-        """
+        """Returns how the scheduler's topology object for `binding` differs from it; None if it does not."""
         return None
 
     def node_topology_objects(
@@ -399,15 +391,15 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return None
 
 
-def _marks(one: PodChanges, other: PodChanges) -> Iterator[Mark]:
+def _marks(first: PodChanges, second: PodChanges) -> Iterator[Mark]:
     """Yields the marks that differ between the pods of two gangs."""
-    yield from (Mark("spec", field) for field in one.default_fields)
-    known = {mark.key: mark.value for mark, _ in CLAIMS}
+    yield from (Mark("spec", field) for field in first.default_fields)
+    values_by_key = {mark.key: mark.value for mark, _ in CLAIMS}
     parts: tuple[tuple[Literal["labels", "annotations"], Mapping[str, str], Mapping[str, str]], ...] = (
-        ("labels", one.labels, other.labels),
-        ("annotations", one.annotations, other.annotations),
+        ("labels", first.labels, second.labels),
+        ("annotations", first.annotations, second.annotations),
     )
     for part, ours, theirs in parts:
         for key, value in ours.items():
-            if key in known or theirs.get(key) != value:
-                yield Mark(part, key, known.get(key))
+            if key in values_by_key or theirs.get(key) != value:
+                yield Mark(part, key, values_by_key.get(key))

@@ -83,26 +83,20 @@ def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of wh
     fails: Example,
     fails_closed: bool = False,
 ) -> Rule:
-    """Yields the rule that refuses what the capability table refuses, with the table's text. A capability that the
+    """Returns the rule that refuses what the capability table refuses, with the table's text. A capability that the
     table does not list is not judged.
     """
     capabilities = (capability,) if isinstance(capability, Capability) else capability
 
     def check(_: PodCliqueSet, context: Context[Any]) -> Results:
-        known = table(context.settings) if callable(table) else table
-        for asked in capabilities:
-            if asked in known:
-                yield from shared_checks.unsupported(asked, known, context)
+        entries = table(context.settings) if callable(table) else table
+        for judged in capabilities:
+            if judged in entries:
+                yield from shared_checks.unsupported(judged, entries, context)
 
-    declare = rule(
-        id,
-        capability=capabilities,
-        fails_closed=fails_closed,
-        passes=passes,
-        fails=fails,
-        documentation=documentation,
-    )
-    return declare(check)
+    return rule(
+        id, capability=capabilities, fails_closed=fails_closed, passes=passes, fails=fails, documentation=documentation
+    )(check)
 
 
 def no_topology(id: str, table: Table, documentation: str, *, fails_closed: bool = False) -> Rule:
@@ -142,18 +136,9 @@ def multi_node_nvlink(
 
 
 def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
-    id: str,
-    documentation: str,
-    *,
-    alone: Callable[[Any], bool],
-    why: str,
-    remedy: str,
-    passes: Example,
-    fails: Example,
+    id: str, documentation: str, *, alone: Callable[[Any], bool], why: str, remedy: str, passes: Example, fails: Example
 ) -> Rule:
-    """Yields the rule of a scheduler for which no gangs of opted-in workloads are made, if `alone` says so of its
-    settings.
-    """
+    """Returns the rule of a scheduler without gangs of opted-in workloads, if `alone` says so of its settings."""
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
         whole = with_pods(workload, context.facts)
@@ -164,7 +149,7 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
             choice = context.choice
             yield Finding(at=choice.path, found=choice.scheduler, why=why, remedy=remedy, once=True)
 
-    declare = rule(
+    return rule(
         id,
         subject=Subject.OPTED_IN,
         capability=Capability.GANG,
@@ -172,8 +157,7 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
         passes=passes,
         fails=fails,
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def resource_claims(id: str, table: Table, documentation: str) -> Rule:
@@ -190,43 +174,35 @@ def resource_claims(id: str, table: Table, documentation: str) -> Rule:
 
 
 def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> Rule:
-    """Yields the rule of a scheduler that does not plan resource claims, about the pod templates of an opted-in
-    workload.
-    """
+    """Returns the rule about resource claims in the pod templates of opted-in workloads."""
 
     def check(workload: OptedInWorkload, _: Context[Any]) -> Results:
         for part in workload.distinct_parts:
             claims = part.template.spec.get("resourceClaims")
             if claims:
-                yield Finding(
-                    at=part.template.spec_path / "resourceClaims",
-                    found=claims,
-                    why=f"{scheduler} may place these pods without regard to their claims",
-                    remedy="request extended resources, or choose another scheduler",
-                )
+                why = f"{scheduler} may place these pods without regard to their claims"
+                remedy = "request extended resources, or choose another scheduler"
+                yield Finding(at=part.template.spec_path / "resourceClaims", found=claims, why=why, remedy=remedy)
 
-    def of_job(pod: Mapping[str, Any]) -> Example:
+    def job_example(pod: Mapping[str, Any]) -> Example:
         return Example(job(scheduler=scheduler, template=pod_template(pod)))
 
-    declare = rule(
+    return rule(
         id,
         subject=Subject.OPTED_IN,
         default=Action.WARN,
-        passes=of_job({}),
-        fails=of_job({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}),
+        passes=job_example({}),
+        fails=job_example({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
-    """Returns the rule about pod templates with another gang's membership. `claim`, for the example, is such a label,
-    annotation or field.
-    """
+    """Returns the rule about pod templates with another gang's mark. `claim` is such a mark, for the example."""
     what = (
         "A pod with a mark of another gang (label, annotation, field) is not prepared for its own, which waits for it"
     )
-    declare = rule(
+    return rule(
         id,
         subject=Subject.POD,
         membership=True,
@@ -235,21 +211,20 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
         passes=Example(pod_clique_set(clique("worker"))),
         fails=Example(pod_clique_set(clique("leader"), {**clique("worker"), **claim})),
         documentation=f"{what} for ever.\n\nSource: {source}",
-    )
-    return declare(shared_checks.claimed)
+    )(shared_checks.claimed)
 
 
 def priority_class(id: str, documentation: str, *, why: str) -> Rule:
-    """Yields the rule about a PodCliqueSet whose PriorityClass does not exist."""
+    """Returns the rule about a PodCliqueSet whose PriorityClass does not exist."""
 
     def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
         path, name = SPEC / "template" / "priorityClassName", workload.priority_class
-        known = context.facts.priority_classes
+        priority_classes = context.facts.priority_classes
         if name is None:
             return
-        if known is None:
+        if priority_classes is None:
             yield Unjudged(path, "the PriorityClasses", part="priority_classes")
-        elif name not in known:
+        elif name not in priority_classes:
             yield Finding(
                 at=path,
                 found=name,
@@ -259,14 +234,13 @@ def priority_class(id: str, documentation: str, *, why: str) -> Rule:
             )
 
     classes = ClusterFacts(priority_classes={"inference": PriorityClass(125, is_default=False)})
-    declare = rule(
+    return rule(
         id,
         capability=Capability.PRIORITY_CLASS,
         passes=Example(pod_clique_set(priorityClassName="inference"), facts=classes),
         fails=Example(pod_clique_set(priorityClassName="inferrence"), facts=classes),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def group_pods(
@@ -276,20 +250,20 @@ def group_pods(
     system: str,
     kind: JudgedKind,
     version: str,
-    minimum: Callable[[StoredObject], int | None] = lambda found: integer(found.spec.get("minMember")),
+    minimum: Callable[[StoredObject], int | None] = lambda stored: integer(stored.spec.get("minMember")),
     **spec: Any,
 ) -> Rule:
-    """Yields the rule about a PodGroup whose minimum is above the number of pods that name it in the same files.
+    """Returns the rule about a PodGroup whose minimum is above the number of pods that name it in the same files.
     `system` is that of the pods' marks, `version` and `spec` are for the examples.
     """
 
-    def check(found: StoredObject, context: Context[Any]) -> Results:
-        pods = (context.facts.group_sizes or {}).get((system, *found.key))
-        wanted = None if pods is None else minimum(found)
-        if pods is not None and wanted is not None and pods < wanted:
+    def check(stored: StoredObject, context: Context[Any]) -> Results:
+        pods = (context.facts.group_sizes or {}).get((system, *stored.key))
+        needed = None if pods is None else minimum(stored)
+        if pods is not None and needed is not None and pods < needed:
             yield Finding(
                 at=SPEC / "minMember",
-                found=wanted,
+                found=needed,
                 why=f"in these files only {pods} {'pod names' if pods == 1 else 'pods name'} the group, and it starts "
                 "only with its minimum",
                 remedy=f"set it to {pods}, or add the missing pods",
@@ -299,18 +273,12 @@ def group_pods(
     def example(pods: int) -> Example:
         metadata = {"name": "demo", "namespace": "default"}
         head = {"apiVersion": f"{kind.group}/{version}", "kind": kind.kind, "metadata": metadata}
-        known = ClusterFacts(group_sizes={(system, "default", "demo"): pods})
-        return Example({**head, "spec": {"minMember": 3, **spec}}, facts=known)
+        facts = ClusterFacts(group_sizes={(system, "default", "demo"): pods})
+        return Example({**head, "spec": {"minMember": 3, **spec}}, facts=facts)
 
-    declare = rule(
-        id,
-        kinds=(kind,),
-        default=Action.WARN,
-        passes=example(3),
-        fails=example(2),
-        documentation=documentation,
-    )
-    return declare(check)
+    return rule(
+        id, kinds=(kind,), default=Action.WARN, passes=example(3), fails=example(2), documentation=documentation
+    )(check)
 
 
 def foreign_member(
@@ -322,7 +290,7 @@ def foreign_member(
     facts: ClusterFacts = NOTHING_KNOWN,
     config: Mapping[str, Any] | None = None,
 ) -> Rule:
-    """Yields the rule about a pod that names the group of a gang of another owner. Labels and annotations are read as
+    """Returns the rule about a pod that names the group of a gang of another owner. Labels and annotations are read as
     they are; `group_of` reads a field. `api` is the kind of the gang objects that say whose a group is, and `facts` are
     what its examples need besides.
     """
@@ -342,20 +310,16 @@ def foreign_member(
         # A reference to the owner proves nothing: its uid is in the group, where every tenant can read it.
         if gang is None or (gang.owner and gang.owner == context.owner):
             return
-        yield Finding(
-            at=group.at,
-            found=group.name,
-            why=f"it is the group of the gang {gang.gang}, and the owner of that did not make this pod",
-            remedy="name a group of your own, or none",
-            absent=Needed("gang_objects", key),
-        )
+        why = f"it is the group of the gang {gang.gang}, and the owner of that did not make this pod"
+        remedy = "name a group of your own, or none"
+        yield Finding(at=group.at, found=group.name, why=why, remedy=remedy, absent=Needed("gang_objects", key))
 
     def example(name: str) -> Example:
         gang = LivingGang(name, name, (), moved=True, owner=OWNER_UID)
         objects = GangObjects({(api, "default", name): gang})
         return Example(_pod_with(marks[0]), facts=replace(facts, gang_objects=objects), config=config or {})
 
-    declare = rule(
+    return rule(
         id,
         kinds=(JUDGED_PODS,),
         default=Action.WARN,
@@ -368,12 +332,10 @@ def foreign_member(
         rule reports nothing there.
 
         Source: {source}""",
-    )
-    return declare(check)
+    )(check)
 
 
 def _pod_with(mark: Mark) -> Manifest:
-    """Returns a pod that names the group `demo-0` by `mark`."""
     metadata: Manifest = {"name": "stranger", "namespace": "default"}
     spec: Manifest = {"containers": [{"name": "main", "image": "example.com/main"}]}
     if mark.part == "spec":
@@ -389,12 +351,12 @@ _SPARE = clique("worker", replicas=4, minimum=2)
 
 
 def pods_are_taken_singly(id: str, documentation: str, *, why: str, remedy: str) -> Rule:
-    """Yields the rule of a scheduler that takes single pods of a running gang."""
+    """Returns the rule of a scheduler that takes single pods of a running gang."""
 
     def check(workload: Workload, _: Context[Any]) -> Results:
-        yield from _asked(workload, why, remedy)
+        yield from _disruption_ignored(workload, why, remedy)
 
-    declare = rule(
+    return rule(
         id,
         looks_at=(DISRUPTION_LABEL,),
         subject=Subject.ANY_WORKLOAD,
@@ -402,20 +364,17 @@ def pods_are_taken_singly(id: str, documentation: str, *, why: str, remedy: str)
         passes=Example(pod_clique_set()),
         fails=Example(pod_clique_set(labels=_ALL)),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def spare_pods_are_taken_singly(id: str, documentation: str, *, why: str, **config: Any) -> Rule:
-    """Yields the rule of a scheduler that takes single pods as long as the gang keeps its minimum. `config` is for the
-    examples.
-    """
+    """Returns the rule of a scheduler that takes single pods above the minimum. `config` is for the examples."""
 
     def check(workload: Workload, context: Context[Any]) -> Results:
         if has_spare(workload, context):
-            yield from _asked(workload, why, "set each minimum to the number of pods, or remove the label")
+            yield from _disruption_ignored(workload, why, "set each minimum to the number of pods, or remove the label")
 
-    declare = rule(
+    return rule(
         id,
         looks_at=(DISRUPTION_LABEL,),
         subject=Subject.ANY_WORKLOAD,
@@ -423,21 +382,17 @@ def spare_pods_are_taken_singly(id: str, documentation: str, *, why: str, **conf
         passes=Example(pod_clique_set(labels=_ALL), config=config),
         fails=Example(pod_clique_set(_SPARE, labels=_ALL), config=config),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def has_spare(workload: Workload, context: Context[Any]) -> bool:
-    """Returns whether a gang of the workload has, or may get, more pods than its minimum. False if its pods are
-    unknown.
-    """
+    """Returns whether a gang of the workload has, or may get, more pods than its minimum; False if unknown."""
     if isinstance(workload, PodCliqueSet):
         return any(map(has_spare_pods, workload.cliques))
     whole = with_pods(workload, context.facts)
     return whole is not None and any(0 < part.needed < part.pods or part.elastic for part in whole.parts)
 
 
-def _asked(workload: Workload, why: str, remedy: str) -> Results:
-    """Yields the finding, if the workload asks to be preempted as a whole."""
+def _disruption_ignored(workload: Workload, why: str, remedy: str) -> Results:
     if workload.labels.get(DISRUPTION_LABEL) == Disruption.ALL:
         yield Finding(at=LABELS / DISRUPTION_LABEL, found=Disruption.ALL.value, why=why, remedy=remedy)

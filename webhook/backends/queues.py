@@ -64,12 +64,12 @@ def leaves(queues: Mapping[str, Queue]) -> list[str]:
     return sorted(name for name in queues if name not in parents)
 
 
-def judged_once(named: Iterable[Use], judge: Callable[[Use], Results]) -> Results:
+def judged_once(uses: Iterable[Use], judge: Callable[[Use], Results]) -> Results:
     """Yields the results of `judge` for each place that names a queue. Each queue is judged once even if many places
     name it, because judging may search all queues of the cluster.
     """
     judged: dict[str, list[Finding | Unjudged]] = {}
-    for use in named:
+    for use in uses:
         if use.value not in judged:
             judged[use.value] = list(judge(use))
         yield from (replace(result, at=use.path) for result in judged[use.value])
@@ -101,9 +101,7 @@ def offered(names: Iterable[str]) -> tuple[str, ...]:
 def missing_ancestor(
     parent: str | None, queues: Mapping[str, Queue], built_in: Container[str | None] = ()
 ) -> str | None:
-    """Returns the first of `parent` and its ancestors that does not exist and is not in `built_in`. In a cycle no queue
-    is missing.
-    """
+    """Returns the first of `parent` and its ancestors that neither exists nor is in `built_in`."""
     passed: set[str] = set()
     while parent and parent not in built_in and parent not in passed:
         if parent not in queues:
@@ -114,15 +112,13 @@ def missing_ancestor(
 
 
 def repeated_ancestor(name: str, parent: str, queues: Mapping[str, Queue]) -> str | None:
-    """Returns the queue that is reached twice on the way up, if `parent` is the parent of `name`; None without a
-    cycle.
-    """
+    """Returns the queue that is reached twice on the way up if `parent` is the parent of `name`, or None."""
     passed = {name}
     above: str | None = parent
     while above and above not in passed:
         passed.add(above)
-        found = queues.get(above)
-        above = None if found is None else found.parent
+        queue = queues.get(above)
+        above = None if queue is None else queue.parent
     return above or None
 
 
@@ -130,35 +126,29 @@ def path_of(name: str, queues: Mapping[str, Q]) -> Iterator[tuple[str, Q]]:
     """Yields a queue and the queues above it, as far as they exist. Each queue of a cycle is returned once."""
     above: str | None = name
     passed: set[str] = set()
-    while above and above not in passed and (found := queues.get(above)) is not None:
-        yield above, found
+    while above and above not in passed and (queue := queues.get(above)) is not None:
+        yield above, queue
         passed.add(above)
-        above = found.parent
+        above = queue.parent
 
 
 def limits_of(name: str, queues: Mapping[str, Queue] | None, called: str, root: str | None = None) -> Iterator[Limit]:
-    """Yields a queue and its ancestors, as far as they have a limit. The `root` of all queues has that of the
-    cluster.
-    """
-    for above, found in path_of(name, queues or {}):
+    """Yields a queue and its ancestors, as far as they have a limit. The `root` has the cluster's."""
+    for above, queue in path_of(name, queues or {}):
         if above == root:
             return
-        if found.limited:
+        if queue.limited:
             yield Limit(called, above, name)
 
 
-def disagreeing(named: Iterable[Use], remedy: str) -> Iterator[Finding]:
+def disagreeing(places: Iterable[Use], remedy: str) -> Iterator[Finding]:
     """Yields one finding for each place that names another queue than the first place."""
-    uses = list(named)
+    uses = list(places)
     for use in uses[1:]:
         first = uses[0]
         if use.value != first.value:
-            yield Finding(
-                at=use.path,
-                found=use.value,
-                why=f"all pods of a gang are in one queue, and {first.path} is {shown(first.value)}",
-                remedy=remedy,
-            )
+            why = f"all pods of a gang are in one queue, and {first.path} is {shown(first.value)}"
+            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
 
 # The problems of a queue: its name, the place that names it, what messages call that place, and the facts.
@@ -188,11 +178,11 @@ class Queues:
 
     def known(self, facts: ClusterFacts) -> Mapping[str, Queue] | None:
         """Returns all Queues; None if they are unknown."""
-        found: Mapping[str, Queue] | None = getattr(facts, self.part)
-        return found
+        queues: Mapping[str, Queue] | None = getattr(facts, self.part)
+        return queues
 
     def offered(self, queues: Mapping[str, Queue]) -> tuple[str, ...]:
-        """Some leaves that take gangs, assuming that these are all queues."""
+        """Returns some leaves that take gangs, assuming that these are all queues."""
         return offered(name for name in leaves(queues) if self.usable(queues[name]))
 
     def judge(self, name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
@@ -200,7 +190,7 @@ class Queues:
         queues = self.known(facts)
         if queues is None:
             yield Unjudged(path, f"the {self.project} Queues", part=self.part)
-        elif (found := queues.get(name)) is None:
+        elif (queue := queues.get(name)) is None:
             yield Finding(
                 at=path,
                 found=name,
@@ -210,23 +200,15 @@ class Queues:
                 instead=self.offered(queues),
             )
         elif children := children_of(name, queues):
-            yield Finding(
-                at=path,
-                found=name,
-                why=f"{called} has the child {shown(min(children))}, and {self.with_children}",
-                remedy="name one of its children",
-                instead=self.offered(children),
-            )
-        elif not self.usable(found):
-            yield from self.closed(name, path, called, found)
-        elif (parent := missing_ancestor(found.parent, queues, (self.root,))) is not None:
-            yield Finding(
-                at=path,
-                found=name,
-                why=f"{called} is below {shown(parent)}, which does not exist{self.orphaned}",
-                remedy=f"{self.have_parent}, or name another queue",
-                absent=Needed(self.part, parent),
-            )
+            why = f"{called} has the child {shown(min(children))}, and {self.with_children}"
+            remedy = "name one of its children"
+            yield Finding(at=path, found=name, why=why, remedy=remedy, instead=self.offered(children))
+        elif not self.usable(queue):
+            yield from self.closed(name, path, called, queue)
+        elif (parent := missing_ancestor(queue.parent, queues, (self.root,))) is not None:
+            why = f"{called} is below {shown(parent)}, which does not exist{self.orphaned}"
+            remedy = f"{self.have_parent}, or name another queue"
+            yield Finding(at=path, found=name, why=why, remedy=remedy, absent=Needed(self.part, parent))
 
 
 def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place: FieldPath) -> Results:
@@ -240,14 +222,16 @@ def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place:
 
 
 def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, passes: Example, fails: Example) -> Rule:
-    """Yields the rule about the queue of an opted-in workload."""
+    """Returns the rule about the queue of an opted-in workload."""
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
         uses = shared_checks.named(workload, keys(context), keys(context))
         # For a TrainJob's JobSet, the TrainJob may name a queue.
         if uses or not (isinstance(workload, JobSet) and train_job_of(workload)):
             holder, key = keys(context)[0]
-            place = next((path for _, one in keys(context) if (path := workload.carried_path(one)) is not None), None)
+            place = next(
+                (path for _, queue_key in keys(context) if (path := workload.carried_path(queue_key)) is not None), None
+            )
             # A group that something else makes is not in the profile's defaultQueue, unless its operator leaves it to
             # the objects that it makes.
             if uses or place is not None or not made_elsewhere(workload):
@@ -265,22 +249,19 @@ def disagreement(
     remedy: Callable[[Context[Any]], str],
     capability: Capability | tuple[Capability, ...] = (),
 ) -> Rule:
-    """Yields the rule about cliques of a PodCliqueSet that name different queues. `key` names the queue in the
-    examples.
-    """
+    """Returns the rule about cliques that name different queues. `key` names the queue in the examples."""
 
     def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
         yield from disagreeing(uses(workload, context), remedy(context))
 
-    one, other = _asking(key, "team-a"), _asking(key, "team-b")
-    declare = rule(
+    first, second = _asking(key, "team-a"), _asking(key, "team-b")
+    return rule(
         id,
         capability=capability,
-        passes=Example(pod_clique_set({**clique("worker"), **one}, **one)),
-        fails=Example(pod_clique_set({**clique("worker"), **other}, **one)),
+        passes=Example(pod_clique_set({**clique("worker"), **first}, **first)),
+        fails=Example(pod_clique_set({**clique("worker"), **second}, **first)),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
@@ -295,8 +276,8 @@ def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one f
     what: str = "queue",
     passes: Example | None = None,
 ) -> Rule:
-    """Yields the rule about pod templates of an opted-in workload that name another queue, or quota, than the workload.
-    `key` names it in the examples.
+    """Returns the rule about pod templates of an opted-in workload that name another queue, or quota, than the
+    workload. `key` names it in the examples.
     """
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
@@ -306,20 +287,18 @@ def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one f
         template = pod_template(**_asking(key, of_template))
         return Example(job_set(replicated("node", template=template), scheduler=scheduler, **_asking(key, "team-a")))
 
-    declare = rule(
+    return rule(
         id,
         subject=Subject.OPTED_IN,
         passes=passes or named_twice("team-a"),
         fails=named_twice("team-b"),
         documentation=documentation,
-    )
-    return declare(check)
+    )(check)
 
 
 def _asking(key: Key, name: str) -> Any:
-    """Labels or annotations that name a queue, as keywords of a builder."""
-    part, own = key
-    return {part: {own: name}}
+    part, label_key = key
+    return {part: {label_key: name}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,17 +324,15 @@ class QueueObjects:
         built_in: tuple[str, ...] = (),
         default: Action = Action.DENY,
     ) -> Rule:
-        """Yields the rule about a Queue with an ancestor that does not exist. `built_in` are queues that need not
-        exist.
-        """
+        """Returns the rule about a Queue with an ancestor that neither exists nor is in `built_in`."""
 
-        def check(found: StoredObject, context: Context[Any]) -> Results:
-            name, known = self._parent_of(found), self.queues.known(context.facts)
+        def check(stored: StoredObject, context: Context[Any]) -> Results:
+            name, queues = self._parent_of(stored), self.queues.known(context.facts)
             if name is None or name in built_in:
                 return
-            if known is None:
+            if queues is None:
                 yield self._unknown()
-            elif (missing := missing_ancestor(name, known, built_in)) is not None and missing != found.name:
+            elif (missing := missing_ancestor(name, queues, built_in)) is not None and missing != stored.name:
                 above = (
                     "there is no such Queue" if missing == name else f"it is below {shown(missing[:63])}, which {gone}"
                 )
@@ -367,18 +344,20 @@ class QueueObjects:
                     absent=Needed(self.queues.part, missing),
                 )
 
-        return self._rule(id, documentation, self._below("research"), self._below("resaerch"), default)(check)
+        return self._rule(id, documentation, self._child_queue("research"), self._child_queue("resaerch"), default)(
+            check
+        )
 
     def cycle(self, id: str, documentation: str, *, why: str) -> Rule:
-        """Yields the rule about a Queue that is its own ancestor."""
+        """Returns the rule about a Queue that is its own ancestor."""
         root = self.queues.root
 
-        def check(found: StoredObject, context: Context[Any]) -> Results:
-            name, known = self._parent_of(found), self.queues.known(context.facts)
-            if name is None or (root is not None and root in {name, found.name}):
+        def check(stored: StoredObject, context: Context[Any]) -> Results:
+            name, queues = self._parent_of(stored), self.queues.known(context.facts)
+            if name is None or (root is not None and root in {name, stored.name}):
                 return
-            if (again := repeated_ancestor(found.name, name, known or {})) is None:
-                if known is None:
+            if (again := repeated_ancestor(stored.name, name, queues or {})) is None:
+                if queues is None:
                     yield self._unknown()
             elif again != root:
                 yield Finding(
@@ -391,17 +370,17 @@ class QueueObjects:
         return self._rule(id, documentation, self.build("research", root), self.build("research", "team-a"))(check)
 
     def in_use(self, id: str, documentation: str, *, why: str) -> Rule:
-        """Yields the rule about a Queue that becomes the first child of a queue with PodGroups."""
+        """Returns the rule about a Queue that becomes the first child of a queue with PodGroups."""
 
-        def check(found: StoredObject, context: Context[Any]) -> Results:
-            name, known = self._parent_of(found), self.queues.known(context.facts)
+        def check(stored: StoredObject, context: Context[Any]) -> Results:
+            name, queues = self._parent_of(stored), self.queues.known(context.facts)
             pod_groups: QueuedGroups | None = getattr(context.facts, self.queues.pod_groups)
             if name is None or name == self.queues.root:
                 return
             using = None if pod_groups is None else next(iter(pod_groups.in_queue(name)), None)
-            if known is None or (using is None and not context.facts.is_whole(self.queues.pod_groups)):
-                yield self._unknown("Queues" if known is None else "PodGroups")
-            elif using is not None and not children_of(name, known).keys() - {found.name}:
+            if queues is None or (using is None and not context.facts.is_whole(self.queues.pod_groups)):
+                yield self._unknown("Queues" if queues is None else "PodGroups")
+            elif using is not None and not children_of(name, queues).keys() - {stored.name}:
                 yield Finding(
                     at=self.parent,
                     found=name,
@@ -409,12 +388,12 @@ class QueueObjects:
                     remedy="name a parent without PodGroups, or move or delete its PodGroups first",
                 )
 
-        return self._rule(id, documentation, self._below("research"), self._below("team-a"))(check)
+        return self._rule(id, documentation, self._child_queue("research"), self._child_queue("team-a"))(check)
 
-    def _parent_of(self, found: StoredObject) -> str | None:
-        return text(found.spec.get(str(self.parent.parts[-1])))
+    def _parent_of(self, stored: StoredObject) -> str | None:
+        return text(stored.spec.get(str(self.parent.parts[-1])))
 
-    def _below(self, parent: str) -> Manifest:
+    def _child_queue(self, parent: str) -> Manifest:
         return self.build("team-b", parent)
 
     def _unknown(self, kind: str = "Queues") -> Unjudged:
@@ -424,6 +403,6 @@ class QueueObjects:
     def _rule(
         self, id: str, documentation: str, right: Manifest, wrong: Manifest, default: Action = Action.DENY
     ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
-        passes, fails = (Example(found, facts=self.tree) for found in (right, wrong))
+        passes, fails = (Example(manifest, facts=self.tree) for manifest in (right, wrong))
         kinds = (self.kind,)
         return rule(id, kinds=kinds, default=default, passes=passes, fails=fails, documentation=documentation)

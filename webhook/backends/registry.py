@@ -40,7 +40,7 @@ def installed_backends() -> dict[str, BackendClass]:
     Raises `ConfigurationError` if an installed entry point is not a usable backend, because then no profile can be
     trusted.
     """
-    found: dict[str, BackendClass] = {backend.name: backend for backend in BUILT_IN}
+    backends: dict[str, BackendClass] = {backend.name: backend for backend in BUILT_IN}
     problems = []
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
         try:
@@ -52,10 +52,10 @@ def installed_backends() -> dict[str, BackendClass]:
             problems.append(Problem(entry.name, entry.value, "must be a subclass of webhook.backends.base.Backend"))
         elif loaded.name != entry.name:
             problems.append(Problem(entry.name, loaded.name, "the backend's name differs from its entry point's"))
-        elif entry.name in found:
+        elif entry.name in backends:
             problems.append(Problem(entry.name, entry.value, "another backend already has this name"))
         else:
-            found[entry.name] = loaded
+            backends[entry.name] = loaded
     if problems:
         raise ConfigurationError(f"entry points of {ENTRY_POINT_GROUP}", problems)
-    return found
+    return backends

@@ -27,9 +27,7 @@ from webhook.workloads.opted_in_workload import OptedInWorkload
 
 
 class UnknownTopology(Exception):
-    """A fact that is needed to find a level, tier or layer is unknown: `needs` names it, `part` is its part of the
-    facts.
-    """
+    """A level, tier or layer needs a fact that is unknown: `needs` names it, `part` is its part of the facts."""
 
     def __init__(self, needs: str, part: str) -> None:
         super().__init__(needs)
@@ -51,11 +49,11 @@ class NoTopology(Exception):
 _OF_GANG = "change its workload, or choose another scheduler; until then nothing is written for this gang"
 
 
-def inexpressible(rule: str, path: FieldPath, found: Any, why: str, *, remedy: str = _OF_GANG) -> Inexpressible:
+def inexpressible(rule: str, path: FieldPath, value: Any, why: str, *, remedy: str = _OF_GANG) -> Inexpressible:
     """Returns the error for an object (usually a PodGang) that has at `path` a value that `rule` refuses at admission.
     The object bypassed the webhook, or predates the rule.
     """
-    return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))
+    return Inexpressible((Finding(path, value, why, remedy, rule=rule, fails_closed=True),))
 
 
 def unknown(rule: str, path: FieldPath, needs: str, part: str) -> Inexpressible:
@@ -64,16 +62,14 @@ def unknown(rule: str, path: FieldPath, needs: str, part: str) -> Inexpressible:
 
 
 def refuse_twins(podgang: PodGang, rule: str) -> None:
-    """Raises `Inexpressible` if two members, or two groups of members, of a PodGang have the same name: the pods of one
-    would count for the other.
-    """
-    for named in (podgang.members, podgang.group_configs):
+    """Raises `Inexpressible` if two members or groups of a PodGang share a name: their pods would be mixed up."""
+    for parts in (podgang.members, podgang.group_configs):
         seen = set()
-        for one in named:
-            if one.name in seen:
+        for part in parts:
+            if part.name in seen:
                 why = "two parts of the PodGang have that name, so the pods of one would count for the other"
-                raise inexpressible(rule, one.path / "name", one.name, why)
-            seen.add(one.name)
+                raise inexpressible(rule, part.path / "name", part.name, why)
+            seen.add(part.name)
 
 
 def refuse_spare_pods(podgang: PodGang, rule: str, why: str) -> None:
@@ -157,27 +153,27 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
     fails: Example,
     **declared: Any,
 ) -> Rule:
-    """Yields the rule that applies `rules`, which are about gang objects of a kind, to the topology of opted-in
+    """Returns the rule that applies `rules`, which are about gang objects of a kind, to the topology of opted-in
     workloads. With `leaves_out` Rollcall does not write what they find.
     """
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
-        for one in carried(workload, context):
-            stored = StoredObject(one.manifest, kind.kind, version, workload.namespace)
+        for topology in carried(workload, context):
+            stored = StoredObject(topology.manifest, kind.kind, version, workload.namespace)
             for applied in rules:
-                for found in applied.check(stored, context):
-                    origin = one.origin(found.at)
-                    if not isinstance(found, Finding):
-                        yield replace(found, at=origin.path)
+                for problem in applied.check(stored, context):
+                    origin = topology.origin(problem.at)
+                    if not isinstance(problem, Finding):
+                        yield replace(problem, at=origin.path)
                         continue
-                    why = f"{one.where}: {found.why}" if one.where else found.why
-                    most = min(found.at_most, applied.default)
-                    told = replace(found, at=origin.path, why=why, at_most=most)
-                    if one.by_rollcall and leaves_out:
-                        told = replace(told, remedy=left_out(found.remedy), left_out=True)
-                    yield told
+                    why = f"{topology.where}: {problem.why}" if topology.where else problem.why
+                    most = min(problem.at_most, applied.default)
+                    finding = replace(problem, at=origin.path, why=why, at_most=most)
+                    if topology.by_rollcall and leaves_out:
+                        finding = replace(finding, remedy=left_out(problem.remedy), left_out=True)
+                    yield finding
 
-    declare = rule(
+    return rule(
         id,
         subject=Subject.OPTED_IN,
         capability=_ASKED,
@@ -185,5 +181,4 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
         fails=fails,
         documentation=documentation,
         **declared,
-    )
-    return declare(check)
+    )(check)

@@ -27,9 +27,7 @@ class PatchBuilder:
         self.operations: list[Operation] = []
 
     def set(self, parents: Parents, key: str, value: Any) -> None:
-        """Sets one key of the object at `parents`: keys, and indexes of existing items. No operation if the key already
-        has that value.
-        """
+        """Sets one key of the object at `parents` (keys, and indexes of existing items), unless it has that value."""
         self.set_all(parents, {key: value})
 
     def set_all(self, parents: Parents, values: Mapping[str, Any]) -> None:
@@ -91,8 +89,4 @@ def _known_path(parents: Parents, key: str) -> str:
 
 
 def _pointer(parts: Parents) -> str:
-    return "".join([f"/{part if isinstance(part, int) else _escape(part)}" for part in parts])
-
-
-def _escape(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
+    return "".join(["/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts])

@@ -31,9 +31,7 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def record_scheduler(workload: PodCliqueSet, scheduler: str) -> tuple[Operation, ...]:
-    """Returns the patch that records `scheduler`; empty if it is already recorded. The workload's dict is changed in
-    place.
-    """
+    """Returns the patch that records `scheduler`, if it is not recorded. The workload is changed in place."""
     patch = PatchBuilder(workload.raw)
     patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
     return tuple(patch.operations)
@@ -61,9 +59,7 @@ class Prepared(NamedTuple):
 
 
 def stamp(changes: PodChanges, *, gated: bool) -> str:
-    """Returns the stamp's value. It depends on what the pod was prepared from, never on a rule or on Rollcall's
-    version.
-    """
+    """Returns the stamp's value: it depends on what the pod was prepared from, on no rule and no version."""
     inputs = "\n".join((changes.scheduler_name, *changes.inputs, f"gate={str(gated).lower()}"))
     digest = hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{changes.scheduler_name}/{digest[:_STAMP_CHARACTERS]}"
@@ -144,10 +140,10 @@ def _changes(profile: Profile, member: GangMember) -> PodChanges:
 def _characters(member: GangMember) -> int:
     """Returns the length of all texts of a member that other authors may have written."""
     record = member.record
-    named = (record.scheduler, record.quota, record.priority_class, record.disruption, *record.spare)
-    named += tuple(queue for _, queue in record.queues)
-    named += tuple(text for one in record.claims for text in (one.pods, *one.shared))
-    return sum(len(text or "") for text in (member.namespace, member.podgang, member.podclique, *named))
+    texts = (record.scheduler, record.quota, record.priority_class, record.disruption, *record.spare)
+    texts += tuple(queue for _, queue in record.queues)
+    texts += tuple(text for claim in record.claims for text in (claim.pods, *claim.shared))
+    return sum(len(text or "") for text in (member.namespace, member.podgang, member.podclique, *texts))
 
 
 def _foreign_claims(pod: Pod, changes: PodChanges, *, kept: bool) -> Iterator[Claim]:
@@ -160,10 +156,10 @@ def _foreign_claims(pod: Pod, changes: PodChanges, *, kept: bool) -> Iterator[Cl
                 yield claim
         elif claim.value not in (changes.labels.get(claim.key), changes.annotations.get(claim.key)):
             yield claim
-    named = pod.scheduler_name
+    scheduler_name = pod.scheduler_name
     # The API server writes default-scheduler into a pod without a schedulerName.
-    if named is not None and named not in {DEFAULT_SCHEDULER, changes.scheduler_name}:
-        yield Claim(named, "schedulerName", named, SPEC / "schedulerName")
+    if scheduler_name is not None and scheduler_name not in {DEFAULT_SCHEDULER, changes.scheduler_name}:
+        yield Claim(scheduler_name, "schedulerName", scheduler_name, SPEC / "schedulerName")
 
 
 def _gated(pod: Pod) -> bool:

@@ -1,19 +1,16 @@
 """The conformance kit: the requirements on every backend, as a suite of tests that a backend's author runs.
 
-from webhook.testing import BackendConformance
+    from webhook.testing import BackendConformance
 
-class TestMyBackend(BackendConformance): backend = MyBackend configurations = ({}, {"queue": "training"})
+    class TestMyBackend(BackendConformance):
+        backend = MyBackend
+        configurations = ({}, {"queue": "training"})
 
 `BackendConformance` is the whole interface. It combines one file for each part of the contract. No other code of
 Rollcall imports this package: it needs the extra `testing`, which a deployment lacks.
 """
 
 from __future__ import annotations
-
-from webhook.testing.contract import ContractChecks, RuleChecks
-from webhook.testing.objects import AdoptionChecks, ObjectChecks
-from webhook.testing.pods import NetChecks, PodChecks
-from webhook.testing.topologies import TopologyChecks
 
 try:
     import hypothesis  # noqa: F401 - so that its absence is told here, once, and not from the depth of an import
@@ -24,6 +21,10 @@ except ModuleNotFoundError as missing:
     why = f"webhook.testing needs {missing.name}: install it with `pip install 'rollcall[testing]'`"
     raise ImportError(why, name=missing.name) from None
 
+from webhook.testing.contract import ContractChecks, RuleChecks
+from webhook.testing.objects import AdoptionChecks, ObjectChecks
+from webhook.testing.pods import NetChecks, PodChecks
+from webhook.testing.topologies import TopologyChecks
 
 __all__ = ["BackendConformance"]
 

@@ -123,8 +123,8 @@ class ContractChecks(Suite):
                 reasons = backend.init(facts)
                 dialect = backend.dialect(facts)
             except Exception as error:
-                known = [part for part in _PARTS if getattr(facts, part) is not None]
-                wrong = f"init or dialect raised {error!r} when {', '.join(sorted(known)) or 'nothing'} is known"
+                parts = [part for part in _PARTS if getattr(facts, part) is not None]
+                wrong = f"init or dialect raised {error!r} when {', '.join(sorted(parts)) or 'nothing'} is known"
                 raise AssertionError(f"{wrong}; return a reason (init) or None (dialect) instead") from error
             require(
                 _is_lines(reasons),
@@ -145,8 +145,8 @@ class ContractChecks(Suite):
     def test_it_says_at_start_that_the_kinds_it_writes_are_not_served(self, configuration: Configuration) -> None:
         installed = self.installed(configuration)
         kinds = {
-            (found["apiVersion"], found["kind"])
-            for found in installed.written(podgang("demo-0", member("demo-0-worker", 2, 2)))
+            (manifest["apiVersion"], manifest["kind"])
+            for manifest in installed.written(podgang("demo-0", member("demo-0-worker", 2, 2)))
         }
         declared = {(f"{api.group}/{api.version}", api.kind) for api in installed.backend.required_apis}
         require(
@@ -163,7 +163,7 @@ class ContractChecks(Suite):
 
 
 def _is_lines(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(one, str) and "\n" not in one for one in value)
+    return isinstance(value, tuple) and all(isinstance(line, str) and "\n" not in line for line in value)
 
 
 # The subjects of rules about a PodCliqueSet.
@@ -221,16 +221,18 @@ class RuleChecks(Suite):
 
     def test_each_rule_finds_the_example_that_is_wrong(self) -> None:
         for declared in self.backend.rules:
-            found = [finding for finding in self._failing(declared).findings if finding.rule == declared.id]
+            findings = [finding for finding in self._failing(declared).findings if finding.rule == declared.id]
             require(
-                bool(found) and {finding.action for finding in found} == {declared.default},
+                bool(findings) and {finding.action for finding in findings} == {declared.default},
                 f"{declared.id} finds nothing in its failing example",
                 "correct the rule, or show an example that it refuses",
             )
 
     def test_each_rule_about_pods_sees_the_pods_that_it_judges(self) -> None:
         about = [declared for declared in self.backend.rules if declared.subject is Subject.POD]
-        pods = [pod for declared in about for one in (declared.passes, declared.fails) for pod in _pods(one.object)]
+        pods = [
+            pod for declared in about for example in (declared.passes, declared.fails) for pod in _pods(example.object)
+        ]
         pods += [pod for workloads in USES.values() for workload in workloads for pod in _pods(workload)]
         for declared in about:
             installed = self.installed(declared.fails.config, version=declared.fails.version)
@@ -245,9 +247,12 @@ class RuleChecks(Suite):
                 )
 
     def test_each_rule_looks_at_what_it_judges(self) -> None:
-        examples = [one for declared in self.backend.rules for one in (declared.passes, declared.fails)]
-        manifests = [one.object for one in examples if one.object.get("kind") == PodCliqueSet.kind]
-        sets = [PodCliqueSet(deepcopy(one)) for one in (*manifests, *(one for use in USES.values() for one in use))]
+        examples = [example for declared in self.backend.rules for example in (declared.passes, declared.fails)]
+        manifests = [example.object for example in examples if example.object.get("kind") == PodCliqueSet.kind]
+        sets = [
+            PodCliqueSet(deepcopy(manifest))
+            for manifest in (*manifests, *(sample for use in USES.values() for sample in use))
+        ]
         for declared in self.backend.rules:
             if not declared.looks_at or declared.subject not in _ABOUT_SETS:
                 continue
@@ -259,28 +264,29 @@ class RuleChecks(Suite):
                 judged = workload.pod_templates() if declared.subject is Subject.POD else (workload,)
                 require(
                     not declared.looks_at.isdisjoint(workload.mentions)
-                    or not any(list(declared.check(one, context)) for one in judged),
+                    or not any(list(declared.check(subject, context)) for subject in judged),
                     f"{declared.id} finds something in a set that mentions nothing of its `looks_at`",
                     "add the field, key or resource that the rule judges, or declare no `looks_at`",
                 )
 
     def test_what_the_capability_table_refuses_is_refused_by_a_rule(self, configuration: Configuration) -> None:
         installed = self.installed(configuration)
-        own = {declared.id: declared for declared in installed.backend.rules}
+        rules = {declared.id: declared for declared in installed.backend.rules}
         for capability, support in installed.backend.capabilities.items():
             # Every workload is a gang: the table has already told the user that such a scheduler has no gangs.
             if support.supported or capability is Capability.GANG:
                 continue
             for workload in USES[capability]:
                 uses = capabilities_used(PodCliqueSet(deepcopy(workload)))
-                asked = {use.path for use in uses[capability]}
+                paths = {use.path for use in uses[capability]}
                 require(
                     any(
-                        finding.rule in own and (finding.at in asked or capability in own[finding.rule].capabilities)
+                        finding.rule in rules
+                        and (finding.at in paths or capability in rules[finding.rule].capabilities)
                         for finding in installed.validate(workload).denials
                     ),
                     f"the table says that {capability} is not supported, and no rule refuses it "
-                    f"at {', '.join(sorted(map(str, asked)))}",
+                    f"at {', '.join(sorted(map(str, paths)))}",
                     f"add a rule with `capability=Capability.{capability.name}` that denies, or mark it as supported",
                 )
 
@@ -291,21 +297,21 @@ class RuleChecks(Suite):
                 for fault in faults(text, names):
                     wrong = f"the {part} of {finding.rule} is {text!r}, and that {fault}"
                     raise AssertionError(f"{wrong}; write a lower-case sentence without a full stop")
-            told = len(str(finding).encode())
+            size = len(str(finding).encode())
             require(
-                finding.action is Action.DENY or told <= MAX_WARNING_BYTES,
-                f"{finding.rule} takes {told} bytes, and the API server cuts a warning at {MAX_WARNING_BYTES}",
+                finding.action is Action.DENY or size <= MAX_WARNING_BYTES,
+                f"{finding.rule} takes {size} bytes, and the API server cuts a warning at {MAX_WARNING_BYTES}",
                 "shorten `why` and `remedy`",
             )
 
     def test_each_denial_is_told_whole_however_long_the_names_in_it(self, configuration: Configuration) -> None:
         for finding in self._findings(configuration, LONG):
-            told = len(str(finding).encode())
+            size = len(str(finding).encode())
             # A finding cuts a text that is too long.
             whole = max(len(finding.why), len(finding.remedy)) < MAX_SAID_CHARACTERS
             require(
-                told <= MAX_MESSAGE_BYTES and whole,
-                f"{finding.rule} takes {told} bytes{'' if whole else ' and more'}, and a denial is cut at "
+                size <= MAX_MESSAGE_BYTES and whole,
+                f"{finding.rule} takes {size} bytes{'' if whole else ' and more'}, and a denial is cut at "
                 f"{MAX_MESSAGE_BYTES}",
                 "put no list and no object into `why` or `remedy`, and cut what may be long",
             )
@@ -322,12 +328,12 @@ class RuleChecks(Suite):
                 verdict = installed.validate(newer, older, example.facts)
                 blamed = [finding for finding in verdict.denials if finding.rule == declared.id]
                 # Some of these rules can only judge a creation: an edit of one object cannot agree with all others.
-                found = bool(declared.kinds) or declared.id in _ids(verdict)
-                if not found:
+                is_reported = bool(declared.kinds) or declared.id in _ids(verdict)
+                if not is_reported:
                     created = installed.validate(newer, None, example.facts).findings
-                    found = any(finding.once for finding in created if finding.rule == declared.id)
+                    is_reported = any(finding.once for finding in created if finding.rule == declared.id)
                 require(
-                    not blamed and found,
+                    not blamed and is_reported,
                     f"{declared.id} refuses an update of an object that had the same fault before"
                     if blamed
                     else f"{declared.id} does not find in an update what it finds at creation",
@@ -342,11 +348,15 @@ class RuleChecks(Suite):
         verdict = installed.validate(workload)
         if not verdict.allowed or verdict.unjudged:
             return
-        asked = PodCliqueSet(deepcopy(workload))
-        gangs = (gang for one in GroveGeneration for gang in expected_gangs(asked, installed.facts, one))
+        pod_clique_set = PodCliqueSet(deepcopy(workload))
+        gangs = (
+            gang
+            for generation in GroveGeneration
+            for gang in expected_gangs(pod_clique_set, installed.facts, generation)
+        )
         for gang in gangs:
             try:
-                installed.backend.gang_objects(gang, record_of(asked, self.backend.name), installed.facts)
+                installed.backend.gang_objects(gang, record_of(pod_clique_set, self.backend.name), installed.facts)
             except Inexpressible as error:
                 wrong = f"the rules admit a workload, and gang_objects refuses its PodGang {gang.name} ({error})"
                 raise AssertionError(f"{wrong}; add a rule that refuses it when it is applied") from error
@@ -358,19 +368,18 @@ class RuleChecks(Suite):
         )
 
     def _findings(self, configuration: Configuration, workloads: Iterable[Manifest]) -> Iterator[Finding]:
-        """Yield the findings of the rules on their own failing examples and on `workloads`."""
+        """Yields the findings of the rules on their own failing examples and on `workloads`."""
         installed = self.installed(configuration)
-        own = {declared.id for declared in self.backend.rules}
+        ids = {declared.id for declared in self.backend.rules}
         verdicts = [self._failing(declared) for declared in self.backend.rules]
         verdicts += [installed.validate(workload) for workload in workloads]
         for verdict in verdicts:
-            yield from (finding for finding in verdict.findings if finding.rule in own)
+            yield from (finding for finding in verdict.findings if finding.rule in ids)
 
 
 def _pods(manifest: Manifest) -> list[PodTemplate]:
-    """Return the pod of a Pod, or the pod templates of a PodCliqueSet."""
-    found = deepcopy(manifest)
-    return [Pod(found).template] if found.get("kind") == "Pod" else list(PodCliqueSet(found).pod_templates())
+    copied = deepcopy(manifest)
+    return [Pod(copied).template] if copied.get("kind") == "Pod" else list(PodCliqueSet(copied).pod_templates())
 
 
 def _ids(verdict: Verdict) -> set[str]:
@@ -378,14 +387,13 @@ def _ids(verdict: Verdict) -> set[str]:
 
 
 def _recorded(manifest: Manifest, scheduler: str) -> Manifest:
-    """Return the manifest as it is stored: with the record of its scheduler."""
-    found = deepcopy(manifest)
-    labels = found["metadata"].get("labels") or {}
-    found["metadata"]["labels"] = {**labels, SCHEDULER_LABEL: scheduler}
-    return found
+    recorded = deepcopy(manifest)
+    labels = recorded["metadata"].get("labels") or {}
+    recorded["metadata"]["labels"] = {**labels, SCHEDULER_LABEL: scheduler}
+    return recorded
 
 
 def _reordered(manifest: Manifest) -> Manifest:
-    found = deepcopy(manifest)
-    found["spec"]["template"]["cliques"].reverse()
-    return found
+    reordered = deepcopy(manifest)
+    reordered["spec"]["template"]["cliques"].reverse()
+    return reordered

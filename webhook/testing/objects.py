@@ -68,11 +68,11 @@ class ObjectChecks(Suite):
         try:
             installed.backend.gang_objects(PodGang(deepcopy(gang)), Record(self.backend.name), installed.facts)
         except Inexpressible as error:
-            own = {declared.id for declared in self.backend.rules}
-            named = {found.rule for found in error.findings} | {found.rule for found in error.unjudged}
+            ids = {declared.id for declared in self.backend.rules}
+            rules = {finding.rule for finding in error.findings} | {unjudged.rule for unjudged in error.unjudged}
             require(
-                bool(named) and named <= own,
-                f"Inexpressible names the rules {sorted(named)}",
+                bool(rules) and rules <= ids,
+                f"Inexpressible names the rules {sorted(rules)}",
                 "give it a Finding (or Unjudged) with `rule=` one of the backend's own, which refuses it at admission",
             )
         except Exception as error:
@@ -84,21 +84,23 @@ class ObjectChecks(Suite):
     def test_gang_objects_are_the_same_every_time_and_leave_the_podgang_as_it_is(
         self, configuration: Configuration, gang: Manifest
     ) -> None:
-        found = PodGang(deepcopy(gang))
-        made = []
+        pod_gang = PodGang(deepcopy(gang))
+        translations = []
         for installed in (self.installed(configuration), self.installed(configuration)):
             try:
-                made.append(installed.backend.gang_objects(found, Record(self.backend.name), installed.facts))
+                translations.append(
+                    installed.backend.gang_objects(pod_gang, Record(self.backend.name), installed.facts)
+                )
             except Inexpressible:
-                made.append([])
-        require(found.raw == gang, "gang_objects changed its argument, the PodGang", "copy what is to be changed")
+                translations.append([])
+        require(pod_gang.raw == gang, "gang_objects changed its argument, the PodGang", "copy what is to be changed")
         require(
-            made[0] == made[1],
+            translations[0] == translations[1],
             "the same PodGang gives other objects the second time",
             "translate from the arguments alone: no counter, clock, random number or state",
         )
         require(
-            json.loads(json.dumps(made[0])) == made[0],
+            json.loads(json.dumps(translations[0])) == translations[0],
             "an object is not what it will be in JSON",
             "build it from dicts with string keys, lists, strings, numbers and booleans",
         )
@@ -106,11 +108,11 @@ class ObjectChecks(Suite):
     @GENERATED
     @given(gang=plain_gangs())
     def test_gang_objects_belong_to_their_podgang(self, configuration: Configuration, gang: Manifest) -> None:
-        wanted = gang["metadata"]
-        for found in self.installed(configuration).objects(gang) or []:
-            metadata, title = found["metadata"], _title(found)
+        expected = gang["metadata"]
+        for manifest in self.installed(configuration).objects(gang) or []:
+            metadata, title = manifest["metadata"], _title(manifest)
             require(
-                metadata.get("namespace") == wanted["namespace"],
+                metadata.get("namespace") == expected["namespace"],
                 f"{title} is in namespace {metadata.get('namespace')}",
                 "put it into the PodGang's",
             )
@@ -119,32 +121,35 @@ class ObjectChecks(Suite):
                 f"{title} does not have {grove.LABEL_MANAGED_BY}: {MANAGED_BY_ROLLCALL}, so nothing would apply it",
                 "make its metadata with webhook.model.gang_objects.gang_metadata",
             )
-            owners = [one for one in metadata.get("ownerReferences", []) if one.get("controller") is True]
+            owners = [
+                reference for reference in metadata.get("ownerReferences", []) if reference.get("controller") is True
+            ]
             owner = PodGang(gang).owner
             require(
-                [(one.get("kind"), one.get("name"), one.get("uid")) for one in owners] == [owner[1:]],
+                [(reference.get("kind"), reference.get("name"), reference.get("uid")) for reference in owners]
+                == [owner[1:]],
                 f"{title} is not controlled by the {owner.kind} of its PodGang, so nothing would remove it",
                 "make its metadata with webhook.model.gang_objects.gang_metadata",
             )
             written = [field for field in _NOT_OURS if field in metadata]
-            written += ["status"] if "status" in found else []
+            written += ["status"] if "status" in manifest else []
             require(not written, f"{title} sets {', '.join(written)}", "leave out fields that other writers set")
 
     @GENERATED
     @given(gang=plain_gangs())
     def test_a_pod_names_an_object_that_is_written_for_it(self, configuration: Configuration, gang: Manifest) -> None:
         installed = self.installed(configuration)
-        names = {found["metadata"]["name"] for found in installed.objects(gang) or []}
+        names = {manifest["metadata"]["name"] for manifest in installed.objects(gang) or []}
         if not names:
             return
-        for one in gang["spec"]["podgroups"]:
-            place = installed.member(gang["metadata"]["name"], one["name"], Record(self.backend.name))
+        for podgroup in gang["spec"]["podgroups"]:
+            place = installed.member(gang["metadata"]["name"], podgroup["name"], Record(self.backend.name))
             changes = installed.backend.prepare_pod(place)
             holders = (changes.labels, changes.annotations, changes.default_fields)
-            said = {value for _, value in leaves(holders)}
+            values = {value for _, value in leaves(holders)}
             require(
-                not names.isdisjoint(said),
-                f"the pods of {one['name']} name none of the objects written ({', '.join(sorted(names))})",
+                not names.isdisjoint(values),
+                f"the pods of {podgroup['name']} name none of the objects written ({', '.join(sorted(names))})",
                 "compute the names in pods and in objects with the same function",
             )
 
@@ -156,20 +161,20 @@ class ObjectChecks(Suite):
         renamed = {**gang, "metadata": {**gang["metadata"], "name": _RENAMED, "uid": "another"}}
         before, after = installed.objects(gang) or [], installed.objects(renamed, gang=first) or []
         require(
-            [_identity(found) for found in before] == [_identity(found) for found in after],
+            [_identity(manifest) for manifest in before] == [_identity(manifest) for manifest in after],
             f"the gang {first} has the objects {_names(before)}, and after Grove renamed its PodGang {_names(after)}",
             "make names from podgang.gang (in pods: member.podgang), and not from podgang.name",
         )
-        for was, found in zip(before, after, strict=True):
+        for was, manifest in zip(before, after, strict=True):
             require(
-                was.get("spec") == found.get("spec"),
-                f"{_title(found)} has another spec after Grove renamed the PodGang of its gang",
+                was.get("spec") == manifest.get("spec"),
+                f"{_title(manifest)} has another spec after Grove renamed the PodGang of its gang",
                 "refer to objects by podgang.gang, and not by podgang.name",
             )
-            said = found["metadata"].get("labels", {})
+            labels = manifest["metadata"].get("labels", {})
             require(
-                (said.get(grove.LABEL_PODGANG), said.get(GANG_LABEL)) == (_RENAMED, first),
-                f"{_title(found)} does not name both the gang and its PodGang of today",
+                (labels.get(grove.LABEL_PODGANG), labels.get(GANG_LABEL)) == (_RENAMED, first),
+                f"{_title(manifest)} does not name both the gang and its PodGang of today",
                 "make its metadata with webhook.model.gang_objects.gang_metadata",
             )
 
@@ -181,9 +186,9 @@ class ObjectChecks(Suite):
         installed = self.installed(configuration)
         objects = installed.objects(gang) or []
         heads = {head.api for head in installed.backend.gang_heads}
-        said = [living_gang(found) for found in objects if _api(found) in heads]
-        found = {member for one in said if one is not None for member in one.members}
-        missing = [one["name"] for one in gang["spec"]["podgroups"] if one["name"] not in found]
+        living_gangs = [living_gang(manifest) for manifest in objects if _api(manifest) in heads]
+        members = {member for living_gang in living_gangs if living_gang is not None for member in living_gang.members}
+        missing = [podgroup["name"] for podgroup in gang["spec"]["podgroups"] if podgroup["name"] not in members]
         require(
             not objects or not missing,
             f"no object of the kinds in gang_heads says that {', '.join(missing)} is in the gang, so after Grove "
@@ -196,12 +201,12 @@ class ObjectChecks(Suite):
     @given(gang=plain_gangs())
     def test_an_object_comes_after_those_that_it_refers_to(self, configuration: Configuration, gang: Manifest) -> None:
         objects = self.installed(configuration).objects(gang) or []
-        for index, found in enumerate(objects):
-            for place, value in leaves(found.get("spec", {})):
+        for index, manifest in enumerate(objects):
+            for place, value in leaves(manifest.get("spec", {})):
                 later = [other for other in _referred(place, value, objects) if other > index]
                 require(
                     not later,
-                    f"{_title(found)} refers by spec.{shown(place)} to an object that comes after it",
+                    f"{_title(manifest)} refers by spec.{shown(place)} to an object that comes after it",
                     "list the objects in the order of creation",
                 )
 
@@ -211,22 +216,24 @@ class ObjectChecks(Suite):
         self, configuration: Configuration, long: Manifest, demanding: Manifest
     ) -> None:
         installed = self.installed(configuration)
-        for found in [*(installed.objects(long) or []), *(installed.objects(demanding) or [])]:
-            metadata = found["metadata"]
+        for manifest in [*(installed.objects(long) or []), *(installed.objects(demanding) or [])]:
+            metadata = manifest["metadata"]
             name = metadata["name"]
             require(
                 len(name) <= _MAX_NAME and _SUBDOMAIN.match(name) is not None,
-                f"a {found['kind']} is named {name!r} ({len(name)} characters)",
+                f"a {manifest['kind']} is named {name!r} ({len(name)} characters)",
                 "cut names with webhook.model.keys.cut_name",
             )
             for key, value in metadata.get("labels", {}).items():
                 require(
                     isinstance(value, str) and _LABEL_VALUE.match(value) is not None,
-                    f"{_title(found)} has the label {key}={value!r}",
+                    f"{_title(manifest)} has the label {key}={value!r}",
                     "cut the values of labels to 63 characters with webhook.model.keys.cut_name",
                 )
             for key, value in metadata.get("annotations", {}).items():
-                require(isinstance(value, str), f"{_title(found)} has the annotation {key}={value!r}", "write a string")
+                require(
+                    isinstance(value, str), f"{_title(manifest)} has the annotation {key}={value!r}", "write a string"
+                )
 
     @GENERATED
     @given(gang=plain_gangs(), random=st.randoms(use_true_random=False))
@@ -237,7 +244,7 @@ class ObjectChecks(Suite):
         other["metadata"]["uid"] = "another"
         random.shuffle(other["spec"]["podgroups"])
         installed = self.installed(configuration)
-        before, after = (_identities(installed, one) for one in (gang, other))
+        before, after = (_identities(installed, manifest) for manifest in (gang, other))
         require(
             before == after,
             f"the same PodGang has the objects {sorted(before)}, and with another uid and order {sorted(after)}",
@@ -258,37 +265,37 @@ class ObjectChecks(Suite):
             "make the PodGang's name, or a PodClique's, part of each name, and cut with webhook.model.keys.cut_name",
         )
         for gang in pair:
-            made = installed.objects(gang) or []
+            objects = installed.objects(gang) or []
             require(
-                len({_identity(found) for found in made}) == len(made),
+                len({_identity(manifest) for manifest in objects}) == len(objects),
                 f"two objects of the PodGang {gang['metadata']['name']} have the same kind and name",
                 "give each object a unique name",
             )
 
 
-def _api(found: Manifest) -> Api:
-    group, _, version = str(found["apiVersion"]).rpartition("/")
-    return Api(group, version, str(found["kind"]))
+def _api(manifest: Manifest) -> Api:
+    group, _, version = str(manifest["apiVersion"]).rpartition("/")
+    return Api(group, version, str(manifest["kind"]))
 
 
 def _names(objects: list[Manifest]) -> str:
-    return ", ".join(found["metadata"]["name"] for found in objects)
+    return ", ".join(manifest["metadata"]["name"] for manifest in objects)
 
 
-def _title(found: Manifest) -> str:
-    return f"{found['kind']} {found['metadata']['name']}"
+def _title(manifest: Manifest) -> str:
+    return f"{manifest['kind']} {manifest['metadata']['name']}"
 
 
-def _identity(found: Manifest) -> tuple[str, str, str]:
-    return found["apiVersion"].partition("/")[0], found["kind"], found["metadata"]["name"]
+def _identity(manifest: Manifest) -> tuple[str, str, str]:
+    return manifest["apiVersion"].partition("/")[0], manifest["kind"], manifest["metadata"]["name"]
 
 
 def _identities(installed: InstalledBackend, gang: Manifest) -> set[tuple[str, str, str]]:
-    return {_identity(found) for found in installed.objects(gang) or []}
+    return {_identity(manifest) for manifest in installed.objects(gang) or []}
 
 
 def _referred(place: Place, value: object, objects: list[Manifest]) -> list[int]:
-    """Return which objects the value at `place` refers to, if its field name shows that it is a reference.
+    """Returns which objects the value at `place` refers to, if its field name shows that it is a reference.
 
     `fooName` refers to a Foo if there are any, else to any object with that name. The name of a template is the name of
     an entry in an object, not of an object.
@@ -301,10 +308,10 @@ def _referred(place: Place, value: object, objects: list[Manifest]) -> list[int]
         key = key.removesuffix("Name").removeprefix("parent")
     else:
         return []
-    named = [index for index, found in enumerate(objects) if found["metadata"]["name"] == value]
-    of_kind = [index for index in named if objects[index]["kind"].lower() == key.lower()]
+    indices = [index for index, manifest in enumerate(objects) if manifest["metadata"]["name"] == value]
+    of_kind = [index for index in indices if objects[index]["kind"].lower() == key.lower()]
     # Among several objects of one name, the first may be meant.
-    return of_kind or named[:1]
+    return of_kind or indices[:1]
 
 
 class AdoptionChecks(Suite):
@@ -318,9 +325,9 @@ class AdoptionChecks(Suite):
         installed = self.installed(configuration)
         for desired in installed.objects(gang) or []:
             for live in (None, {}, {"spec": None}, {"metadata": None}, data.draw(damaged(desired))):
-                asked, found = deepcopy(desired), deepcopy(live)
+                desired_copy, live_copy = deepcopy(desired), deepcopy(live)
                 try:
-                    installed.backend.adopt(asked, found)
+                    installed.backend.adopt(desired_copy, live_copy)
                 except Malformed:
                     # A field of the wrong type, reported as such: nothing is written.
                     pass
@@ -328,7 +335,7 @@ class AdoptionChecks(Suite):
                     wrong = f"adopt raised {error!r} for the live object {live}"
                     raise AssertionError(f"{wrong}; read it with webhook.model.reading") from error
                 require(
-                    asked == desired and found == live,
+                    desired_copy == desired and live_copy == live,
                     "adopt changed one of its arguments",
                     "return a copy with the changes",
                 )
@@ -344,13 +351,13 @@ class AdoptionChecks(Suite):
             adopted = _adopted(installed.backend, desired, live)
             if adopted is None:
                 continue
-            metadata, wanted = adopted["metadata"], desired["metadata"]
+            metadata, expected = adopted["metadata"], desired["metadata"]
             owners = metadata.get("ownerReferences") or []
             require(
-                all(owner in owners for owner in wanted.get("ownerReferences", []))
+                all(owner in owners for owner in expected.get("ownerReferences", []))
                 and metadata.get("labels", {}).get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
                 and all(adopted[key] == desired[key] for key in ("apiVersion", "kind"))
-                and all(metadata.get(key) == wanted.get(key) for key in ("name", "namespace")),
+                and all(metadata.get(key) == expected.get(key) for key in ("name", "namespace")),
                 "adopt lost the desired object's name, owner or app.kubernetes.io/managed-by",
                 "start from `desired`, and take single fields from `live`",
             )
@@ -395,19 +402,21 @@ class AdoptionChecks(Suite):
             "change only what existing objects have decided",
         )
         live = [
-            _seen(found, data.draw(damaged(found))) for found in installed.written(gang) if data.draw(st.booleans())
+            _seen(manifest, data.draw(damaged(manifest)))
+            for manifest in installed.written(gang)
+            if data.draw(st.booleans())
         ]
-        asked = deepcopy(live)
+        live_copy = deepcopy(live)
         try:
-            settled = backend.settle(deepcopy(desired), asked)
+            settled = backend.settle(deepcopy(desired), live_copy)
         except Malformed:
             return
         except Exception as error:
             wrong = f"settle raised {error!r} for the live objects {live}"
             raise AssertionError(f"{wrong}; read them with webhook.model.reading") from error
-        require(live == asked, "settle changed the live objects", "do not change them")
+        require(live == live_copy, "settle changed the live objects", "do not change them")
         require(
-            [_specless(one) for one in settled] == [_specless(one) for one in desired],
+            [_specless(manifest) for manifest in settled] == [_specless(manifest) for manifest in desired],
             "settle changed which kinds of objects the gang has, or their metadata",
             "return the desired objects in their order, with other values in their spec",
         )
@@ -422,15 +431,15 @@ class AdoptionChecks(Suite):
         released = deepcopy(gang)
         members = released["spec"]["podgroups"]
         # Grove releases the members that a rolling update is about: one of them, or all.
-        for one in data.draw(st.sampled_from([members, members[:1], members[-1:]])):
-            one["minReplicas"] = 0
+        for podgroup in data.draw(st.sampled_from([members, members[:1], members[-1:]])):
+            podgroup["minReplicas"] = 0
         desired = installed.objects(released)
         require(
             desired is not None or not before,
             "a gang cannot be expressed any more after Grove has set its minimum to 0",
             "translate a minReplicas of 0, and let adopt keep the minimum that is recorded",
         )
-        after = [installed.backend.adopt(one, live) for one, live in zip(desired or [], before, strict=False)]
+        after = [installed.backend.adopt(manifest, live) for manifest, live in zip(desired or [], before, strict=False)]
         for old, new in zip(before, after, strict=False):
             now = dict(leaves(new.get("spec", {})))
             for place, value in leaves(old.get("spec", {})):
@@ -450,7 +459,7 @@ class AdoptionChecks(Suite):
         installed = self.installed(configuration)
         desired = installed.written(gang)
         # The last attempt may have stopped at any point.
-        live = [found for found in desired if data.draw(st.booleans())]
+        live = [manifest for manifest in desired if data.draw(st.booleans())]
         require(
             installed.backend.frozen(desired, live) is None,
             "a gang that was written in part could not be completed: frozen reports a change of it",
@@ -463,24 +472,24 @@ class AdoptionChecks(Suite):
         self, configuration: Configuration, gang: Manifest, other: Manifest, data: st.DataObject
     ) -> None:
         installed = self.installed(configuration)
-        live = [_seen(found, data.draw(damaged(found))) for found in installed.written(other)]
-        desired, asked = installed.written(gang), deepcopy(live)
+        live = [_seen(manifest, data.draw(damaged(manifest))) for manifest in installed.written(other)]
+        desired, live_copy = installed.written(gang), deepcopy(live)
         try:
-            found = installed.backend.frozen(desired, live)
+            frozen = installed.backend.frozen(desired, live)
         except Malformed:
             return
         except Exception as error:
             wrong = f"frozen raised {error!r} for the live objects {live}"
             raise AssertionError(f"{wrong}; read them with webhook.model.reading") from error
-        require(live == asked, "frozen changed one of its arguments", "do not change them")
-        if found is None or not found.recreated:
+        require(live == live_copy, "frozen changed one of its arguments", "do not change them")
+        if frozen is None or not frozen.recreated:
             return
         require(
-            all(going in live for going in found.recreated),
+            all(going in live for going in frozen.recreated),
             "frozen asks to recreate an object that is not one of the live objects",
             "take `recreated` from `live`",
         )
-        rest = [one for one in live if one not in found.recreated]
+        rest = [manifest for manifest in live if manifest not in frozen.recreated]
         require(
             installed.backend.frozen(desired, rest) is None,
             "when the objects to recreate are gone, frozen still reports a change of the gang, in an endless loop",
@@ -489,20 +498,19 @@ class AdoptionChecks(Suite):
 
 
 def _seen(sound: Manifest, harmed: Manifest) -> Manifest:
-    """Return `harmed` with the name and namespace by which a cluster still identifies the object."""
+    """Returns `harmed` with the name and namespace by which a cluster still identifies the object."""
     metadata = harmed["metadata"] if isinstance(harmed["metadata"], dict) else {}
     return {**harmed, "metadata": metadata | {key: sound["metadata"][key] for key in ("name", "namespace")}}
 
 
 def _specless(manifest: Manifest) -> Manifest:
-    """Return what identifies an object."""
     return {key: value for key, value in manifest.items() if key != "spec"}
 
 
 def _adopted(backend: Any, desired: Manifest, live: Manifest | None) -> Manifest | None:
-    """Return the adopted object; None if `adopt` reports that `live` is malformed."""
+    """Returns the adopted object; None if `adopt` reports that `live` is malformed."""
     try:
-        found: Manifest = backend.adopt(deepcopy(desired), deepcopy(live))
+        adopted: Manifest = backend.adopt(deepcopy(desired), deepcopy(live))
     except Malformed:
         return None
-    return found
+    return adopted

@@ -39,7 +39,7 @@ class Unapplicable(AssertionError):
 
 
 def applied(original: Manifest, operations: Iterable[Operation]) -> Manifest:
-    """Return `original` after the operations. Raises `Unapplicable`."""
+    """Returns `original` after the operations. Raises `Unapplicable`."""
     result = deepcopy(original)
     for operation in operations:
         _apply(result, operation)
@@ -47,7 +47,7 @@ def applied(original: Manifest, operations: Iterable[Operation]) -> Manifest:
 
 
 def steps(path: str) -> list[str]:
-    """Return the keys of a JSON pointer."""
+    """Returns the keys of a JSON pointer."""
     return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
 
 
@@ -90,8 +90,8 @@ class PodChecks(Suite):
         self, configuration: Configuration, podgang: str, podclique: str, record: Record
     ) -> None:
         first, second = (
-            one.backend.prepare_pod(one.member(podgang, podclique, self._own(record)))
-            for one in (self.installed(configuration), self.installed(configuration))
+            installed.backend.prepare_pod(installed.member(podgang, podclique, self._backend_record(record)))
+            for installed in (self.installed(configuration), self.installed(configuration))
         )
         require(
             _content(first) == _content(second),
@@ -105,7 +105,7 @@ class PodChecks(Suite):
         self, configuration: Configuration, podgang: str, podclique: str, record: Record
     ) -> None:
         installed = self.installed(configuration)
-        member = installed.member(podgang, podclique, self._own(record))
+        member = installed.member(podgang, podclique, self._backend_record(record))
         try:
             installed.backend.prepare_pod(member)
         except Exception as error:
@@ -120,14 +120,14 @@ class PodChecks(Suite):
         self, configuration: Configuration, podgang: str, podclique: str, record: Record
     ) -> None:
         installed = self.installed(configuration)
-        changes = installed.backend.prepare_pod(installed.member(podgang, podclique, self._own(record)))
+        changes = installed.backend.prepare_pod(installed.member(podgang, podclique, self._backend_record(record)))
         require(
             changes.scheduler_name == self.backend.name,
             f"a pod is given the schedulerName {changes.scheduler_name!r}",
             f"give it the backend's own name, {self.backend.name}",
         )
         require(
-            all(isinstance(one, str) for one in changes.inputs),
+            all(isinstance(text, str) for text in changes.inputs),
             f"inputs has {changes.inputs!r}",
             "list what the changes depend on, as strings",
         )
@@ -152,14 +152,14 @@ class PodChecks(Suite):
         self, names: tuple[str, str, str, str], first: Record, second: Record
     ) -> None:
         places = [(names[0], names[1], first), (names[0], names[2], first), (names[3], names[1], second)]
-        made = []
+        prepared = []
         for configuration in self.configurations:
             installed = self.installed(configuration)
             for podgang, podclique, record in places:
-                member = installed.member(podgang, podclique, self._own(record))
-                made.append(installed.backend.prepare_pod(member))
+                member = installed.member(podgang, podclique, self._backend_record(record))
+                prepared.append(installed.backend.prepare_pod(member))
         by_stamp: dict[str, PodChanges] = {}
-        for changes in made:
+        for changes in prepared:
             other = by_stamp.setdefault(stamp(changes, gated=False), changes)
             require(
                 _given(changes) == _given(other),
@@ -173,9 +173,9 @@ class PodChecks(Suite):
         self, configuration: Configuration, pod: Manifest, record: Record, gate: bool
     ) -> None:
         installed = self.installed(configuration, gate=gate)
-        verdict, prepared = installed.mutate(pod, self._own(record))
+        verdict, prepared = installed.mutate(pod, self._backend_record(record))
         require(bool(verdict.patch), f"a pod of a gang is not changed: {verdict.notes}", "prepare it")
-        again, _ = self.installed(configuration, gate=gate).mutate(prepared, self._own(record))
+        again, _ = self.installed(configuration, gate=gate).mutate(prepared, self._backend_record(record))
         require(
             again.patch == () and again.notes == (),
             f"a prepared pod is changed again, or counts as claimed by another system: {again.patch or again.notes}",
@@ -187,7 +187,7 @@ class PodChecks(Suite):
     def test_a_patch_sets_single_keys_and_leaves_alone_what_is_others(
         self, configuration: Configuration, pod: Manifest, record: Record, gate: bool
     ) -> None:
-        verdict, prepared = self.installed(configuration, gate=gate).mutate(pod, self._own(record))
+        verdict, prepared = self.installed(configuration, gate=gate).mutate(pod, self._backend_record(record))
         try:
             patched = applied(pod, verdict.patch)
         except Unapplicable as error:
@@ -226,12 +226,12 @@ class PodChecks(Suite):
                 "set memberships as labels and annotations in PodChanges, and only pod spec fields in default_fields",
             )
 
-    def _own(self, record: Record) -> Record:
+    def _backend_record(self, record: Record) -> Record:
         return replace(record, scheduler=self.backend.name)
 
 
 def _given(changes: PodChanges) -> dict[str, Any]:
-    """Return what the pod gets, without the input of the stamp."""
+    """Returns what the pod gets, without the input of the stamp."""
     return {
         "labels": {**changes.labels, **changes.default_labels},
         "annotations": dict(changes.annotations),

@@ -28,7 +28,7 @@ _KNOWN = frozenset(mark.key for mark, _ in CLAIMS)
 
 
 def may_start(request: Request, facts: ClusterFacts, settings: Settings) -> bool:
-    """Return whether a pod may be stored as it is, if it could start at once. A pod with a gate cannot start, and an
+    """Returns whether a pod may be stored as it is, if it could start at once. A pod with a gate cannot start, and an
     update counts only if it removes the last gate. The pod before the update shows which gang it belongs to.
 
     Raises `FactsUnavailable` if the known facts are not enough to prepare a pod, and `Malformed`.
@@ -51,7 +51,7 @@ def _leaving(pod: Pod) -> bool:
 
 
 def _grove_s(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
-    """The pod does not have the record of its set, so it is judged by the scheduler that it names."""
+    """Judges a pod of Grove by the scheduler that it names: it does not have the record of its set."""
     profile = settings.profiles.get(_scheduler(pod))
     if profile is None:
         return True
@@ -61,22 +61,22 @@ def _grove_s(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -
 
 
 def _opted_in(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
-    """The pod has the scheduler of its workload as a label."""
+    """Judges a pod of an opted-in workload by the label with the scheduler of its workload."""
     profile = settings.profiles.get(known_as.template.labels[SCHEDULER_LABEL])
     place = settings.kinds.place_of(known_as)
     if profile is None or place is None:
         return True
-    named = _scheduler(pod)
+    scheduler = _scheduler(pod)
     claims = list(claims_on(pod.template))
     read = profile.backend.reads_claims_of
-    if named == profile.name and pod.template.annotations.get(STAMP_ANNOTATION) == alone_stamp(profile.name):
+    if scheduler == profile.name and pod.template.annotations.get(STAMP_ANNOTATION) == alone_stamp(profile.name):
         # No gang needs it.
         return True
-    if named not in {DEFAULT_SCHEDULER, profile.name} or any(claim.system not in read for claim in claims):
+    if scheduler not in {DEFAULT_SCHEDULER, profile.name} or any(claim.system not in read for claim in claims):
         return True
-    if named != profile.name or claims:
+    if scheduler != profile.name or claims:
         # Another system made the group, so the pod must name the scheduler that reads it.
-        return named == profile.name
+        return scheduler == profile.name
     gang = membership(place, sequenced=False)
     record = Record(profile.name)
     grouped_as = settings.kinds.grouped_as_at(place)
@@ -89,45 +89,38 @@ def _scheduler(pod: Pod) -> str:
 
 
 def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
-    """Return whether PreparePod leaves the pod as it is, or changes nothing by which the scheduler finds its gang, for
-    any name of the gang.
-    """
-    wanted = profile.backend.prepare_pod(member)
-    raw = _with_values(pod, wanted)
+    """Returns whether PreparePod changes nothing in the pod by which the scheduler finds its gang."""
+    changes = profile.backend.prepare_pod(member)
+    raw = _marked_copy(pod, changes)
     before = Pod(deepcopy(raw), pod.namespace)
     if prepare_pod(Pod(raw, pod.namespace), profile, member).claim is not None:
         return True
     after = Pod(raw, pod.namespace)
-    fields = [("labels", key) for key in wanted.labels] + [("annotations", key) for key in wanted.annotations]
+    fields = [("labels", key) for key in changes.labels] + [("annotations", key) for key in changes.annotations]
     other = profile.backend.prepare_pod(
         member._replace(podgang=f"{member.podgang}-x", podclique=f"{member.podclique}-x")
     )
-    counts = [(part, key) for part, key in fields if key in _KNOWN or _differs(part, key, wanted, other)]
-    counts += [("spec", key) for key in wanted.default_fields]
+    counts = [(part, key) for part, key in fields if key in _KNOWN or _differs(part, key, changes, other)]
+    counts += [("spec", key) for key in changes.default_fields]
     if not counts and profile.name == DEFAULT_SCHEDULER and not member.opted_in:
         # The API server gives every pod this scheduler name, and nothing else identifies this one.
-        return _is_stamped(pod)
+        stamp = pod.template.annotations.get(STAMP_ANNOTATION)
+        return isinstance(stamp, str) and stamp.startswith(f"{DEFAULT_SCHEDULER}/")
     return all(
         getattr(before.template, part).get(key) == getattr(after.template, part).get(key) for part, key in counts
     )
 
 
-def _with_values(pod: Pod, wanted: PodChanges) -> Manifest:
-    """Return a copy of the pod in which the marks that PreparePod would write have the values that it would write."""
+def _marked_copy(pod: Pod, changes: PodChanges) -> Manifest:
+    """Returns a copy of the pod in which the marks that PreparePod would write have the values that it would write."""
     raw = deepcopy(pod.raw)
     for claim in claims_on(pod.template):
         for part in ("labels", "annotations"):
-            value: Any = getattr(wanted, part).get(claim.key)
+            value: Any = getattr(changes, part).get(claim.key)
             if value is not None and claim.key in getattr(pod.template, part):
                 raw["metadata"][part][claim.key] = value
     return raw
 
 
-def _differs(part: str, key: str, wanted: PodChanges, other: PodChanges) -> bool:
-    return bool(getattr(wanted, part)[key] != getattr(other, part).get(key))
-
-
-def _is_stamped(pod: Pod) -> bool:
-    """Return whether it was prepared for the default scheduler, by its stamp."""
-    stamp = pod.template.annotations.get(STAMP_ANNOTATION)
-    return isinstance(stamp, str) and stamp.startswith(f"{DEFAULT_SCHEDULER}/")
+def _differs(part: str, key: str, changes: PodChanges, other: PodChanges) -> bool:
+    return bool(getattr(changes, part)[key] != getattr(other, part).get(key))

@@ -25,7 +25,7 @@ Place = tuple[Step, ...]
 
 
 def leaves(value: object, at: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Yield each leaf of `value` with its path, in order."""
+    """Yields each leaf of `value` with its path, in order."""
     if isinstance(value, Mapping):
         for key, below in value.items():
             yield from leaves(below, (*at, key))
@@ -37,19 +37,19 @@ def leaves(value: object, at: Place = ()) -> Iterator[tuple[Place, Any]]:
 
 
 def places(value: object, at: Place = ()) -> Iterator[Place]:
-    """Yield every path in `value` below its root: of leaves, and of the maps and lists that have them."""
+    """Yields every path in `value` below its root: of leaves, and of the maps and lists that have them."""
     below: Iterator[tuple[Step, object]] = iter(())
     if isinstance(value, dict):
         below = iter(value.items())
     elif isinstance(value, list):
         below = iter(enumerate(value))
-    for step, found in below:
+    for step, child in below:
         yield (*at, step)
-        yield from places(found, (*at, step))
+        yield from places(child, (*at, step))
 
 
 def put(value: Any, at: Place, new: object) -> None:
-    """Replace the value at `at` in `value`."""
+    """Replaces the value at `at` in `value`."""
     *way, last = at
     for step in way:
         value = value[step]
@@ -57,7 +57,7 @@ def put(value: Any, at: Place, new: object) -> None:
 
 
 def shown(at: Place) -> str:
-    """Return a path for messages."""
+    """Returns a path for messages."""
     return ".".join(map(str, at))
 
 
@@ -149,7 +149,7 @@ LONG: tuple[Manifest, ...] = (
 
 
 def gang_pod(**spec: Any) -> Manifest:
-    """Return a pod as Grove's operator creates it; keywords go into its spec."""
+    """Returns a pod as Grove's operator creates it; keywords go into its spec."""
     labels = {
         grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
         grove.LABEL_PART_OF: "demo",
@@ -178,7 +178,7 @@ FOREIGN_CLAIMS: tuple[tuple[str, str, Any], ...] = (
 
 
 def claimed_pod(holder: str, key: str, value: Any) -> Manifest:
-    """Return a pod of a gang that has the mark of another gang."""
+    """Returns a pod of a gang that has the mark of another gang."""
     pod = gang_pod()
     (pod["spec"] if holder == "spec" else pod["metadata"][holder])[key] = value
     return pod
@@ -197,25 +197,25 @@ _SCALARS = st.none() | st.booleans() | st.integers(-1, 9) | st.sampled_from(["",
 
 
 def records(scheduler: str) -> st.SearchStrategy[Record]:
-    """Return possible records of a workload of `scheduler`: a quota, queues under several keys, a priority class."""
+    """Returns possible records of a workload of `scheduler`: a quota, queues under several keys, a priority class."""
     queues = st.dictionaries(st.sampled_from([VOLCANO_QUEUE, KAI_QUEUE, "example.com/queue"]), dns_labels, max_size=2)
     return st.builds(
         Record,
         st.just(scheduler),
         st.none() | dns_labels,
-        queues.map(lambda found: tuple(sorted(found.items()))),
+        queues.map(lambda chosen: tuple(sorted(chosen.items()))),
         st.sampled_from([None, PRIORITY_CLASS, "not-there"]),
     )
 
 
 def member(name: str, minimum: int, pods: int, **fields: Any) -> Manifest:
-    """Return one of a PodGang's `podgroups`."""
+    """Returns one of a PodGang's `podgroups`."""
     references = [{"namespace": NAMESPACE, "name": f"{name}-{index}"[-OBJECT_NAME:]} for index in range(pods)]
     return {"name": name, "minReplicas": minimum, "podReferences": references, **fields}
 
 
 def podgang(name: str, *members: Manifest, **spec: Any) -> Manifest:
-    """Return a PodGang of these members, as Grove's operator writes it; other keywords go into its spec."""
+    """Returns a PodGang of these members, as Grove's operator writes it; other keywords go into its spec."""
     labels = {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE, grove.LABEL_PART_OF: "demo"}
     owner = {
         "apiVersion": f"{grove.GROUP}/v1alpha1",
@@ -235,7 +235,6 @@ def podgang(name: str, *members: Manifest, **spec: Any) -> Manifest:
 
 
 def _filled(start: str, length: int, end: str) -> str:
-    """Return a name of exactly `length` characters."""
     return start + "g" * (length - len(start) - len(end)) + end
 
 
@@ -244,7 +243,7 @@ _LENGTHS = st.sampled_from([LABEL_VALUE, LABEL_VALUE + 1, OBJECT_NAME])
 
 @st.composite
 def _names(draw: st.DrawFn, lengths: st.SearchStrategy[int | None]) -> tuple[str, list[str]]:
-    """Return names of a PodGang and its members: all of one of these lengths, or (None) as short as usual."""
+    """Returns names of a PodGang and its members: all of one of these lengths, or (None) as short as usual."""
     base = f"{draw(dns_labels)}-{draw(st.integers(0, 3))}"
     cliques = draw(st.lists(_CLIQUES, min_size=1, max_size=4, unique=True))
     length = draw(lengths)
@@ -258,28 +257,26 @@ SHORT_NAMES = _names(st.none())
 
 
 def long_gangs() -> st.SearchStrategy[Manifest]:
-    """Return plain gangs with names of the maximum length of a label value or an object name, or just too
-    long for one.
-    """
+    """Returns plain gangs with names as long as a label value or object name may be, or just too long."""
     return plain_gangs(_names(_LENGTHS))
 
 
 @st.composite
 def plain_gangs(draw: st.DrawFn, names: st.SearchStrategy[tuple[str, list[str]]] = _ANY_NAMES) -> Manifest:
-    """PodGangs that only ask to start whole: every gang scheduler can do that."""
+    """Draws PodGangs that only ask to start whole: every gang scheduler can do that."""
     name, members = draw(names)
     sizes = [draw(st.integers(1, 4)) for _ in members]
-    return podgang(name, *(member(one, size, size) for one, size in zip(members, sizes, strict=True)))
+    return podgang(name, *(member(member_name, size, size) for member_name, size in zip(members, sizes, strict=True)))
 
 
 @st.composite
 def demanding_gangs(draw: st.DrawFn) -> Manifest:
-    """PodGangs with topology, extra pods, released members and groups of members: some cannot be expressed."""
+    """Draws PodGangs with topology, extra pods, released members and groups: some cannot be expressed."""
     name, members = draw(_ANY_NAMES)
     groups = []
-    for one in members:
+    for member_name in members:
         minimum = draw(st.integers(0, 3))
-        groups.append(member(one, minimum, minimum + draw(st.integers(0, 2)), **draw(_constraints())))
+        groups.append(member(member_name, minimum, minimum + draw(st.integers(0, 2)), **draw(_constraints())))
     spec = draw(_constraints())
     if draw(st.booleans()):
         some = draw(st.lists(st.sampled_from(members), max_size=2, unique=True))
@@ -291,34 +288,39 @@ def demanding_gangs(draw: st.DrawFn) -> Manifest:
 
 def _constraints() -> st.SearchStrategy[dict[str, Any]]:
     pack = st.fixed_dictionaries({}, optional={"required": _KEYS, "preferred": _KEYS})
-    return st.just({}) | pack.map(lambda found: {"topologyConstraint": {"packConstraint": found}})
+    return st.just({}) | pack.map(lambda levels: {"topologyConstraint": {"packConstraint": levels}})
 
 
 @st.composite
 def gang_pairs(draw: st.DrawFn) -> tuple[Manifest, Manifest]:
-    """Two PodGangs that may be in one namespace: of one set, or of sets with similar names."""
-    own = draw(dns_labels)
+    """Draws two PodGangs that may be in one namespace: of one set, or of sets with similar names."""
+    set_name = draw(dns_labels)
     cliques = draw(st.lists(_CLIQUES, min_size=1, max_size=3, unique=True))
     kind = draw(st.sampled_from(["replicas", "scaled", "base and scaled", "prefix", "long"]))
     length = draw(st.sampled_from([LABEL_VALUE, OBJECT_NAME]))
     if kind == "long":
         # Equal except for the last character.
-        pair = [(_filled(f"{own}-", length, f"-{index}"), _filled(f"{own}-m", length, f"-{index}")) for index in (0, 1)]
+        pair = [
+            (_filled(f"{set_name}-", length, f"-{index}"), _filled(f"{set_name}-m", length, f"-{index}"))
+            for index in (0, 1)
+        ]
         first, second = (podgang(name, member(only, 2, 2)) for name, only in pair)
         return first, second
     names = {
-        "replicas": ((f"{own}-0", f"{own}-0"), (f"{own}-1", f"{own}-1")),
-        "scaled": ((f"{own}-0-g-0", f"{own}-0-g-1"), (f"{own}-0-g-1", f"{own}-0-g-2")),
-        "base and scaled": ((f"{own}-0", f"{own}-0-g-0"), (f"{own}-0-g-0", f"{own}-0-g-1")),
-        "prefix": ((f"{own}-0", f"{own}-0"), (f"{own}x-0", f"{own}x-0")),
+        "replicas": ((f"{set_name}-0", f"{set_name}-0"), (f"{set_name}-1", f"{set_name}-1")),
+        "scaled": ((f"{set_name}-0-g-0", f"{set_name}-0-g-1"), (f"{set_name}-0-g-1", f"{set_name}-0-g-2")),
+        "base and scaled": ((f"{set_name}-0", f"{set_name}-0-g-0"), (f"{set_name}-0-g-0", f"{set_name}-0-g-1")),
+        "prefix": ((f"{set_name}-0", f"{set_name}-0"), (f"{set_name}x-0", f"{set_name}x-0")),
     }[kind]
-    first, second = (podgang(name, *(member(f"{prefix}-{one}", 1, 1) for one in cliques)) for name, prefix in names)
+    first, second = (
+        podgang(name, *(member(f"{prefix}-{clique_name}", 1, 1) for clique_name in cliques)) for name, prefix in names
+    )
     return first, second
 
 
 @st.composite
 def workloads(draw: st.DrawFn) -> Manifest:
-    """PodCliqueSets that Grove would admit, with topology, minimums and scaling groups."""
+    """Draws PodCliqueSets that Grove would admit, with topology, minimums and scaling groups."""
     names = draw(st.lists(_CLIQUES, min_size=1, max_size=3, unique=True))
     cliques = []
     for name in names:
@@ -334,8 +336,8 @@ def workloads(draw: st.DrawFn) -> Manifest:
 
 def _topologies() -> st.SearchStrategy[dict[str, Any]]:
     domains = st.sampled_from(["host", "rack"])
-    asked = domains.map(required) | domains.map(preferred)
-    return st.just({}) | st.just({}) | asked.map(lambda constraint: {"topologyConstraint": constraint})
+    constraints = domains.map(required) | domains.map(preferred)
+    return st.just({}) | st.just({}) | constraints.map(lambda constraint: {"topologyConstraint": constraint})
 
 
 # Labels that one scheduler reads and others ignore, and that claim no pod.
@@ -352,7 +354,7 @@ _OWN_LABELS = st.fixed_dictionaries(
 
 @st.composite
 def gang_pods(draw: st.DrawFn) -> Manifest:
-    """Pods of a gang with all kinds of labels, annotations and fields, some of them null."""
+    """Draws pods of a gang with all kinds of labels, annotations and fields, some of them null."""
     labels = {
         **draw(st.dictionaries(dns_labels, dns_labels, max_size=3)),
         **draw(_OWN_LABELS),
@@ -379,12 +381,12 @@ def gang_pods(draw: st.DrawFn) -> Manifest:
 
 @st.composite
 def damaged(draw: st.DrawFn, sound: Manifest) -> Manifest:
-    """`sound` as a cluster with other writers may return it: values missing, changed, of another type."""
-    found = deepcopy(sound)
+    """Draws `sound` as a cluster with other writers may return it: values missing, changed, of another type."""
+    harmed = deepcopy(sound)
     # A status and metadata of the API server that no desired object has.
-    found["status"] = draw(st.none() | st.just({"phase": "Running", "running": 3}))
-    found["metadata"] |= {"resourceVersion": "7", "managedFields": []}
+    harmed["status"] = draw(st.none() | st.just({"phase": "Running", "running": 3}))
+    harmed["metadata"] |= {"resourceVersion": "7", "managedFields": []}
     for _ in range(draw(st.integers(0, 3))):
-        ways = [way for way in places(found) if way[0] not in {"apiVersion", "kind"}]
-        put(found, draw(st.sampled_from(ways)), draw(_SCALARS | st.just({}) | st.just([])))
-    return found
+        ways = [way for way in places(harmed) if way[0] not in {"apiVersion", "kind"}]
+        put(harmed, draw(st.sampled_from(ways)), draw(_SCALARS | st.just({}) | st.just([])))
+    return harmed

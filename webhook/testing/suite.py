@@ -43,7 +43,7 @@ _NAMES = frozenset({"grove", "kubernetes"})
 
 
 def require(holds: bool, wrong: str, remedy: str) -> None:
-    """Fail the test with both sentences unless `holds`. No `assert`: `python -O` would make every check pass."""
+    """Fails the test with both sentences unless `holds`. No `assert`: `python -O` would make every check pass."""
     # The author needs to see what the backend did, not the code of the kit.
     __tracebackhide__ = True
     if not holds:
@@ -51,7 +51,7 @@ def require(holds: bool, wrong: str, remedy: str) -> None:
 
 
 def faults(text: object, names: Iterable[str] = ()) -> Iterator[str]:
-    """Yield what is wrong with a part of a message. `names` are those of the backend, which may be capitalised."""
+    """Yields what is wrong with a part of a message. `names` are those of the backend, which may be capitalised."""
     if not isinstance(text, str) or not text.strip():
         yield "is empty"
         return
@@ -62,8 +62,8 @@ def faults(text: object, names: Iterable[str] = ()) -> Iterator[str]:
     if _MARKS.search(text):
         yield "has an exclamation mark or the word please"
     first = _FIRST_WORD.match(text)
-    known = _NAMES | {part for name in names for part in name.split("-")}
-    if first is not None and first.group().lower() not in known:
+    allowed = _NAMES | {part for name in names for part in name.split("-")}
+    if first is not None and first.group().lower() not in allowed:
         yield f"starts with the capitalised word {first.group()}"
 
 
@@ -97,7 +97,7 @@ class InstalledBackend:
         self.settings = Settings(profiles, self.profile.name, standalone=True, kinds=built_in_kinds())
 
     def member(self, podgang: str, podclique: str, record: Record) -> GangMember:
-        """Return a pod's member in a gang. Fails if no pod can be prepared with the facts."""
+        """Returns a pod's member in a gang. Fails if no pod can be prepared with the facts."""
         require(
             self.backend.dialect(self.facts) is not None,
             f"{self.profile.name} can prepare no pod in the suite's cluster: `dialect` is None",
@@ -106,39 +106,37 @@ class InstalledBackend:
         return self.profile.member(NAMESPACE, podgang, podclique, record, self.facts)
 
     def context(self, facts: ClusterFacts) -> Context[Any]:
-        """Return what its rules get beside a pod that is judged without its workload."""
+        """Returns what its rules get beside a pod that is judged without its workload."""
         choice = Choice(self.profile.name, SPEC / "schedulerName", self.settings.available)
         return gang_context(self.profile, facts, choice, {}, self.settings, namespace=NAMESPACE)
 
     def mutate(self, pod: Manifest, record: Record) -> tuple[Verdict, Manifest]:
-        """Return the verdict on a pod of a workload with that record, and the pod after mutation."""
+        """Returns the verdict on a pod of a workload with that record, and the pod after mutation."""
         facts = replace(self.facts, pod_clique_sets={(NAMESPACE, "demo"): record})
         request = Request("uid", "CREATE", _POD, NAMESPACE, "", deepcopy(pod))
         return admission.mutate(request, facts, self.settings), request.object or {}
 
     def validate(self, manifest: Manifest, old: Manifest | None = None, facts: ClusterFacts | None = None) -> Verdict:
-        """Return the verdict on an object as it would be stored: mutated first, as in a cluster."""
-        known = self.facts if facts is None else facts
+        """Returns the verdict on an object as it would be stored: mutated first, as in a cluster."""
+        cluster_facts = self.facts if facts is None else facts
         kind = _WORKLOAD if manifest.get("kind") in {None, _WORKLOAD.kind} else kind_of(manifest)
         operation = "CREATE" if old is None else "UPDATE"
         request = Request("uid", operation, kind, "default", "demo", deepcopy(manifest), deepcopy(old))
-        admission.mutate(request, known, self.settings)
-        return admission.validate(request, known, self.settings)
+        admission.mutate(request, cluster_facts, self.settings)
+        return admission.validate(request, cluster_facts, self.settings)
 
     def objects(
         self, podgang: Manifest, record: Record | None = None, gang: str | None = None
     ) -> list[Manifest] | None:
-        """Return the gang objects of a PodGang, or None if the backend reports that it cannot express it. `gang` is the
-        name of its gang if Grove has renamed the PodGang.
-        """
-        found = PodGang(deepcopy(podgang), gang=gang)
+        """Returns the gang objects of a PodGang whose gang may be called `gang`; None if they cannot be expressed."""
+        pod_gang = PodGang(deepcopy(podgang), gang=gang)
         try:
-            return self.backend.gang_objects(found, record or Record(self.profile.name), self.facts)
+            return self.backend.gang_objects(pod_gang, record or Record(self.profile.name), self.facts)
         except Inexpressible:
             return None
 
     def written(self, podgang: Manifest) -> list[Manifest]:
-        """Return the objects as they are first written; none for a PodGang that cannot be expressed."""
+        """Returns the objects as they are first written; none for a PodGang that cannot be expressed."""
         return [self.backend.adopt(desired, None) for desired in self.objects(podgang) or []]
 
 
@@ -160,7 +158,7 @@ class Suite:
             metafunc.parametrize("configuration", self.configurations, ids=_title)
 
     def configured(self, configuration: Configuration, version: str | None = None) -> Backend[Any]:
-        """Return the backend with that profile `config`, for a scheduler with a stated version or none."""
+        """Returns the backend with that profile `config`, for a scheduler with a stated version or none."""
         stated = None if version is None else Version.parse(version)
         try:
             return self.backend(self.backend.settings_model.model_validate(dict(configuration)), stated)
@@ -172,7 +170,7 @@ class Suite:
     def installed(
         self, configuration: Configuration, *, gate: bool = False, version: str | None = None
     ) -> InstalledBackend:
-        """Return the backend as that configuration enables it, in the suite's cluster."""
+        """Returns the backend as that configuration enables it, in the suite's cluster."""
         backend = self.configured(configuration, version)
         facts = ClusterFacts(apis=frozenset(backend.required_apis)) if self.facts is None else self.facts
         if facts.priority_classes is None:
@@ -182,7 +180,7 @@ class Suite:
         return InstalledBackend(backend, facts, gate=gate)
 
     def clusters(self, configuration: Configuration) -> Iterator[ClusterFacts]:
-        """Yield three clusters: an unknown one, one that serves nothing, and one that serves everything."""
+        """Yields three clusters: an unknown one, one that serves nothing, and one that serves everything."""
         installed = self.installed(configuration)
         yield NOTHING_KNOWN
         yield ClusterFacts(apis=SERVED_EVERYWHERE)

@@ -28,7 +28,7 @@ _LEVELS = (_RACKS, ("example.com/zone", *_RACKS), ("example.com/rack", "example.
 
 
 def binding(*keys: str, name: str = "dc", references: dict[str, str] | None = None) -> ClusterTopologyBinding:
-    """Return a ClusterTopologyBinding with those node label keys, broadest first."""
+    """Returns a ClusterTopologyBinding with those node label keys, broadest first."""
     spec: Manifest = {"levels": [{"domain": f"level-{index}", "key": key} for index, key in enumerate(keys)]}
     if references:
         spec["schedulerTopologyBindings"] = [
@@ -50,9 +50,7 @@ _LABELS = {
 
 
 class TopologyChecks(Suite):
-    """Checks of `topology_kind`, `topology_objects`, `topology_must_be_remade`, `topology_drift`, and of the methods
-    for a topology that is made from nodes.
-    """
+    """Checks of the methods for topology objects, from a binding alone or from nodes."""
 
     def test_a_topology_object_is_of_the_declared_kind_and_belongs_to_its_binding(
         self, configuration: Configuration
@@ -67,17 +65,17 @@ class TopologyChecks(Suite):
         require(
             backend.topology_kind is None
             or backend.topology_from_nodes
-            or _made(backend, binding(*_RACKS)) is not None,
+            or _topology_object(backend, binding(*_RACKS)) is not None,
             f"topology_kind is {kind}, but no object is made for a binding with the levels {', '.join(_RACKS)}",
             "make an object for it in topology_objects, or set topology_kind to None",
         )
         for keys in _LEVELS:
             for name in ("dc", "a" * 253):
                 given_binding = binding(*keys, name=name)
-                found = _made(backend, given_binding)
-                if found is not None:
-                    _is_owned(backend, given_binding, found)
-                    require(backend.topology_objects(given_binding) == [found], *_SECOND_TIME)
+                manifest = _topology_object(backend, given_binding)
+                if manifest is not None:
+                    _is_owned(backend, given_binding, manifest)
+                    require(backend.topology_objects(given_binding) == [manifest], *_SECOND_TIME)
 
     def test_a_topology_object_of_another_system_is_compared_and_not_made(self, configuration: Configuration) -> None:
         backend = self.configured(configuration)
@@ -95,9 +93,9 @@ class TopologyChecks(Suite):
             f"for a missing object that another system maintains, topology_drift returned {drift!r}",
             "return a TopologyDrift with the name in binding.references and DriftReason.NOT_FOUND",
         )
-        own = _made(backend, binding(*_RACKS))
+        manifest = _topology_object(backend, binding(*_RACKS))
         require(
-            own is None or backend.topology_drift(kept, own) is None,
+            manifest is None or backend.topology_drift(kept, manifest) is None,
             "an object of another system with exactly the levels of the binding is reported as drift",
             "compare the levels, not the owner of the object",
         )
@@ -106,16 +104,18 @@ class TopologyChecks(Suite):
         self, configuration: Configuration
     ) -> None:
         backend = self.configured(configuration)
-        made = {keys: found for keys in _LEVELS if (found := _made(backend, binding(*keys))) is not None}
-        for keys, desired in made.items():
-            for others, live in made.items():
+        objects = {
+            keys: manifest for keys in _LEVELS if (manifest := _topology_object(backend, binding(*keys))) is not None
+        }
+        for keys, desired in objects.items():
+            for others, live in objects.items():
                 drift = backend.topology_drift(binding(*keys), live)
                 remade = backend.topology_must_be_remade(desired, live)
-                told = f"for a binding with the levels {', '.join(keys)} and an object with {', '.join(others)}"
+                case = f"for a binding with the levels {', '.join(keys)} and an object with {', '.join(others)}"
                 if keys == others:
                     require(
                         drift is None and not remade,
-                        f"{told} topology_drift returns {drift!r}, topology_must_be_remade {remade}",
+                        f"{case} topology_drift returns {drift!r}, topology_must_be_remade {remade}",
                         "return None and False for an object that was just made; else it is written for ever",
                     )
                     continue
@@ -124,12 +124,12 @@ class TopologyChecks(Suite):
                     and drift.reason is DriftReason.DRIFT
                     and bool(drift.message)
                     and "\n" not in drift.message,
-                    f"{told} topology_drift returns {drift!r}",
+                    f"{case} topology_drift returns {drift!r}",
                     "return a TopologyDrift with DriftReason.DRIFT and one line that names both",
                 )
                 require(
                     remade or backend.topology_drift(binding(*keys), backend.adopt(desired, live)) is None,
-                    f"{told} adopt returns an object that still differs",
+                    f"{case} adopt returns an object that still differs",
                     "let adopt set everything that the binding states, or let topology_must_be_remade return True",
                 )
 
@@ -139,34 +139,34 @@ class TopologyChecks(Suite):
         backend = self.configured(configuration)
         if not backend.topology_from_nodes or backend.topology_kind is None:
             return
-        wanted = binding("example.com/zone", "example.com/rack")
-        made = backend.node_topology_objects(wanted, _LABELS, {})
-        for found in made.objects:
-            _is_owned(backend, wanted, found)
-        live = {found["metadata"]["name"]: found for found in made.objects}
+        given_binding = binding("example.com/zone", "example.com/rack")
+        topology = backend.node_topology_objects(given_binding, _LABELS, {})
+        for manifest in topology.objects:
+            _is_owned(backend, given_binding, manifest)
+        live = {manifest["metadata"]["name"]: manifest for manifest in topology.objects}
         require(
-            len(live) == len(made.objects) > 0,
-            f"{len(made.objects)} objects have {len(live)} names",
+            len(live) == len(topology.objects) > 0,
+            f"{len(topology.objects)} objects have {len(live)} names",
             "make at least one object for labelled nodes, each with a name of its own",
         )
-        require(backend.node_topology_objects(wanted, _LABELS, {}) == made, *_SECOND_TIME)
-        drift = backend.node_topology_drift(wanted, _LABELS, live)
+        require(backend.node_topology_objects(given_binding, _LABELS, {}) == topology, *_SECOND_TIME)
+        drift = backend.node_topology_drift(given_binding, _LABELS, live)
         require(
             drift is None,
             f"for the objects that were just made, node_topology_drift returns {drift!r}",
             "return None for them; else a problem is reported for ever",
         )
         fewer = {name: labels for name, labels in _LABELS.items() if name != "node-0"}
-        drift = backend.node_topology_drift(wanted, fewer, live)
+        drift = backend.node_topology_drift(given_binding, fewer, live)
         require(
             isinstance(drift, TopologyDrift) and bool(drift.message) and "\n" not in drift.message,
             f"for a node that is gone, node_topology_drift returns {drift!r}",
             "return a TopologyDrift with one line that says what differs",
         )
-        first = made.objects[0]["metadata"]["name"]
-        others = backend.node_topology_objects(wanted, _LABELS, {first: {"metadata": {"name": first}}})
+        first = topology.objects[0]["metadata"]["name"]
+        others = backend.node_topology_objects(given_binding, _LABELS, {first: {"metadata": {"name": first}}})
         require(
-            first in others.left_out and first not in {found["metadata"]["name"] for found in others.objects},
+            first in others.left_out and first not in {manifest["metadata"]["name"] for manifest in others.objects},
             f"an object of another author has the name {first}, and it is made",
             "leave out the names of `live`, and return them as left_out",
         )
@@ -178,7 +178,7 @@ class TopologyChecks(Suite):
     ) -> None:
         backend = self.configured(configuration)
         keys = data.draw(st.sampled_from(_LEVELS))
-        desired = _made(backend, binding(*keys))
+        desired = _topology_object(backend, binding(*keys))
         if desired is None:
             return
         # The drawn objects alone would find some faults only by luck.
@@ -187,11 +187,11 @@ class TopologyChecks(Suite):
 
 
 def _survives(backend: Backend[Any], given_binding: ClusterTopologyBinding, desired: Manifest, live: Manifest) -> None:
-    asked, found = deepcopy(desired), deepcopy(live)
+    desired_copy, live_copy = deepcopy(desired), deepcopy(live)
     try:
-        backend.topology_must_be_remade(asked, found)
-        backend.topology_drift(given_binding, found)
-        adopted = backend.adopt(asked, found)
+        backend.topology_must_be_remade(desired_copy, live_copy)
+        backend.topology_drift(given_binding, live_copy)
+        adopted = backend.adopt(desired_copy, live_copy)
         again = backend.adopt(desired, deepcopy(adopted))
     except Malformed:
         # A field of the wrong type, reported as such: nothing is written.
@@ -200,7 +200,7 @@ def _survives(backend: Backend[Any], given_binding: ClusterTopologyBinding, desi
         wrong = f"topology_must_be_remade, topology_drift or adopt raised {error!r} for the live object {live}"
         raise AssertionError(f"{wrong}; read it with webhook.model.reading") from error
     require(
-        (asked, found) == (desired, live),
+        (desired_copy, live_copy) == (desired, live),
         "the backend changed one of its arguments",
         "return a copy with the changes",
     )
@@ -216,34 +216,34 @@ def _survives(backend: Backend[Any], given_binding: ClusterTopologyBinding, desi
     )
 
 
-def _made(backend: Backend[Any], given_binding: ClusterTopologyBinding) -> Manifest | None:
-    """Return the object of a binding; None if it has none, or it cannot be expressed."""
+def _topology_object(backend: Backend[Any], given_binding: ClusterTopologyBinding) -> Manifest | None:
+    """Returns the object of a binding; None if it has none, or it cannot be expressed."""
     try:
-        found = backend.topology_objects(given_binding)
+        objects = backend.topology_objects(given_binding)
     except Inexpressible:
         return None
     require(
-        len(found) <= 1,
-        f"topology_objects made {len(found)} objects of one binding",
+        len(objects) <= 1,
+        f"topology_objects made {len(objects)} objects of one binding",
         "make one at most: a binding's schedulerTopologyBindings names one for each scheduler",
     )
-    return found[0] if found else None
+    return objects[0] if objects else None
 
 
-def _is_owned(backend: Backend[Any], given_binding: ClusterTopologyBinding, found: Manifest) -> None:
-    kind, metadata = backend.topology_kind, found["metadata"]
-    title = f"{found['kind']} {metadata['name'][:20]}"
+def _is_owned(backend: Backend[Any], given_binding: ClusterTopologyBinding, manifest: Manifest) -> None:
+    kind, metadata = backend.topology_kind, manifest["metadata"]
+    title = f"{manifest['kind']} {metadata['name'][:20]}"
     declared = None if kind is None else (f"{kind.api.group}/{kind.api.version}", kind.api.kind)
     require(
-        declared == (found["apiVersion"], found["kind"]),
-        f"topology_objects makes a {found['kind']}, and topology_kind is {kind}",
+        declared == (manifest["apiVersion"], manifest["kind"]),
+        f"topology_objects makes a {manifest['kind']}, and topology_kind is {kind}",
         "set topology_kind to its Resource: a reconciler watches and may write only that kind",
     )
     require(
-        isinstance(found.get("spec"), dict)
-        and found.keys() <= {"apiVersion", "kind", "metadata", "spec"}
+        isinstance(manifest.get("spec"), dict)
+        and manifest.keys() <= {"apiVersion", "kind", "metadata", "spec"}
         and metadata.keys() <= {"name", "labels", "annotations", "ownerReferences"},
-        f"{title} has {', '.join(sorted({*found, *metadata}))}",
+        f"{title} has {', '.join(sorted({*manifest, *metadata}))}",
         "give it name, labels, annotations, ownerReferences and a spec, and leave out fields that other writers set",
     )
     require(
@@ -251,10 +251,10 @@ def _is_owned(backend: Backend[Any], given_binding: ClusterTopologyBinding, foun
         f"{title} does not have {grove.LABEL_MANAGED_BY}: {MANAGED_BY_ROLLCALL}, so nothing would change it later",
         "put the label on it",
     )
-    owners = [one for one in metadata.get("ownerReferences", []) if one.get("controller") is True]
-    wanted = (TOPOLOGY_BINDINGS.resource.api.kind, given_binding.name, given_binding.uid)
+    owners = [reference for reference in metadata.get("ownerReferences", []) if reference.get("controller") is True]
+    expected = (TOPOLOGY_BINDINGS.resource.api.kind, given_binding.name, given_binding.uid)
     require(
-        [(one.get("kind"), one.get("name"), one.get("uid")) for one in owners] == [wanted],
+        [(reference.get("kind"), reference.get("name"), reference.get("uid")) for reference in owners] == [expected],
         f"{title} is not controlled by its ClusterTopologyBinding, so nothing would remove it",
         "give it one ownerReference with controller: true",
     )

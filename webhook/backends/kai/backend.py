@@ -25,37 +25,9 @@ from dataclasses import replace
 from typing import Any
 
 from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.kai import gangs, opted_in, pod_clique_sets, pod_groups, podgrouper
+from webhook.backends.kai import gangs, keys, opted_in, pod_clique_sets, pod_groups, podgrouper
 from webhook.backends.kai.gangs import levels_of
-from webhook.backends.kai.keys import (
-    ANNOTATION_MINIMUM,
-    ANNOTATION_SKIP,
-    CONTROLLERS,
-    DEFAULT_QUEUE,
-    GROUP_MARK,
-    GROUPED_KINDS,
-    LABEL_PREEMPTIBILITY,
-    LABEL_SUBGROUP,
-    NAME,
-    NON_PREEMPTIBLE,
-    POD_GROUP,
-    PROJECTIONS,
-    SHAPES,
-    TOPOLOGIES,
-    TOPOLOGY,
-    KaiSettings,
-)
-from webhook.backends.kai.podgrouper import (
-    RAY,
-    TREES,
-    annotations_of,
-    first_parts,
-    grouping_of,
-    holders_of,
-    pod_groups_of,
-    reads_pods,
-    root_minimum,
-)
+from webhook.backends.kai.keys import KaiSettings
 from webhook.backends.queues import leaves, limits_of, path_of, place_of
 from webhook.backends.topologies import NoTopology, UnknownTopology
 from webhook.fit.ceilings import MOST_TRIED, Counted, allows
@@ -115,8 +87,7 @@ CAPABILITIES: CapabilityTable = {
     Capability.PRIORITY_CLASS: depends("a PriorityClass that exists"),
 }
 
-
-_ASSUMED = f"kai-scheduler is {TREES} or newer"
+_ASSUMED = f"kai-scheduler is {podgrouper.TREES} or newer"
 _UNKNOWN = "the level of the KAI Topology that the gang requires"
 # Jobs of a JobSet that each need a domain of their own are listed up to this number.
 _MOST_LISTED = 64
@@ -129,11 +100,11 @@ def packing_of(shape: GangShape, roles: Roles, version: Version | None, facts: C
     """Returns what KAI places together of a gang."""
     domains = _Domains(facts)
     if shape.opted_in is not None:
-        found = _grouped(shape, roles, version, domains)
+        packing = _grouped(shape, roles, version, domains)
     else:
         binding = shape.topology_name
-        found = all_together(shape, roles, lambda key, at: domains.of_binding(binding, key, at))
-    return replace(found, left_out=(*found.left_out, _UNKNOWN)) if domains.unknown else found
+        packing = all_together(shape, roles, lambda key, at: domains.binding_partition(binding, key, at))
+    return replace(packing, left_out=(*packing.left_out, _UNKNOWN)) if domains.unknown else packing
 
 
 class _Domains:
@@ -143,29 +114,27 @@ class _Domains:
         self._facts = facts
         self.unknown = False
 
-    def of_binding(self, binding: str | None, key: str, at: FieldPath | None) -> Partition | None:
+    def binding_partition(self, binding: str | None, key: str, at: FieldPath | None) -> Partition | None:
         """Returns the domains of a level of the Topology for a ClusterTopologyBinding."""
         try:
             levels = () if binding is None else levels_of(binding, self._facts)
         except (NoTopology, UnknownTopology):
             levels = ()
-        known = (self._facts.topology_bindings or {}).get(binding or "")
-        names = {} if known is None else {level: domain for domain, level in known.keys.items()}
-        return self._of(levels, key, at, names)
+        topology_binding = (self._facts.topology_bindings or {}).get(binding or "")
+        names = {} if topology_binding is None else {level: domain for domain, level in topology_binding.keys.items()}
+        return self._partition(levels, key, at, names)
 
-    def of_annotations(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
-        """Returns the domains that annotations require; None if they require none. Without the name of a Topology KAI
-        ignores a level.
-        """
+    def annotated_partition(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
+        """Returns the domains that annotations require, or None. KAI ignores a level without a Topology."""
         level, topology = text(annotations.get(KAI_REQUIRED)), text(annotations.get(KAI_TOPOLOGY))
         if not level or not topology:
             return None
         levels = (self._facts.kai_topologies or {}).get(topology, ())
         aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
         names = {label: alias for alias, label in aliases.items()}
-        return self._of(levels, aliases.get(level, level), at, names)
+        return self._partition(levels, aliases.get(level, level), at, names)
 
-    def _of(
+    def _partition(
         self, levels: tuple[str, ...], key: str, at: FieldPath | None, names: Mapping[str, str]
     ) -> Partition | None:
         """Returns the domains of a level: nodes with the same values up to it, and with the label of every level.
@@ -176,48 +145,50 @@ class _Domains:
             return None
         partition = None
         for place, level in enumerate(levels[: levels.index(key) + 1], start=1):
-            named = names.get(level, level)
-            partition = Partition(named, tuple(levels[:place]), at, wanted=tuple(levels), broader=partition)
+            name = names.get(level, level)
+            partition = Partition(name, tuple(levels[:place]), at, wanted=tuple(levels), broader=partition)
         return partition
 
 
 def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
-    """Returns what a group of podgrouper places together."""
     workload = None if shape.opted_in is None else shape.opted_in.workload
-    within = domains.of_annotations({} if workload is None else annotations_of(workload))
-    grouping = None if workload is None else grouping_of(workload, trees=version is None or version >= TREES)
+    within = domains.annotated_partition({} if workload is None else podgrouper.annotations_of(workload))
+    trees = version is None or version >= podgrouper.TREES
+    grouping = None if workload is None else podgrouper.grouping_of(workload, trees=trees)
     if grouping is not None and (faults := [*grouping.errors, *grouping.unreachable]):
         return Packing((), unknown=tuple(f"{fault.at}: {fault.why}" for fault in faults[:_MOST_FAULTS]))
     if isinstance(workload, JobSet):
-        return _of_job_set(shape, workload, roles, version, domains)
+        return _job_set_packing(shape, workload, roles, version, domains)
     minimums = {} if grouping is None else grouping.minimums
     needs: list[Need] = []
     for member in shape.needed:
-        part = next(iter(() if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())), None)
+        part = _first_part(member, shape)
         count = member.minimum if part is None else minimums.get(part.place, member.minimum)
         if part is not None and member.minimum < part.needed:
             # Kueue may start the workload with fewer pods.
             count = min(count, member.minimum)
         if count > 0:
             # Podgrouper reads the level of a leaf from Ray's templates.
-            asked = member.template.annotations if workload is not None and reads_pods(workload) else {}
-            needs.append(PodsNeed(roles.of(member), count, domains.of_annotations(asked)))
-    found = _together(shape, needs, len(needs), within)
-    return found if grouping is None else replace(found, left_out=(*found.left_out, *grouping.unsure))
+            reads_pods = workload is not None and podgrouper.reads_pods(workload)
+            level = domains.annotated_partition(member.template.annotations if reads_pods else {})
+            needs.append(PodsNeed(roles.of(member), count, level))
+    packing = _together(shape, needs, len(needs), within)
+    return packing if grouping is None else replace(packing, left_out=(*packing.left_out, *grouping.unsure))
 
 
-def _of_job_set(
+def _job_set_packing(
     shape: GangShape, workload: JobSet, roles: Roles, version: Version | None, domains: _Domains
 ) -> Packing:
     """Returns what the group of a JobSet places together: of its replicated Jobs all, or as many as an annotation says;
     of each of these all Jobs, with the pods of each.
     """
-    needed, first = root_minimum(workload), first_parts(workload)
-    if (version is None or version >= TREES) and needed is not None and needed > first:
+    needed, first = podgrouper.root_minimum(workload), podgrouper.first_parts(workload)
+    if (version is None or version >= podgrouper.TREES) and needed is not None and needed > first:
         return Packing((), unknown=(_IN_TURN.format(needed, first),))
-    stated = _minimum(annotations_of(workload), None)
-    left_out_members = _members_of(shape) - len(shape.needed)
-    if version is not None and version < TREES:
+    stated = _minimum(podgrouper.annotations_of(workload), None)
+    members = () if shape.opted_in is None else shape.opted_in.members
+    left_out_members = sum(member.min_replicas > 0 for member in members) - len(shape.needed)
+    if version is not None and version < podgrouper.TREES:
         if left_out_members:
             # The pods count together, and any of them. So those that are left out may be enough.
             return Packing((), left_out=shape.left_out)
@@ -226,37 +197,34 @@ def _of_job_set(
             return _together(shape, needs, min(1, len(needs)), None)
         only = shape.needed[0]
         return _together(shape, [PodsNeed(roles.of(only), min(stated, only.minimum))], 1, None)
-    whole = domains.of_annotations(annotations_of(workload))
+    whole = domains.annotated_partition(podgrouper.annotations_of(workload))
     of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
     needs, left_out = [], False
     for member in shape.needed:
-        part = _replicated_job(member, shape)
+        part = _first_part(member, shape)
         # Without its replicated Job nothing is known but that there are pods.
         each = 1 if part is None else max(part.each, 1)
         annotations = {} if part is None else mapping(of_jobs.get(part.name, {}).get("annotations"))
         pods = min(_minimum(annotations, None) or each, each)
         jobs = 1 if part is None else member.minimum // each
-        within = domains.of_annotations(annotations)
+        within = domains.annotated_partition(annotations)
         if within is None or jobs > _MOST_LISTED:
             left_out = left_out or within is not None
             needs.append(PodsNeed(roles.of(member), jobs * pods))
         else:
-            one = PodsNeed(roles.of(member), pods, within)
-            needs.append(one if jobs == 1 else GroupNeed(member.name, (one,) * jobs, jobs))
+            need = PodsNeed(roles.of(member), pods, within)
+            needs.append(need if jobs == 1 else GroupNeed(member.name, (need,) * jobs, jobs))
     # Where some parts are enough, those that are left out may be among them.
     count = len(needs) if stated is None else max(min(stated - left_out_members, len(needs)), 0)
-    found = _together(shape, needs, count, whole)
-    found = replace(found, assumptions=() if version is not None else (_ASSUMED,))
-    return replace(found, left_out=(*found.left_out, "the domain of each Job is not judged")) if left_out else found
+    packing = _together(shape, needs, count, whole)
+    packing = replace(packing, assumptions=() if version is not None else (_ASSUMED,))
+    if left_out:
+        packing = replace(packing, left_out=(*packing.left_out, "the domain of each Job is not judged"))
+    return packing
 
 
-def _members_of(shape: GangShape) -> int:
-    """Returns how many members of a gang of a JobSet have pods, also those that its shape leaves out."""
-    return 0 if shape.opted_in is None else sum(member.min_replicas > 0 for member in shape.opted_in.members)
-
-
-def _replicated_job(member: MemberShape, shape: GangShape) -> Part | None:
-    """Returns the replicated Job that a member's pods are of. Stored pods do not have its name as their role."""
+def _first_part(member: MemberShape, shape: GangShape) -> Part | None:
+    """Returns the part that a member's pods are of. Stored pods do not have its name as their role."""
     parts = () if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())
     return next(iter(parts), None)
 
@@ -270,7 +238,7 @@ def _together(shape: GangShape, needs: list[Need], count: int, within: Partition
 
 def _minimum(annotations: Mapping[str, Any], default: int | None) -> int | None:
     """Returns the minimum that annotations state; one pod if that cannot be read."""
-    stated = text(annotations.get(ANNOTATION_MINIMUM))
+    stated = text(annotations.get(keys.ANNOTATION_MINIMUM))
     if stated is None:
         return default
     if not (stated.isascii() and stated.isdigit()) or len(stated) > _MOST_DIGITS:
@@ -301,83 +269,77 @@ def ceilings_of(
 ) -> Ceilings:
     """Returns the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
     name = queue or shape.record.queue(settings.queueLabelKey) or settings.defaultQueue
-    known = facts.kai_queues
-    if name is None or known is None:
+    queues = facts.kai_queues
+    if name is None or queues is None:
         return Ceilings(unknown=(_NO_QUEUE if name is None else _UNKNOWN_QUEUES,))
-    found = list(path_of(name, known))
-    limits: list[tuple[str, Callable[[KaiQueue], _Stated]]] = [("the KAI Queue", lambda one: one.limit)]
+    path = list(path_of(name, queues))
+    limits: list[tuple[str, Callable[[KaiQueue], _Stated]]] = [("the KAI Queue", lambda kai_queue: kai_queue.limit)]
     if _is_never_preempted(shape, facts):
-        limits.append(("the quota of the KAI Queue", lambda one: one.quota))
+        limits.append(("the quota of the KAI Queue", lambda kai_queue: kai_queue.quota))
     whole = all(_gpus(role) % _MILLI == 0 for role in roles.values())
     key = settings.queueLabelKey
     at = place_of(shape, [("labels", key)] if shape.opted_in else [("labels", key), ("annotations", key)], LABELS / key)
     ceilings = [
-        _ceiling(called, name, one, amounts, at, whole=whole)
+        _ceiling(called, name, queue_name, amounts, at, whole=whole)
         for called, stated in limits
-        for one, queue_found in found
-        if (amounts := _amounts(stated(queue_found), whole=whole)) is not None
+        for queue_name, limiting in path
+        if (amounts := _amounts(stated(limiting), whole=whole)) is not None
     ]
-    unknown = [_UNKNOWN_LIMITS.format(shown(one)) for one, of_queue in found if of_queue.limit is None]
-    top = found[-1][1].parent if found else name
-    if top and top not in known:
+    unknown = [_UNKNOWN_LIMITS.format(shown(queue_name)) for queue_name, limiting in path if limiting.limit is None]
+    top = path[-1][1].parent if path else name
+    if top and top not in queues:
         unknown.append(_UNKNOWN_LIMITS.format(shown(top)) if top == name else _MISSING.format(shown(top), shown(name)))
-    if not all(allows(one, shape, roles) for one in ceilings):
-        cure = _cure(name, shape, roles, known, settings)
-        ceilings = [one._replace(cure=cure) for one in ceilings]
+    if not all(allows(ceiling, shape, roles) for ceiling in ceilings):
+        cure = _cure(name, shape, roles, queues, settings)
+        ceilings = [ceiling._replace(cure=cure) for ceiling in ceilings]
     return Ceilings(tuple(ceilings), tuple(unknown))
 
 
-def _ceiling(called: str, own: str, name: str, amounts: Mapping[str, int], at: FieldPath, *, whole: bool) -> Ceiling:
-    return Ceiling(
-        called if name == own else called.replace("KAI", "parent KAI"),
-        name,
-        amounts,
-        FitFamily.QUEUE,
-        FitScope.EVER,
-        at=at,
-        counted=_counted(whole=whole),
-    )
+def _ceiling(
+    called: str, gang_queue: str, name: str, amounts: Mapping[str, int], at: FieldPath, *, whole: bool
+) -> Ceiling:
+    called = called if name == gang_queue else called.replace("KAI", "parent KAI")
+    return Ceiling(called, name, amounts, FitFamily.QUEUE, FitScope.EVER, at=at, counted=_counted(whole=whole))
 
 
 def _amounts(stated: _Stated, *, whole: bool) -> Mapping[str, int] | None:
     """Returns what a queue gives; None if that is unknown. What it does not state is 0."""
     if stated is None:
         return None
-    found = {resource: amount for resource in _PLAIN if (amount := stated.get(resource, 0)) is not None}
+    amounts = {resource: amount for resource in _PLAIN if (amount := stated.get(resource, 0)) is not None}
     if (gpus := stated.get(_GPU, 0)) is not None:
-        found |= {GPUS: gpus // _MILLI} if whole else {GPU_PARTS: gpus}
-    return found
+        amounts |= {GPUS: gpus // _MILLI} if whole else {GPU_PARTS: gpus}
+    return amounts
 
 
 def _counted(*, whole: bool) -> Counted:
     """Returns what one pod counts, with GPUs as whole ones or in thousandths."""
 
     def counted(role: PackingRole) -> Mapping[str, int]:
-        found = {resource: role.pods.request.get(resource, 0) for resource in _PLAIN}
+        plain = {resource: role.pods.request.get(resource, 0) for resource in _PLAIN}
         gpus = _gpus(role)
-        return {**found, GPUS: gpus // _MILLI} if whole else {**found, GPU_PARTS: gpus}
+        return {**plain, GPUS: gpus // _MILLI} if whole else {**plain, GPU_PARTS: gpus}
 
     return counted
 
 
 def _gpus(role: PackingRole) -> int:
-    """Returns the GPUs that one pod counts, in thousandths."""
-    found = role.pods.request.get(GPU_PARTS, 0)
+    gpus = role.pods.request.get(GPU_PARTS, 0)
     for resource, amount in role.pods.request.items():
         if profile := _MIG.match(resource):
-            found += int(profile[1]) * amount * _MILLI
-    return found
+            gpus += int(profile[1]) * amount * _MILLI
+    return gpus
 
 
 def _is_never_preempted(shape: GangShape, facts: ClusterFacts) -> bool:
     """Returns whether a gang is surely never preempted: it says so, or says nothing and has such a PriorityClass."""
-    stated = text(shape.labels.get(LABEL_PREEMPTIBILITY))
+    stated = text(shape.labels.get(keys.LABEL_PREEMPTIBILITY))
     if stated is not None:
         return stated == "non-preemptible"
     if shape.opted_in is not None:
         return _has_such_class(shape, shape.opted_in.workload, facts)
-    found = (facts.priority_classes or {}).get(shape.record.priority_class or "")
-    return found is not None and found.value >= NON_PREEMPTIBLE
+    priority_class = (facts.priority_classes or {}).get(shape.record.priority_class or "")
+    return priority_class is not None and priority_class.value >= keys.NON_PREEMPTIBLE
 
 
 def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterFacts) -> bool:
@@ -385,56 +347,54 @@ def _has_such_class(shape: GangShape, workload: OptedInWorkload, facts: ClusterF
     takes the first name that is stated: in the label of the workload, in that of the pod, in the pod's spec. If there
     is no such class, it takes one of its configuration. Of Ray it takes the label of Ray, whatever it names.
     """
-    above = [holder.labels for holder in holders_of(workload)]
+    above = [holder.labels for holder in podgrouper.holders_of(workload)]
     templates = [member.template for member in shape.members]
     stated = (*above, *(template.labels for template in templates))
-    if any(LABEL_PREEMPTIBILITY in labels for labels in stated) or not templates:
+    if any(keys.LABEL_PREEMPTIBILITY in labels for labels in stated) or not templates:
         return False
-    known = facts.priority_classes or {}
-    if workload.resource.api.group == RAY and _RAY_CLASS in workload.labels:
-        found = known.get(text(workload.labels[_RAY_CLASS]) or "")
-        return found is not None and found.value >= NON_PREEMPTIBLE
+    priority_classes = facts.priority_classes or {}
+    if workload.resource.api.group == podgrouper.RAY and _RAY_CLASS in workload.labels:
+        priority_class = priority_classes.get(text(workload.labels[_RAY_CLASS]) or "")
+        return priority_class is not None and priority_class.value >= keys.NON_PREEMPTIBLE
     return all(
-        (value := _value_of(template, above, facts)) is not None and value >= NON_PREEMPTIBLE for template in templates
+        (value := _value_of(template, above, facts)) is not None and value >= keys.NON_PREEMPTIBLE
+        for template in templates
     )
 
 
 def _value_of(template: PodTemplate, above: Iterable[Mapping[str, Any]], facts: ClusterFacts) -> int | None:
-    """Returns the value of the class that is named first; of the cluster's default class, which the API server writes
-    into pods that name none. None if it is not known.
+    """Returns the value of the class that is named first, else of the cluster's default class, which the API server
+    writes into pods; None if it is not known.
     """
-    known = facts.priority_classes or {}
+    classes = facts.priority_classes or {}
     labels = next((labels for labels in (*above, template.labels) if _CLASS_LABEL in labels), None)
     name = text(template.spec.get("priorityClassName")) if labels is None else text(labels[_CLASS_LABEL]) or ""
     if name is not None:
-        return known[name].value if name in known else None
+        return classes[name].value if name in classes else None
     if not facts.is_whole("priority_classes"):
         return None
-    return min((found.value for found in known.values() if found.is_default), default=None)
+    return min((default.value for default in classes.values() if default.is_default), default=None)
 
 
 def _cure(
-    name: str, shape: GangShape, roles: Mapping[str, PackingRole], known: Mapping[str, KaiQueue], settings: KaiSettings
+    name: str, shape: GangShape, roles: Mapping[str, PackingRole], queues: Mapping[str, KaiQueue], settings: KaiSettings
 ) -> str:
     """Returns the advice to name another queue of the same node pool that allows the gang, if one is known."""
-    pool = known[name].labels.get(settings.nodePoolLabelKey)
-    for other in leaves(known)[:MOST_TRIED]:
-        if other != name and known[other].labels.get(settings.nodePoolLabelKey) == pool:
-            ceilings = list(_every(other, known))
-            if None not in ceilings and all(one is not None and allows(one, shape, roles) for one in ceilings):
+    pool = queues[name].labels.get(settings.nodePoolLabelKey)
+    for other in leaves(queues)[:MOST_TRIED]:
+        if other != name and queues[other].labels.get(settings.nodePoolLabelKey) == pool:
+            ceilings = list(_every(other, queues))
+            if all(ceiling is not None and allows(ceiling, shape, roles) for ceiling in ceilings):
                 return f"name the Queue {shown(other)}, which allows it"
     return ""
 
 
-def _every(name: str, known: Mapping[str, KaiQueue]) -> Iterator[Ceiling | None]:
+def _every(name: str, queues: Mapping[str, KaiQueue]) -> Iterator[Ceiling | None]:
     """Yields the limits and quotas of a queue and of all above it; None for one that is unknown."""
-    for one, queue in path_of(name, known):
+    for queue_name, queue in path_of(name, queues):
         for stated in (queue.limit, queue.quota):
             amounts = _amounts(stated, whole=False)
-            yield None if amounts is None else _ceiling("", name, one, amounts, LABELS, whole=False)
-
-
-RULES = collect(pod_clique_sets, pod_groups, opted_in, podgrouper)
+            yield None if amounts is None else _ceiling("", name, queue_name, amounts, LABELS, whole=False)
 
 
 # kai.scheduler/skip-podgrouper and minSubGroup exist since this version.
@@ -444,21 +404,21 @@ FIRST_VERSION = Version(0, 15)
 class KaiBackend(Backend[KaiSettings]):
     """KAI 0.15 and newer."""
 
-    name = NAME
+    name = keys.NAME
     settings_model = KaiSettings
-    group_marks = (GROUP_MARK,)
-    rules = RULES
-    required_apis = (POD_GROUP,)
-    required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
-    projections = PROJECTIONS
+    group_marks = (keys.GROUP_MARK,)
+    rules = collect(pod_clique_sets, pod_groups, opted_in, podgrouper)
+    required_apis = (keys.POD_GROUP,)
+    required_fields = (SpecField(keys.POD_GROUP, "minSubGroup", "KAI 0.15"),)
+    projections = keys.PROJECTIONS
     reads_claims_of = frozenset({"KAI"})
     # Its podgrouper makes the group of every pod of the scheduler that names no group itself. Without Rollcall, pods of
     # kinds that it does not know would start one by one.
     groups_opted_in = True
-    grouped_kinds = GROUPED_KINDS
-    controllers = CONTROLLERS
-    shapes = SHAPES
-    topology_kind = TOPOLOGIES.resource
+    grouped_kinds = keys.GROUPED_KINDS
+    controllers = keys.CONTROLLERS
+    shapes = keys.SHAPES
+    topology_kind = keys.TOPOLOGIES.resource
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
@@ -481,23 +441,23 @@ class KaiBackend(Backend[KaiSettings]):
         return not self.groups(kind)
 
     def own_minimums(self, workload: OptedInWorkload) -> Mapping[FieldPath, int]:
-        grouping = grouping_of(workload) if self.groups(workload.resource.api.group_kind) else None
+        grouping = podgrouper.grouping_of(workload) if self.groups(workload.resource.api.group_kind) else None
         return {} if grouping is None else grouping.minimums
 
     def scheduler_groups(self, workload: OptedInWorkload) -> SchedulerGroups | None:
         if not self.groups(workload.resource.api.group_kind):
             return None
-        return pod_groups_of(workload, self.scheduler_version)
+        return podgrouper.pod_groups_of(workload, self.scheduler_version)
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
-        return (Resource(POD_GROUP, "podgroups"),)
+        return (Resource(keys.POD_GROUP, "podgroups"),)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
         name = gangs.named_queue(workload, self.settings)
         if name is None and not made_elsewhere(workload):
             name = self.settings.defaultQueue
-        name = name or gangs.project_queue(workload, self.settings) or DEFAULT_QUEUE
+        name = name or gangs.project_queue(workload, self.settings) or keys.DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts) -> Ceilings:
@@ -511,11 +471,7 @@ class KaiBackend(Backend[KaiSettings]):
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
         # If one of them is missing, podgrouper treats the pod as its own.
         return (
-            (
-                GROUP_MARK,
-                Mark("annotations", ANNOTATION_SKIP, "true"),
-                Mark("labels", LABEL_SUBGROUP),
-            ),
+            (keys.GROUP_MARK, Mark("annotations", keys.ANNOTATION_SKIP, "true"), Mark("labels", keys.LABEL_SUBGROUP)),
         )
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
@@ -531,7 +487,7 @@ class KaiBackend(Backend[KaiSettings]):
         return packing_of(shape, self.roles(shape, facts, settings), self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
-        if desired["kind"] == TOPOLOGY.kind:
+        if desired["kind"] == keys.TOPOLOGY.kind:
             return gangs.adopt_topology(desired, live)
         return gangs.adopt(desired, live, self.settings)
 

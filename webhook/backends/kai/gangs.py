@@ -38,11 +38,9 @@ from webhook.workloads.opted_in_workload import OptedInWorkload
 
 
 def topology_name(binding: str, facts: ClusterFacts) -> str:
-    """Returns the Topology for a ClusterTopologyBinding: the one that the binding refers to, else the one with the
-    binding's name.
-    """
-    known = (facts.topology_bindings or {}).get(binding)
-    return binding if known is None else known.references.get(keys.NAME, binding)
+    """Returns the Topology that a ClusterTopologyBinding refers to, else the one with the binding's name."""
+    topology_binding = (facts.topology_bindings or {}).get(binding)
+    return binding if topology_binding is None else topology_binding.references.get(keys.NAME, binding)
 
 
 def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
@@ -54,9 +52,9 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
     name = topology_name(binding, facts)
     if facts.kai_topologies is not None and (levels := facts.kai_topologies.get(name)) is not None:
         return levels
-    known = (facts.topology_bindings or {}).get(binding)
-    if known is not None and keys.NAME not in known.references:
-        levels = tuple(known.keys.values())
+    topology_binding = (facts.topology_bindings or {}).get(binding)
+    if topology_binding is not None and keys.NAME not in topology_binding.references:
+        levels = tuple(topology_binding.keys.values())
         if (problem := _problem(levels)) is None:
             return levels
         if facts.kai_topologies is not None:
@@ -69,7 +67,7 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
 
 
 def _missing(name: str, problem: str | None = None) -> NoTopology:
-    """Returns the cluster does not have this Topology, and it will not be made from a binding, because of `problem`."""
+    """Returns the error for a Topology that is missing and, because of `problem`, not made from a binding."""
     missing = f"the cluster has no KAI Topology {name[:LABEL_VALUE_LIMIT]}"
     return NoTopology(missing if problem is None else f"{missing}, and {problem}", Needed("kai_topologies", name))
 
@@ -88,18 +86,18 @@ def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
 
 
 def adopt_topology(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the aliases that other authors gave its levels. KAI lets any user edit aliases. The list of levels
-    is written as a whole, so an alias that is not sent would be lost.
+    """Returns `desired` with the aliases that other authors gave its levels. KAI lets any user edit aliases. The list
+    of levels is written as a whole, so an alias that is not sent would be lost.
     """
-    found = _levels(live)
+    live_levels = _levels(live)
     levels = desired["spec"]["levels"]
-    if [text(level.get("nodeLabel")) for level in found] != [level["nodeLabel"] for level in levels]:
+    if [text(level.get("nodeLabel")) for level in live_levels] != [level["nodeLabel"] for level in levels]:
         return desired
-    aliases = [text(level.get("alias")) for level in found]
-    named = [
+    aliases = [text(level.get("alias")) for level in live_levels]
+    aliased = [
         level if alias is None else {**level, "alias": alias} for level, alias in zip(levels, aliases, strict=True)
     ]
-    return {**desired, "spec": {**desired["spec"], "levels": named}}
+    return {**desired, "spec": {**desired["spec"], "levels": aliased}}
 
 
 def must_be_remade(desired: Manifest, live: Manifest) -> bool:
@@ -108,25 +106,23 @@ def must_be_remade(desired: Manifest, live: Manifest) -> bool:
 
 
 def topology_drift(binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-    """Returns how the Topology for `binding` differs from it: in its levels, in their order, or because it is
-    missing.
-    """
+    """Returns how the Topology for `binding` differs from it: in its levels, their order, or by being missing."""
     name = binding.references.get(keys.NAME, binding.name)
-    found = None if live is None else _keys(live)
-    return _drift(binding.name, name, [level.key or "" for level in binding.levels], found)
+    live_keys = None if live is None else _keys(live)
+    return _drift(binding.name, name, [level.key or "" for level in binding.levels], live_keys)
 
 
 def known_drifts(facts: ClusterFacts) -> Iterator[TopologyDrift]:
     """Yields every drift that `facts` show. A Topology that is not yet made from its binding is not a drift."""
     if facts.kai_topologies is None:
         return
-    for binding, known in sorted((facts.topology_bindings or {}).items()):
+    for binding, topology_binding in sorted((facts.topology_bindings or {}).items()):
         name = topology_name(binding, facts)
-        found = facts.kai_topologies.get(name)
-        if found is None and keys.NAME not in known.references:
+        topology = facts.kai_topologies.get(name)
+        if topology is None and keys.NAME not in topology_binding.references:
             continue
-        levels = None if found is None else list(found)
-        if (drift := _drift(binding, name, list(known.keys.values()), levels)) is not None:
+        levels = None if topology is None else list(topology)
+        if (drift := _drift(binding, name, list(topology_binding.keys.values()), levels)) is not None:
             yield drift
 
 
@@ -139,13 +135,13 @@ def _keys(live: Manifest) -> list[str]:
     return [text(level.get("nodeLabel")) or "" for level in _levels(live)]
 
 
-def _drift(binding: str, name: str, wanted: list[str], found: list[str] | None) -> TopologyDrift | None:
-    if found is None:
+def _drift(binding: str, name: str, desired: list[str], live: list[str] | None) -> TopologyDrift | None:
+    if live is None:
         return TopologyDrift(name, DriftReason.NOT_FOUND, f"Topology {name} is missing")
-    if found == wanted:
+    if live == desired:
         return None
-    levels, keys_wanted = ", ".join(found), ", ".join(wanted)
-    message = f"Topology {name} has the levels {levels}, and ClusterTopologyBinding {binding} has {keys_wanted}"
+    levels, declared = ", ".join(live), ", ".join(desired)
+    message = f"Topology {name} has the levels {levels}, and ClusterTopologyBinding {binding} has {declared}"
     return TopologyDrift(name, DriftReason.DRIFT, message)
 
 
@@ -189,9 +185,9 @@ class Tree:
         # Those whose name an earlier one has.
         self.twins: list[SubGroup] = []
         for index, raw in enumerate(sequence(spec.get("subGroups"))):
-            found = mapping(raw)
-            name, parent = text(found.get("name")) or "", text(found.get("parent"))
-            group = _subgroup(found, name, parent, SPEC / "subGroups" / Item(index, name))
+            entry = mapping(raw)
+            name, parent = text(entry.get("name")) or "", text(entry.get("parent"))
+            group = _subgroup(entry, name, parent, SPEC / "subGroups" / Item(index, name))
             if name in self.by_name:
                 self.twins.append(group)
             self.by_name[name] = group
@@ -216,19 +212,17 @@ class Tree:
 
     def demanding(self) -> set[str]:
         """Returns the sets that have, at any depth, a leaf that needs pods."""
-        found: set[str] = set()
+        sets: set[str] = set()
         for leaf in self.leaves:
             above = leaf.parent or ""
             # If a set is already in the result, its ancestors are as well.
-            while leaf.pods and above not in found and (not above or above in self.by_name):
-                found.add(above)
+            while leaf.pods and above not in sets and (not above or above in self.by_name):
+                sets.add(above)
                 above = (self.by_name[above].parent or "") if above else ""
-        return found
+        return sets
 
     def lost(self) -> set[str]:
-        """Returns the subgroups that cannot be reached from the root: their parent is missing, or they are in a
-        cycle.
-        """
+        """Returns the subgroups without a way from the root: with a missing parent, or in a cycle."""
         reached: set[str] = set()
         waiting = [""]
         while waiting:
@@ -258,18 +252,18 @@ def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
     For most pods of opted-in workloads podgrouper makes the group. It reads the queue from this label if the pod's
     owners name none (pkg/podgrouper/podgrouper/plugins/defaultgrouper).
     """
-    named = member.record.queue(settings.queueLabelKey)
-    queue = named or settings.defaultQueue
+    stated_queue = member.record.queue(settings.queueLabelKey)
+    queue = stated_queue or settings.defaultQueue
     labels = {settings.queueLabelKey: queue} if queue is not None and is_queue_name(queue) else {}
     # The own value of a pod that is not Grove's wins over the configuration.
-    own, default = ({}, labels) if member.opted_in and named is None else (labels, {})
+    always, default = ({}, labels) if member.opted_in and stated_queue is None else (labels, {})
     if not member.made:
-        return PodChanges(scheduler_name=keys.NAME, inputs=(), labels=own, default_labels=default, stamped=False)
+        return PodChanges(scheduler_name=keys.NAME, inputs=(), labels=always, default_labels=default, stamped=False)
     group, leaf = keys.pod_group(member.namespace, member.podgang), keys.leaf(member.podclique)
     return PodChanges(
         scheduler_name=keys.NAME,
         inputs=(f"podGroup={group}", f"subGroup={leaf}", f"queue={settings.queueLabelKey}={queue or ''}"),
-        labels={keys.LABEL_SUBGROUP: leaf, **own},
+        labels={keys.LABEL_SUBGROUP: leaf, **always},
         default_labels=default,
         annotations={keys.ANNOTATION_GROUP: group, keys.ANNOTATION_SKIP: "true"},
     )
@@ -301,8 +295,12 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
             path = LABELS / keys.LABEL_PREEMPTIBILITY
             raise inexpressible("kai/preemptibility", path, preemptibility, "KAI's CRD does not allow this value")
         spec["preemptibility"] = preemptibility
-    spec |= _durations(podgang, facts)
-    spec |= _topology(podgang.constraint, podgang, facts) if workload is None else _asked(workload)
+    # A time that KAI could not read is left out: its scheduler could then read no PodGroup of the cluster.
+    for key, field in keys.DURATIONS.items():
+        written = text(podgang.annotations.get(key))
+        if written is not None and nanoseconds(written) is not None and not facts.lacks_field(field):
+            spec[field.name] = written
+    spec |= _topology(podgang.constraint, podgang, facts) if workload is None else _owner_topology(workload)
     spec["subGroups"] = _subgroups(podgang, facts)
     pool = text(podgang.labels.get(settings.nodePoolLabelKey))
     labels = {settings.nodePoolLabelKey: pool} if pool is not None else {}
@@ -311,21 +309,9 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 
 
-def _durations(podgang: PodGang, facts: ClusterFacts) -> Manifest:
-    """Returns the times that the workload asks for. One that KAI could not read is left out: its scheduler could then
-    read no PodGroup of the cluster.
-    """
-    asked = {field: text(podgang.annotations.get(key)) for key, field in keys.DURATIONS.items()}
-    return {
-        field.name: written
-        for field, written in asked.items()
-        if written is not None and nanoseconds(written) is not None and not facts.lacks_field(field)
-    }
-
-
 def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Manifest:
-    """`desired` with the queue and the node pool that others set on the existing PodGroup, and with the minimums from
-    before Grove released its members to 0 (at least one pod each), or those that it was restored with.
+    """Returns `desired` with the queue and the node pool that others set on the existing PodGroup, and with the
+    minimums from before Grove released its members to 0 (at least one pod each), or those that it was restored with.
 
     Fields outside `desired` (markUnschedulable, schedulingBackoff, the scheduler's annotations, status) are not sent
     and so stay.
@@ -345,17 +331,17 @@ def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Ma
     queue = text(recorded.get("queue")) or desired["spec"]["queue"]
     metadata = desired["metadata"]
     if live is not None:
-        own = settings.nodePoolLabelKey
-        labels = {key: label for key, label in metadata["labels"].items() if key != own}
-        pool = text(mapping(mapping(live.get("metadata")).get("labels")).get(own))
+        pool_key = settings.nodePoolLabelKey
+        labels = {key: label for key, label in metadata["labels"].items() if key != pool_key}
+        pool = text(mapping(mapping(live.get("metadata")).get("labels")).get(pool_key))
         # This includes the default pool: a PodGroup without the label is not moved into another pool.
-        metadata = {**metadata, "labels": labels if pool is None else {**labels, own: pool}}
+        metadata = {**metadata, "labels": labels if pool is None else {**labels, pool_key: pool}}
     return {**desired, "metadata": metadata, "spec": {**desired["spec"], "queue": queue}}
 
 
 def restore(desired: Manifest, present: Mapping[str, int]) -> Manifest:
-    """`desired` with minimums that the pods on nodes meet. With its own minimums the gang would be stale at once, and
-    KAI would evict all of its pods 60 seconds later.
+    """Returns `desired` with minimums that the pods on nodes meet. With its own minimums the gang would be stale at
+    once, and KAI would evict all of its pods 60 seconds later.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
     """
@@ -363,7 +349,7 @@ def restore(desired: Manifest, present: Mapping[str, int]) -> Manifest:
 
 
 def _restored(desired: Manifest, most: Mapping[str, int]) -> Manifest:
-    """`desired` with at most these minimums, by leaf."""
+    """Returns `desired` with at most these minimums, by leaf."""
     groups = [
         {**group, "minMember": min(group["minMember"], most.get(group["name"], 0))} if "minMember" in group else group
         for group in desired["spec"]["subGroups"]
@@ -394,7 +380,6 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _minimums(pod_group: Manifest) -> dict[str, int]:
-    """Returns the minimum of each leaf, by name."""
     groups = map(mapping, sequence(mapping(pod_group.get("spec")).get("subGroups")))
     return {text(group.get("name")) or "": integer(group.get("minMember")) or 0 for group in groups}
 
@@ -432,29 +417,25 @@ def named_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
 
 
 def project_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
-    """Returns the queue that podgrouper makes of the label `project`, and of the pods' node pool, if nothing names a
-    queue.
-    """
+    """Returns the queue that podgrouper makes of the label `project` and the pods' node pool."""
     labels = [template.labels for template in workload.templates]
     holders = (*(holder.labels for holder in holders_of(workload)), *labels)
     project = next((name for holder in holders if (name := text(holder.get("project")))), None)
-    pool = next((name for one in labels if (name := text(one.get(settings.nodePoolLabelKey)))), None)
+    pool = next((name for pod_labels in labels if (name := text(pod_labels.get(settings.nodePoolLabelKey)))), None)
     return project if project is None or pool is None else f"{project}-{pool}"
 
 
-def _asked(workload: OptedInWorkload) -> Manifest:
-    """`topologyConstraint` from the annotations that podgrouper reads on workloads. KAI would ignore one that names no
-    Topology.
-    """
+def _owner_topology(workload: OptedInWorkload) -> Manifest:
+    """Returns the `topologyConstraint` that a workload's annotations ask for; none without a Topology."""
     fields = {use.path.parts[-1]: use.value for use in of_workload(workload).asks(*keys.TOPOLOGY_FIELDS)}
-    found = {name: fields[key] for key, name in keys.TOPOLOGY_FIELDS.items() if key in fields}
-    return {"topologyConstraint": found} if KAI_TOPOLOGY in fields else {}
+    constraint = {name: fields[key] for key, name in keys.TOPOLOGY_FIELDS.items() if key in fields}
+    return {"topologyConstraint": constraint} if KAI_TOPOLOGY in fields else {}
 
 
 def _topology(constraint: PackConstraint, podgang: PodGang, facts: ClusterFacts) -> Manifest:
-    """`topologyConstraint` if there is one. Without the Topology's name, KAI would ignore it."""
-    wanted = {"requiredTopologyLevel": constraint.required, "preferredTopologyLevel": constraint.preferred}
-    levels = {field: key for field, key in wanted.items() if key is not None}
+    """Returns the `topologyConstraint`, if there is one. Without the Topology's name, KAI would ignore it."""
+    stated = {"requiredTopologyLevel": constraint.required, "preferredTopologyLevel": constraint.preferred}
+    levels = {field: key for field, key in stated.items() if key is not None}
     if not levels:
         return {}
     binding = podgang.topology_name
@@ -468,20 +449,20 @@ def _topology(constraint: PackConstraint, podgang: PodGang, facts: ClusterFacts)
 def _refuse_unknown(constraint: PackConstraint, levels: dict[str, str], binding: str, facts: ClusterFacts) -> None:
     """Raises `Inexpressible` if the levels are known to be missing. Unknown levels may exist and are accepted."""
     try:
-        known = levels_of(binding, facts)
+        existing_levels = levels_of(binding, facts)
     except UnknownTopology:
         return
     except NoTopology as missing:
         raise _no_level(constraint, topology_name(binding, facts), missing.why) from None
     for key in levels.values():
-        if key not in known:
+        if key not in existing_levels:
             raise _no_level(
                 constraint, key, "the Topology has no such level, so kai-scheduler would never start the gang"
             )
     required, preferred = constraint.required, constraint.preferred
-    if required and preferred and known.index(preferred) < known.index(required):
+    if required and preferred and existing_levels.index(preferred) < existing_levels.index(required):
         raise _no_level(constraint, preferred, "the preferred level is broader than the required one")
 
 
-def _no_level(constraint: PackConstraint, found: str, why: str) -> Inexpressible:
-    return inexpressible("kai/topology", constraint.path, found, why)
+def _no_level(constraint: PackConstraint, level: str, why: str) -> Inexpressible:
+    return inexpressible("kai/topology", constraint.path, level, why)

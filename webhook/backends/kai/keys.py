@@ -145,7 +145,7 @@ def is_queue_name(name: str) -> bool:
     return is_subdomain(name) and is_label_value(name)
 
 
-def _queue(name: str) -> str:
+def _valid_queue(name: str) -> str:
     if not is_queue_name(name):
         raise PydanticCustomError("queue_name", "is not a valid name of a Queue")
     return name
@@ -173,7 +173,7 @@ class KaiSettings(BackendSettings):
     Set the two keys if KAI's installation does not use the default keys.
     """
 
-    defaultQueue: Annotated[str, AfterValidator(_queue)] | None = None
+    defaultQueue: Annotated[str, AfterValidator(_valid_queue)] | None = None
     queueLabelKey: Annotated[LabelKey, AfterValidator(_queue_key)] = LABEL_QUEUE
     nodePoolLabelKey: LabelKey = LABEL_NODE_POOL
 
@@ -181,13 +181,12 @@ class KaiSettings(BackendSettings):
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[KaiSettings]
 
-
 # What a Queue counts in: GPUs (kept in milli), millicores, and millions of bytes.
 _UNITS = {"gpu": 1000, "cpu": 1, "memory": 10**6}
 _UNLIMITED = -1
 
 
-def _facts_queue(raw: Manifest) -> tuple[str, KaiQueue]:
+def _queue(raw: Manifest) -> tuple[str, KaiQueue]:
     labels, whole = labels_kept(labels_of(raw), first=OWN_LABELS)
     spec = mapping(raw.get("spec"))
     return name_of(raw), KaiQueue(
@@ -204,19 +203,19 @@ def _stated(spec: Mapping[str, Any], kind: str) -> dict[str, int | None] | None:
     number. None as a whole if another number is negative or overflows: what KAI makes of that is not known. Source:
     pkg/scheduler/plugins/proportion (`createQueueResourceAttrs`), v0.16.8.
     """
-    found: dict[str, int | None] = {}
+    stated: dict[str, int | None] = {}
     resources = mapping(spec.get("resources"))
     for resource, unit in _UNITS.items():
         shares = resources.get(resource)
-        said = shares.get(kind) if isinstance(shares, dict) else None
-        if said is not None:
-            amount = parse_quantity(said)
+        share = shares.get(kind) if isinstance(shares, dict) else None
+        if share is not None:
+            amount = parse_quantity(share)
             # A number that cannot be read limits nothing.
             unlimited = amount is None or amount == _UNLIMITED or (amount < 0 and resource == "memory")
             if amount is not None and not unlimited and not 0 <= amount * unit <= LARGEST_AMOUNT:
                 return None
-            found[resource] = None if unlimited or amount is None else math.ceil(amount * unit)
-    return found
+            stated[resource] = None if unlimited or amount is None else math.ceil(amount * unit)
+    return stated
 
 
 def _topology(raw: Manifest) -> tuple[str, KaiLevels]:
@@ -241,7 +240,7 @@ def _shard(raw: Manifest) -> tuple[str, str | None]:
 QUEUE_FACTS = Projection(
     "kai_queues",
     Resource(QUEUE, "queues", namespaced=False),
-    _facts_queue,
+    _queue,
     QueueTree,
     fields=("metadata.labels", "spec.parentQueue", "spec.resources"),
 )
@@ -249,10 +248,7 @@ TOPOLOGIES = Projection(
     "kai_topologies", Resource(TOPOLOGY, "topologies", namespaced=False), _topology, fields=("spec.levels",)
 )
 SHARDS = Projection(
-    "kai_shards",
-    Resource(SHARD, "schedulingshards", namespaced=False),
-    _shard,
-    fields=("spec.partitionLabelValue",),
+    "kai_shards", Resource(SHARD, "schedulingshards", namespaced=False), _shard, fields=("spec.partitionLabelValue",)
 )
 POD_GROUP_FACTS = Projection(
     "kai_pod_groups",

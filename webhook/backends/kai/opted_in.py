@@ -26,32 +26,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from webhook.backends.kai import pod_groups
+from webhook.backends.kai import keys, pod_groups, podgrouper
 from webhook.backends.kai.gangs import named_queue
-from webhook.backends.kai.keys import (
-    ANNOTATION_GRACE,
-    ANNOTATION_GROUP,
-    ANNOTATION_MINIMUM,
-    ANNOTATION_SKIP,
-    LABEL_QUEUE,
-    NAME,
-    POD_GROUP,
-    POD_GROUPS,
-    TOPOLOGY_FIELDS,
-    RuleContext,
-)
+from webhook.backends.kai.keys import NAME, RuleContext
 from webhook.backends.kai.pod_clique_sets import judge_queue
-from webhook.backends.kai.podgrouper import (
-    TREES,
-    GroupingFault,
-    PodGrouping,
-    annotations_of,
-    first_parts,
-    grouping_of,
-    reads_pods,
-    root_minimum,
-    stated_minimum,
-)
 from webhook.backends.queues import leaves, offered, opted_in_disagreement, opted_in_queue
 from webhook.backends.topologies import CarriedTopology, opted_in_topology
 from webhook.model.admission_request import value_at
@@ -91,13 +69,12 @@ from webhook.workloads.opted_in_gang import (
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.trainjob import MadeJobSet, TrainJob
 
-_KAI = "kai-scheduler"
 # A minimum that any workload reaches with its first pod.
-_ONE = {ANNOTATION_MINIMUM: "1"}
+_ONE = {keys.ANNOTATION_MINIMUM: "1"}
 _MOST_DIGITS = 18
 # From this version on, a workload says how long its group may lack pods. KAI's own time, in nanoseconds.
 _GRACE, _KAI_GRACE = Version(0, 17), 60 * 10**9
-_FOREVER = f'{ANNOTATION_GRACE}: "-1s"'
+_FOREVER = f'{keys.ANNOTATION_GRACE}: "-1s"'
 _STEPS = (
     replicated("initializer", 1),
     replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
@@ -105,37 +82,33 @@ _STEPS = (
 _EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 
 
-def _before_trees(context: RuleContext) -> bool:
+def _lacks_trees(context: RuleContext) -> bool:
     """Returns whether the profile states a version without trees. If it states none, a current version is assumed."""
-    return context.scheduler_version is not None and context.scheduler_version < TREES
+    return context.scheduler_version is not None and context.scheduler_version < podgrouper.TREES
 
 
 def _is_for_kai(context: RuleContext) -> bool:
-    """Returns whether the pods of a workload are for KAI. A profile also judges those that name a scheduler without
-    one.
-    """
-    return context.opted_in or context.choice.scheduler == _KAI
+    """Returns whether the pods are for KAI. A profile also judges workloads that name a scheduler without one."""
+    return context.opted_in or context.choice.scheduler == NAME
 
 
-def _grouping(workload: OptedInWorkload, context: RuleContext) -> PodGrouping | None:
-    """Returns what podgrouper makes of a workload, or of the JobSet of a TrainJob; None if its pods name another
-    scheduler.
-    """
+def _grouping(workload: OptedInWorkload, context: RuleContext) -> podgrouper.PodGrouping | None:
+    """Returns what podgrouper makes of a workload or of a TrainJob's JobSet; None for another scheduler."""
     if not _is_for_kai(context):
         return None
     whole = with_pods(workload, context.facts)
-    return None if whole is None else grouping_of(whole, trees=not _before_trees(context))
+    return None if whole is None else podgrouper.grouping_of(whole, trees=not _lacks_trees(context))
 
 
-def _findings(workload: OptedInWorkload, faults: Iterable[GroupingFault], context: RuleContext) -> Results:
+def _findings(workload: OptedInWorkload, faults: Iterable[podgrouper.GroupingFault], context: RuleContext) -> Results:
     """Yields one finding for each fault, at the field that the author of the workload wrote."""
-    made, version = with_pods(workload, context.facts), context.scheduler_version
+    whole, version = with_pods(workload, context.facts), context.scheduler_version
     for fault in faults:
         if fault.until is not None and version is not None and version >= fault.until:
             continue
         at, why = fault.at, fault.why
-        if isinstance(made, MadeJobSet) and not (at.parts[0] == "metadata" and at.parts[-1] not in made.annotations):
-            where, at = made.where(at), made.in_train_job(at)
+        if isinstance(whole, MadeJobSet) and not (at.parts[0] == "metadata" and at.parts[-1] not in whole.annotations):
+            where, at = whole.where(at), whole.in_train_job(at)
             why = why if where == str(at) else f"{why} ({where})"
         unsure = fault.until is not None and version is None
         most = Action.WARN if unsure else Action.DENY
@@ -146,8 +119,8 @@ def _findings(workload: OptedInWorkload, faults: Iterable[GroupingFault], contex
     "kai/owner-in-turn",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
-    fails=Example(train_job(scheduler=_KAI), facts=runtimes(*_STEPS)),
+    passes=Example(train_job(scheduler=NAME, annotations=_ONE), facts=runtimes(*_STEPS)),
+    fails=Example(train_job(scheduler=NAME), facts=runtimes(*_STEPS)),
 )
 def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper supports InOrder but not `dependsOn`. The group waits for the pods of all steps, but the pods of later
@@ -158,29 +131,25 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     minimum is one pod unless an annotation says more).
     """
     pods = with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet) or pods.sequence_path is None or (pods.in_order and _before_trees(context)):
+    if not isinstance(pods, JobSet) or pods.sequence_path is None or (pods.in_order and _lacks_trees(context)):
         return
-    stated = stated_minimum(pods)
-    needed, first = root_minimum(pods), first_parts(pods)
-    if _before_trees(context):
+    stated = podgrouper.stated_minimum(pods)
+    needed, first = podgrouper.root_minimum(pods), podgrouper.first_parts(pods)
+    if _lacks_trees(context):
         # One group counts the pods of all steps.
         first = 1
         needed = None if stated is None else needed
     if needed is None or needed <= first:
         return
     where = pods.where(pods.sequence_path) if isinstance(pods, MadeJobSet) else str(pods.sequence_path)
-    yield Finding(
-        at=ANNOTATIONS / ANNOTATION_MINIMUM,
-        found=stated,
-        why=f"podgrouper makes one group of all steps, and a step has no pods until another one ran ({where})",
-        remedy=_in_turn_remedy(first, context),
-    )
+    why = f"podgrouper makes one group of all steps, and a step has no pods until another one ran ({where})"
+    yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=stated, why=why, remedy=_steps_remedy(first, context))
 
 
-def _in_turn_remedy(first: int, context: RuleContext) -> str:
+def _steps_remedy(first: int, context: RuleContext) -> str:
     """Returns what to set so that the first steps start, and are not evicted while the others have no pods."""
-    minimum = f'set the annotation {ANNOTATION_MINIMUM}: "{first}"'
-    if _before_trees(context):
+    minimum = f'set the annotation {keys.ANNOTATION_MINIMUM}: "{first}"'
+    if _lacks_trees(context):
         return f"{minimum}, so that each step is its own gang"
     if _lacks_grace(context):
         return f"{minimum} and run KAI 0.17 with {_FOREVER}: before it, KAI evicts a step of over 60 s"
@@ -194,7 +163,7 @@ def _lacks_grace(context: RuleContext) -> bool:
 
 def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
     """Returns whether a JobSet says how long it may lack pods: never evicted, or longer than KAI's 60 seconds."""
-    written = text(annotations_of(job_set).get(ANNOTATION_GRACE))
+    written = text(podgrouper.annotations_of(job_set).get(keys.ANNOTATION_GRACE))
     stated = None if written is None or _lacks_grace(context) else nanoseconds(written)
     return stated is not None and (stated < 0 or stated > _KAI_GRACE)
 
@@ -204,8 +173,10 @@ def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
-    passes=Example(train_job(scheduler=_KAI, annotations={**_ONE, ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)),
-    fails=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
+    passes=Example(
+        train_job(scheduler=NAME, annotations={**_ONE, keys.ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)
+    ),
+    fails=Example(train_job(scheduler=NAME, annotations=_ONE), facts=runtimes(*_STEPS)),
 )
 def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     """KAI evicts all pods of a group of which a leaf has had fewer pods than its minimum for 60 seconds, also if the
@@ -217,34 +188,30 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     evicted with v0.16.8.
     """
     pods = with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet) or _before_trees(context) or not _is_for_kai(context):
+    if not isinstance(pods, JobSet) or _lacks_trees(context) or not _is_for_kai(context):
         return
-    if pods.annotations.get(ANNOTATION_SKIP) == "true":
+    if pods.annotations.get(keys.ANNOTATION_SKIP) == "true":
         return
-    needed, count = root_minimum(pods), len(pods.parts)
+    needed, count = podgrouper.root_minimum(pods), len(pods.parts)
     empty = sum(part.pods <= 0 for part in pods.parts)
     if needed is None or needed >= count or count - empty <= 1 or _is_patient(pods, context):
         return
-    stated = stated_minimum(pods)
-    at, found = ANNOTATIONS / ANNOTATION_MINIMUM, stated
+    stated = podgrouper.stated_minimum(pods)
+    at, value = ANNOTATIONS / keys.ANNOTATION_MINIMUM, stated
     if stated is None and pods.sequence_path is not None:
-        at, found = pods.sequence_path, "InOrder"
+        at, value = pods.sequence_path, "InOrder"
         at = pods.in_train_job(at) if isinstance(pods, MadeJobSet) else at
     remedy = f"annotate it with {_FOREVER}{', and run KAI 0.17' if _lacks_grace(context) else ' (KAI 0.17 on)'}"
-    yield Finding(
-        at=at,
-        found=found,
-        why=f"it starts with {needed} of {count} steps; KAI evicts it once another lacks pods for 60 s",
-        remedy=remedy,
-    )
+    why = f"it starts with {needed} of {count} steps; KAI evicts it once another lacks pods for 60 s"
+    yield Finding(at=at, found=value, why=why, remedy=remedy)
 
 
 @rule(
     "kai/owner-ungrouped",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
-    fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "all"})),
+    passes=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "all"})),
 )
 def ungrouped(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper makes no PodGroup of a workload in which it cannot read a number that it needs: a minimum, the
@@ -264,8 +231,8 @@ def ungrouped(workload: OptedInWorkload, context: RuleContext) -> Results:
     subject=Subject.OPTED_IN,
     capability=Capability.GANG,
     default=Action.WARN,
-    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
-    fails=Example(job(scheduler=_KAI)),
+    passes=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME)),
 )
 def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper's group of a Job has a minimum of one pod unless an annotation sets a higher one, so the pods start
@@ -276,21 +243,18 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
     if not isinstance(workload, Job) or is_claimed(workload):
         # Podgrouper skips pods that name their group.
         return
-    if stated_minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
-        yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MINIMUM,
-            found=None,
-            why="podgrouper's group of a Job has a minimum of one pod, so its pods start one by one",
-            remedy=f'set the annotation {ANNOTATION_MINIMUM}: "{pods}"',
-        )
+    if podgrouper.stated_minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
+        why = "podgrouper's group of a Job has a minimum of one pod, so its pods start one by one"
+        remedy = f'set the annotation {keys.ANNOTATION_MINIMUM}: "{pods}"'
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=None, why=why, remedy=remedy)
 
 
 @rule(
     "kai/owner-minimum",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
-    fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "3"})),
+    passes=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "3"})),
 )
 def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Results:
     """A group never starts if its minimum is higher than the number of pods that exist at a time: that of a Job, of a
@@ -304,20 +268,16 @@ def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Resul
     if grouping is not None:
         yield from _findings(workload, grouping.unreachable, context)
     whole = with_pods(workload, context.facts)
-    if not isinstance(whole, JobSet) or not _before_trees(context):
+    if not isinstance(whole, JobSet) or not _lacks_trees(context):
         return
-    stated = stated_minimum(whole)
+    stated = podgrouper.stated_minimum(whole)
     if stated is None or not (stated.isascii() and stated.isdigit()):
         return
     pods = sum(part.pods for part in whole.parts)
     # Python refuses to convert a number with thousands of digits, and there are never that many pods.
     if pods > 0 and (len(stated.lstrip("0")) > _MOST_DIGITS or pods < int(stated)):
-        yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MINIMUM,
-            found=stated,
-            why=f"the workload has {pods} pods at a time, and a group with a higher minimum never starts",
-            remedy=f"set at most {pods}",
-        )
+        why = f"the workload has {pods} pods at a time, and a group with a higher minimum never starts"
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=stated, why=why, remedy=f"set at most {pods}")
 
 
 @rule(
@@ -325,9 +285,9 @@ def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Resul
     subject=Subject.OPTED_IN,
     independent=True,
     passes=Example(
-        job_set(replicated("node", 4, metadata={"annotations": _ONE}), scheduler=_KAI, annotations=_EXCLUSIVE)
+        job_set(replicated("node", 4, metadata={"annotations": _ONE}), scheduler=NAME, annotations=_EXCLUSIVE)
     ),
-    fails=Example(job_set(replicated("node", 4), scheduler=_KAI, annotations=_EXCLUSIVE)),
+    fails=Example(job_set(replicated("node", 4), scheduler=NAME, annotations=_EXCLUSIVE)),
 )
 def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper waits for all pods that a Job, or a group of a LeaderWorkerSet, has at a time. With exclusive
@@ -340,9 +300,12 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
     # `owner/exclusive-topology` says it of gangs that Rollcall makes.
     if context.makes_gangs or not _waits_for_all_pods(workload, context):
         return
-    for found in workload.hindrances:
-        if found.rule in {"owner/exclusive-topology", "owner/completions"}:
-            yield Finding(at=found.at, found=found.found, why=found.why, remedy=_remedy_for(found.remedy, workload))
+    for hindrance in workload.hindrances:
+        if hindrance.rule in {"owner/exclusive-topology", "owner/completions"}:
+            remedy = hindrance.remedy
+            if isinstance(workload, JobSet):
+                remedy = f'{remedy}; or annotate the Job\'s template with {keys.ANNOTATION_MINIMUM}: "1"'
+            yield Finding(at=hindrance.at, found=hindrance.found, why=hindrance.why, remedy=remedy)
 
 
 def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool:
@@ -350,23 +313,17 @@ def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool
     if isinstance(workload, LeaderWorkerSet):
         # Until the leader is on a node, podgrouper waits only for the leader.
         return text(workload.spec.get("startupPolicy")) != "LeaderReady"
-    if isinstance(workload, JobSet) and not _before_trees(context):
+    if isinstance(workload, JobSet) and not _lacks_trees(context):
         jobs = [workload.job_metadata(index) for index, part in enumerate(workload.parts) if part.each > 1]
-        return any(mapping(one.get("annotations")).get(ANNOTATION_MINIMUM) != "1" for one in jobs)
-    return stated_minimum(workload) not in {None, "1"}
-
-
-def _remedy_for(remedy: str, workload: OptedInWorkload) -> str:
-    if isinstance(workload, JobSet):
-        return f'{remedy}; or annotate the Job\'s template with {ANNOTATION_MINIMUM}: "1"'
-    return remedy
+        return any(mapping(metadata.get("annotations")).get(keys.ANNOTATION_MINIMUM) != "1" for metadata in jobs)
+    return podgrouper.stated_minimum(workload) not in {None, "1"}
 
 
 @rule(
     "kai/owner-version",
     subject=Subject.OPTED_IN,
-    passes=Example(job_set(scheduler=_KAI), version="0.16.8"),
-    fails=Example(job_set(scheduler=_KAI), version="0.15.2"),
+    passes=Example(job_set(scheduler=NAME), version="0.16.8"),
+    fails=Example(job_set(scheduler=NAME), version="0.15.2"),
 )
 def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Before 0.16 podgrouper's group of a JobSet has a minimum of one pod unless an annotation sets a higher one.
@@ -375,14 +332,15 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.15.2).
     """
     pods = with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet) or not _before_trees(context) or stated_minimum(pods) is not None:
+    if not isinstance(pods, JobSet) or not _lacks_trees(context) or podgrouper.stated_minimum(pods) is not None:
         return
     if (count := sum(part.pods for part in pods.parts)) > 1:
         yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
             found=None,
-            why=f"before {TREES} podgrouper starts the pods of a JobSet one by one",
-            remedy=f'set the annotation {ANNOTATION_MINIMUM}: "{count}", or "1" if its pods need not start together',
+            why=f"before {podgrouper.TREES} podgrouper starts the pods of a JobSet one by one",
+            remedy=f'set the annotation {keys.ANNOTATION_MINIMUM}: "{count}", '
+            'or "1" if its pods need not start together',
         )
 
 
@@ -392,12 +350,12 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
     default=Action.WARN,
     passes=Example(
         job(
-            scheduler=_KAI,
-            annotations={ANNOTATION_MINIMUM: "2"},
-            template=pod_template(annotations={ANNOTATION_GROUP: "mine", ANNOTATION_SKIP: "true"}),
+            scheduler=NAME,
+            annotations={keys.ANNOTATION_MINIMUM: "2"},
+            template=pod_template(annotations={keys.ANNOTATION_GROUP: "mine", keys.ANNOTATION_SKIP: "true"}),
         )
     ),
-    fails=Example(job(scheduler=_KAI, template=pod_template(annotations={ANNOTATION_GROUP: "mine"}))),
+    fails=Example(job(scheduler=NAME, template=pod_template(annotations={keys.ANNOTATION_GROUP: "mine"}))),
 )
 def overwritten_group(workload: OptedInWorkload, _: RuleContext) -> Results:
     """Podgrouper overwrites the group of a pod that has an ownerReference, unless an annotation tells it to skip the
@@ -405,16 +363,14 @@ def overwritten_group(workload: OptedInWorkload, _: RuleContext) -> Results:
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/pod_controller.go (v0.17.0).
     """
-    skipped = workload.annotations.get(ANNOTATION_SKIP) == "true"
+    skipped = workload.annotations.get(keys.ANNOTATION_SKIP) == "true"
     for part in workload.distinct_parts:
-        said = part.template.annotations
-        if said.get(ANNOTATION_GROUP) and said.get(ANNOTATION_SKIP) != "true" and not skipped:
-            yield Finding(
-                at=part.template.annotations_path / ANNOTATION_GROUP,
-                found=said[ANNOTATION_GROUP],
-                why="podgrouper makes its own group for these pods and overwrites the annotation",
-                remedy=f'add the annotation {ANNOTATION_SKIP}: "true", or remove this one',
-            )
+        annotations = part.template.annotations
+        if annotations.get(keys.ANNOTATION_GROUP) and annotations.get(keys.ANNOTATION_SKIP) != "true" and not skipped:
+            path = part.template.annotations_path / keys.ANNOTATION_GROUP
+            why = "podgrouper makes its own group for these pods and overwrites the annotation"
+            remedy = f'add the annotation {keys.ANNOTATION_SKIP}: "true", or remove this one'
+            yield Finding(at=path, found=annotations[keys.ANNOTATION_GROUP], why=why, remedy=remedy)
 
 
 _QUEUES = ClusterFacts(kai_queues={"research": KaiQueue(None), "team-a": KaiQueue("research")})
@@ -435,10 +391,9 @@ queue = opted_in_queue(
     """,
     keys=_keys,
     judge=judge_queue,
-    passes=Example(train_job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}), facts=_QUEUES),
-    fails=Example(train_job(scheduler=_KAI, labels={LABEL_QUEUE: "research"}), facts=_QUEUES),
+    passes=Example(train_job(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"}), facts=_QUEUES),
+    fails=Example(train_job(scheduler=NAME, labels={keys.LABEL_QUEUE: "research"}), facts=_QUEUES),
 )
-
 
 queue_disagree = opted_in_disagreement(
     "kai/owner-queue-disagree",
@@ -447,8 +402,8 @@ queue_disagree = opted_in_disagreement(
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
     """,
-    scheduler=_KAI,
-    key=("labels", LABEL_QUEUE),
+    scheduler=NAME,
+    key=("labels", keys.LABEL_QUEUE),
     keys=_keys,
     of_pods=_keys,
     remedy=lambda context: f"name one queue, preferably in the workload's label {context.settings.queueLabelKey}",
@@ -460,8 +415,8 @@ queue_disagree = opted_in_disagreement(
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
-    passes=Example(job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}, annotations={LABEL_QUEUE: "team-a"})),
-    fails=Example(job(scheduler=_KAI, annotations={LABEL_QUEUE: "team-a"})),
+    passes=Example(job(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"}, annotations={keys.LABEL_QUEUE: "team-a"})),
+    fails=Example(job(scheduler=NAME, annotations={keys.LABEL_QUEUE: "team-a"})),
 )
 def queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results:
     """KAI reads the queue of these workloads only from a label. An annotation with the queue has no effect.
@@ -470,12 +425,9 @@ def queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results
     """
     key = context.settings.queueLabelKey
     if key in workload.annotations and not workload.labels.get(key):
-        yield Finding(
-            at=ANNOTATIONS / key,
-            found=workload.annotations[key],
-            why="podgrouper reads this key only as a label, so the workload is not in this queue",
-            remedy="set it as a label instead",
-        )
+        why = "podgrouper reads this key only as a label, so the workload is not in this queue"
+        remedy = "set it as a label instead"
+        yield Finding(at=ANNOTATIONS / key, found=workload.annotations[key], why=why, remedy=remedy)
 
 
 _ZONE, _RACK = "example.com/zone", "example.com/rack"
@@ -492,66 +444,58 @@ def _read_by_podgrouper(workload: OptedInWorkload, context: RuleContext) -> Opte
     TrainJob's own annotations are known. None if podgrouper makes no PodGroup, or if the JobSet is judged with its
     TrainJob.
     """
-    if workload.annotations.get(ANNOTATION_SKIP) == "true":
+    if workload.annotations.get(keys.ANNOTATION_SKIP) == "true":
         return None
     whole = with_pods(workload, context.facts)
     return workload if whole is None and isinstance(workload, TrainJob) else whole
 
 
-def _asks(place: Annotations) -> dict[str, Use]:
-    return {TOPOLOGY_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*TOPOLOGY_FIELDS)}
+def _topology_uses(place: Annotations) -> dict[str, Use]:
+    return {keys.TOPOLOGY_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*keys.TOPOLOGY_FIELDS)}
 
 
-def _of_whole(made: OptedInWorkload) -> dict[str, Use]:
+def _whole_uses(whole: OptedInWorkload) -> dict[str, Use]:
     """Returns what the whole PodGroup asks for, by field, with the places in the workload that its author wrote."""
-    own = _asks(of_workload(made))
-    if not isinstance(made, MadeJobSet):
-        return own
-    own = {field: Use(made.in_train_job(use.path), use.value) for field, use in own.items()}
-    found = {**_asks(of_workload(made.train_job)), **own}
-    return {field: found[field] for field in TOPOLOGY_FIELDS.values() if field in found}
+    uses = _placed(_topology_uses(of_workload(whole)), whole)
+    if isinstance(whole, MadeJobSet):
+        merged = {**_topology_uses(of_workload(whole.train_job)), **uses}
+        uses = {field: merged[field] for field in keys.TOPOLOGY_FIELDS.values() if field in merged}
+    return uses
 
 
-def _is_complete(asked: Mapping[str, Use]) -> bool:
+def _is_complete(uses: Mapping[str, Use]) -> bool:
     """Returns whether podgrouper reads what a Job asks for."""
-    return "topology" in asked and len(asked) > 1
-
-
-def _reads_jobs(context: RuleContext) -> bool:
-    return context.scheduler_version is None or context.scheduler_version >= TREES
+    return "topology" in uses and len(uses) > 1
 
 
 def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[CarriedTopology]:
-    made = _read_by_podgrouper(workload, context)
-    if made is None:
+    whole = _read_by_podgrouper(workload, context)
+    if whole is None:
         return
-    places = [_of_whole(made)]
-    if reads_pods(made):
-        places += [asked for part in made.distinct_parts if _is_complete(asked := _asks(of_pods(part)))]
-    if _reads_jobs(context):
-        places += [_placed(asked, made) for asked in map(_asks, of_jobs(made)) if _is_complete(asked)]
-    for asked in places:
-        if asked:
-            constraint = {field: use.value for field, use in asked.items()}
-            yield CarriedTopology(_pod_group(made, constraint), asked, _where(asked, made))
+    places = [_whole_uses(whole)]
+    if podgrouper.reads_pods(whole):
+        places += [uses for part in whole.distinct_parts if _is_complete(uses := _topology_uses(of_pods(part)))]
+    if not _lacks_trees(context):
+        places += [_placed(uses, whole) for uses in map(_topology_uses, of_jobs(whole)) if _is_complete(uses)]
+    for uses in places:
+        if uses:
+            constraint = {field: use.value for field, use in uses.items()}
+            metadata = {"name": whole.name, "namespace": whole.namespace}
+            manifest = {"metadata": metadata, "spec": {"topologyConstraint": constraint}}
+            yield CarriedTopology(manifest, uses, _where(uses, whole))
 
 
-def _placed(asked: Mapping[str, Use], made: OptedInWorkload) -> dict[str, Use]:
-    if not isinstance(made, MadeJobSet):
-        return dict(asked)
-    return {field: Use(made.in_train_job(use.path), use.value) for field, use in asked.items()}
+def _placed(uses: Mapping[str, Use], whole: OptedInWorkload) -> dict[str, Use]:
+    if not isinstance(whole, MadeJobSet):
+        return dict(uses)
+    return {field: Use(whole.in_train_job(use.path), use.value) for field, use in uses.items()}
 
 
-def _where(asked: Mapping[str, Use], made: OptedInWorkload) -> str:
+def _where(uses: Mapping[str, Use], whole: OptedInWorkload) -> str:
     """Names the runtime of a TrainJob, if it is the origin of a value."""
-    if isinstance(made, MadeJobSet) and any(use.path == made.train_job.runtime_path for use in asked.values()):
-        return f"{made.train_job.runtime_kind} {made.runtime.name}"
+    if isinstance(whole, MadeJobSet) and any(use.path == whole.train_job.runtime_path for use in uses.values()):
+        return f"{whole.train_job.runtime_kind} {whole.runtime.name}"
     return ""
-
-
-def _pod_group(made: OptedInWorkload, constraint: Mapping[str, str]) -> Manifest:
-    metadata = {"name": made.name, "namespace": made.namespace}
-    return {"metadata": metadata, "spec": {"topologyConstraint": dict(constraint)}}
 
 
 topology = opted_in_topology(
@@ -563,11 +507,11 @@ topology = opted_in_topology(
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{defaultgrouper,jobset},
     pkg/scheduler/plugins/topology; seen with v0.16.8.
     """,
-    kind=POD_GROUPS,
-    version=POD_GROUP.version,
+    kind=keys.POD_GROUPS,
+    version=keys.POD_GROUP.version,
     rules=(pod_groups.group_topology,),
     carried=_carried,
-    looks_at=TOPOLOGY_FIELDS,
+    looks_at=keys.TOPOLOGY_FIELDS,
     passes=Example(train_job(scheduler=NAME, annotations=_near()), facts=_FACTS),
     fails=Example(train_job(scheduler=NAME, annotations=_near("racks")), facts=_FACTS),
 )
@@ -578,30 +522,30 @@ unnamed = opted_in_topology(
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/factory.go; seen with v0.16.8.
     """,
-    kind=POD_GROUPS,
-    version=POD_GROUP.version,
+    kind=keys.POD_GROUPS,
+    version=keys.POD_GROUP.version,
     rules=(pod_groups.group_topology_unnamed,),
     carried=_carried,
-    looks_at=TOPOLOGY_FIELDS,
+    looks_at=keys.TOPOLOGY_FIELDS,
     passes=Example(train_job(scheduler=NAME, annotations=_near()), facts=_FACTS),
     fails=Example(train_job(scheduler=NAME, annotations={KAI_REQUIRED: _RACK}), facts=_FACTS),
     default=Action.WARN,
 )
 
 
-def _of_job(**annotations: str) -> Manifest:
-    named = {f"kai.scheduler/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    return job_set(replicated("node", metadata={"annotations": named}), scheduler=NAME)
+def _annotated_job_set(**annotations: str) -> Manifest:
+    prefixed = {f"kai.scheduler/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return job_set(replicated("node", metadata={"annotations": prefixed}), scheduler=NAME)
 
 
 @rule(
     "kai/owner-topology-of-jobs",
     subject=Subject.OPTED_IN,
     capability=Capability.TOPOLOGY_WORKLOAD,
-    looks_at=TOPOLOGY_FIELDS,
+    looks_at=keys.TOPOLOGY_FIELDS,
     default=Action.WARN,
-    passes=Example(_of_job(topology="dc", topology_required_placement=_RACK), facts=_LEVELS),
-    fails=Example(_of_job(topology_required_placement=_RACK), facts=_LEVELS),
+    passes=Example(_annotated_job_set(topology="dc", topology_required_placement=_RACK), facts=_LEVELS),
+    fails=Example(_annotated_job_set(topology_required_placement=_RACK), facts=_LEVELS),
 )
 def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper reads the topology of a JobSet's Jobs only if the same template names a Topology and a level, and only
@@ -610,37 +554,34 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{jobset,ray} (v0.15.2, v0.17.0).
     """
-    made = _read_by_podgrouper(workload, context)
-    for part in made.distinct_parts if made is not None and reads_pods(made) else ():
-        asked = _asks(of_pods(part))
-        if asked.keys() == {"topology"}:
-            use = asked["topology"]
+    whole = _read_by_podgrouper(workload, context)
+    for part in whole.distinct_parts if whole is not None and podgrouper.reads_pods(whole) else ():
+        uses = _topology_uses(of_pods(part))
+        if uses.keys() == {"topology"}:
+            use = uses["topology"]
             why, remedy = "podgrouper ignores it without a level", f"add {KAI_REQUIRED} to the template"
             yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
-    for place in () if made is None else of_jobs(made):
-        asked = _asks(place)
-        if not asked or (_is_complete(asked) and _reads_jobs(context)):
+    for place in () if whole is None else of_jobs(whole):
+        uses = _topology_uses(place)
+        if not uses or (_is_complete(uses) and not _lacks_trees(context)):
             continue
-        use = next(iter(_placed(asked, made or workload).values()))
-        if _reads_jobs(context):
-            other = KAI_REQUIRED if "topology" in asked else KAI_TOPOLOGY
+        use = next(iter(_placed(uses, whole or workload).values()))
+        if not _lacks_trees(context):
+            other = KAI_REQUIRED if "topology" in uses else KAI_TOPOLOGY
             why = "podgrouper ignores it without the other annotation"
             remedy = f"add {other} to the template"
         else:
-            why = f"before {TREES} podgrouper does not read the topology of a JobSet's Jobs"
+            why = f"before {podgrouper.TREES} podgrouper does not read the topology of a JobSet's Jobs"
             remedy = "set it on the workload itself"
         yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
-
-
-_RAY = "ray.io"
 
 
 @rule(
     "kai/owner-no-queue",
     subject=Subject.OPTED_IN,
     fails_closed=True,
-    passes=Example(disaggregated_set(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"})),
-    fails=Example(disaggregated_set(scheduler=_KAI)),
+    passes=Example(disaggregated_set(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"})),
+    fails=Example(disaggregated_set(scheduler=NAME)),
 )
 def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     """kai-scheduler does not start a gang without a queue. Podgrouper puts a workload without one into `default-queue`,
@@ -653,15 +594,12 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     if not context.makes_gangs or isinstance(workload, LeaderWorkerSet) or no_gang(workload) is not None:
         return
     key = context.settings.queueLabelKey
-    named = named_queue(workload, context.settings) or context.settings.defaultQueue
-    if workload.has_gangs and named is None:
-        yield Finding(
-            at=LABELS / key,
-            found=None,
-            why="the workload names no queue and the profile has no defaultQueue, so its gang never starts",
-            remedy=f"name a leaf Queue in the label {key}, or in the profile's defaultQueue",
-            instead=offered(leaves(context.facts.kai_queues or {})),
-        )
+    queue_name = named_queue(workload, context.settings) or context.settings.defaultQueue
+    if workload.has_gangs and queue_name is None:
+        why = "the workload names no queue and the profile has no defaultQueue, so its gang never starts"
+        remedy = f"name a leaf Queue in the label {key}, or in the profile's defaultQueue"
+        leaf_queues = offered(leaves(context.facts.kai_queues or {}))
+        yield Finding(at=LABELS / key, found=None, why=why, remedy=remedy, instead=leaf_queues)
 
 
 @rule(
@@ -669,8 +607,8 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
-    passes=Example(ray_cluster(scheduler=_KAI, minReplicas=2)),
-    fails=Example(ray_cluster(scheduler=_KAI, minReplicas=1)),
+    passes=Example(ray_cluster(scheduler=NAME, minReplicas=2)),
+    fails=Example(ray_cluster(scheduler=NAME, minReplicas=1)),
 )
 def ray_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
     """Podgrouper takes the minimum of a worker group from minReplicas if that is above 0, whether an autoscaler is
@@ -678,15 +616,12 @@ def ray_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/ray (v0.17.0), issue 500.
     """
-    if workload.resource.api.group != _RAY:
+    if workload.resource.api.group != podgrouper.RAY:
         return
     for part in workload.parts:
         entry = mapping(value_at(workload.raw, part.path)[1])
         least, replicas = integer(entry.get("minReplicas")), integer(entry.get("replicas")) or 0
         if least and part.needed == part.pods and least < replicas:
-            yield Finding(
-                at=part.path / "minReplicas",
-                found=least,
-                why=f"KAI's group needs only {least} of the {replicas} replicas of {part.name}",
-                remedy="set minReplicas to replicas, or enable the autoscaler",
-            )
+            why = f"KAI's group needs only {least} of the {replicas} replicas of {part.name}"
+            remedy = "set minReplicas to replicas, or enable the autoscaler"
+            yield Finding(at=part.path / "minReplicas", found=least, why=why, remedy=remedy)

@@ -11,25 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from webhook.backends import families
 from webhook.backends.families import TOPOLOGY
+from webhook.backends.kai import keys
 from webhook.backends.kai.gangs import levels_of
-from webhook.backends.kai.keys import (
-    DURATIONS,
-    GROUP_MARK,
-    LABEL_NODE_POOL,
-    LABEL_PREEMPTIBILITY,
-    LABEL_QUEUE,
-    NAME,
-    POD_GROUP,
-    POD_GROUPS,
-    PREEMPTIBILITIES,
-    KaiSettings,
-    RuleContext,
-    is_queue_name,
-)
+from webhook.backends.kai.keys import KaiSettings, RuleContext
 from webhook.backends.queues import Queues, disagreement, judge_named, leaves, offered, path_of
 from webhook.backends.topologies import NoTopology, UnknownTopology
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
@@ -68,18 +57,18 @@ def pod_group(
     body: Manifest = {"queue": "team-a", **spec}
     if subgroups:
         body["subGroups"] = list(subgroups)
-    found = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": body}
-    return found if status is None else {**found, "status": dict(status)}
+    manifest = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": body}
+    return manifest if status is None else {**manifest, "status": dict(status)}
 
 
 def subgroup(name: str, pods: int | None = None, parent: str | None = None, **fields: Any) -> Manifest:
     """Returns a subgroup; with a number of pods, it is a leaf."""
-    found: Manifest = {"name": name, **fields}
+    entry: Manifest = {"name": name, **fields}
     if parent is not None:
-        found["parent"] = parent
+        entry["parent"] = parent
     if pods is not None:
-        found["minMember"] = pods
-    return found
+        entry["minMember"] = pods
+    return entry
 
 
 def queue_object(name: str = "team-a", parent: str | None = None, labels: Mapping[str, str] | None = None) -> Manifest:
@@ -98,17 +87,15 @@ foreign_member = families.foreign_member(
     "kai/foreign-member",
     "kai-scheduler/KAI-Scheduler, pkg/podgrouper/pod_controller.go (a pod without owners, or with "
     "`kai.scheduler/skip-podgrouper`, keeps the group that it names).",
-    POD_GROUP,
-    GROUP_MARK,
+    keys.POD_GROUP,
+    keys.GROUP_MARK,
 )
-
 
 claimed_pods = families.claimed_pods(
     "kai/claimed-pods",
     source="kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info: a pod has one group and one subgroup.",
     annotations={"pod-group-name": "training"},
 )
-
 
 priority_class = families.priority_class(
     "kai/priority-class",
@@ -126,8 +113,8 @@ priority_class = families.priority_class(
     "kai/preemptibility",
     subject=Subject.ANY_WORKLOAD,
     fails_closed=True,
-    passes=Example(pod_clique_set(labels={LABEL_PREEMPTIBILITY: "non-preemptible"})),
-    fails=Example(pod_clique_set(labels={LABEL_PREEMPTIBILITY: "never"})),
+    passes=Example(pod_clique_set(labels={keys.LABEL_PREEMPTIBILITY: "non-preemptible"})),
+    fails=Example(pod_clique_set(labels={keys.LABEL_PREEMPTIBILITY: "never"})),
 )
 def preemptibility(workload: PodCliqueSet | OptedInWorkload, _: RuleContext) -> Results:
     """The label says whether the gang may be preempted, regardless of its priority. KAI's CRD refuses a PodGroup with
@@ -135,14 +122,11 @@ def preemptibility(workload: PodCliqueSet | OptedInWorkload, _: RuleContext) -> 
 
     Source: the PodGroup CRD of scheduling.run.ai/v2alpha2 (`spec.preemptibility`).
     """
-    word = workload.labels.get(LABEL_PREEMPTIBILITY)
-    if word is not None and word not in PREEMPTIBILITIES:
-        yield Finding(
-            at=LABELS / LABEL_PREEMPTIBILITY,
-            found=word,
-            why="KAI's CRD does not allow this value",
-            remedy=f"set it to {' or '.join(PREEMPTIBILITIES)}, or remove the label",
-        )
+    word = workload.labels.get(keys.LABEL_PREEMPTIBILITY)
+    if word is not None and word not in keys.PREEMPTIBILITIES:
+        why = "KAI's CRD does not allow this value"
+        remedy = f"set it to {' or '.join(keys.PREEMPTIBILITIES)}, or remove the label"
+        yield Finding(at=LABELS / keys.LABEL_PREEMPTIBILITY, found=word, why=why, remedy=remedy)
 
 
 _LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
@@ -169,18 +153,14 @@ def raised_minimum(change: PodCliqueSetChange, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`; seen
     with v0.16.8.
     """
-    raised = [found for found in _minimums(change) if found.now > found.before]
+    raised = [minimum for minimum in _minimums(change) if minimum.now > minimum.before]
     if not raised or (living := has_gangs(change.new, context.facts)) is False:
         return
     unknown = "" if living else " (whether it has any PodGang is unknown)"
     for path, what, before, now in raised:
-        yield Finding(
-            at=path,
-            found=now,
-            why=f"{what} was {before}, and kai-scheduler evicts a running gang that is below its minimum{unknown}",
-            remedy="raise only replicas, or delete and recreate the PodCliqueSet",
-            forbidden=True,
-        )
+        why = f"{what} was {before}, and kai-scheduler evicts a running gang that is below its minimum{unknown}"
+        remedy = "raise only replicas, or delete and recreate the PodCliqueSet"
+        yield Finding(at=path, found=now, why=why, remedy=remedy, forbidden=True)
 
 
 class _Minimum(NamedTuple):
@@ -193,9 +173,7 @@ class _Minimum(NamedTuple):
 
 
 def _minimums(change: PodCliqueSetChange) -> Iterator[_Minimum]:
-    """Yields the minimums of all cliques and of the scaling groups that existed before. A new clique had a minimum of
-    0.
-    """
+    """Yields the minimums of all cliques (of new ones from 0), and of the scaling groups that existed before."""
     cliques = {member.name: member.min_available for member in change.old.cliques}
     for member in change.new.cliques:
         what, before = f"the minimum of clique {member.name}", cliques.get(member.name, 0)
@@ -236,15 +214,15 @@ def gpu_sharing(pod: PodTemplate, _: RuleContext) -> Results:
     pkg/binder/plugins/gpusharing/gpu-request/gpu_request_validator.go (v0.17.0).
     """
     stated = {key: text(pod.annotations[key]) or "" for key in (*_PARTS, _DEVICES, _MPS) if key in pod.annotations}
-    asked = [key for key in _PARTS if key in stated]
+    parts = [key for key in _PARTS if key in stated]
     other = ""
-    if len(asked) > 1:
+    if len(parts) > 1:
         other = "the pod also requests gpu-memory"
-    elif asked and (whole := pod.request_of(frozenset({"nvidia.com/gpu"}))) is not None:
+    elif parts and (whole := pod.request_of(frozenset({"nvidia.com/gpu"}))) is not None:
         other = f"the pod also requests whole GPUs ({whole.resource})"
     if other:
-        yield _refused(pod, asked[0], other, "request only one of the two")
-    elif asked:
+        yield _refused(pod, parts[0], other, "request only one of the two")
+    elif parts:
         yield from _wrong_amounts(pod, stated)
     elif _DEVICES in stated:
         yield _refused(pod, _DEVICES, "the pod requests no part of a GPU", f"add {_FRACTION}, or remove it")
@@ -262,12 +240,8 @@ def _wrong_amounts(pod: PodTemplate, stated: Mapping[str, str]) -> Iterator[Find
 
 
 def _refused(pod: PodTemplate, key: str, why: str, remedy: str) -> Finding:
-    return Finding(
-        at=pod.annotations_path / key,
-        found=pod.annotations[key],
-        why=f"{why}, and KAI refuses such a pod",
-        remedy=remedy,
-    )
+    why = f"{why}, and KAI refuses such a pod"
+    return Finding(at=pod.annotations_path / key, found=pod.annotations[key], why=why, remedy=remedy)
 
 
 _QUEUE = {"defaultQueue": "team-a"}
@@ -301,7 +275,7 @@ def duration(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> 
     Source: kai-scheduler/KAI-Scheduler v0.17, pkg/apis/scheduling/v2alpha2/podgroup_types.go (metav1.Duration),
     pkg/scheduler/actions/stalegangeviction.
     """
-    for key, field in DURATIONS.items():
+    for key, field in keys.DURATIONS.items():
         written = text(workload.annotations.get(key))
         if written is None:
             continue
@@ -316,26 +290,23 @@ def duration(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> 
 
 @rule(
     "kai/group-duration",
-    kinds=(POD_GROUPS,),
+    kinds=(keys.POD_GROUPS,),
     passes=Example(pod_group(subgroup("worker", 2), stalenessGracePeriod="-1s")),
     fails=Example(pod_group(subgroup("worker", 2), stalenessGracePeriod="never")),
 )
-def group_duration(found: StoredObject, _: RuleContext) -> Results:
+def group_duration(stored: StoredObject, _: RuleContext) -> Results:
     """The CRD allows any text in these fields, but kai-scheduler reads them as durations of Go. It fails to read the
     whole list of PodGroups if one of them has another value, and then starts no gang of any namespace.
 
     Source: kai-scheduler/KAI-Scheduler v0.17, pkg/apis/scheduling/v2alpha2/podgroup_types.go; k8s.io/apimachinery,
     pkg/apis/meta/v1/duration.go (UnmarshalJSON).
     """
-    for field in DURATIONS.values():
-        written = text(found.spec.get(field.name))
+    for field in keys.DURATIONS.values():
+        written = text(stored.spec.get(field.name))
         if written is not None and nanoseconds(written) is None:
-            yield Finding(
-                at=SPEC / field.name,
-                found=written,
-                why="it is not a duration of Go, and kai-scheduler then reads no PodGroup of the cluster",
-                remedy='write a duration such as "5m", or "-1s" for never',
-            )
+            why = "it is not a duration of Go, and kai-scheduler then reads no PodGroup of the cluster"
+            remedy = 'write a duration such as "5m", or "-1s" for never'
+            yield Finding(at=SPEC / field.name, found=written, why=why, remedy=remedy)
 
 
 QUEUES = Queues(
@@ -354,15 +325,15 @@ _QUEUES = ClusterFacts(
         "team-a": KaiQueue("research"),
         "team-b": KaiQueue("research"),
         "lost": KaiQueue("gone"),
-        "pools": KaiQueue(None, {LABEL_NODE_POOL: "h100"}),
-        "pooled": KaiQueue("pools", {LABEL_NODE_POOL: "h100"}),
+        "pools": KaiQueue(None, {keys.LABEL_NODE_POOL: "h100"}),
+        "pooled": KaiQueue("pools", {keys.LABEL_NODE_POOL: "h100"}),
     },
     kai_shards={"default": None, "h100": "h100"},
 )
 
 
 def _asking(queue: str) -> dict[str, str]:
-    return {LABEL_QUEUE: queue}
+    return {keys.LABEL_QUEUE: queue}
 
 
 @rule(
@@ -379,7 +350,7 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     v0.16.8.
     """
     settings = context.settings
-    yield from judge_named(list(_named(workload, settings)), context, judge_queue, LABELS / settings.queueLabelKey)
+    yield from judge_named(list(_queue_uses(workload, settings)), context, judge_queue, LABELS / settings.queueLabelKey)
 
 
 @rule(
@@ -396,14 +367,11 @@ def no_queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     v0.16.8. Grove refuses a set without a queue, too.
     """
     settings = context.settings
-    if _effective(workload, settings) is None:
-        yield Finding(
-            at=LABELS / settings.queueLabelKey,
-            found=None,
-            why="the set names no queue and the profile has no defaultQueue, so its gangs never start",
-            remedy=f"name a leaf Queue in the label {settings.queueLabelKey}, or in the profile's defaultQueue",
-            instead=offered(leaves(context.facts.kai_queues or {})),
-        )
+    if _effective_queue(workload, settings) is None:
+        why = "the set names no queue and the profile has no defaultQueue, so its gangs never start"
+        remedy = f"name a leaf Queue in the label {settings.queueLabelKey}, or in the profile's defaultQueue"
+        leaf_queues = offered(leaves(context.facts.kai_queues or {}))
+        yield Finding(at=LABELS / settings.queueLabelKey, found=None, why=why, remedy=remedy, instead=leaf_queues)
 
 
 queue_disagree = disagreement(
@@ -412,8 +380,8 @@ queue_disagree = disagreement(
 
     Source: the PodGroup CRD of scheduling.run.ai/v2alpha2; ai-dynamo/grove refuses it too.
     """,
-    key=("labels", LABEL_QUEUE),
-    uses=lambda workload, context: list(_named(workload, context.settings)),
+    key=("labels", keys.LABEL_QUEUE),
+    uses=lambda workload, context: list(_queue_uses(workload, context.settings)),
     remedy=lambda context: f"name one queue, preferably in the label {context.settings.queueLabelKey} of the set",
 )
 
@@ -433,15 +401,11 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
     operator/internal/scheduler/kai/backend.go (2026-08).
     """
     key = context.settings.queueLabelKey
-    if next(_named(workload, context.settings), None) is None:
+    if next(_queue_uses(workload, context.settings), None) is None:
         yield from unread_queues(context, "kai-scheduler", key)
 
 
-_QUEUE_LIVING = ClusterFacts(
-    kai_queues=_QUEUES.kai_queues,
-    kai_shards=_QUEUES.kai_shards,
-    pod_gangs={("default", "demo-0"): PodGangFacts(workload="demo")},
-)
+_LIVING_QUEUES = replace(_QUEUES, pod_gangs=_LIVING.pod_gangs)
 
 
 @rule(
@@ -449,7 +413,7 @@ _QUEUE_LIVING = ClusterFacts(
     subject=Subject.CHANGE,
     passes=Example(pod_clique_set(labels=_asking("team-a")), old=pod_clique_set(labels=_asking("team-a"))),
     fails=Example(
-        pod_clique_set(labels=_asking("team-b")), old=pod_clique_set(labels=_asking("team-a")), facts=_QUEUE_LIVING
+        pod_clique_set(labels=_asking("team-b")), old=pod_clique_set(labels=_asking("team-a")), facts=_LIVING_QUEUES
     ),
 )
 def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
@@ -460,10 +424,10 @@ def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
     """
     settings = context.settings
     key, pool = settings.queueLabelKey, settings.nodePoolLabelKey
-    before, now = (_effective(workload, settings) for workload in change)
+    before, now = (_effective_queue(workload, settings) for workload in change)
     if before != now:
-        named = next(_named(change.new, settings), None)
-        use = Use(LABELS / key if named is None else named.path, now)
+        first = next(_queue_uses(change.new, settings), None)
+        use = Use(LABELS / key if first is None else first.path, now)
         where = f"its gangs are in the queue {shown(before)}" if before else "its gangs are in no queue"
         yield from moved(change, context, use, where, "queue")
     before, now = (text(workload.labels.get(pool)) for workload in change)
@@ -475,8 +439,8 @@ def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
 
 @rule(
     "kai/node-pool",
-    passes=Example(pod_clique_set(labels={LABEL_NODE_POOL: "h100", LABEL_QUEUE: "pooled"}), facts=_QUEUES),
-    fails=Example(pod_clique_set(labels={LABEL_NODE_POOL: "default", LABEL_QUEUE: "team-a"}), facts=_QUEUES),
+    passes=Example(pod_clique_set(labels={keys.LABEL_NODE_POOL: "h100", keys.LABEL_QUEUE: "pooled"}), facts=_QUEUES),
+    fails=Example(pod_clique_set(labels={keys.LABEL_NODE_POOL: "default", keys.LABEL_QUEUE: "team-a"}), facts=_QUEUES),
 )
 def node_pool(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Each scheduler shard sees only the PodGroups and Queues with its own node-pool label. The default shard sees
@@ -495,43 +459,34 @@ def node_pool(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield problem
         if isinstance(problem, Finding):
             return
-    yield from judge_node_pools(_effective(workload, settings), pool, path, "the set", context)
+    yield from judge_node_pools(_effective_queue(workload, settings), pool, path, "the set", context)
 
 
 def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Finding | Unjudged | None:
-    """Returns the problem with a node pool itself: no shard serves it, or the shards are unknown. None if a shard
-    serves it.
-    """
+    """Returns what is wrong with a node pool itself: no shard serves it, or the shards are unknown."""
     if pool is None:
         return None
     if facts.kai_shards is None:
         return Unjudged(path, "the SchedulingShards", part="kai_shards")
     if pool in facts.kai_shards.values():
         return None
-    return Finding(
-        at=path,
-        found=pool,
-        why="no SchedulingShard serves that node pool, so no scheduler would ever see the gang",
-        remedy="remove the label to use the default shard, or set the partitionLabelValue of a SchedulingShard",
-        absent=Needed("kai_shards"),
-    )
+    why = "no SchedulingShard serves that node pool, so no scheduler would ever see the gang"
+    remedy = "remove the label to use the default shard, or set the partitionLabelValue of a SchedulingShard"
+    return Finding(at=path, found=pool, why=why, remedy=remedy, absent=Needed("kai_shards"))
 
 
 def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose: str, context: RuleContext) -> Results:
     """Yields a finding if a queue, or a queue above it, is in another node pool than the gang of `whose`."""
     key = context.settings.nodePoolLabelKey
-    for found, queue in path_of(name or "", context.facts.kai_queues or {}):
+    for queue_name, queue in path_of(name or "", context.facts.kai_queues or {}):
         other = queue.labels.get(key)
         if other is None and queue.has_more_labels:
-            yield Unjudged(path, f"the labels of KAI Queue {shown(found)}, more than are kept")
+            yield Unjudged(path, f"the labels of KAI Queue {shown(queue_name)}, more than are kept")
         elif other != pool:
-            which = shown(found) if found == name else f"{shown(found)}, above {shown(name)},"
-            yield Finding(
-                at=path,
-                found=pool,
-                why=f"the queue {which} is in {pool_called(other)}, and each shard sees only its own pool",
-                remedy=f"set the same label {key} on {whose} and the queues above it, or on none of them",
-            )
+            which = shown(queue_name) if queue_name == name else f"{shown(queue_name)}, above {shown(name)},"
+            why = f"the queue {which} is in {pool_called(other)}, and each shard sees only its own pool"
+            remedy = f"set the same label {key} on {whose} and the queues above it, or on none of them"
+            yield Finding(at=path, found=pool, why=why, remedy=remedy)
             return
 
 
@@ -540,33 +495,33 @@ def pool_called(label: str | None) -> str:
     return "the default node pool" if label is None else f"the node pool {shown(label)}"
 
 
-def _named(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:
+def _queue_uses(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:
     """Yields the places that name a queue, each with that name: first the PodCliqueSet's own, then by clique name.
     Reordering the cliques moves no finding.
     """
     key = settings.queueLabelKey
     if key not in workload.mentions:
         return
-    yield from _named_in(mapping(workload.raw.get("metadata")), METADATA, key)
-    of_cliques = [use for member in workload.cliques for use in _named_in(member.raw, member.path, key)]
+    yield from _metadata_queue(mapping(workload.raw.get("metadata")), METADATA, key)
+    of_cliques = [use for member in workload.cliques for use in _metadata_queue(member.raw, member.path, key)]
     yield from sorted(of_cliques, key=lambda use: FieldPath(use.path.parts[:-2]).anchor)
 
 
-def _named_in(metadata: Mapping[str, Any], path: FieldPath, key: str) -> Iterator[Use]:
+def _metadata_queue(metadata: Mapping[str, Any], path: FieldPath, key: str) -> Iterator[Use]:
     if (name := queue_of(metadata, key)) is not None:
         labelled = (text(mapping(metadata.get("labels")).get(key)) or "").strip()
         yield Use(path / ("labels" if labelled else "annotations") / key, name)
 
 
-def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
+def _effective_queue(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
     key = settings.queueLabelKey
-    named = record_of(workload, None).queue(key) if key in workload.mentions else None
-    return named or settings.defaultQueue
+    queue_name = record_of(workload, None).queue(key) if key in workload.mentions else None
+    return queue_name or settings.defaultQueue
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
     """Yields the problems of a queue that a workload names, or of its name."""
-    if not is_queue_name(name):
+    if not keys.is_queue_name(name):
         why, remedy = f"{called} is not valid as a label value and as the name of a Queue", "name a Queue that exists"
         yield Finding(at=path, found=name, why=why, remedy=remedy)
     else:
@@ -575,7 +530,7 @@ def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) ->
 
 _KEYS = {"zone": "example.com/zone", "rack": "example.com/rack", "slot": "example.com/slot"}
 _FACTS = ClusterFacts(
-    topology_bindings={"dc": TopologyBinding(_KEYS, {NAME: "racks"})},
+    topology_bindings={"dc": TopologyBinding(_KEYS, {keys.NAME: "racks"})},
     kai_topologies={"racks": ("example.com/zone", "example.com/rack")},
 )
 
@@ -599,8 +554,8 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     if name is None:
         # Grove refuses a constraint without a binding.
         return
-    for asked in workload.constraints():
-        yield from _judge(asked.topology, name, context.facts)
+    for constraint in workload.constraints():
+        yield from _judge(constraint.topology, name, context.facts)
 
 
 def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
@@ -614,13 +569,9 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         yield Unjudged(topology.path, unknown.needs, part=unknown.part)
         return
     except NoTopology as missing:
-        yield Finding(
-            at=topology.path,
-            found=name,
-            why=f"{missing.why}, so kai-scheduler would never start the gang",
-            remedy="create the Topology, or give up the topology: remove the topologyConstraint",
-            absent=missing.absent,
-        )
+        why = f"{missing.why}, so kai-scheduler would never start the gang"
+        remedy = "create the Topology, or give up the topology: remove the topologyConstraint"
+        yield Finding(at=topology.path, found=name, why=why, remedy=remedy, absent=missing.absent)
         return
     binding = bindings.get(name)
     if binding is None:
@@ -642,18 +593,12 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         return
     required, preferred = places.get(str(topology.required_path)), places.get(str(topology.preferred_path))
     if required is not None and preferred is not None and preferred < required:
-        yield Finding(
-            at=topology.preferred_path,
-            found=topology.preferred,
-            why=f"it is broader than the required {topology.required}, which kai-scheduler treats as an unknown level",
-            remedy=f"prefer {topology.required} or a narrower domain, or remove the preference",
-        )
+        why = f"it is broader than the required {topology.required}, which kai-scheduler treats as an unknown level"
+        remedy = f"prefer {topology.required} or a narrower domain, or remove the preference"
+        yield Finding(at=topology.preferred_path, found=topology.preferred, why=why, remedy=remedy)
 
 
 def _no_level(path: FieldPath, domain: str | None, key: str) -> Finding:
-    return Finding(
-        at=path,
-        found=domain,
-        why=f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang, without reporting why",
-        remedy="use a domain that is one of its levels, or add the level to the Topology",
-    )
+    why = f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang, without reporting why"
+    remedy = "use a domain that is one of its levels, or add the level to the Topology"
+    return Finding(at=path, found=domain, why=why, remedy=remedy)

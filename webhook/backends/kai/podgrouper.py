@@ -19,14 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from webhook.backends.kai.keys import (
-    ANNOTATION_MINIMUM,
-    ANNOTATION_SEGMENT,
-    ANNOTATION_SEGMENT_PREFERRED,
-    ANNOTATION_SEGMENT_REQUIRED,
-    ANNOTATION_SKIP,
-    RuleContext,
-)
+from webhook.backends.kai import keys
+from webhook.backends.kai.keys import RuleContext
 from webhook.model.admission_request import value_at
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
 from webhook.model.findings import Action, Finding
@@ -90,34 +84,28 @@ def grouping_of(workload: OptedInWorkload, *, trees: bool = True) -> PodGrouping
     """Returns what podgrouper makes of a workload; None for a kind of which nothing is read here, and if podgrouper
     skips it. `trees`: whether it makes trees of JobSets.
     """
-    if workload.annotations.get(ANNOTATION_SKIP) == "true" or made_elsewhere(workload):
+    if workload.annotations.get(keys.ANNOTATION_SKIP) == "true" or made_elsewhere(workload):
         return None
+    api = workload.resource.api
     try:
-        return _read(workload, trees=trees)
+        if isinstance(workload, Job):
+            return _job_grouping(workload)
+        if isinstance(workload, JobSet):
+            return _job_set_grouping(workload, trees=trees)
+        if isinstance(workload, LeaderWorkerSet):
+            return _leader_worker_set_grouping(workload)
+        if api.group == RAY and api.kind in _CLUSTERS:
+            return _ray_grouping(workload)
+        if api.group_kind == ("kubeflow.org", "PyTorchJob"):
+            return _pytorch_grouping(workload)
+        return _mpi_grouping(workload) if api.group_kind == ("kubeflow.org", "MPIJob") else None
     except Malformed:
         # Rules about the shape of the object report the field.
         return None
 
 
-def _read(workload: OptedInWorkload, *, trees: bool) -> PodGrouping | None:
-    if isinstance(workload, Job):
-        return _of_job(workload)
-    if isinstance(workload, JobSet):
-        return _of_job_set(workload, trees=trees)
-    if isinstance(workload, LeaderWorkerSet):
-        return _of_group(workload)
-    api = workload.resource.api
-    if api.group == RAY and api.kind in _CLUSTERS:
-        return _of_ray(workload)
-    if api.group_kind == ("kubeflow.org", "PyTorchJob"):
-        return _of_pytorch(workload)
-    return _of_mpi(workload) if api.group_kind == ("kubeflow.org", "MPIJob") else None
-
-
 def holders_of(workload: OptedInWorkload) -> tuple[OptedInWorkload, ...]:
-    """Returns the workloads whose labels and annotations podgrouper reads for a gang, the nearest first: a JobSet also
-    has those of its TrainJob.
-    """
+    """Returns the workloads whose labels and annotations count, the nearest first: a JobSet, then its TrainJob."""
     return (workload, workload.train_job) if isinstance(workload, MadeJobSet) else (workload,)
 
 
@@ -127,10 +115,8 @@ def annotations_of(workload: OptedInWorkload) -> Mapping[str, Any]:
 
 
 def stated_minimum(workload: OptedInWorkload) -> str | None:
-    """Returns the minimum that a workload states. If the JobSet of a TrainJob lacks an annotation, podgrouper adds the
-    TrainJob's.
-    """
-    minimums = (text(holder.annotations.get(ANNOTATION_MINIMUM)) for holder in holders_of(workload))
+    """Returns the minimum that a workload states, else the one of its JobSet's TrainJob."""
+    minimums = (text(holder.annotations.get(keys.ANNOTATION_MINIMUM)) for holder in holders_of(workload))
     return next((minimum for minimum in minimums if minimum is not None), None)
 
 
@@ -152,7 +138,7 @@ def root_minimum(job_set: JobSet) -> int | None:
     return None if minimum is None or minimum < 1 else min(minimum, count)
 
 
-def _annotated(path: FieldPath, stated: str | None, found: PodGrouping) -> int | None:
+def _annotated(path: FieldPath, stated: str | None, grouping: PodGrouping) -> int | None:
     """Returns the minimum in an annotation at `path`. One that podgrouper cannot read is an error."""
     if stated is None:
         return None
@@ -160,19 +146,19 @@ def _annotated(path: FieldPath, stated: str | None, found: PodGrouping) -> int |
     if minimum is not None and minimum > 0:
         return minimum
     why = "podgrouper reads no number of 1 or more here, so it makes no PodGroup and the pods wait"
-    found.errors.append(GroupingFault(path, stated, why, "set a whole number of 1 or more"))
+    grouping.errors.append(GroupingFault(path, stated, why, "set a whole number of 1 or more"))
     return None
 
 
-def _above(fault: FieldPath, value: Any, minimum: int, pods: int, found: PodGrouping) -> None:
+def _check_reachable(fault: FieldPath, value: Any, minimum: int, pods: int, grouping: PodGrouping) -> None:
     """Adds that a minimum is above the number of pods that exist at a time."""
     if minimum > pods:
         why = f"KAI's group needs {minimum} pods, and {pods} exist at a time, so it never starts"
-        found.unreachable.append(GroupingFault(fault, value, why, f"let it need at most {pods}"))
+        grouping.unreachable.append(GroupingFault(fault, value, why, f"let it need at most {pods}"))
 
 
-def _of_job(workload: Job) -> PodGrouping:
-    found, path = PodGrouping(), ANNOTATIONS / ANNOTATION_MINIMUM
+def _job_grouping(workload: Job) -> PodGrouping:
+    grouping, path = PodGrouping(), ANNOTATIONS / keys.ANNOTATION_MINIMUM
     stated = stated_minimum(workload)
     minimum = None if stated is None else int32(stated)
     if minimum is not None and minimum < 1:
@@ -180,35 +166,35 @@ def _of_job(workload: Job) -> PodGrouping:
         until = None if minimum < 0 else _OPTIONAL
         who = "KAI" if until is None else "KAI up to 0.17"
         why = f"{who} refuses the PodGroup, because its minimum is below {0 if until is None else 1}; the pods wait"
-        found.errors.append(GroupingFault(path, stated, why, "set a whole number of 1 or more", until))
+        grouping.errors.append(GroupingFault(path, stated, why, "set a whole number of 1 or more", until))
     else:
-        minimum = _annotated(path, stated, found)
+        minimum = _annotated(path, stated, grouping)
     pods = workload.parts[0].pods
     if minimum is not None and pods > 0:
-        _above(path, stated, minimum, pods, found)
-    found.minimums[workload.parts[0].place] = max(minimum or 1, 1)
-    return found
+        _check_reachable(path, stated, minimum, pods, grouping)
+    grouping.minimums[workload.parts[0].place] = max(minimum or 1, 1)
+    return grouping
 
 
-def _of_job_set(workload: JobSet, *, trees: bool) -> PodGrouping:
+def _job_set_grouping(workload: JobSet, *, trees: bool) -> PodGrouping:
     """Returns the faults of the root, and of the leaf of each of its Jobs."""
-    found = PodGrouping()
-    _annotated(ANNOTATIONS / ANNOTATION_MINIMUM, stated_minimum(workload), found)
+    grouping = PodGrouping()
+    _annotated(ANNOTATIONS / keys.ANNOTATION_MINIMUM, stated_minimum(workload), grouping)
     for index, part in enumerate(workload.parts if trees else ()):
         if part.pods <= 0:
             continue
         template = part.path / "template"
-        path = template / "metadata" / "annotations" / ANNOTATION_MINIMUM
-        stated = text(mapping(workload.job_metadata(index).get("annotations")).get(ANNOTATION_MINIMUM)) or None
-        minimum = _annotated(path, stated, found)
+        path = template / "metadata" / "annotations" / keys.ANNOTATION_MINIMUM
+        stated = text(mapping(workload.job_metadata(index).get("annotations")).get(keys.ANNOTATION_MINIMUM)) or None
+        minimum = _annotated(path, stated, grouping)
         value: str | int | None = stated
         if stated is None:
             minimum = value = parallelism(workload.job_spec(index))
             path = template / "spec" / "parallelism"
         if minimum is not None:
-            _above(path, value, minimum, part.each, found)
-            found.minimums[part.place] = part.pods // max(part.each, 1) * minimum
-    return found
+            _check_reachable(path, value, minimum, part.each, grouping)
+            grouping.minimums[part.place] = part.pods // max(part.each, 1) * minimum
+    return grouping
 
 
 class _Segment(NamedTuple):
@@ -227,46 +213,47 @@ def _segment_of(workload: LeaderWorkerSet) -> _Segment | None:
         return _Segment(group / "subGroupPolicy" / "subGroupSize", size, size)
     of_worker = group / "workerTemplate" / "metadata" / "annotations"
     for at, holder in ((ANNOTATIONS, workload.annotations), (of_worker, mapping(value_at(workload.raw, of_worker)[1]))):
-        if (stated := text(holder.get(ANNOTATION_SEGMENT))) is not None:
-            return _Segment(at / ANNOTATION_SEGMENT, stated, int32(stated) or 0)
+        if (stated := text(holder.get(keys.ANNOTATION_SEGMENT))) is not None:
+            return _Segment(at / keys.ANNOTATION_SEGMENT, stated, int32(stated) or 0)
     return None
 
 
-def segment_size(workload: LeaderWorkerSet) -> int | None:
-    """Returns how many pods a segment of a LeaderWorkerSet's groups has; None if there are no segments."""
-    segment = _segment_of(workload)
-    return None if segment is None else segment.size
-
-
-def _of_group(workload: LeaderWorkerSet) -> PodGrouping:
-    """Returns the faults of the segments of a group."""
-    found, segment = PodGrouping(), _segment_of(workload)
+def _leader_worker_set_grouping(workload: LeaderWorkerSet) -> PodGrouping:
+    grouping, segment = PodGrouping(), _segment_of(workload)
     if segment is None:
-        return found
+        return grouping
     if not 1 < segment.size <= workload.size:
         why = f"podgrouper wants segments of 2 to {workload.size} pods, so it makes no PodGroup and the pods wait"
-        found.errors.append(GroupingFault(segment.path, segment.value, why, "set a number in this range, or remove it"))
+        grouping.errors.append(
+            GroupingFault(segment.path, segment.value, why, "set a number in this range, or remove it")
+        )
     elif text(workload.spec.get("startupPolicy")) == "LeaderReady":
         why = "with LeaderReady podgrouper counts only the leader at first, so it makes no PodGroup"
-        found.errors.append(
+        grouping.errors.append(
             GroupingFault(segment.path, segment.value, why, "remove it, or set startupPolicy to LeaderCreated")
         )
     elif segment.size == workload.size - 1:
         why = f"podgrouper counts the leader twice in one segment of {segment.size} workers, so its group never starts"
-        found.unreachable.append(GroupingFault(segment.path, segment.value, why, "set a smaller number, or remove it"))
-    if workload.parts[-1].template.annotations.get(ANNOTATION_SEGMENT_REQUIRED):
-        found.unsure.append("the level that each segment requires is not judged")
-    return found
+        grouping.unreachable.append(
+            GroupingFault(segment.path, segment.value, why, "set a smaller number, or remove it")
+        )
+    if workload.parts[-1].template.annotations.get(keys.ANNOTATION_SEGMENT_REQUIRED):
+        grouping.unsure.append("the level that each segment requires is not judged")
+    return grouping
 
 
-def _of_ray(workload: OptedInWorkload) -> PodGrouping:
-    found = PodGrouping()
+def _ray_grouping(workload: OptedInWorkload) -> PodGrouping:
+    grouping = PodGrouping()
     spec = mapping(value_at(workload.raw, _CLUSTERS[workload.resource.api.kind])[1])
     autoscaling = flag(spec.get("enableInTreeAutoscaling"))
     for part in workload.parts:
-        _require_topology(part, found)
+        uses = {str(use.path.parts[-1]): use for use in of_pods(part).asks(KAI_TOPOLOGY, KAI_REQUIRED, KAI_PREFERRED)}
+        if uses and KAI_TOPOLOGY not in uses:
+            use = next(iter(uses.values()))
+            why = f"without {KAI_TOPOLOGY} beside it podgrouper makes no PodGroup, so no pod of the cluster starts"
+            grouping.errors.append(GroupingFault(use.path, use.value, why, f"add {KAI_TOPOLOGY} to the template"))
         if part.path == SPEC:
-            found.minimums[part.place] = 1
+            grouping.minimums[part.place] = 1
             continue
         group = mapping(value_at(workload.raw, part.path)[1])
         replicas, least = integer(group.get("replicas")) or 0, integer(group.get("minReplicas")) or 0
@@ -275,89 +262,84 @@ def _of_ray(workload: OptedInWorkload) -> PodGrouping:
             continue
         if least > replicas:
             why = f"podgrouper makes no PodGroup if replicas ({replicas}) is lower, so no pod of the cluster starts"
-            found.errors.append(
+            grouping.errors.append(
                 GroupingFault(part.path / "minReplicas", least, why, f"set replicas to at least {least}")
             )
             continue
         hosts = integer(group.get("numOfHosts"))
         minimum = (least or (0 if autoscaling else replicas)) * (1 if hosts is None else hosts)
         if autoscaling and not least:
-            found.unsure.append(f"KAI up to 0.17 needs all workers of {part.name}")
-        found.minimums[part.place] = minimum
-        _above(part.path / ("minReplicas" if least else "replicas"), least or replicas, minimum, part.pods, found)
-    return found
+            grouping.unsure.append(f"KAI up to 0.17 needs all workers of {part.name}")
+        grouping.minimums[part.place] = minimum
+        _check_reachable(
+            part.path / ("minReplicas" if least else "replicas"), least or replicas, minimum, part.pods, grouping
+        )
+    return grouping
 
 
-def _require_topology(part: Part, found: PodGrouping) -> None:
-    """Adds the error of a template that asks for a level of no Topology."""
-    asked = {str(use.path.parts[-1]): use for use in of_pods(part).asks(KAI_TOPOLOGY, KAI_REQUIRED, KAI_PREFERRED)}
-    if asked and KAI_TOPOLOGY not in asked:
-        use = next(iter(asked.values()))
-        why = f"without {KAI_TOPOLOGY} beside it podgrouper makes no PodGroup, so no pod of the cluster starts"
-        found.errors.append(GroupingFault(use.path, use.value, why, f"add {KAI_TOPOLOGY} to the template"))
-
-
-def _replicas(specs: Mapping[str, Any], path: FieldPath, found: PodGrouping) -> int:
+def _replicas(specs: Mapping[str, Any], path: FieldPath, grouping: PodGrouping) -> int:
     """Returns the pods of an operator's replica specs; one without a number is an error."""
     total = 0
     for name, raw in specs.items():
         replicas = integer(mapping(raw).get("replicas"))
         if not replicas:
             why = f"podgrouper counts no {name} here, so it makes no PodGroup and the pods wait"
-            found.errors.append(
+            grouping.errors.append(
                 GroupingFault(path / name / "replicas", replicas, why, "state the number of pods, 1 or more")
             )
         total += replicas or 0
     return total
 
 
-def _of_pytorch(workload: OptedInWorkload) -> PodGrouping:
-    found, path = PodGrouping(), SPEC / "pytorchReplicaSpecs"
+def _pytorch_grouping(workload: OptedInWorkload) -> PodGrouping:
+    grouping, path = PodGrouping(), SPEC / "pytorchReplicaSpecs"
     specs = mapping(workload.spec.get("pytorchReplicaSpecs"))
     total, at = integer(value_at(workload.raw, _MIN_AVAILABLE)[1]), _MIN_AVAILABLE
     if total is None:
-        count = _replicas(specs, path, found)
+        count = _replicas(specs, path, grouping)
         at = SPEC / "elasticPolicy" / "minReplicas"
         total = integer(value_at(workload.raw, at)[1])
         total = count if total is None else total
     masters = integer(mapping(specs.get("Master")).get("replicas")) or 0
     for part in workload.parts:
         if part.name == "master" and masters:
-            found.minimums[part.place] = masters
+            grouping.minimums[part.place] = masters
         if part.name == "worker":
             minimum = max(total - masters, 0)
-            found.minimums[part.place] = minimum
-            if not found.errors and minimum > part.pods:
-                _above(at, total, total, part.pods + masters, found)
-            segment = text(part.template.annotations.get(ANNOTATION_SEGMENT))
+            grouping.minimums[part.place] = minimum
+            if not grouping.errors and minimum > part.pods:
+                _check_reachable(at, total, total, part.pods + masters, grouping)
+            segment = text(part.template.annotations.get(keys.ANNOTATION_SEGMENT))
             if segment is not None:
-                found.unsure.append("the workers are placed in segments, which are not judged")
-                _annotated(part.template.annotations_path / ANNOTATION_SEGMENT, segment, found)
-    return found
+                grouping.unsure.append("the workers are placed in segments, which are not judged")
+                _annotated(part.template.annotations_path / keys.ANNOTATION_SEGMENT, segment, grouping)
+    return grouping
 
 
-def _of_mpi(workload: OptedInWorkload) -> PodGrouping:
+def _mpi_grouping(workload: OptedInWorkload) -> PodGrouping:
     """Returns the group of launcher and workers. A launcher that is created later is counted from then on."""
-    found, path = PodGrouping(), SPEC / "mpiReplicaSpecs"
+    grouping, path = PodGrouping(), SPEC / "mpiReplicaSpecs"
     specs = mapping(workload.spec.get("mpiReplicaSpecs"))
     total, at = integer(value_at(workload.raw, _MIN_AVAILABLE)[1]), _MIN_AVAILABLE
     delayed = text(workload.spec.get("launcherCreationPolicy")) == _DELAYED
     if total is None:
-        total, at = _replicas(specs, path, found), path
+        total, at = _replicas(specs, path, grouping), path
         for name in ("Launcher", "Worker"):
             if name not in specs:
                 why = f"podgrouper makes no PodGroup of an MPIJob without {name}, so its pods wait"
-                found.errors.append(GroupingFault(path / name, None, why, f"add a {name}"))
+                grouping.errors.append(GroupingFault(path / name, None, why, f"add a {name}"))
     if delayed:
         total -= integer(mapping(specs.get("Launcher")).get("replicas")) or 0
     else:
-        found.unsure.append("the launcher counts for the minimum, too, and where it fits is not judged")
+        grouping.unsure.append("the launcher counts for the minimum, too, and where it fits is not judged")
     workers = next((part for part in workload.parts if part.name == "worker"), None)
-    found.total = max(total, 0)
-    if workers is not None and not found.errors:
-        found.minimums[workers.place] = max(total - (0 if delayed else 1), 0)
-        _above(at, total if at == _MIN_AVAILABLE else None, total, workers.pods + (0 if delayed else 1), found)
-    return found
+    grouping.total = max(total, 0)
+    if workers is not None and not grouping.errors:
+        grouping.minimums[workers.place] = max(total - (0 if delayed else 1), 0)
+        _check_reachable(
+            at, total if at == _MIN_AVAILABLE else None, total, workers.pods + (0 if delayed else 1), grouping
+        )
+    return grouping
 
 
 _ASSUMED = f"if kai-scheduler is {TREES} or newer"
@@ -377,10 +359,10 @@ def pod_groups_of(workload: OptedInWorkload, version: Version | None) -> Schedul
         if fault.until is None or version is None or version < fault.until:
             return SchedulerGroups((), f"podgrouper makes no PodGroup: {fault.at}: {fault.why}")
     if isinstance(workload, JobSet):
-        groups = _pod_group_tree_of_job_set(workload, grouping) if trees else _of_flat_job_set(workload)
+        groups = _job_set_tree(workload, grouping) if trees else _flat_job_set(workload)
         return groups if version is not None else groups._replace(why=_ASSUMED)
     if isinstance(workload, LeaderWorkerSet):
-        return _of_groups(workload)
+        return _leader_worker_set_groups(workload)
     domains = _domains(annotations_of(workload))
     if grouping.total is not None or isinstance(workload, Job):
         return SchedulerGroups((_flat(workload, grouping, domains),))
@@ -407,9 +389,7 @@ def _folded(group: SchedulerGroup, stem: str, count: int) -> tuple[SchedulerGrou
 
 
 def _flat(workload: OptedInWorkload, grouping: PodGrouping, domains: tuple[str | None, str | None]) -> SchedulerGroup:
-    """Returns the PodGroup of a Job or MPIJob: its minimum counts any of the pods, so its parts have none of their
-    own.
-    """
+    """Returns the PodGroup of a Job or MPIJob. Its minimum counts any of the pods; its parts have none."""
     parts = [part for part in (*workload.outside_parts, *workload.parts) if part.pods > 0]
     is_job = isinstance(workload, Job)
     below = () if is_job else tuple(_leaf(part, part.pods) for part in parts)
@@ -420,9 +400,7 @@ def _flat(workload: OptedInWorkload, grouping: PodGrouping, domains: tuple[str |
 
 
 def _leaves(workload: OptedInWorkload, part: Part, grouping: PodGrouping) -> Iterator[SchedulerGroup]:
-    """Yields the leaf of a part of a RayCluster or PyTorchJob, or its segments. Podgrouper reads the level of a leaf
-    from Ray's templates.
-    """
+    """Yields the leaf of a part, or its segments. Podgrouper reads the level of a leaf from Ray's templates."""
     minimum = grouping.minimums.get(part.place)
     if part.pods <= 0 and not minimum:
         return
@@ -446,14 +424,13 @@ def _leaves(workload: OptedInWorkload, part: Part, grouping: PodGrouping) -> Ite
 
 def _size(part: Part) -> int | None:
     """Returns the pods of a segment of workers, if podgrouper makes segments."""
-    size = int32(text(part.template.annotations.get(ANNOTATION_SEGMENT)) or "")
+    size = int32(text(part.template.annotations.get(keys.ANNOTATION_SEGMENT)) or "")
     return size if size is not None and size > 0 and part.pods <= size * _MOST_SEGMENTS and part.pods > 0 else None
 
 
 def _segments(
     stem: str, indices: range, pods: int, minimum: int, part: Part, domains: tuple[str | None, str | None]
 ) -> list[SchedulerGroup]:
-    """Returns the segments of these indices, which are equal."""
     group = SchedulerGroup("", pods, minimum, part, None, *domains)
     first, count = indices.start, len(indices)
     if count <= _ONE_BY_ONE:
@@ -465,15 +442,13 @@ def _segment_domains(workload: OptedInWorkload, annotations: Mapping[str, Any]) 
     """Returns the levels of segments, from the template of the workers; the Topology may be named by the workload."""
     if not (text(annotations.get(KAI_TOPOLOGY)) or text(workload.annotations.get(KAI_TOPOLOGY))):
         return None, None
-    levels = (ANNOTATION_SEGMENT_REQUIRED, ANNOTATION_SEGMENT_PREFERRED)
+    levels = (keys.ANNOTATION_SEGMENT_REQUIRED, keys.ANNOTATION_SEGMENT_PREFERRED)
     required, preferred = (text(annotations.get(key)) or None for key in levels)
     return required, preferred
 
 
-def _pod_group_tree_of_job_set(workload: JobSet, grouping: PodGrouping) -> SchedulerGroups:
-    """Returns the tree of a JobSet: of its replicated Jobs all, or as many as an annotation says; of each of these all
-    Jobs.
-    """
+def _job_set_tree(workload: JobSet, grouping: PodGrouping) -> SchedulerGroups:
+    """Returns the tree of a JobSet: all replicated Jobs, or as many as an annotation says, and all Jobs of each."""
     below = []
     for index, part in enumerate(workload.parts):
         if part.pods <= 0:
@@ -492,7 +467,7 @@ def _pod_group_tree_of_job_set(workload: JobSet, grouping: PodGrouping) -> Sched
     return SchedulerGroups((group_of(workload.name, tuple(below), needed, domains),))
 
 
-def _of_flat_job_set(workload: JobSet) -> SchedulerGroups:
+def _flat_job_set(workload: JobSet) -> SchedulerGroups:
     """Returns the PodGroup of a JobSet before there were trees, or one for each replicated Job if they start in order.
     Its minimum is one pod, or the number in an annotation.
     """
@@ -508,16 +483,14 @@ def _of_flat_job_set(workload: JobSet) -> SchedulerGroups:
     return SchedulerGroups((SchedulerGroup(workload.name, pods, minimum, None, None, *domains, below=below),))
 
 
-def _of_groups(workload: LeaderWorkerSet) -> SchedulerGroups:
-    """Returns the PodGroup of each group of a LeaderWorkerSet. With LeaderReady, the leader alone is enough until it is
-    on a node.
-    """
-    segment = segment_size(workload)
+def _leader_worker_set_groups(workload: LeaderWorkerSet) -> SchedulerGroups:
+    """Returns the PodGroups of a LeaderWorkerSet. With LeaderReady they wait for the leader alone at first."""
+    segment = _segment_of(workload)
     leader, *others = workload.parts
     first = replace(_leaf(leader, 1), pods=1)
     below = (first, *(replace(_leaf(part, part.each), name="workers", pods=part.each) for part in others))
     if segment is not None:
-        below = tuple(_of_segments(workload, first, others[0], segment))
+        below = tuple(_group_segments(workload, first, others[0], segment.size))
     group = group_of("", below, domains=_domains(workload.annotations))
     if text(workload.spec.get("startupPolicy")) == "LeaderReady" and others:
         waiting = tuple(replace(part, waits_for="leader") for part in below[1:])
@@ -525,7 +498,9 @@ def _of_groups(workload: LeaderWorkerSet) -> SchedulerGroups:
     return SchedulerGroups(_folded(group, workload.name, max(workload.replicas, 0)))
 
 
-def _of_segments(workload: LeaderWorkerSet, leader: SchedulerGroup, part: Part, size: int) -> Iterator[SchedulerGroup]:
+def _group_segments(
+    workload: LeaderWorkerSet, leader: SchedulerGroup, part: Part, size: int
+) -> Iterator[SchedulerGroup]:
     """Yields the segments of one group. The first has the leader, unless it is excluded; it may be larger then."""
     domains = _segment_domains(workload, part.template.annotations)
     workers = workload.size - 1
@@ -552,7 +527,7 @@ def _minimum(workload: OptedInWorkload, context: RuleContext) -> int | None:
     """Returns the minimum that a Job states, if Kueue holds it and its group is a gang."""
     if not isinstance(workload, Job) or workload.managed_elsewhere is not None:
         return None
-    stated = text(workload.annotations.get(ANNOTATION_MINIMUM)) or ""
+    stated = text(workload.annotations.get(keys.ANNOTATION_MINIMUM)) or ""
     if not (stated.isascii() and stated.isdigit() and len(stated) <= _MOST_DIGITS) or int(stated) <= 1:
         return None
     return None if held(workload, context.facts, context.kueue) is None else int(stated)
@@ -560,7 +535,7 @@ def _minimum(workload: OptedInWorkload, context: RuleContext) -> int | None:
 
 def _job(minimum: int, **annotations: str) -> Example:
     labels = {QUEUE_NAME: "research"}
-    stated = {ANNOTATION_MINIMUM: str(minimum), **annotations}
+    stated = {keys.ANNOTATION_MINIMUM: str(minimum), **annotations}
     counts: dict[str, Any] = {"parallelism": 4, "completions": 4, "completionMode": "Indexed"}
     return Example(job(scheduler="kai-scheduler", labels=labels, annotations=stated, **counts))
 
@@ -585,21 +560,12 @@ def minimum_above_partial(workload: OptedInWorkload, context: RuleContext) -> Re
     minimum = _minimum(workload, context)
     least = least_parallelism(workload) if isinstance(workload, Job) else None
     if minimum is not None and least is not None and minimum > least:
-        yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MINIMUM,
-            found=str(minimum),
-            why=f"Kueue may start the Job with {least} pods, and KAI then waits for {minimum}",
-            remedy=f"set it to at most {least}, as {MIN_PARALLELISM}",
-        )
+        why = f"Kueue may start the Job with {least} pods, and KAI then waits for {minimum}"
+        remedy = f"set it to at most {least}, as {MIN_PARALLELISM}"
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=str(minimum), why=why, remedy=remedy)
 
 
-@rule(
-    "kueue/kai-ready-minimum",
-    subject=Subject.OPTED_IN,
-    default=Action.WARN,
-    passes=_job(4),
-    fails=_job(2),
-)
+@rule("kueue/kai-ready-minimum", subject=Subject.OPTED_IN, default=Action.WARN, passes=_job(4), fails=_job(2))
 def minimum_below_ready(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Kueue calls a Job ready when all pods that it has at a time are ready or have succeeded. A gang that KAI starts
     with its minimum is not ready in that sense, so Kueue stops it while it works.
@@ -613,7 +579,7 @@ def minimum_below_ready(workload: OptedInWorkload, context: RuleContext) -> Resu
         # The other rule asks for this: Kueue then waits for the pods that it has admitted.
         return
     yield Finding(
-        at=ANNOTATIONS / ANNOTATION_MINIMUM,
+        at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
         found=str(minimum),
         why=f"Kueue wants all {pods} pods ready, and KAI starts the gang with {minimum}: it is stopped "
         f"{duration(timeout)} after its admission although it runs",

@@ -19,33 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from webhook.backends.base import Backend, GangMember, PodChanges, Wake
-from webhook.backends.koordinator import gang_groups, gangs, opted_in, pod_clique_sets, pod_groups, quotas
+from webhook.backends.koordinator import gang_groups, gangs, keys, opted_in, pod_clique_sets, pod_groups, quotas
 from webhook.backends.koordinator.gang_groups import UnreadableSetting, read_topology
-from webhook.backends.koordinator.gangs import (
-    NETWORK_TOPOLOGIES,
-    PROJECTIONS,
-    SHAPES,
-    carried_topology,
-    layer_of,
-    required_layers,
-    unavailable,
-)
-from webhook.backends.koordinator.keys import (
-    ANNOTATION_MINIMUM,
-    CAPABILITIES,
-    CONTROLLERS,
-    GROUP_MARKS,
-    HOSTNAME,
-    LABEL_OLD_MINIMUM,
-    LABEL_POD_GROUP,
-    NAME,
-    NETWORK_TOPOLOGY,
-    NODE_LAYER,
-    POD_GROUP,
-    QUOTA_KEYS,
-    QUOTA_KEYS_OF_PODS,
-    KoordinatorSettings,
-)
+from webhook.backends.koordinator.keys import KoordinatorSettings
 from webhook.backends.koordinator.quotas import ceilings_of
 from webhook.backends.topologies import UnknownTopology, unfed_topology
 from webhook.errors import Inexpressible
@@ -86,33 +62,31 @@ Below = Sequence[tuple[str, ...]]
 
 
 def are_domains(key: str, below: Below, nodes: Mapping[str, Node]) -> bool:
-    """Returns whether each value of a layer's label is a domain with just the nodes that have it. The answer is kept
-    until a node changes.
-    """
-    known = nodes if isinstance(nodes, Nodes) else Nodes(nodes)
+    """Returns whether each value of a layer's label is a domain of just its nodes. Kept until a node changes."""
+    indexed = nodes if isinstance(nodes, Nodes) else Nodes(nodes)
     if not below:
-        return not _is_named_like_a_node(key, known)
-    return known.remembered(("ClusterNetworkTopology", key, *below), lambda: _are_domains(key, below, known))
+        return not _is_named_like_a_node(key, indexed)
+    return indexed.remembered(("ClusterNetworkTopology", key, *below), lambda: _are_domains(key, below, indexed))
 
 
 def _are_domains(key: str, below: Below, nodes: Nodes) -> bool:
     # Groups of nodes are kept over changes, and far fewer values than nodes differ.
-    groups = nodes.groups((key, *(one for keys in below for one in keys)))
-    found = {group.values for group in groups if group.values[0]}
+    groups = nodes.groups((key, *(lower_key for label_keys in below for lower_key in label_keys)))
+    combinations = {group.values for group in groups if group.values[0]}
     seen: list[dict[str, str]] = [{} for _ in below]
-    for own, *values in found:
+    for domain, *values in combinations:
         place = 0
-        for keys, parents in zip(below, seen, strict=True):
-            value = next(filter(None, values[place : place + len(keys)]), None)
-            place += len(keys)
-            if value is not None and parents.setdefault(value, own or "") != own:
+        for label_keys, parents in zip(below, seen, strict=True):
+            value = next(filter(None, values[place : place + len(label_keys)]), None)
+            place += len(label_keys)
+            if value is not None and parents.setdefault(value, domain or "") != domain:
                 return False
     # Without a label of the lowest layer a node is a domain of its own name there.
     lowest = seen[0]
     return all(
-        lowest.get(name, own) == own
+        lowest.get(name, domain) == domain
         for group, names in groups.items()
-        if (own := group.values[0]) and not any(group.values[1 : 1 + len(below[0])])
+        if (domain := group.values[0]) and not any(group.values[1 : 1 + len(below[0])])
         for name in names
     )
 
@@ -129,7 +103,7 @@ def packing_of(
     shape: GangShape, roles: Roles, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> Packing:
     """Returns what koord-scheduler places together of a gang."""
-    layer, at, left_out = _layer(shape, settings, version, facts)
+    layer, at, left_out = _required_layer(shape, settings, version, facts)
     if layer is not None and sum(member.minimum for member in shape.needed) > 1:
         within = _partition(layer, at, facts)
         left_out = left_out or within is None
@@ -138,11 +112,11 @@ def packing_of(
     needs = needs_in(shape.needed, roles, in_no_domain)
     if not needs:
         return Packing((), left_out=shape.left_out)
-    found = Packing((group_of(shape.name, needs, within),), left_out=shape.left_out)
-    return replace(found, left_out=(*shape.left_out, _UNKNOWN)) if left_out else found
+    packing = Packing((group_of(shape.name, needs, within),), left_out=shape.left_out)
+    return replace(packing, left_out=(*shape.left_out, _UNKNOWN)) if left_out else packing
 
 
-def _layer(
+def _required_layer(
     shape: GangShape, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> tuple[str | None, FieldPath | None, bool]:
     """Returns the layer that all pods of the gang must share, where that is required, and whether more is required that
@@ -150,16 +124,16 @@ def _layer(
     """
     if shape.opted_in is not None:
         return _carried(shape, settings, version, facts)
-    keys = {member.required or shape.required for member in shape.members}
+    required = {member.required or shape.required for member in shape.members}
     if shape.subsets:
-        keys.add(None)
-    if keys <= {None}:
+        required.add(None)
+    if required <= {None}:
         return None, None, bool(shape.subsets)
-    if len(keys) > 1 or unavailable(settings, version, facts) is not None:
+    if len(required) > 1 or gangs.unavailable(settings, version, facts) is not None:
         return None, None, True
-    (key,) = keys
+    (key,) = required
     try:
-        layer = layer_of(key or "", settings, facts)
+        layer = gangs.layer_of(key or "", settings, facts)
     except UnknownTopology:
         return None, None, True
     first = shape.members[0]
@@ -173,8 +147,8 @@ def _carried(
     if shape.opted_in is None:
         return None, None, False
     try:
-        written = carried_topology(shape.opted_in, settings, version, facts)
-        layers = [] if written is None else required_layers(read_topology(written))
+        written = gangs.carried_topology(shape.opted_in, settings, version, facts)
+        layers = [] if written is None else gangs.required_layers(read_topology(written))
     except (Inexpressible, UnreadableSetting):
         return None, None, True
     chain = _chain(facts)
@@ -186,22 +160,22 @@ def _carried(
 def _chain(facts: ClusterFacts) -> list[str]:
     """Returns the layers from that of single nodes up."""
     by_name = _layers(facts)
-    found = [NODE_LAYER]
-    current = by_name.get(NODE_LAYER)
-    while current is not None and current.parent and current.parent not in found:
-        found.append(current.parent)
+    chain = [keys.NODE_LAYER]
+    current = by_name.get(keys.NODE_LAYER)
+    while current is not None and current.parent and current.parent not in chain:
+        chain.append(current.parent)
         current = by_name.get(current.parent)
-    return found
+    return chain
 
 
 def _layers(facts: ClusterFacts) -> dict[str, TopologyLayer]:
-    return {layer.name: layer for layer in (facts.network_topologies or {}).get(NETWORK_TOPOLOGY, ())}
+    return {layer.name: layer for layer in (facts.network_topologies or {}).get(keys.NETWORK_TOPOLOGY, ())}
 
 
 def _partition(name: str, at: FieldPath | None, facts: ClusterFacts) -> Partition | None:
     """Returns how nodes fall into domains of a layer; None if a domain is not the value of one label."""
-    if name == NODE_LAYER:
-        return Partition("node", (HOSTNAME,), at, own_domain=True)
+    if name == keys.NODE_LAYER:
+        return Partition("node", (keys.HOSTNAME,), at, own_domain=True)
     chain = _chain(facts)
     layers = _layers(facts)
     layer = layers.get(name)
@@ -209,14 +183,11 @@ def _partition(name: str, at: FieldPath | None, facts: ClusterFacts) -> Partitio
         # Of several keys the first that a node has counts.
         return None
     place = chain.index(name)
-    below = tuple(layers[one].label_keys for one in chain[1:place])
+    below = tuple(layers[lower].label_keys for lower in chain[1:place])
     if facts.nodes is not None and not are_domains(layer.label_keys[0], below, facts.nodes):
         return None
     broader = _partition(layer.parent, at, facts) if layer.parent in layers else None
     return Partition(name, layer.label_keys, at, own_domain=place == 1, broader=broader)
-
-
-RULES = collect(pod_clique_sets, quotas, gang_groups, pod_groups, opted_in)
 
 
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v1.5 is built on.
@@ -226,7 +197,7 @@ FIRST_VERSION = Version(1, 5)
 class KoordinatorBackend(Backend[KoordinatorSettings]):
     """Koordinator 1.5 and newer; topology from 1.7."""
 
-    name = NAME
+    name = keys.NAME
     # v1.8.0, seen: a rejected pod may stay in the queue with JobRejectPlugin as its only reason.
     # A PodGroup that is deleted and made again: koord-scheduler hears of its running pods only when they change
     # (pkg/scheduler/plugins/coscheduling/core/gang_cache.go; seen with v1.8.0).
@@ -237,18 +208,18 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     # Nothing but a new pod, or an update by which a PodGroup comes to have as many pods as it needs, activates a pod.
     wake = Wake.RAISE_MINIMUM
     settings_model = KoordinatorSettings
-    group_marks = GROUP_MARKS
+    group_marks = keys.GROUP_MARKS
     gathers_surplus = True
-    rules = RULES
+    rules = collect(pod_clique_sets, quotas, gang_groups, pod_groups, opted_in)
     # The scheduler plans a gang with all of its pods and binds those without a gate (seen with v1.8.0;
     # pkg/scheduler/plugins/coscheduling/core/core.go ignores gates). Grove removes its gates one by one, so without the
     # pod gate half a gang would start.
     gate = True
-    required_apis = (POD_GROUP,)
-    projections = PROJECTIONS
+    required_apis = (keys.POD_GROUP,)
+    projections = gangs.PROJECTIONS
     reads_claims_of = frozenset({"Koordinator"})
-    controllers = CONTROLLERS
-    shapes = SHAPES
+    controllers = keys.CONTROLLERS
+    shapes = gangs.SHAPES
     allocates_devices = True
 
     def __init__(self, settings: KoordinatorSettings, scheduler_version: Version | None = None) -> None:
@@ -256,7 +227,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         self.topology_binding = settings.topologyBinding or ""
         self.topology_written = settings.topologyObjects == "write"
         if self.topology_binding or self.topology_written:
-            self.topology_kind = NETWORK_TOPOLOGIES.resource
+            self.topology_kind = gangs.NETWORK_TOPOLOGIES.resource
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
@@ -266,21 +237,21 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     @property
     def judged_marks(self) -> tuple[Mark, ...]:
-        return *self.group_marks, Mark("labels", LABEL_OLD_MINIMUM), Mark("annotations", ANNOTATION_MINIMUM)
+        return *self.group_marks, Mark("labels", keys.LABEL_OLD_MINIMUM), Mark("annotations", keys.ANNOTATION_MINIMUM)
 
     @property
     def implied(self) -> tuple[Capability, ...]:
         return () if self.settings.defaultQoSClass is None else (Capability.QOS_CLASS,)
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        reason = unavailable(self.settings, self.scheduler_version, facts)
+        reason = gangs.unavailable(self.settings, self.scheduler_version, facts)
         degraded = () if reason is None else (f"{self.name}: topology is refused: {reason}",)
         unfed = unfed_topology(self.name, self.settings, "ClusterNetworkTopology")
         return (*super().init(facts), *degraded, *unfed)
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
-        return (Resource(POD_GROUP, "podgroups"),)
+        return (Resource(keys.POD_GROUP, "podgroups"),)
 
     @property
     def retry_seconds(self) -> int:
@@ -289,9 +260,9 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return permit_retry_seconds(self.settings.scheduleTimeoutSeconds)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
-        name = first_named(workload, QUOTA_KEYS, QUOTA_KEYS_OF_PODS)
-        found = None if name is None else (facts.elastic_quotas or {}).get(name)
-        if name is not None and found is not None and found.limited:
+        name = first_named(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS)
+        quota = None if name is None else (facts.elastic_quotas or {}).get(name)
+        if name is not None and quota is not None and quota.limited:
             yield Limit("the ElasticQuota", name, name)
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts) -> Ceilings:
@@ -299,11 +270,11 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     @property
     def capabilities(self) -> CapabilityTable:
-        return CAPABILITIES
+        return keys.CAPABILITIES
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
-        return ((Mark("labels", LABEL_POD_GROUP),),)
+        return ((Mark("labels", keys.LABEL_POD_GROUP),),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return gangs.prepare_pod(member, self.settings)
@@ -322,7 +293,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return any(map(gangs.remembers_start, objects))
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
-        return desired if desired["kind"] == NETWORK_TOPOLOGIES.resource.api.kind else gangs.adopt(desired, live)
+        return desired if desired["kind"] == gangs.NETWORK_TOPOLOGIES.resource.api.kind else gangs.adopt(desired, live)
 
     def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
         return gangs.frozen(desired, live)

@@ -16,25 +16,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from webhook.backends.koordinator.keys import (
-    ANNOTATION_GROUPS,
-    ANNOTATION_MATCH_POLICY,
-    ANNOTATION_MATCH_POLICY_ALIAS,
-    ANNOTATION_MINIMUM,
-    ANNOTATION_MODE,
-    ANNOTATION_NAME,
-    ANNOTATION_TOPOLOGY,
-    GANG_PREFIX,
-    GANG_SETTINGS,
-    LABEL_OLD_MINIMUM,
-    LABEL_OLD_NAME,
-    LABEL_POD_GROUP,
-    LABEL_SCHEDULER_NAME,
-    NAME,
-    POD_GROUP,
-    POD_GROUPS,
-    RuleContext,
-)
+from webhook.backends.koordinator import keys
+from webhook.backends.koordinator.keys import RuleContext
 from webhook.model.bounds import digest, fits, list_kept, name_text
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
@@ -75,36 +58,36 @@ class Naming(NamedTuple):
 
 def naming(pod: StoredObject) -> Naming | None:
     """Returns the first of a pod's keys that names a gang. koord-scheduler uses that one."""
-    for key in (LABEL_POD_GROUP, LABEL_OLD_NAME):
+    for key in (keys.LABEL_POD_GROUP, keys.LABEL_OLD_NAME):
         if (gang := name_text(pod.labels.get(key))) is not None:
-            return Naming(gang, LABELS / key, key == LABEL_POD_GROUP)
-    gang = name_text(pod.annotations.get(ANNOTATION_NAME))
-    return None if gang is None else Naming(gang, ANNOTATIONS / ANNOTATION_NAME, by_label=False)
+            return Naming(gang, LABELS / key, key == keys.LABEL_POD_GROUP)
+    gang = name_text(pod.annotations.get(keys.ANNOTATION_NAME))
+    return None if gang is None else Naming(gang, ANNOTATIONS / keys.ANNOTATION_NAME, by_label=False)
 
 
 def is_scheduled_here(pod: StoredObject) -> bool:
     """Returns whether koord-scheduler schedules a pod. The label wins over the field, even if the label is empty."""
-    if LABEL_SCHEDULER_NAME in pod.labels:
-        return bool(pod.labels[LABEL_SCHEDULER_NAME] == NAME)
-    return bool(pod.spec.get("schedulerName") == NAME)
+    if keys.LABEL_SCHEDULER_NAME in pod.labels:
+        return bool(pod.labels[keys.LABEL_SCHEDULER_NAME] == keys.NAME)
+    return bool(pod.spec.get("schedulerName") == keys.NAME)
 
 
-def is_set(found: StoredObject) -> bool:
+def is_set(stored: StoredObject) -> bool:
     """Returns whether an object has settings that koord-scheduler reads. A PodGroup without any may belong to another
     scheduler that uses the same kind, so its spec is not judged.
     """
-    if found.kind == POD_GROUP.kind:
-        return any(key.startswith(GANG_PREFIX) or key in GANG_SETTINGS for key in found.annotations)
-    named = naming(found)
-    return named is not None and not named.by_label and is_scheduled_here(found)
+    if stored.kind == keys.POD_GROUP.kind:
+        return any(key.startswith(keys.GANG_PREFIX) or key in keys.GANG_SETTINGS for key in stored.annotations)
+    reference = naming(stored)
+    return reference is not None and not reference.by_label and is_scheduled_here(stored)
 
 
-def own_id(found: StoredObject) -> str:
+def own_id(stored: StoredObject) -> str:
     """Returns the id of an object's gang; empty if the gang has no name yet."""
-    if found.kind == POD_GROUP.kind:
-        return gang_id(found.key) if found.name else ""
-    named = naming(found)
-    return "" if named is None else gang_id((found.key[0], named.gang))
+    if stored.kind == keys.POD_GROUP.kind:
+        return gang_id(stored.key) if stored.name else ""
+    reference = naming(stored)
+    return "" if reference is None else gang_id((stored.key[0], reference.gang))
 
 
 def key_of_gang(gang: str) -> ObjectKey | None:
@@ -113,37 +96,37 @@ def key_of_gang(gang: str) -> ObjectKey | None:
     return (namespace, name) if namespace and name else None
 
 
-def listed(found: StoredObject) -> tuple[str, ...]:
+def listed(stored: StoredObject) -> tuple[str, ...]:
     """Returns the ids in the annotation `groups` as koord-scheduler reads them; empty if it reads none."""
-    written = text(found.annotations.get(ANNOTATION_GROUPS))
+    written = text(stored.annotations.get(keys.ANNOTATION_GROUPS))
     try:
         return () if written is None else read_groups(written)
     except UnreadableSetting:
         return ()
 
 
-def match_policy(found: StoredObject) -> tuple[str, FieldPath] | None:
+def match_policy(stored: StoredObject) -> tuple[str, FieldPath] | None:
     """Returns the match policy that koord-scheduler reads, and its path."""
-    for key in (ANNOTATION_MATCH_POLICY, ANNOTATION_MATCH_POLICY_ALIAS):
-        if (policy := text(found.annotations.get(key))) is not None:
+    for key in (keys.ANNOTATION_MATCH_POLICY, keys.ANNOTATION_MATCH_POLICY_ALIAS):
+        if (policy := text(stored.annotations.get(key))) is not None:
             return policy, ANNOTATIONS / key
     return None
 
 
-def topology_of(found: StoredObject) -> Topology | None:
-    """Returns the network topology that an object asks for; None if it asks for none. Raises `Unreadable`."""
-    written = text(found.annotations.get(ANNOTATION_TOPOLOGY))
+def topology_of(stored: StoredObject) -> Topology | None:
+    """Returns the network topology that an object asks for, or None. Raises `UnreadableSetting`."""
+    written = text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY))
     return None if written is None else read_topology(written)
 
 
-def pod_group_facts(found: StoredObject) -> KoordinatorPodGroup:
+def pod_group_facts(stored: StoredObject) -> KoordinatorPodGroup:
     """Returns the facts that are kept of a stored PodGroup."""
     try:
-        topology = topology_of(found)
+        topology = topology_of(stored)
     except UnreadableSetting:
         topology = None
-    groups = _group(listed(found) or (gang_id(found.key),))
-    return KoordinatorPodGroup(integer(found.spec.get("minMember")) or 0, groups, topology_kept(topology))
+    groups = _group(listed(stored) or (gang_id(stored.key),))
+    return KoordinatorPodGroup(integer(stored.spec.get("minMember")) or 0, groups, topology_kept(topology))
 
 
 def topology_kept(topology: Topology | None) -> Topology | None:
@@ -152,11 +135,9 @@ def topology_kept(topology: Topology | None) -> Topology | None:
     return topology if topology is None or fits(texts) else (GatherRule(digest(texts), "", len(topology)),)
 
 
-def group_of(found: StoredObject) -> tuple[str, ...]:
-    """Returns the ids of an object's GangGroup, sorted; only its own id if it lists none. A long list is shortened by
-    `list_kept`.
-    """
-    return _group(listed(found) or (own_id(found),))
+def group_of(stored: StoredObject) -> tuple[str, ...]:
+    """Returns the ids of an object's GangGroup as `list_kept` keeps them; only its own id if it lists none."""
+    return _group(listed(stored) or (own_id(stored),))
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
@@ -169,14 +150,12 @@ def _group(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_groups(written: str) -> tuple[str, ...]:
-    """Returns the ids in a `groups` annotation, with "" for an item that is not a string. Raises `Unreadable`."""
+    """Returns the ids in a `groups` annotation, "" for an item that is no string. Raises `UnreadableSetting`."""
     return _kept_groups(written) if len(written) <= _LONGEST_KEPT else _groups(written)
 
 
 def read_topology(written: str) -> Topology:
-    """Returns the entries of a network-topology-spec, sorted because their order does not matter. Raises
-    `Unreadable`.
-    """
+    """Returns the entries of a network-topology-spec, sorted. Raises `UnreadableSetting`."""
     return _kept_topology(written) if len(written) <= _LONGEST_KEPT else _topology(written)
 
 
@@ -222,10 +201,10 @@ def _word(entry: Fields, name: str, place: str) -> str:
     """Returns the value of a field of type string. Null is never an error and leaves the field unchanged."""
     word = ""
     for value in entry.named(name):
-        found = word if value is None else _text(value)
-        if found is None:
+        parsed = word if value is None else _text(value)
+        if parsed is None:
             raise UnreadableSetting(f"has a {place}.{name} that is not a string")
-        word = found
+        word = parsed
     return word
 
 
@@ -258,33 +237,31 @@ class Gang(NamedTuple):
 
 def read_gang(raw: Manifest) -> tuple[ObjectKey, Gang]:
     """Returns the key and the gang of a PodGroup. Raises `Malformed`."""
-    key, found = key_of(raw), StoredObject(raw, POD_GROUP.kind, POD_GROUP.version)
-    return key, Gang(integer(found.spec.get("minMember")) or 0, listed(found) or (gang_id(key),))
+    key, stored = key_of(raw), StoredObject(raw, keys.POD_GROUP.kind, keys.POD_GROUP.version)
+    return key, Gang(integer(stored.spec.get("minMember")) or 0, listed(stored) or (gang_id(key),))
 
 
 def gang_of_pod(pod: StoredObject) -> tuple[str, Gang | None] | None:
     """Returns the name of a pod's gang, and the gang itself if the pod describes it and so needs no PodGroup. None for
     a pod without a gang. Raises `Malformed`.
     """
-    named = naming(pod)
-    if named is None or named.by_label:
-        return None if named is None else (named.gang, None)
-    written = text(pod.labels.get(LABEL_OLD_MINIMUM)) or text(pod.annotations.get(ANNOTATION_MINIMUM)) or ""
-    return named.gang, Gang(int32(written), listed(pod) or (gang_id((pod.key[0], named.gang)),))
+    reference = naming(pod)
+    if reference is None or reference.by_label:
+        return None if reference is None else (reference.gang, None)
+    written = text(pod.labels.get(keys.LABEL_OLD_MINIMUM)) or text(pod.annotations.get(keys.ANNOTATION_MINIMUM)) or ""
+    return reference.gang, Gang(int32(written), listed(pod) or (gang_id((pod.key[0], reference.gang)),))
 
 
 def pod_group(
     name: str = "leader", /, *listed: str, settings: Mapping[str, str] | None = None, **spec: Any
 ) -> Manifest:
-    """Returns a PodGroup that lists these gangs of its namespace. `settings` are annotations, keyed by the name after
-    the prefix.
-    """
-    annotations = {ANNOTATION_MODE: "Strict", **_prefixed(settings)}
+    """Returns a PodGroup that lists gangs of its namespace. `settings` are annotations without their prefix."""
+    annotations = {keys.ANNOTATION_MODE: "Strict", **_prefixed(settings)}
     if listed:
-        annotations[ANNOTATION_GROUPS] = json.dumps([f"default/{other}" for other in listed])
+        annotations[keys.ANNOTATION_GROUPS] = json.dumps([f"default/{other}" for other in listed])
     metadata = {"name": name, "namespace": "default", "annotations": annotations}
-    api = f"{POD_GROUP.group}/{POD_GROUP.version}"
-    return {"apiVersion": api, "kind": POD_GROUP.kind, "metadata": metadata, "spec": {"minMember": 2, **spec}}
+    api = f"{keys.POD_GROUP.group}/{keys.POD_GROUP.version}"
+    return {"apiVersion": api, "kind": keys.POD_GROUP.kind, "metadata": metadata, "spec": {"minMember": 2, **spec}}
 
 
 def pod(*, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None) -> Manifest:
@@ -295,20 +272,20 @@ def pod(*, labels: Mapping[str, str] | None = None, annotations: Mapping[str, st
         "labels": dict(labels or {}),
         "annotations": dict(annotations or {}),
     }
-    spec = {"schedulerName": NAME, "containers": [{"name": "main", "image": "example.com/main"}]}
+    spec = {"schedulerName": keys.NAME, "containers": [{"name": "main", "image": "example.com/main"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def annotated_pod(**settings: str) -> Manifest:
     """Returns a pod that names its gang by the older annotation. Keywords are further settings, with `_` for `-`."""
-    named = {ANNOTATION_NAME: "worker", ANNOTATION_MINIMUM: "2"}
+    annotations = {keys.ANNOTATION_NAME: "worker", keys.ANNOTATION_MINIMUM: "2"}
     written = {key.replace("_", "-"): value for key, value in settings.items()}
-    return pod(annotations={**named, **_prefixed(written)})
+    return pod(annotations={**annotations, **_prefixed(written)})
 
 
 def gather(*rules: Mapping[str, Any]) -> dict[str, str]:
     """Returns the setting of a network topology."""
-    return {ANNOTATION_TOPOLOGY.removeprefix(GANG_PREFIX): json.dumps({"gatherStrategy": list(rules)})}
+    return {keys.ANNOTATION_TOPOLOGY.removeprefix(keys.GANG_PREFIX): json.dumps({"gatherStrategy": list(rules)})}
 
 
 # A ClusterNetworkTopology with a layer above the nodes.
@@ -327,57 +304,54 @@ def gather_from(layer: str, strategy: str = "MustGather") -> dict[str, str]:
 
 def known(*pod_groups: Manifest, **facts: Any) -> ClusterFacts:
     """Returns a cluster with these PodGroups."""
-    views = [StoredObject(found, POD_GROUP.kind, POD_GROUP.version) for found in pod_groups]
+    views = [StoredObject(manifest, keys.POD_GROUP.kind, keys.POD_GROUP.version) for manifest in pod_groups]
     stored = KoordinatorPodGroups({view.key: pod_group_facts(view) for view in views})
     return ClusterFacts(koordinator_pod_groups=stored, **facts)
 
 
 def _prefixed(settings: Mapping[str, str] | None) -> dict[str, str]:
-    return {GANG_PREFIX + key: value for key, value in (settings or {}).items()}
+    return {keys.GANG_PREFIX + key: value for key, value in (settings or {}).items()}
 
 
-AT = ANNOTATIONS / ANNOTATION_GROUPS
-BOTH = (POD_GROUPS, JUDGED_PODS)
+AT = ANNOTATIONS / keys.ANNOTATION_GROUPS
+GROUPS_AND_PODS = (keys.POD_GROUPS, JUDGED_PODS)
 # At most this many members of a gang are looked up and compared.
 MOST_MEMBERS = 32
 
 
 @rule(
     "koordinator/gang-groups-unread",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(pod_group("leader", settings={"groups": '["default/leader"]'})),
     fails=Example(pod_group("leader", settings={"groups": "default/leader,default/worker"})),
 )
-def groups_unreadable(found: StoredObject, _: RuleContext) -> Results:
+def groups_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     """If the annotation is not a JSON array, koord-scheduler only logs the error and treats the gang as a gang of its
     own. The gang starts without the others.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go
     (`StringToGangGroupSlice`) and core/gang.go (`tryInitByPodGroup`), v1.8.0.
     """
-    written = _written(found)
+    written = _written(stored)
     if written is None:
         return
     try:
         read_groups(written)
     except UnreadableSetting as error:
-        yield Finding(
-            at=AT,
-            found=written,
-            why=f"it {error}, so koord-scheduler starts this gang without the others",
-            remedy='set a JSON array such as ["namespace/leader","namespace/worker"]',
-        )
+        why = f"it {error}, so koord-scheduler starts this gang without the others"
+        remedy = 'set a JSON array such as ["namespace/leader","namespace/worker"]'
+        yield Finding(at=AT, found=written, why=why, remedy=remedy)
 
 
 @rule(
     "koordinator/gang-groups-member",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "leader", "worker"))),
     fails=Example(pod_group("leader", settings={"groups": '["default/leader","worker"]'})),
 )
-def groups_member(found: StoredObject, _: RuleContext) -> Results:
+def groups_member(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler looks up a member by `namespace/name`. A member without a namespace never exists. An item that is
     not a string is read as the empty name, which never exists either. All pods of the gang are held for ever, without
     an event.
@@ -385,51 +359,44 @@ def groups_member(found: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`basicGangRequirementsCheck`)
     and util/gang_helper.go, v1.8.0; Go's encoding/json, which keeps the rest of a list of mixed types.
     """
-    for member in told(_of_no_gang(found), () if found.old is None else _of_no_gang(found.old)):
-        yield Finding(
-            at=AT,
-            found=member,
-            why="koord-scheduler looks members up by namespace and name, so it would wait for this one for ever",
-            remedy='write each member as a string "namespace/name"',
-        )
+    for member in told(_unresolvable(stored), () if stored.old is None else _unresolvable(stored.old)):
+        why = "koord-scheduler looks members up by namespace and name, so it would wait for this one for ever"
+        yield Finding(at=AT, found=member, why=why, remedy='write each member as a string "namespace/name"')
 
 
-def _of_no_gang(found: StoredObject) -> Iterator[str]:
-    return (member for member in _listed(found) if key_of_gang(member) is None)
+def _unresolvable(stored: StoredObject) -> Iterator[str]:
+    return (member for member in _listed(stored) if key_of_gang(member) is None)
 
 
 @rule(
     "koordinator/gang-groups-itself",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(annotated_pod(groups='["default/worker"]'), facts=known()),
     fails=Example(pod_group("leader", "worker"), facts=known(pod_group("worker", "worker"))),
 )
-def groups_itself(found: StoredObject, _: RuleContext) -> Results:
+def groups_itself(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler judges each pod by its own gang's list. If a gang is not in its own list, its pods do not wait
     for it, so fewer pods than its minimum may start. Which pods start depends on their order (seen).
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`Permit`), v1.8.0.
     """
-    members, itself = _listed(found), own_id(found)
+    members, itself = _listed(stored), own_id(stored)
     if members and itself and itself not in members:
-        yield Finding(
-            at=AT,
-            found=itself,
-            why="the list does not contain this gang, so koord-scheduler does not wait for its pods",
-            remedy="list every gang that must start together, including this one",
-        )
+        why = "the list does not contain this gang, so koord-scheduler does not wait for its pods"
+        remedy = "list every gang that must start together, including this one"
+        yield Finding(at=AT, found=itself, why=why, remedy=remedy)
 
 
 @rule(
     "koordinator/gang-groups-twice",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     default=Action.WARN,
     membership=True,
     passes=Example(pod_group("leader", "leader")),
     fails=Example(pod_group("leader", "leader", "leader")),
 )
-def groups_twice(found: StoredObject, _: RuleContext) -> Results:
+def groups_twice(stored: StoredObject, _: RuleContext) -> Results:
     """The id of a GangGroup is its list, sorted and joined. A list with a member twice has another id than a list with
     that member once. The two GangGroups do not share their state.
 
@@ -437,26 +404,22 @@ def groups_twice(found: StoredObject, _: RuleContext) -> Results:
     v1.8.0.
     """
     seen: set[str] = set()
-    for member in _listed(found):
+    for member in _listed(stored):
         if member in seen:
-            yield Finding(
-                at=AT,
-                found=member,
-                why="it is listed twice; for koord-scheduler this is not the gang group that lists it once",
-                remedy="list it once",
-            )
+            why = "it is listed twice; for koord-scheduler this is not the gang group that lists it once"
+            yield Finding(at=AT, found=member, why=why, remedy="list it once")
             return
         seen.add(member)
 
 
 @rule(
     "koordinator/gang-groups-differ",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker", "leader"))),
     fails=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker"))),
 )
-def groups_differ(found: StoredObject, context: RuleContext) -> Results:
+def groups_differ(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler does not check that members agree. With [leader, worker] on one member and [worker] on the other,
     the workers start without the leader, and the leader waits for them. The rule judges a gang when it is created,
     against the members that it lists and the PodGroups that list it, because an edit of one PodGroup cannot agree with
@@ -466,32 +429,28 @@ def groups_differ(found: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`Permit`,
     `basicGangRequirementsCheck`), v1.8.0.
     """
-    members = _listed(found)
+    members = _listed(stored)
     pod_groups = context.facts.koordinator_pod_groups
-    if found.old is not None or not own_id(found) or (found.kind != POD_GROUP.kind and not members):
+    if stored.old is not None or not own_id(stored) or (stored.kind != keys.POD_GROUP.kind and not members):
         return
     if pod_groups is None:
         if members:
             yield Unjudged(AT, "the other PodGroups of the gang group", part="koordinator_pod_groups")
         return
-    own = group_of(found)
-    others = (key for key in _partners(found, context) if key in pod_groups and pod_groups[key].groups != own)
-    if (key := nearest(found, others)) is not None:
-        yield Finding(
-            at=AT,
-            found=_written(found),
-            why=f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other",
-            remedy="set the same list, with this gang, on every member; recreate members that have another list",
-            at_most=most_action(found, key),
-        )
+    group = group_of(stored)
+    others = (key for key in _partners(stored, context) if key in pod_groups and pod_groups[key].groups != group)
+    if (key := nearest(stored, others)) is not None:
+        why = f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other"
+        remedy = "set the same list, with this gang, on every member; recreate members that have another list"
+        yield Finding(at=AT, found=_written(stored), why=why, remedy=remedy, at_most=most_action(stored, key))
         return
-    if any(key != found.key and pod_groups[key].groups != own for key in pod_groups.too_long(found.key[0])):
+    if any(key != stored.key and pod_groups[key].groups != group for key in pod_groups.too_long(stored.key[0])):
         yield Unjudged(AT, "the PodGroups of the namespace with lists that are too long to keep")
 
 
 @rule(
     "koordinator/gang-groups-edited",
-    kinds=(POD_GROUPS,),
+    kinds=(keys.POD_GROUPS,),
     default=Action.WARN,
     membership=True,
     passes=Example(
@@ -503,31 +462,28 @@ def groups_differ(found: StoredObject, context: RuleContext) -> Results:
         facts=known(pod_group("worker", "leader", "worker")),
     ),
 )
-def groups_edited(found: StoredObject, _: RuleContext) -> Results:
+def groups_edited(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler keeps the state of a GangGroup (whether it was ever complete, which gang represents it) with the
     list that it saw first. An edit does not return held pods to the queue.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`SetGangGroupInfo`) and
     gang_cache.go (`onPodGroupUpdate`), v1.8.0.
     """
-    if found.old is not None and group_of(found.old) != group_of(found):
-        yield Finding(
-            at=AT,
-            found=f"{len(_listed(found))} members",
-            why="koord-scheduler ignores an edit of the list",
-            remedy="delete and recreate the gang's pods and PodGroups",
-        )
+    if stored.old is not None and group_of(stored.old) != group_of(stored):
+        why = "koord-scheduler ignores an edit of the list"
+        remedy = "delete and recreate the gang's pods and PodGroups"
+        yield Finding(at=AT, found=f"{len(_listed(stored))} members", why=why, remedy=remedy)
 
 
 @rule(
     "koordinator/gang-member-missing",
-    kinds=(POD_GROUPS,),
+    kinds=(keys.POD_GROUPS,),
     default=Action.WARN,
     membership=True,
     passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "leader", "worker"))),
     fails=Example(pod_group("leader", "leader", "worker"), facts=known()),
 )
-def member_missing(found: StoredObject, context: RuleContext) -> Results:
+def member_missing(stored: StoredObject, context: RuleContext) -> Results:
     """If a listed gang is missing, every pod of the GangGroup is held, without an event. The gang may be created later,
     and if two gangs list each other, one of them is always created first. So this is at most a warning, regardless of
     the creation order of the namespace.
@@ -536,7 +492,7 @@ def member_missing(found: StoredObject, context: RuleContext) -> Results:
     called by `PreEnqueue`), v1.8.0.
     """
     pod_groups = context.facts.koordinator_pod_groups
-    for key in members_of(found):
+    for key in members_of(stored):
         if pod_groups is None:
             yield Unjudged(AT, "the other PodGroups of the gang group", part="koordinator_pod_groups")
             return
@@ -551,45 +507,43 @@ def member_missing(found: StoredObject, context: RuleContext) -> Results:
             return
 
 
-def nearest(found: StoredObject, others: Iterable[ObjectKey]) -> ObjectKey | None:
+def nearest(stored: StoredObject, others: Iterable[ObjectKey]) -> ObjectKey | None:
     """Returns the first of `others` in the object's own namespace, else the first of all."""
     every = list(others)
-    return next((key for key in every if key[0] == found.key[0]), every[0] if every else None)
+    return next((key for key in every if key[0] == stored.key[0]), every[0] if every else None)
 
 
-def most_action(found: StoredObject, cause: ObjectKey) -> Action:
+def most_action(stored: StoredObject, cause: ObjectKey) -> Action:
     """Returns the strongest action because of `cause`: an object is never refused because of another namespace."""
-    return Action.DENY if cause[0] == found.key[0] else Action.WARN
+    return Action.DENY if cause[0] == stored.key[0] else Action.WARN
 
 
-def _written(found: StoredObject) -> str | None:
-    return text(found.annotations.get(ANNOTATION_GROUPS)) if is_set(found) else None
+def _written(stored: StoredObject) -> str | None:
+    return text(stored.annotations.get(keys.ANNOTATION_GROUPS)) if is_set(stored) else None
 
 
-def _listed(found: StoredObject) -> tuple[str, ...]:
-    return listed(found) if is_set(found) else ()
+def _listed(stored: StoredObject) -> tuple[str, ...]:
+    return listed(stored) if is_set(stored) else ()
 
 
-def members_of(found: StoredObject) -> Iterator[ObjectKey]:
+def members_of(stored: StoredObject) -> Iterator[ObjectKey]:
     """Yields the first members of a list, without the gang itself."""
-    itself = own_id(found)
-    for member in _listed(found)[:MOST_MEMBERS]:
+    itself = own_id(stored)
+    for member in _listed(stored)[:MOST_MEMBERS]:
         key = key_of_gang(member)
         if key is not None and member != itself:
             yield key
 
 
-def _partners(found: StoredObject, context: RuleContext) -> Iterator[ObjectKey]:
-    """Yields the gangs that should have the same list: the first members, and the first PodGroups that list this gang.
-    They include a pod's own PodGroup.
-    """
-    yield from members_of(found)
-    itself = key_of_gang(own_id(found))
+def _partners(stored: StoredObject, context: RuleContext) -> Iterator[ObjectKey]:
+    """Yields the gangs that need the same list: first members, and first PodGroups that list this gang."""
+    yield from members_of(stored)
+    itself = key_of_gang(own_id(stored))
     pod_groups = context.facts.koordinator_pod_groups
     if itself is None or pod_groups is None:
         return
-    if found.kind != POD_GROUP.kind:
+    if stored.kind != keys.POD_GROUP.kind:
         yield itself
     # Each listing has its own limit, so that another namespace cannot hide the faults in this one.
     for listing in (pod_groups.listing(itself), pod_groups.listing_from_abroad(itself)):
-        yield from islice((key for key in listing if key != found.key), MOST_MEMBERS)
+        yield from islice((key for key in listing if key != stored.key), MOST_MEMBERS)

@@ -32,20 +32,7 @@ from webhook.backends.koordinator.gang_groups import (
     pod_group_facts,
     read_topology,
 )
-from webhook.backends.koordinator.keys import (
-    CAPABILITIES,
-    HOSTNAME,
-    LABEL_POD_GROUP,
-    MUST_GATHER,
-    NAME,
-    NETWORK_TOPOLOGY,
-    NODE_LAYER,
-    POD_GROUP,
-    POD_GROUPS,
-    ROOT_LAYER,
-    ROOT_QUOTA,
-    KoordinatorSettings,
-)
+from webhook.backends.koordinator.keys import KoordinatorSettings
 from webhook.backends.topologies import UnknownTopology, inexpressible, refuse_twins, topology_metadata, unknown
 from webhook.model.bounds import name_text, names_kept
 from webhook.model.capabilities import QOS_LABEL, QUOTA_LABEL, Capability, Use
@@ -87,7 +74,7 @@ def _elastic_quota(raw: Manifest) -> tuple[str, Quota]:
         max=ceiling_amounts(spec.get("max")),
         min=ceiling_amounts(spec.get("min")),
         guaranteed=_guaranteed(annotations.get(GUARANTEED_ANNOTATION)),
-        parent=None if parent == ROOT_QUOTA else parent,
+        parent=None if parent == keys.ROOT_QUOTA else parent,
         tree=name_text(labels.get(TREE_LABEL)) or "",
         namespaces=_namespaces(annotations.get(NAMESPACES_ANNOTATION)),
     )
@@ -102,7 +89,7 @@ def _guaranteed(written: object) -> Amounts | None:
 def _namespaces(written: object) -> frozenset[str] | None:
     """Returns the namespaces that an annotation lists. Koordinator ignores a list that it cannot read."""
     stated = _json(written)
-    listed = stated if isinstance(stated, list) and all(isinstance(one, str) for one in stated) else []
+    listed = stated if isinstance(stated, list) and all(isinstance(namespace, str) for namespace in stated) else []
     return names_kept(frozenset(listed))
 
 
@@ -112,8 +99,8 @@ def quotas_of_namespace(namespace: str, quotas: Mapping[str, Quota]) -> list[str
 
     Source: pkg/scheduler/plugins/elasticquota/plugin_helper.go (`getPodAssociateQuotaName`), v1.8.0.
     """
-    own = quotas.get(namespace)
-    if own is not None and own.namespace == namespace:
+    quota = quotas.get(namespace)
+    if quota is not None and quota.namespace == namespace:
         return [namespace]
     return (quotas if isinstance(quotas, ElasticQuotas) else ElasticQuotas(quotas)).takers(namespace)
 
@@ -137,13 +124,13 @@ def _network_topology(raw: Manifest) -> tuple[str, tuple[TopologyLayer, ...]]:
         place = SPEC / "networkTopologySpec" / Item(index) / "topologyLayer"
         entry = mapping(layer)
         name = required(text(entry.get("topologyLayer")), place)
-        keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
-        layers.append(TopologyLayer(name, text(entry.get("parentTopologyLayer")), keys))
+        label_keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
+        layers.append(TopologyLayer(name, text(entry.get("parentTopologyLayer")), label_keys))
     return name_of(raw), tuple(layers)
 
 
 def _pod_group(raw: Manifest) -> tuple[ObjectKey, KoordinatorPodGroup]:
-    return key_of(raw), pod_group_facts(StoredObject(raw, POD_GROUP.kind, POD_GROUP.version))
+    return key_of(raw), pod_group_facts(StoredObject(raw, keys.POD_GROUP.kind, keys.POD_GROUP.version))
 
 
 # A quota is identified by its name alone, without its namespace. koord-manager refuses a second quota with the same
@@ -169,7 +156,7 @@ NETWORK_TOPOLOGIES = Projection(
 )
 POD_GROUPS_KNOWN = Projection(
     "koordinator_pod_groups",
-    Resource(POD_GROUP, POD_GROUPS.plural),
+    Resource(keys.POD_GROUP, keys.POD_GROUPS.plural),
     _pod_group,
     KoordinatorPodGroups,
     for_objects=True,
@@ -181,18 +168,17 @@ PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES, POD_GROUPS_KNOWN)
 # The fields that are read of PodGroups stored by other authors, with the type of each field. Their
 # annotations are read as Go reads them and have their own rules.
 SHAPES: dict[tuple[str, str], dict[str, Any]] = {
-    POD_GROUPS[:2]: {"spec": {"minMember": int, "scheduleTimeoutSeconds": int}},
+    keys.POD_GROUPS[:2]: {"spec": {"minMember": int, "scheduleTimeoutSeconds": int}}
 }
-
 
 # Network topology exists since v1.7.
 FIRST_VERSION = Version(1, 7)
-THE_TOPOLOGY = Needed("network_topologies", NETWORK_TOPOLOGY)
+THE_TOPOLOGY = Needed("network_topologies", keys.NETWORK_TOPOLOGY)
 
 
 def is_unknown(facts: ClusterFacts) -> bool:
     """Returns whether the ClusterNetworkTopology may exist and is not known."""
-    return NETWORK_TOPOLOGY not in (facts.network_topologies or {}) and not facts.is_whole("network_topologies")
+    return keys.NETWORK_TOPOLOGY not in (facts.network_topologies or {}) and not facts.is_whole("network_topologies")
 
 
 def unavailable(settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts) -> str | None:
@@ -203,23 +189,20 @@ def unavailable(settings: KoordinatorSettings, version: Version | None, facts: C
         return f"koord-scheduler {version} has no network topology, which was added in {FIRST_VERSION}"
     if facts.network_topologies is None or is_unknown(facts):
         return None
-    layers = facts.network_topologies.get(NETWORK_TOPOLOGY)
+    name = keys.NETWORK_TOPOLOGY
+    layers = facts.network_topologies.get(name)
     if layers is None:
-        return f'the cluster has no ClusterNetworkTopology "{NETWORK_TOPOLOGY}", so every pod of the gang would fail'
+        return f'the cluster has no ClusterNetworkTopology "{name}", so every pod of the gang would fail'
     return (
-        None
-        if forms_tree(layers)
-        else f'the ClusterNetworkTopology "{NETWORK_TOPOLOGY}" is not a chain down to {NODE_LAYER}'
+        None if forms_tree(layers) else f'the ClusterNetworkTopology "{name}" is not a chain down to {keys.NODE_LAYER}'
     )
 
 
 def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
-    """Returns whether koord-scheduler builds its tree: the parents of NodeTopologyLayer must include each entry
-    once.
-    """
+    """Returns whether koord-scheduler builds its tree: each layer once on the way up from NodeTopologyLayer."""
     by_name = {layer.name: layer for layer in layers}
     seen = 0
-    current = by_name.get(NODE_LAYER)
+    current = by_name.get(keys.NODE_LAYER)
     while current is not None and seen <= len(layers):
         seen += 1
         current = by_name.get(current.parent) if current.parent else None
@@ -228,11 +211,11 @@ def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
 
 def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> str | None:
     """Returns the layer for a node label key, or None if there is none. Raises `UnknownTopology`."""
-    if key == HOSTNAME:
-        return NODE_LAYER
+    if key == keys.HOSTNAME:
+        return keys.NODE_LAYER
     if facts.network_topologies is None or is_unknown(facts):
         raise UnknownTopology("the ClusterNetworkTopology", "network_topologies")
-    layers = facts.network_topologies.get(NETWORK_TOPOLOGY, ())
+    layers = facts.network_topologies.get(keys.NETWORK_TOPOLOGY, ())
     mapped = settings.topologyKeyMappings.get(key)
     if mapped is not None:
         return mapped if any(layer.name == mapped for layer in layers) else None
@@ -241,13 +224,13 @@ def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> st
 
 def declared_layers(facts: ClusterFacts) -> frozenset[str] | None:
     """Returns the names that a spec may give as layers; None if the ClusterNetworkTopology is unknown or missing."""
-    layers = (facts.network_topologies or {}).get(NETWORK_TOPOLOGY)
-    return None if layers is None else frozenset({NODE_LAYER, ROOT_LAYER, *(layer.name for layer in layers)})
+    layers = (facts.network_topologies or {}).get(keys.NETWORK_TOPOLOGY)
+    return None if layers is None else frozenset({keys.NODE_LAYER, keys.ROOT_LAYER, *(layer.name for layer in layers)})
 
 
 def required_layers(spec: Topology) -> list[str]:
     """Returns the layers that a spec requires."""
-    return [entry.layer for entry in spec if entry.strategy == MUST_GATHER]
+    return [entry.layer for entry in spec if entry.strategy == keys.MUST_GATHER]
 
 
 def undeclared(spec: Topology, names: Container[str]) -> Iterator[str]:
@@ -260,14 +243,14 @@ RULE = "koordinator/owner-topology"
 
 def asked_by(workload: OptedInWorkload, parts: Sequence[Part]) -> list[Use | None]:
     """Returns the annotation of each part: that of its pods, else the workload's."""
-    own = next(iter(of_workload(workload).asks(KOORDINATOR_TOPOLOGY)), None)
-    return [next(iter(of_pods(part).asks(KOORDINATOR_TOPOLOGY)), own) for part in parts]
+    workload_use = next(iter(of_workload(workload).asks(KOORDINATOR_TOPOLOGY)), None)
+    return [next(iter(of_pods(part).asks(KOORDINATOR_TOPOLOGY)), workload_use) for part in parts]
 
 
-def differing(asked: Sequence[Use | None]) -> Use | None:
+def differing(uses: Sequence[Use | None]) -> Use | None:
     """Returns a place whose annotation differs from that of another part of the same gang."""
-    first = asked[0] if asked else None
-    for use in asked[1:]:
+    first = uses[0] if uses else None
+    for use in uses[1:]:
         if (use and use.value) != (first and first.value):
             return use or first
     return None
@@ -279,9 +262,9 @@ def carried_topology(
     """Returns the annotation of the gang's PodGroups. One with which no attempt to place the gang would succeed is left
     out: the gang starts without it. Raises `Inexpressible` if the layers are not known.
     """
-    asked = asked_by(gang.workload, [part for parts in gang.parts.values() for part in parts])
-    use = asked[0] if asked else None
-    if use is None or differing(asked) is not None:
+    uses = asked_by(gang.workload, [part for parts in gang.parts.values() for part in parts])
+    use = uses[0] if uses else None
+    if use is None or differing(uses) is not None:
         return None
     try:
         layers = read_topology(use.value)
@@ -301,18 +284,18 @@ def carried_topology(
 class _Layer(NamedTuple):
     name: str
     parent: str | None
-    keys: tuple[str, ...]
+    label_keys: tuple[str, ...]
 
 
 def network_topology(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[Manifest]:
     """Returns the ClusterNetworkTopology for `binding`; none if someone else manages it. Raises `Inexpressible`."""
-    if NAME in binding.references:
+    if keys.NAME in binding.references:
         return []
     layers = _layers(binding, settings)
     if problem := _problem(binding, layers):
         remedy = "change the levels of the ClusterTopologyBinding"
-        found = [level.key or "" for level in binding.levels]
-        raise inexpressible("koordinator/topology", SPEC / "levels", found, problem, remedy=remedy)
+        level_keys = [level.key or "" for level in binding.levels]
+        raise inexpressible("koordinator/topology", SPEC / "levels", level_keys, problem, remedy=remedy)
     spec: list[Manifest] = []
     for name, parent, label_keys in layers:
         entry: Manifest = {"topologyLayer": name}
@@ -326,7 +309,7 @@ def network_topology(binding: ClusterTopologyBinding, settings: KoordinatorSetti
         {
             "apiVersion": f"{api.group}/{api.version}",
             "kind": api.kind,
-            "metadata": topology_metadata(NETWORK_TOPOLOGY, binding),
+            "metadata": topology_metadata(keys.NETWORK_TOPOLOGY, binding),
             "spec": {"networkTopologySpec": spec},
         }
     ]
@@ -340,85 +323,79 @@ def topology_drift(
 
     The names of layers may differ, because constraints are translated with the names that exist.
     """
-    name = binding.references.get(NAME, NETWORK_TOPOLOGY)
+    name = binding.references.get(keys.NAME, keys.NETWORK_TOPOLOGY)
     if live is None:
         return TopologyDrift(name, DriftReason.NOT_FOUND, f"ClusterNetworkTopology {name} is missing")
     stored = text(mapping(live.get("metadata")).get("name"))
-    if stored not in {None, NETWORK_TOPOLOGY}:
-        read = f"koord-scheduler reads only the ClusterNetworkTopology {NETWORK_TOPOLOGY}, so {stored} has no effect"
+    if stored not in {None, keys.NETWORK_TOPOLOGY}:
+        read = (
+            f"koord-scheduler reads only the ClusterNetworkTopology {keys.NETWORK_TOPOLOGY}, so {stored} has no effect"
+        )
         return TopologyDrift(name, DriftReason.DRIFT, read)
     why = _difference(_layers(binding, settings), _chain(live), settings, binding.name)
     return None if why is None else TopologyDrift(name, DriftReason.DRIFT, f"ClusterNetworkTopology {name} {why}")
 
 
 def _difference(
-    wanted: list[_Layer], found: list[_Layer] | None, settings: KoordinatorSettings, binding: str
+    desired: list[_Layer], live: list[_Layer] | None, settings: KoordinatorSettings, binding: str
 ) -> str | None:
     """Returns how the layers that were found differ from those of a binding, as the end of a sentence."""
-    if found is None:
-        return f"is not a chain of layers down to {NODE_LAYER}"
-    same = len(found) == len(wanted) and all(
-        set(one.keys) <= set(other.keys) for one, other in zip(wanted, found, strict=True)
+    if live is None:
+        return f"is not a chain of layers down to {keys.NODE_LAYER}"
+    same = len(live) == len(desired) and all(
+        set(layer.label_keys) <= set(other.label_keys) for layer, other in zip(desired, live, strict=True)
     )
     if not same:
-        return f"has layers for {_shown(found)}, and ClusterTopologyBinding {binding} has {_shown(wanted)}"
-    for one, other in zip(wanted, found, strict=True):
-        mapped = settings.topologyKeyMappings.get(one.keys[0]) if one.keys else None
+        return f"has layers for {_shown(live)}, and ClusterTopologyBinding {binding} has {_shown(desired)}"
+    for layer, other in zip(desired, live, strict=True):
+        mapped = settings.topologyKeyMappings.get(layer.label_keys[0]) if layer.label_keys else None
         if mapped not in {None, other.name}:
-            return f"has the layer {other.name} for {one.keys[0]}, and topologyKeyMappings says {mapped}"
+            return f"has the layer {other.name} for {layer.label_keys[0]}, and topologyKeyMappings says {mapped}"
     return None
 
 
 def _layers(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[_Layer]:
-    """Returns the layers of the levels, broadest first; the last is that of nodes."""
-    found: list[_Layer] = []
+    layers: list[_Layer] = []
     for level in binding.levels:
         key = level.key or ""
-        if key != HOSTNAME:
+        if key != keys.HOSTNAME:
             name = settings.topologyKeyMappings.get(key, level.domain or "")
-            found.append(_Layer(name, found[-1].name if found else None, (key,)))
-    return [*found, _Layer(NODE_LAYER, found[-1].name if found else None, ())]
+            layers.append(_Layer(name, layers[-1].name if layers else None, (key,)))
+    return [*layers, _Layer(keys.NODE_LAYER, layers[-1].name if layers else None, ())]
 
 
 def _chain(live: Manifest) -> list[_Layer] | None:
-    """Returns the layers of an object, broadest first; None if they are not one chain that ends in the layer of
-    nodes.
-    """
+    """Returns the layers of an object, broadest first; None unless they are one chain down to the nodes' layer."""
     entries = [mapping(entry) for entry in sequence(mapping(live.get("spec")).get("networkTopologySpec"))]
     by_name: dict[str, _Layer] = {}
     for entry in entries:
         name = text(entry.get("topologyLayer")) or ""
-        keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
-        by_name[name] = _Layer(name, text(entry.get("parentTopologyLayer")), keys)
-    found = list(_upwards(by_name))
-    return found[::-1] if len(found) == len(entries) == len(by_name) and found else None
-
-
-def _upwards(by_name: dict[str, _Layer]) -> Iterator[_Layer]:
-    layer = by_name.get(NODE_LAYER)
-    for _ in by_name:
-        if layer is None:
-            return
-        yield layer
+        label_keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
+        by_name[name] = _Layer(name, text(entry.get("parentTopologyLayer")), label_keys)
+    layers: list[_Layer] = []
+    layer = by_name.get(keys.NODE_LAYER)
+    while layer is not None and len(layers) < len(by_name):
+        layers.append(layer)
         layer = by_name.get(layer.parent) if layer.parent else None
+    return layers[::-1] if len(layers) == len(entries) == len(by_name) and layers else None
 
 
 def _shown(layers: list[_Layer]) -> str:
-    return ", ".join("|".join(layer.keys) for layer in layers[:-1]) or "nodes only"
+    return ", ".join("|".join(layer.label_keys) for layer in layers[:-1]) or "nodes only"
 
 
 def _problem(binding: ClusterTopologyBinding, layers: list[_Layer]) -> str | None:
     """Returns why koord-scheduler would not build its tree from these layers, or None."""
     names = [layer.name for layer in layers]
-    keys = [level.key for level in binding.levels]
-    if not keys or not all((*keys, *names)):
+    level_keys = [level.key for level in binding.levels]
+    if not level_keys or not all((*level_keys, *names)):
         return "each level of a ClusterNetworkTopology must have a domain and a node label key"
-    if ROOT_LAYER in names:
-        return f"{ROOT_LAYER} is the built-in layer of the whole cluster"
-    if len(set(names)) < len(names) or len(set(keys)) < len(keys):
+    if keys.ROOT_LAYER in names:
+        return f"{keys.ROOT_LAYER} is the built-in layer of the whole cluster"
+    if len(set(names)) < len(names) or len(set(level_keys)) < len(level_keys):
         return "each layer of a ClusterNetworkTopology must have a name and a node label key of its own"
-    if HOSTNAME in keys[:-1]:
-        return f"{HOSTNAME} can only be the narrowest level: it is the built-in {NODE_LAYER}"
+    if keys.HOSTNAME in level_keys[:-1]:
+        return f"{keys.HOSTNAME} can only be the narrowest level: it is the built-in {keys.NODE_LAYER}"
     return None
 
 
@@ -426,11 +403,11 @@ def prepare_pod(member: GangMember, settings: KoordinatorSettings) -> PodChanges
     """Returns the changes for a pod of `member`'s PodClique."""
     group = pod_group_name(member.podgang, member.podclique)
     quota, qos_class = member.record.quota, settings.defaultQoSClass
-    labels = {LABEL_POD_GROUP: group}
+    labels = {keys.LABEL_POD_GROUP: group}
     if quota is not None:
         labels[QUOTA_LABEL] = quota
     return PodChanges(
-        scheduler_name=NAME,
+        scheduler_name=keys.NAME,
         inputs=(f"podGroup={group}", f"quota={quota or ''}", f"qosClass={qos_class or ''}"),
         labels=labels,
         default_labels={QOS_LABEL: qos_class} if qos_class is not None else {},
@@ -457,11 +434,11 @@ def gang_objects(
     topology = _topology(podgang, settings, version, facts)
     if topology is not None:
         annotations[keys.ANNOTATION_TOPOLOGY] = topology
-    return [_gangs_pod_group(podgang, member, annotations, settings) for member in podgang.members]
+    return [_member_pod_group(podgang, member, annotations, settings) for member in podgang.members]
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimum and total from before Grove released the member to 0; at least one pod."""
+    """Returns `desired` with the minimum and total from before Grove released the member to 0; at least one pod."""
     if desired["spec"]["minMember"] > 0:
         return desired
     recorded = mapping(live)
@@ -489,19 +466,19 @@ def remembers_start(live: Manifest) -> bool:
 
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
-    """Returns a change of the gang's members. koord-scheduler ties the state of a GangGroup (its representative gang,
-    whether it was ever satisfied) to the list that it saw first. When a PodGroup is deleted, koord-scheduler forgets
-    its waiting pods. So only a gang without pods can be recreated.
+    """Returns the change of a gang's members, or None. koord-scheduler ties the state of a GangGroup (its
+    representative gang, whether it was ever satisfied) to the list that it saw first. When a PodGroup is deleted,
+    koord-scheduler forgets its waiting pods. So only a gang without pods can be recreated.
 
     A list that someone else edited is not such a change: the list is restored.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go and gang.go (v1.8.0).
     """
-    before, now = ([manifest["metadata"]["name"] for manifest in found] for found in (live, desired))
+    before, now = ([manifest["metadata"]["name"] for manifest in manifests] for manifests in (live, desired))
     if not live or set(before) == set(now):
         return None
-    wanted = _listed(desired[0]) if desired else None
-    if all(_listed(manifest) == wanted for manifest in live):
+    listed = _listed(desired[0]) if desired else None
+    if all(_listed(manifest) == listed for manifest in live):
         # The last attempt stopped in the middle.
         return None
     new, gone = ([name for name in these if name not in those] for these, those in ((now, before), (before, now)))
@@ -510,20 +487,19 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _listed(manifest: Manifest) -> object:
-    """Returns the members that a PodGroup lists, sorted; None if the annotation is not a list."""
     written = mapping(mapping(manifest.get("metadata")).get("annotations")).get(keys.ANNOTATION_GROUPS)
     try:
-        found = json.loads(written) if isinstance(written, str) else None
+        members = json.loads(written) if isinstance(written, str) else None
     except json.JSONDecodeError:
         return None
-    return sorted(map(str, found)) if isinstance(found, list) else None
+    return sorted(map(str, members)) if isinstance(members, list) else None
 
 
 def _name(podgang: PodGang, member: Member) -> str:
     return pod_group_name(podgang.gang, member.name)
 
 
-def _gangs_pod_group(
+def _member_pod_group(
     podgang: PodGang, member: Member, shared: dict[str, str], settings: KoordinatorSettings
 ) -> Manifest:
     annotations = dict(shared)
@@ -543,7 +519,10 @@ def _topology(
     """Returns the network-topology-spec of the whole gang, or None if the gang asks for none."""
     if isinstance(podgang, OptedInGang):
         return carried_topology(podgang, settings, version, facts)
-    _refuse_groups(podgang)
+    for config in podgang.group_configs:
+        if level := config.constraint.required or config.constraint.preferred:
+            why = keys.CAPABILITIES[Capability.TOPOLOGY_SCALING_GROUP].why
+            raise inexpressible("koordinator/scaling-group-topology", config.path, level, why)
     constraints = [podgang.effective(member) for member in podgang.members]
     required = {constraint.required for constraint in constraints}
     preferred = list(dict.fromkeys(constraint.preferred for constraint in constraints if constraint.preferred))
@@ -555,7 +534,7 @@ def _topology(
             return None
         raise inexpressible("koordinator/topology-unavailable", first.path, first.required, reason)
     if len(required) > 1:
-        support = CAPABILITIES[Capability.TOPOLOGY_DIVERGENT]
+        support = keys.CAPABILITIES[Capability.TOPOLOGY_DIVERGENT]
         other = next(constraint for constraint in constraints if constraint.required != first.required)
         raise inexpressible("koordinator/divergent-topology", other.path, other.required, support.why)
     strategy = []
@@ -572,15 +551,6 @@ def _topology(
     except UnknownTopology as missing:
         raise unknown("koordinator/topology-layer", first.path, missing.needs, missing.part) from None
     return _compact({"gatherStrategy": strategy}) if strategy else None
-
-
-def _refuse_groups(podgang: PodGang) -> None:
-    for config in podgang.group_configs:
-        constraint = config.constraint
-        if constraint.required or constraint.preferred:
-            support = CAPABILITIES[Capability.TOPOLOGY_SCALING_GROUP]
-            found = constraint.required or constraint.preferred
-            raise inexpressible("koordinator/scaling-group-topology", config.path, found, support.why)
 
 
 def _compact(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Koordinator's labels, annotations and kinds, the configuration of a `koord-scheduler` profile, and what koord-
+"""Koordinator's labels, annotations and kinds, the configuration of a `koord-scheduler` profile, and what that
 scheduler honours.
 
 The texts of unsupported capabilities are messages of the rules that refuse them. Source: koordinator-sh/koordinator,
@@ -107,7 +107,6 @@ LABEL_PREEMPTIBLE = "quota.scheduling.koordinator.sh/preemptible"
 ROOT_QUOTA = "koordinator-root-quota"
 BUILT_IN_QUOTAS = ("koordinator-default-quota", "koordinator-system-quota")
 
-
 GangMode = Literal["Strict", "NonStrict"]
 MatchPolicy = Literal["once-satisfied", "only-waiting", "waiting-and-running"]
 QoSClass = Literal["LSE", "LSR", "LS", "BE"]
@@ -142,7 +141,6 @@ class KoordinatorSettings(BackendSettings):
 
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[KoordinatorSettings]
-
 
 CAPABILITIES: CapabilityTable = {
     Capability.GANG: SUPPORTED,

@@ -5,27 +5,18 @@ setting of their gangs, and the topology that Rollcall writes on their PodGroups
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from webhook.backends import families
+from webhook.backends.koordinator import keys, pod_groups
 from webhook.backends.koordinator import pod_clique_sets as set_rules
-from webhook.backends.koordinator import pod_groups
 from webhook.backends.koordinator.gang_groups import SPINE_LAYERS, gather_from
 from webhook.backends.koordinator.gangs import RULE, asked_by, differing
-from webhook.backends.koordinator.keys import (
-    ANNOTATION_TOPOLOGY,
-    NAME,
-    POD_GROUP,
-    POD_GROUPS,
-    QUOTA_KEYS,
-    QUOTA_KEYS_OF_PODS,
-    RuleContext,
-)
+from webhook.backends.koordinator.keys import RuleContext
 from webhook.backends.koordinator.pod_clique_sets import judge_match_policy, share_faults
 from webhook.backends.koordinator.quotas import judge_quota
 from webhook.backends.queues import opted_in_disagreement
 from webhook.backends.topologies import CarriedTopology, left_out, opted_in_topology
-from webhook.model.capabilities import QUOTA_LABEL, Capability, Use
+from webhook.model.capabilities import QUOTA_LABEL, Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.known_objects import Quota
@@ -40,7 +31,7 @@ from webhook.workloads.trainjob import MadeJobSet
 _QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all-teams": Quota(is_parent=True)})
 
 
-def _with_share(percent: str) -> Manifest:
+def _job_with_share(percent: str) -> Manifest:
     resources = {"requests": {"koordinator.sh/gpu": percent}}
     return job(template=pod_template({"containers": [{"name": "main", "image": "a", "resources": resources}]}))
 
@@ -49,8 +40,8 @@ def _with_share(percent: str) -> Manifest:
     "koordinator/owner-gpu-share",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
-    passes=Example(_with_share("50")),
-    fails=Example(_with_share("150")),
+    passes=Example(_job_with_share("50")),
+    fails=Example(_job_with_share("150")),
 )
 def gpu_share(workload: OptedInWorkload, _: RuleContext) -> Results:
     """As for `koordinator/gpu-share`: koord-manager refuses pods that state shares of GPUs in other ways, if its gate
@@ -76,7 +67,7 @@ def quota(workload: OptedInWorkload, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go,
     pkg/webhook/elasticquota/pod_check.go.
     """
-    for use in named(workload, QUOTA_KEYS, QUOTA_KEYS_OF_PODS):
+    for use in named(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS):
         yield from judge_quota(use.value, use.path, context)
 
 
@@ -88,10 +79,10 @@ quota_disagree = opted_in_disagreement(
     Source: koordinator-sh/koordinator checks quotas pod by pod in PreFilter
     (pkg/scheduler/plugins/elasticquota/plugin.go).
     """,
-    scheduler=NAME,
+    scheduler=keys.NAME,
     key=("labels", QUOTA_LABEL),
-    keys=lambda _: QUOTA_KEYS,
-    of_pods=lambda _: QUOTA_KEYS_OF_PODS,
+    keys=lambda _: keys.QUOTA_KEYS,
+    of_pods=lambda _: keys.QUOTA_KEYS_OF_PODS,
     remedy=lambda _: f"name one quota, preferably in the label {QUOTA_LABEL} of the workload",
     what="quota",
     passes=Example(job_set(replicated("node", template=pod_template(labels={QUOTA_LABEL: "team-a"})))),
@@ -115,16 +106,14 @@ def only_waiting(workload: OptedInWorkload, context: RuleContext) -> Results:
 
 
 resource_claims = families.opted_in_resource_claims(
-    "koordinator/owner-resource-claims", set_rules.resource_claims.documentation, scheduler=NAME
+    "koordinator/owner-resource-claims", set_rules.resource_claims.documentation, scheduler=keys.NAME
 )
-
 
 _FACTS = ClusterFacts(network_topologies=SPINE_LAYERS)
 _DIFFER = "parts of one gang ask for different ones"
 
 
 def _gangs(workload: OptedInWorkload, context: RuleContext) -> Iterator[Sequence[Part]]:
-    """Yields the parts of each gang that Rollcall makes."""
     if not context.makes_gangs or no_gang(workload) is not None:
         return
     parts = [part for part in workload.parts if part.pods > 0]
@@ -134,8 +123,8 @@ def _gangs(workload: OptedInWorkload, context: RuleContext) -> Iterator[Sequence
 def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[CarriedTopology]:
     uses = [use for parts in _gangs(workload, context) for use in asked_by(workload, parts) if use is not None]
     for use in {use.path: use for use in uses}.values():
-        metadata = {"name": workload.name, "annotations": {ANNOTATION_TOPOLOGY: use.value}}
-        yield CarriedTopology({"metadata": metadata}, {ANNOTATION_TOPOLOGY: use}, by_rollcall=True)
+        metadata = {"name": workload.name, "annotations": {keys.ANNOTATION_TOPOLOGY: use.value}}
+        yield CarriedTopology({"metadata": metadata}, {keys.ANNOTATION_TOPOLOGY: use}, by_rollcall=True)
 
 
 topology = opted_in_topology(
@@ -148,11 +137,11 @@ topology = opted_in_topology(
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,gang,network_topology_solver}.go,
     v1.7.0 to v1.8.0.
     """,
-    kind=POD_GROUPS,
-    version=POD_GROUP.version,
+    kind=keys.POD_GROUPS,
+    version=keys.POD_GROUP.version,
     rules=(pod_groups.topology_unavailable, pod_groups.topology_layer),
     carried=_carried,
-    looks_at=(ANNOTATION_TOPOLOGY,),
+    looks_at=(keys.ANNOTATION_TOPOLOGY,),
     leaves_out=True,
     passes=Example(job(annotations=gather_from("SpineLayer")), facts=_FACTS),
     fails=Example(job(annotations=gather_from("RackLayer")), facts=_FACTS),
@@ -166,21 +155,15 @@ unread = opted_in_topology(
 
     Source: koordinator-sh/koordinator, apis/extension/network_topology.go (`GetNetworkTopologySpec`), v1.8.0.
     """,
-    kind=POD_GROUPS,
-    version=POD_GROUP.version,
+    kind=keys.POD_GROUPS,
+    version=keys.POD_GROUP.version,
     rules=(pod_groups.topology_unreadable, pod_groups.topology_strategy),
     carried=_carried,
-    looks_at=(ANNOTATION_TOPOLOGY,),
+    looks_at=(keys.ANNOTATION_TOPOLOGY,),
     passes=Example(job(annotations=gather_from("SpineLayer")), facts=_FACTS),
     fails=Example(job(annotations=gather_from("SpineLayer", "mustGather")), facts=_FACTS),
     default=Action.WARN,
 )
-
-
-def _asked(use: Use) -> Any:
-    """Returns the layer that an annotation names; all of it if it names none."""
-    required, preferred = domains(Annotations(AnnotationPlace.PODS, use.path, {ANNOTATION_TOPOLOGY: use.value}))
-    return required or preferred or use.value
 
 
 def _pods(layer: str) -> dict[str, object]:
@@ -191,7 +174,7 @@ def _pods(layer: str) -> dict[str, object]:
     "koordinator/owner-topology-differs",
     subject=Subject.OPTED_IN,
     capability=Capability.TOPOLOGY_WORKLOAD,
-    looks_at=(ANNOTATION_TOPOLOGY,),
+    looks_at=(keys.ANNOTATION_TOPOLOGY,),
     default=Action.WARN,
     passes=Example(job_set(replicated("leader"), replicated("worker"), annotations=gather_from("SpineLayer"))),
     fails=Example(job_set(replicated("leader"), replicated("worker", template=_pods("SpineLayer")))),
@@ -205,5 +188,6 @@ def topology_differs(workload: OptedInWorkload, context: RuleContext) -> Results
     """
     for parts in _gangs(workload, context):
         if (use := differing(asked_by(workload, parts))) is not None:
-            remedy = "ask for the same"
-            yield Finding(at=use.path, found=_asked(use), why=_DIFFER, remedy=left_out(remedy), left_out=True)
+            place = Annotations(AnnotationPlace.PODS, use.path, {keys.ANNOTATION_TOPOLOGY: use.value})
+            layer, remedy = next(filter(None, domains(place)), use.value), left_out("ask for the same")
+            yield Finding(at=use.path, found=layer, why=_DIFFER, remedy=remedy, left_out=True)

@@ -13,18 +13,9 @@ from itertools import chain
 
 from webhook.backends import families
 from webhook.backends.families import refused
+from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.gangs import THE_TOPOLOGY, is_unknown, layer_of, unavailable
-from webhook.backends.koordinator.keys import (
-    ANNOTATION_RESERVE_POD,
-    CAPABILITIES,
-    HOSTNAME,
-    KOORDINATOR_GPUS,
-    LABEL_SCHEDULER_NAME,
-    NAME,
-    ONLY_WAITING,
-    VENDOR_GPUS,
-    RuleContext,
-)
+from webhook.backends.koordinator.keys import RuleContext
 from webhook.backends.topologies import UnknownTopology
 from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts
@@ -42,7 +33,7 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 multi_node_nvlink = families.multi_node_nvlink(
     "koordinator/mnnvl",
-    CAPABILITIES,
+    keys.CAPABILITIES,
     """Koordinator ignores ComputeDomains when it places pods, so an NVLink group may be split over racks, and its
     processes hang or use a slower network. The rule judges the group that Grove resolves for each clique that requests
     GPUs (clique over scaling group over set, `none` opts out), and the annotation grove.io/auto-mnnvl of older
@@ -53,10 +44,9 @@ multi_node_nvlink = families.multi_node_nvlink(
     """,
 )
 
-
 resource_claims = families.resource_claims(
     "koordinator/resource-claims",
-    CAPABILITIES,
+    keys.CAPABILITIES,
     """Up to v1.7 Koordinator does not support resource.k8s.io/v1 at all. From v1.8 it has the in-tree plugin, but the
     gang planner judges every pod of a gang by the first pod's claims, and DeviceShare does not see the devices that a
     claim allocated.
@@ -83,13 +73,10 @@ def only_waiting(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 def judge_match_policy(context: RuleContext, pod: str) -> Results:
     """Yields the problem of the profile's matchPolicy, for a workload in which single pods are replaced."""
-    if context.settings.matchPolicy == ONLY_WAITING:
-        yield Finding(
-            at=context.choice.path,
-            found=ONLY_WAITING,
-            why=f"the profile has matchPolicy {ONLY_WAITING}, so {pod} would never bind",
-            remedy="set the profile's matchPolicy to waiting-and-running",
-        )
+    if context.settings.matchPolicy == keys.ONLY_WAITING:
+        why = f"the profile has matchPolicy {keys.ONLY_WAITING}, so {pod} would never bind"
+        remedy = "set the profile's matchPolicy to waiting-and-running"
+        yield Finding(at=context.choice.path, found=keys.ONLY_WAITING, why=why, remedy=remedy)
 
 
 @rule(
@@ -107,15 +94,13 @@ def priority_class(workload: PodCliqueSet, _: RuleContext) -> Results:
     operator/internal/controller/podclique.
     """
     for member in workload.cliques:
-        own = text(member.pod_spec.get("priorityClassName"))
-        if own != workload.priority_class:
-            has = own or "none"
-            yield Finding(
-                at=SPEC / "template" / "priorityClassName",
-                found=workload.priority_class,
-                why=f"it is not copied to the pods, where koord-scheduler reads it; clique {member.name} has {has}",
-                remedy="set the same priorityClassName in every clique's podSpec",
-            )
+        clique_class = text(member.pod_spec.get("priorityClassName"))
+        if clique_class != workload.priority_class:
+            has = clique_class or "none"
+            path = SPEC / "template" / "priorityClassName"
+            why = f"it is not copied to the pods, where koord-scheduler reads it; clique {member.name} has {has}"
+            remedy = "set the same priorityClassName in every clique's podSpec"
+            yield Finding(at=path, found=workload.priority_class, why=why, remedy=remedy)
             return
 
 
@@ -129,8 +114,8 @@ claimed_pods = families.claimed_pods(
 @rule(
     "koordinator/scheduler-name-label",
     subject=Subject.POD,
-    guard=sees(HasLabel(LABEL_SCHEDULER_NAME)),
-    looks_at=(LABEL_SCHEDULER_NAME,),
+    guard=sees(HasLabel(keys.LABEL_SCHEDULER_NAME)),
+    looks_at=(keys.LABEL_SCHEDULER_NAME,),
     independent=True,
     passes=Example(pod_clique_set(clique("worker"))),
     fails=Example(pod_clique_set(clique("worker", labels={"scheduling.koordinator.sh/scheduler-name": "batch"}))),
@@ -141,20 +126,17 @@ def scheduler_name_label(pod: PodTemplate, _: RuleContext) -> Results:
 
     Source: koordinator-sh/koordinator, apis/extension/multi_scheduler.go (`GetSchedulerName`), v1.7.0 and newer.
     """
-    if LABEL_SCHEDULER_NAME in pod.labels and pod.labels[LABEL_SCHEDULER_NAME] != NAME:
-        yield Finding(
-            at=pod.labels_path / LABEL_SCHEDULER_NAME,
-            found=pod.labels[LABEL_SCHEDULER_NAME],
-            why="koord-scheduler reads it instead of schedulerName and would not schedule the pod",
-            remedy="remove the label",
-        )
+    if keys.LABEL_SCHEDULER_NAME in pod.labels and pod.labels[keys.LABEL_SCHEDULER_NAME] != keys.NAME:
+        path = pod.labels_path / keys.LABEL_SCHEDULER_NAME
+        why = "koord-scheduler reads it instead of schedulerName and would not schedule the pod"
+        yield Finding(at=path, found=pod.labels[keys.LABEL_SCHEDULER_NAME], why=why, remedy="remove the label")
 
 
 @rule(
     "koordinator/device-requests",
     subject=Subject.POD,
-    guard=sees(Requests(KOORDINATOR_GPUS)),
-    looks_at=KOORDINATOR_GPUS,
+    guard=sees(Requests(keys.KOORDINATOR_GPUS)),
+    looks_at=keys.KOORDINATOR_GPUS,
     independent=True,
     passes=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1"}))),
     fails=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1", "koordinator.sh/gpu-core": "50"}))),
@@ -164,13 +146,10 @@ def device_requests(pod: PodTemplate, _: RuleContext) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/deviceshare/utils.go (`ValidateDeviceRequest`).
     """
-    if pod.request_of(VENDOR_GPUS) is not None and (share := pod.request_of(KOORDINATOR_GPUS)) is not None:
-        yield Finding(
-            at=FieldPath((*pod.spec_path.parts, *share.path)),
-            found=share.resource,
-            why="koord-scheduler refuses a pod that requests it together with a vendor's GPU resource",
-            remedy="request only one of the two",
-        )
+    if pod.request_of(keys.VENDOR_GPUS) is not None and (share := pod.request_of(keys.KOORDINATOR_GPUS)) is not None:
+        why = "koord-scheduler refuses a pod that requests it together with a vendor's GPU resource"
+        remedy = "request only one of the two"
+        yield Finding(at=FieldPath((*pod.spec_path.parts, *share.path)), found=share.resource, why=why, remedy=remedy)
 
 
 _GPU, _SHARED, _CORE, _MEMORY, _RATIO = (
@@ -188,8 +167,8 @@ def _shares(**amounts: str) -> Manifest:
 @rule(
     "koordinator/gpu-share",
     subject=Subject.POD,
-    guard=sees(Requests(KOORDINATOR_GPUS)),
-    looks_at=KOORDINATOR_GPUS,
+    guard=sees(Requests(keys.KOORDINATOR_GPUS)),
+    looks_at=keys.KOORDINATOR_GPUS,
     default=Action.WARN,
     passes=Example(_shares(gpu="50")),
     fails=Example(_shares(gpu="150")),
@@ -206,16 +185,16 @@ def gpu_share(pod: PodTemplate, _: RuleContext) -> Results:
 
 def share_faults(template: PodTemplate) -> Iterator[Finding]:
     """Yields one finding for each container with shares of GPUs that Koordinator refuses."""
-    if KOORDINATOR_GPUS.isdisjoint(template.resources):
+    if keys.KOORDINATOR_GPUS.isdisjoint(template.resources):
         return
     for index, container in enumerate(sequence(template.spec.get("containers"))):
         requests = requests_of_container(container, from_limits=True)
         amounts = {
             name: parse_quantity(requests[name]) or Fraction(0)
-            for name in (*KOORDINATOR_GPUS, _NPU_CORE)
+            for name in (*keys.KOORDINATOR_GPUS, _NPU_CORE)
             if name in requests
         }
-        if (fault := _share_fault(amounts)) is not None:
+        if (fault := next(chain(_whole_faults(amounts), _shared_faults(amounts)), None)) is not None:
             resource, why, remedy = fault
             stated = mapping(mapping(mapping(container).get("resources")).get("requests"))
             place = ("containers", Item(index, text(mapping(container).get("name"))), "resources")
@@ -223,11 +202,6 @@ def share_faults(template: PodTemplate) -> Iterator[Finding]:
                 (*template.spec_path.parts, *place, "requests" if resource in stated else "limits", resource)
             )
             yield Finding(at=at, found=requests[resource], why=why, remedy=remedy)
-
-
-def _share_fault(amounts: Mapping[str, Fraction]) -> tuple[str, str, str] | None:
-    """Returns what is wrong with the shares that a container requests: the resource, why, and what to do."""
-    return next(chain(_whole_faults(amounts), _shared_faults(amounts)), None)
 
 
 def _whole_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, str]]:
@@ -260,8 +234,8 @@ def _shared_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, 
 @rule(
     "koordinator/reserve-pod",
     subject=Subject.POD,
-    guard=sees(HasAnnotation(ANNOTATION_RESERVE_POD)),
-    looks_at=(ANNOTATION_RESERVE_POD,),
+    guard=sees(HasAnnotation(keys.ANNOTATION_RESERVE_POD)),
+    looks_at=(keys.ANNOTATION_RESERVE_POD,),
     independent=True,
     passes=Example(pod_clique_set(clique("worker"))),
     fails=Example(pod_clique_set(clique("worker", annotations={"scheduling.koordinator.sh/reserve-pod": "true"}))),
@@ -271,10 +245,10 @@ def reserve_pod(pod: PodTemplate, _: RuleContext) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/verify_annotations.go.
     """
-    if ANNOTATION_RESERVE_POD in pod.annotations:
+    if keys.ANNOTATION_RESERVE_POD in pod.annotations:
         yield Finding(
-            at=pod.annotations_path / ANNOTATION_RESERVE_POD,
-            found=pod.annotations[ANNOTATION_RESERVE_POD],
+            at=pod.annotations_path / keys.ANNOTATION_RESERVE_POD,
+            found=pod.annotations[keys.ANNOTATION_RESERVE_POD],
             why="koord-manager refuses every pod with this annotation",
             remedy="remove the annotation",
         )
@@ -294,7 +268,6 @@ disruption_ignored = families.pods_are_taken_singly(
     why="koord-scheduler chooses victims pod by pod, so it may take single pods of the gang",
     remedy="remove the label, or give the gang the highest priority",
 )
-
 
 _LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
 
@@ -330,9 +303,7 @@ def frozen_members(change: PodCliqueSetChange, context: RuleContext) -> Results:
 
 
 def _moved(old: PodCliqueSet, new: PodCliqueSet) -> Iterator[str]:
-    """Yields the members that join or leave the base gang: cliques, and for a clique of a scaling group its first such
-    replica in the order of names.
-    """
+    """Yields the members that join or leave the base gang: cliques, and the first such replica of scaling groups."""
     yield from _alone(old) ^ _alone(new)
     before, now = _replicas(old), _replicas(new)
     for group, name in before.keys() | now.keys():
@@ -351,12 +322,12 @@ def _alone(workload: PodCliqueSet) -> set[str]:
 
 
 def _replicas(workload: PodCliqueSet) -> dict[tuple[str, str], int]:
-    """By scaling group and clique: the number of replicas that a gang starts with."""
-    found: dict[tuple[str, str], int] = {}
+    """Returns the number of replicas that a gang starts with, by scaling group and clique."""
+    replicas: dict[tuple[str, str], int] = {}
     for group in workload.scaling_groups:
         for name in group.clique_names:
-            found[group.name, name] = max(found.get((group.name, name), 0), group.min_available)
-    return found
+            replicas[group.name, name] = max(replicas.get((group.name, name), 0), group.min_available)
+    return replicas
 
 
 _LAYERS = (
@@ -367,17 +338,12 @@ _FACTS = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"block": "example.com/block", "rack": "example.com/rack"})},
     network_topologies={"default": _LAYERS},
 )
-_REQUIRED = (
-    Capability.TOPOLOGY_WORKLOAD,
-    Capability.TOPOLOGY_CLIQUE,
-    Capability.TOPOLOGY_SCALING_GROUP,
-)
-
+_REQUIRED = (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE, Capability.TOPOLOGY_SCALING_GROUP)
 
 scaling_group_topology = refused(
     "koordinator/scaling-group-topology",
     Capability.TOPOLOGY_SCALING_GROUP,
-    CAPABILITIES,
+    keys.CAPABILITIES,
     """Koordinator reads one topology spec, from the pod that starts the scheduling cycle, and applies it to all pending
     pods of the GangGroup. It cannot express a constraint for each replica of a scaling group.
 
@@ -398,11 +364,10 @@ scaling_group_topology = refused(
     fails_closed=True,
 )
 
-
 divergent_topology = refused(
     "koordinator/divergent-topology",
     Capability.TOPOLOGY_DIVERGENT,
-    CAPABILITIES,
+    keys.CAPABILITIES,
     """If the specs in one GangGroup differ, the pod that is tried first decides which spec is used.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
@@ -415,8 +380,7 @@ divergent_topology = refused(
         facts=_FACTS,
     ),
     fails=Example(
-        pod_clique_set(clique("leader"), clique("worker", topologyConstraint=required("block"))),
-        facts=_FACTS,
+        pod_clique_set(clique("leader"), clique("worker", topologyConstraint=required("block"))), facts=_FACTS
     ),
     fails_closed=True,
 )
@@ -440,16 +404,11 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
     pkg/scheduler/frameworkext/networktopology.
     """
     uses = next(context.uses[capability] for capability in _REQUIRED if capability in context.uses)
-    asked = min(uses, key=lambda use: use.path.anchor)
+    first = min(uses, key=lambda use: use.path.anchor)
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     if reason is not None:
-        yield Finding(
-            at=asked.path,
-            found=asked.value,
-            why=reason,
-            remedy="set up the scheduler's topology, or give up the topology: remove the topologyConstraint",
-            absent=THE_TOPOLOGY,
-        )
+        remedy = "set up the scheduler's topology, or give up the topology: remove the topologyConstraint"
+        yield Finding(at=first.path, found=first.value, why=reason, remedy=remedy, absent=THE_TOPOLOGY)
 
 
 @rule(
@@ -468,7 +427,7 @@ def topology_layer(workload: PodCliqueSet, context: RuleContext) -> Results:
     name = workload.topology_name()
     for capability in (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE):
         for use in context.uses.get(capability, ()):
-            yield from _without_layer(name, context, use, "so the gang could never be placed")
+            yield from _missing_layer(name, context, use, "so the gang could never be placed")
 
 
 @rule(
@@ -493,7 +452,7 @@ def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
             remedy = "remove the preference, or set up the scheduler's topology"
             yield Finding(at=use.path, found=use.value, why=f"{cause}, so the preference is dropped", remedy=remedy)
         else:
-            yield from _without_layer(name, context, use, "so the preference is dropped")
+            yield from _missing_layer(name, context, use, "so the preference is dropped")
 
 
 @rule(
@@ -517,12 +476,9 @@ def clique_topology_widened(workload: PodCliqueSet, context: RuleContext) -> Res
     """
     if len(workload.cliques) > 1 and Capability.TOPOLOGY_DIVERGENT not in context.uses:
         use = context.uses[Capability.TOPOLOGY_CLIQUE][0]
-        yield Finding(
-            at=use.path,
-            found=use.value,
-            why="koord-scheduler places the whole gang in one such domain, not each clique in its own",
-            remedy="to accept this, set it once at spec.template.topologyConstraint",
-        )
+        why = "koord-scheduler places the whole gang in one such domain, not each clique in its own"
+        remedy = "to accept this, set it once at spec.template.topologyConstraint"
+        yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
 
 @rule(
@@ -543,18 +499,13 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
     """
     if any(capability in context.uses for capability in _REQUIRED):
         for use in context.uses[Capability.CLIQUE_MINIMUM]:
-            yield Finding(
-                at=use.path,
-                found=use.value,
-                why="with a required topology koord-scheduler waits for room for all replicas, not the minimum",
-                remedy="set minAvailable to replicas, or prefer the domain instead of requiring it",
-            )
+            why = "with a required topology koord-scheduler waits for room for all replicas, not the minimum"
+            remedy = "set minAvailable to replicas, or prefer the domain instead of requiring it"
+            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
 
-def _without_layer(topology: str | None, context: RuleContext, use: Use, consequence: str) -> Results:
-    """Yields a finding if the domain at `use`, of the ClusterTopologyBinding `topology`, has no layer; Unjudged if a
-    fact that this needs is unknown.
-    """
+def _missing_layer(topology: str | None, context: RuleContext, use: Use, consequence: str) -> Results:
+    """Yields a finding if the domain at `use` has no layer; Unjudged if that is unknown."""
     binding = (context.facts.topology_bindings or {}).get(topology or "")
     if binding is None and not context.facts.is_whole("topology_bindings"):
         yield Unjudged(use.path, "the ClusterTopologyBinding", part="topology_bindings")
@@ -563,7 +514,7 @@ def _without_layer(topology: str | None, context: RuleContext, use: Use, consequ
     key = None if binding is None else binding.keys.get(use.value)
     if key is None:
         return
-    if key == HOSTNAME and is_unknown(context.facts):
+    if key == keys.HOSTNAME and is_unknown(context.facts):
         # Its layer is built in, but without a valid ClusterNetworkTopology every pod still fails.
         yield Unjudged(use.path, "the ClusterNetworkTopology", part="network_topologies")
         return
@@ -579,10 +530,6 @@ def _without_layer(topology: str | None, context: RuleContext, use: Use, consequ
             if mapped is None
             else f"topologyKeyMappings maps {key} to the layer {mapped}, which the ClusterNetworkTopology does not have"
         )
-        yield Finding(
-            at=use.path,
-            found=use.value,
-            why=f"{missing}, {consequence}",
-            remedy="use a domain that has a layer, or declare a layer for it",
-            absent=THE_TOPOLOGY,
-        )
+        why = f"{missing}, {consequence}"
+        remedy = "use a domain that has a layer, or declare a layer for it"
+        yield Finding(at=use.path, found=use.value, why=why, remedy=remedy, absent=THE_TOPOLOGY)

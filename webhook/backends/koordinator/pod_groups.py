@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from webhook.backends import families
+from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.gang_groups import (
-    BOTH,
+    GROUPS_AND_PODS,
     SPINE_LAYERS,
     Topology,
     UnreadableSetting,
@@ -30,30 +31,10 @@ from webhook.backends.koordinator.gang_groups import (
     pod_group,
     read_topology,
     topology_kept,
+    topology_of,
 )
 from webhook.backends.koordinator.gangs import THE_TOPOLOGY, declared_layers, is_unknown, unavailable, undeclared
-from webhook.backends.koordinator.keys import (
-    ANNOTATION_MATCH_POLICY,
-    ANNOTATION_MATCH_POLICY_ALIAS,
-    ANNOTATION_MINIMUM,
-    ANNOTATION_MODE,
-    ANNOTATION_NAME,
-    ANNOTATION_TOPOLOGY,
-    ANNOTATION_TOTAL_NUMBER,
-    ANNOTATION_WAITING_TIME,
-    GANG_SETTINGS,
-    GROUP_MARKS,
-    LABEL_OLD_MINIMUM,
-    LABEL_OLD_NAME,
-    LABEL_POD_GROUP,
-    MATCH_POLICIES,
-    MODES,
-    ONLY_WAITING,
-    POD_GROUP,
-    POD_GROUPS,
-    STRATEGIES,
-    RuleContext,
-)
+from webhook.backends.koordinator.keys import RuleContext
 from webhook.model.bounds import name_text
 from webhook.model.fields import ANNOTATIONS, LABELS, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
@@ -65,7 +46,6 @@ from webhook.model.reading import integer, text
 from webhook.validators.registry import Example, Results, rule
 from webhook.validators.shared_checks import least_action, told
 
-GROUPS_AND_PODS = (POD_GROUPS, JUDGED_PODS)
 # kube-scheduler's framework caps the wait of a Permit plugin at 15 minutes (maxTimeout, pkg/scheduler/framework).
 LONGEST_WAIT_SECONDS = 900
 _NANOSECONDS = 10**9
@@ -77,20 +57,17 @@ _NANOSECONDS = 10**9
     passes=Example(pod_group(settings={"mode": "NonStrict"})),
     fails=Example(pod_group(settings={"mode": "nonstrict"})),
 )
-def mode(found: StoredObject, _: RuleContext) -> Results:
+def mode(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs an unknown mode, also one in the wrong case, and treats the gang as Strict.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
     `tryInitByPodConfig`), v1.8.0.
     """
-    written = _annotation(found, ANNOTATION_MODE)
-    if written is not None and written not in MODES:
-        yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MODE,
-            found=written,
-            why="koord-scheduler does not know this mode and uses Strict",
-            remedy=f"set it to {_choice(MODES)}, spelled exactly like this",
-        )
+    written = _annotation(stored, keys.ANNOTATION_MODE)
+    if written is not None and written not in keys.MODES:
+        why = "koord-scheduler does not know this mode and uses Strict"
+        remedy = f"set it to {_choice(keys.MODES)}, spelled exactly like this"
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MODE, found=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -99,21 +76,18 @@ def mode(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
     fails=Example(pod_group(settings={"match-policy": "WaitingAndRunning"})),
 )
-def gang_match_policy(found: StoredObject, _: RuleContext) -> Results:
+def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs an unknown policy, also one in the wrong case, and uses its default, once-satisfied.
     Under that policy recreated pods start one by one.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
     `tryInitByPodConfig`), apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.8.0.
     """
-    read = match_policy(found) if is_set(found) else None
-    if read is not None and read[0] not in MATCH_POLICIES:
-        yield Finding(
-            at=read[1],
-            found=read[0],
-            why="koord-scheduler does not know this policy and uses its default, once-satisfied",
-            remedy=f"set it to {_choice(MATCH_POLICIES)}, spelled exactly like this",
-        )
+    read = match_policy(stored) if is_set(stored) else None
+    if read is not None and read[0] not in keys.MATCH_POLICIES:
+        why = "koord-scheduler does not know this policy and uses its default, once-satisfied"
+        remedy = f"set it to {_choice(keys.MATCH_POLICIES)}, spelled exactly like this"
+        yield Finding(at=read[1], found=read[0], why=why, remedy=remedy)
 
 
 @rule(
@@ -127,26 +101,25 @@ def gang_match_policy(found: StoredObject, _: RuleContext) -> Results:
                 "name": "leader",
                 "namespace": "default",
                 "annotations": {
-                    ANNOTATION_MATCH_POLICY: "once-satisfied",
-                    ANNOTATION_MATCH_POLICY_ALIAS: "waiting-and-running",
+                    keys.ANNOTATION_MATCH_POLICY: "once-satisfied",
+                    keys.ANNOTATION_MATCH_POLICY_ALIAS: "waiting-and-running",
                 },
             },
         }
     ),
 )
-def match_policy_alias(found: StoredObject, _: RuleContext) -> Results:
+def match_policy_alias(stored: StoredObject, _: RuleContext) -> Results:
     """Two annotations can state the policy. If both are set, koord-scheduler never reads the one of scheduler-plugins.
 
     Source: koordinator-sh/koordinator, apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.7.0 and newer.
     """
-    first, second = (_annotation(found, key) for key in (ANNOTATION_MATCH_POLICY, ANNOTATION_MATCH_POLICY_ALIAS))
+    first, second = (
+        _annotation(stored, key) for key in (keys.ANNOTATION_MATCH_POLICY, keys.ANNOTATION_MATCH_POLICY_ALIAS)
+    )
     if first is not None and second is not None and first != second:
-        yield Finding(
-            at=ANNOTATIONS / ANNOTATION_MATCH_POLICY_ALIAS,
-            found=second,
-            why=f"koord-scheduler ignores it, because {ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}",
-            remedy="remove one of the two annotations",
-        )
+        why = f"koord-scheduler ignores it, because {keys.ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}"
+        remedy = "remove one of the two annotations"
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MATCH_POLICY_ALIAS, found=second, why=why, remedy=remedy)
 
 
 @rule(
@@ -156,21 +129,17 @@ def match_policy_alias(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
     fails=Example(pod_group(settings={"match-policy": "only-waiting"})),
 )
-def gang_only_waiting(found: StoredObject, _: RuleContext) -> Results:
+def gang_only_waiting(stored: StoredObject, _: RuleContext) -> Results:
     """Under only-waiting, bound pods do not count. A replacement pod that waits alone never reaches the minimum and
     never binds. The policy is right for gangs whose pods are always recreated together.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`),
     v1.8.0.
     """
-    read = match_policy(found) if is_set(found) else None
-    if read is not None and read[0] == ONLY_WAITING:
-        yield Finding(
-            at=read[1],
-            found=ONLY_WAITING,
-            why="bound pods do not count, so a pod that is replaced alone never binds",
-            remedy="set it to waiting-and-running",
-        )
+    read = match_policy(stored) if is_set(stored) else None
+    if read is not None and read[0] == keys.ONLY_WAITING:
+        why = "bound pods do not count, so a pod that is replaced alone never binds"
+        yield Finding(at=read[1], found=keys.ONLY_WAITING, why=why, remedy="set it to waiting-and-running")
 
 
 @rule(
@@ -179,20 +148,17 @@ def gang_only_waiting(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(minMember=2)),
     fails=Example(pod_group(minMember=0)),
 )
-def minimum(found: StoredObject, _: RuleContext) -> Results:
+def minimum(stored: StoredObject, _: RuleContext) -> Results:
     """A minimum below 1 is always reached: pods start one by one, and the PodGroup's phase never leaves Pending.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`basicGangRequirementsCheck`,
     `Permit`) and controller/podgroup.go, v1.8.0; the CRD of PodGroup has no minimum.
     """
-    for at, written, least in _minimum(found):
+    for at, written, least in _minimum(stored):
         if least is not None and least < 1:
-            yield Finding(
-                at=at,
-                found=written,
-                why="a gang with a minimum below 1 is always complete, so koord-scheduler starts its pods one by one",
-                remedy="set the number of pods that the gang needs to start, at least 1",
-            )
+            why = "a gang with a minimum below 1 is always complete, so koord-scheduler starts its pods one by one"
+            remedy = "set the number of pods that the gang needs to start, at least 1"
+            yield Finding(at=at, found=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -201,7 +167,7 @@ def minimum(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(minMember=2, settings={"total-number": "4"})),
     fails=Example(pod_group(minMember=2, settings={"total-number": "1"})),
 )
-def total_number(found: StoredObject, _: RuleContext) -> Results:
+def total_number(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs a total that is not a number or is below the minimum, and uses the minimum. Up to v1.6
     the total decides when an attempt to place the whole gang is over. Newer versions only report it. 0 means that there
     is no total.
@@ -209,25 +175,19 @@ def total_number(found: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go, apis/extension/coscheduling.go
     (`GetGangTotalNum`: Go's strconv.ParseInt in base 10), v1.4.0 to v1.8.0.
     """
-    written = _annotation(found, ANNOTATION_TOTAL_NUMBER)
+    written = _annotation(stored, keys.ANNOTATION_TOTAL_NUMBER)
     if written is None:
         return
-    at, total = ANNOTATIONS / ANNOTATION_TOTAL_NUMBER, int32(written)
-    needed = next((least for _, _, least in _minimum(found) if least is not None), None)
+    at, total = ANNOTATIONS / keys.ANNOTATION_TOTAL_NUMBER, int32(written)
+    needed = next((least for _, _, least in _minimum(stored) if least is not None), None)
     if total is None:
-        yield Finding(
-            at=at,
-            found=written,
-            why="koord-scheduler reads no number from it and uses the minimum",
-            remedy='set a whole number in quotes, such as "4", or remove the annotation',
-        )
+        why = "koord-scheduler reads no number from it and uses the minimum"
+        remedy = 'set a whole number in quotes, such as "4", or remove the annotation'
+        yield Finding(at=at, found=written, why=why, remedy=remedy)
     elif total != 0 and needed is not None and total < needed:
-        yield Finding(
-            at=at,
-            found=written,
-            why=f"it is below the gang's minimum of {needed}, so koord-scheduler uses the minimum",
-            remedy="set it to the number of the gang's pods, or remove the annotation",
-        )
+        why = f"it is below the gang's minimum of {needed}, so koord-scheduler uses the minimum"
+        remedy = "set it to the number of the gang's pods, or remove the annotation"
+        yield Finding(at=at, found=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -236,24 +196,21 @@ def total_number(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(annotated_pod(waiting_time="1h30m")),
     fails=Example(annotated_pod(waiting_time="30")),
 )
-def waiting_time(found: StoredObject, _: RuleContext) -> Results:
+def waiting_time(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs a duration without a unit, in days, or below 0, and the gang waits for the scheduler's
     default time (600 s). 0 also means the default and is not reported. A PodGroup has a field for this time.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
     apis/extension/coscheduling.go (`GetGangWaitTime`: Go's time.ParseDuration), v1.8.0.
     """
-    written = _annotation(found, ANNOTATION_WAITING_TIME)
+    written = _annotation(stored, keys.ANNOTATION_WAITING_TIME)
     if written is None:
         return
     waits = nanoseconds(written)
     if waits is None or waits < 0:
-        yield Finding(
-            at=ANNOTATIONS / ANNOTATION_WAITING_TIME,
-            found=written,
-            why="koord-scheduler cannot read it as a duration, and uses its default",
-            remedy='set a number with a unit, h, m or s, such as "600s"',
-        )
+        why = "koord-scheduler cannot read it as a duration, and uses its default"
+        remedy = 'set a number with a unit, h, m or s, such as "600s"'
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_WAITING_TIME, found=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -263,14 +220,14 @@ def waiting_time(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(scheduleTimeoutSeconds=600)),
     fails=Example(pod_group(scheduleTimeoutSeconds=3600)),
 )
-def timeout(found: StoredObject, _: RuleContext) -> Results:
+def timeout(stored: StoredObject, _: RuleContext) -> Results:
     """A pod waits at most 15 minutes for its gang, because kube-scheduler's framework caps the time. For a value below
     1 koord-scheduler uses its own default (600 s).
 
     Source: k8s.io/kubernetes, pkg/scheduler/framework/runtime (`maxTimeout`); koordinator-sh/koordinator,
     pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetWaitTimeDuration`), v1.7.0 and newer.
     """
-    for at, written, seconds in _timeout(found):
+    for at, written, seconds in _timeout(stored):
         if seconds > LONGEST_WAIT_SECONDS:
             yield Finding(at=at, found=written, why="a gang waits at most 900 s", remedy="set 900 s or less")
         elif seconds < 1:
@@ -279,39 +236,39 @@ def timeout(found: StoredObject, _: RuleContext) -> Results:
             )
 
 
-def _annotation(found: StoredObject, key: str) -> str | None:
+def _annotation(stored: StoredObject, key: str) -> str | None:
     """Returns the value of an annotation that koord-scheduler reads; None if it is missing or empty."""
-    return text(found.annotations.get(key)) if is_set(found) else None
+    return text(stored.annotations.get(key)) if is_set(stored) else None
 
 
-def _minimum(found: StoredObject) -> Iterator[tuple[FieldPath, object, int | None]]:
+def _minimum(stored: StoredObject) -> Iterator[tuple[FieldPath, object, int | None]]:
     """Yields the path of a gang's minimum, its written value, and the number that koord-scheduler reads from it."""
-    if not is_set(found):
+    if not is_set(stored):
         return
-    if found.kind == POD_GROUP.kind:
-        least = integer(found.spec.get("minMember"))
+    if stored.kind == keys.POD_GROUP.kind:
+        least = integer(stored.spec.get("minMember"))
         yield SPEC / "minMember", least, least or 0
         return
     for at, values, key in (
-        (LABELS, found.labels, LABEL_OLD_MINIMUM),
-        (ANNOTATIONS, found.annotations, ANNOTATION_MINIMUM),
+        (LABELS, stored.labels, keys.LABEL_OLD_MINIMUM),
+        (ANNOTATIONS, stored.annotations, keys.ANNOTATION_MINIMUM),
     ):
         if (written := text(values.get(key))) is not None:
             yield at / key, written, int32(written)
             return
 
 
-def _timeout(found: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
+def _timeout(stored: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
     """Yields how long a pod waits in Permit, in seconds, if a PodGroup states it or a pod states more than 0."""
-    if found.kind == POD_GROUP.kind:
-        seconds = integer(found.spec.get("scheduleTimeoutSeconds")) if is_set(found) else None
+    if stored.kind == keys.POD_GROUP.kind:
+        seconds = integer(stored.spec.get("scheduleTimeoutSeconds")) if is_set(stored) else None
         if seconds is not None:
             yield SPEC / "scheduleTimeoutSeconds", seconds, seconds
-    elif (written := _annotation(found, ANNOTATION_WAITING_TIME)) is not None and (
+    elif (written := _annotation(stored, keys.ANNOTATION_WAITING_TIME)) is not None and (
         waits := nanoseconds(written) or 0
     ) > 0:
         # Any fraction of a second counts as a time.
-        yield ANNOTATIONS / ANNOTATION_WAITING_TIME, written, max(waits / _NANOSECONDS, 1)
+        yield ANNOTATIONS / keys.ANNOTATION_WAITING_TIME, written, max(waits / _NANOSECONDS, 1)
 
 
 def _choice(words: tuple[str, ...]) -> str:
@@ -320,7 +277,7 @@ def _choice(words: tuple[str, ...]) -> str:
 
 def _cut(word: str) -> str:
     # The permitted values are known and short.
-    return word if len(word) <= max(map(len, MATCH_POLICIES)) else "something else"
+    return word if len(word) <= max(map(len, keys.MATCH_POLICIES)) else "something else"
 
 
 group_pods = families.group_pods(
@@ -332,12 +289,11 @@ group_pods = families.group_pods(
     minimum), v1.8.0.
     """,
     system="Koordinator",
-    kind=POD_GROUPS,
+    kind=keys.POD_GROUPS,
     version="v1alpha1",
 )
 
-
-AT = ANNOTATIONS / ANNOTATION_TOPOLOGY
+AT = ANNOTATIONS / keys.ANNOTATION_TOPOLOGY
 _SPINE = {"layer": "SpineLayer", "strategy": "MustGather"}
 _CLUSTER = known(network_topologies=SPINE_LAYERS)
 _FINE = pod_group(settings=gather(_SPINE))
@@ -345,64 +301,58 @@ _FINE = pod_group(settings=gather(_SPINE))
 
 @rule(
     "koordinator/gang-topology-unread",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     passes=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": 4})), facts=_CLUSTER),
     fails=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": "4"})), facts=_CLUSTER),
 )
-def topology_unreadable(found: StoredObject, _: RuleContext) -> Results:
+def topology_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     """If one value has the wrong JSON type, such as "4" or 4.0 for a whole number, koord-scheduler logs the error and
     drops the whole annotation. The gang then starts on any nodes.
 
     Source: koordinator-sh/koordinator, apis/extension/network_topology.go (`GetNetworkTopologySpec`) and
     pkg/scheduler/plugins/coscheduling/core/gang.go, v1.8.0.
     """
-    written = _written(found)
+    written = _written(stored)
     if written is None:
         return
     try:
         read_topology(written)
     except UnreadableSetting as error:
-        yield Finding(
-            at=AT,
-            found=written,
-            why=f"it {error}, so koord-scheduler drops all of it and places the gang on any nodes",
-            remedy='set an object such as {"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}',
-        )
+        why = f"it {error}, so koord-scheduler drops all of it and places the gang on any nodes"
+        remedy = 'set an object such as {"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'
+        yield Finding(at=AT, found=written, why=why, remedy=remedy)
 
 
 @rule(
     "koordinator/gang-topology-strategy",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     passes=Example(_FINE, facts=_CLUSTER),
     fails=Example(pod_group(settings=gather({"layer": "SpineLayer", "strategy": "mustGather"})), facts=_CLUSTER),
 )
-def topology_strategy(found: StoredObject, _: RuleContext) -> Results:
+def topology_strategy(stored: StoredObject, _: RuleContext) -> Results:
     """Only the word MustGather, spelled like this, is a requirement. Any other word is not an error either, and the
     gang may be spread.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_types.go
     (`GetMustGatherLayer`), v1.8.0.
     """
-    for strategy in told(_unknown_strategies(found), () if found.old is None else _unknown_strategies(found.old)):
-        yield Finding(
-            at=AT,
-            found=strategy,
-            why="koord-scheduler does not know this strategy, so the entry has no effect",
-            remedy=f"set it to {' or '.join(STRATEGIES)}, spelled like this",
-        )
+    for strategy in told(_unknown_strategies(stored), () if stored.old is None else _unknown_strategies(stored.old)):
+        why = "koord-scheduler does not know this strategy, so the entry has no effect"
+        remedy = f"set it to {' or '.join(keys.STRATEGIES)}, spelled like this"
+        yield Finding(at=AT, found=strategy, why=why, remedy=remedy)
 
 
-def _unknown_strategies(found: StoredObject) -> Iterator[str]:
-    return (entry.strategy for entry in _read(found) if entry.strategy not in STRATEGIES)
+def _unknown_strategies(stored: StoredObject) -> Iterator[str]:
+    return (entry.strategy for entry in _read(stored) or () if entry.strategy not in keys.STRATEGIES)
 
 
 @rule(
     "koordinator/gang-topology-missing",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     passes=Example(_FINE, facts=_CLUSTER),
     fails=Example(_FINE, facts=known(network_topologies={})),
 )
-def topology_unavailable(found: StoredObject, context: RuleContext) -> Results:
+def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
     """Without a valid ClusterNetworkTopology "default", every pod of a gang with a topology fails. Without the argument
     awareNetworkTopology, the first pod is placed on any node and the others fail. Before v1.7 the annotation is not
     read.
@@ -410,30 +360,26 @@ def topology_unavailable(found: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,network_topology_workflow}.go,
     pkg/scheduler/frameworkext/networktopology, v1.7.0 to v1.8.0.
     """
-    if not _is_read(found):
+    if _read(stored) is None:
         return
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     if reason is not None:
-        yield Finding(
-            at=AT,
-            found=_written(found),
-            why=reason,
-            remedy="remove the annotation, or set up the scheduler's topology",
-            absent=THE_TOPOLOGY if context.facts.network_topologies is not None else None,
-        )
+        remedy = "remove the annotation, or set up the scheduler's topology"
+        absent = THE_TOPOLOGY if context.facts.network_topologies is not None else None
+        yield Finding(at=AT, found=_written(stored), why=reason, remedy=remedy, absent=absent)
     elif is_unknown(context.facts):
         yield Unjudged(AT, "the ClusterNetworkTopology", part="network_topologies")
 
 
 @rule(
     "koordinator/gang-topology-layer",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     passes=Example(
         pod_group(settings=gather({"layer": "NodeTopologyLayer", "strategy": "MustGather"})), facts=_CLUSTER
     ),
     fails=Example(pod_group(settings=gather({"layer": "spineLayer", "strategy": "MustGather"})), facts=_CLUSTER),
 )
-def topology_layer(found: StoredObject, context: RuleContext) -> Results:
+def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
     """If the layer of MustGather is not declared, no domain is large enough, and every attempt to place the gang fails.
     An administrator chooses the names of the layers, and case matters. koord-scheduler never looks up the layer of
     PreferGather.
@@ -446,21 +392,17 @@ def topology_layer(found: StoredObject, context: RuleContext) -> Results:
         # If it is unknown or missing, another rule reports it.
         return
     alike = {name.casefold(): name for name in sorted(names, reverse=True)}
-    before = () if found.old is None else undeclared(_read(found.old), names)
-    for layer in told(undeclared(_read(found), names), before):
+    before = () if stored.old is None else undeclared(_read(stored.old) or (), names)
+    for layer in told(undeclared(_read(stored) or (), names), before):
         declared = alike.get(layer.casefold())
-        yield Finding(
-            at=AT,
-            found=layer,
-            why="the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang",
-            remedy="use a declared layer" if declared is None else f"spell it as it is declared: {declared}",
-            absent=THE_TOPOLOGY,
-        )
+        why = "the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang"
+        remedy = "use a declared layer" if declared is None else f"spell it as it is declared: {declared}"
+        yield Finding(at=AT, found=layer, why=why, remedy=remedy, absent=THE_TOPOLOGY)
 
 
 @rule(
     "koordinator/gang-topology-differs",
-    kinds=BOTH,
+    kinds=GROUPS_AND_PODS,
     passes=Example(
         pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
         facts=known(pod_group("worker", "leader", "worker", settings=gather(_SPINE)), network_topologies=SPINE_LAYERS),
@@ -470,7 +412,7 @@ def topology_layer(found: StoredObject, context: RuleContext) -> Results:
         facts=known(pod_group("worker", "leader", "worker"), network_topologies=SPINE_LAYERS),
     ),
 )
-def topology_differs(found: StoredObject, context: RuleContext) -> Results:
+def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler applies the topology of the gang whose pod it tries first to all pods of the GangGroup. If
     another member has another topology, the result depends on which pod is tried first. The rule judges a gang when it
     is created, against the members that it lists. A member in another namespace causes at most a warning.
@@ -479,76 +421,69 @@ def topology_differs(found: StoredObject, context: RuleContext) -> Results:
     network_topology_workflow.go, v1.7.0 to v1.8.0.
     """
     pod_groups = context.facts.koordinator_pod_groups
-    if pod_groups is None or found.old is not None:
+    if pod_groups is None or stored.old is not None:
         return
-    written = _written(found)
+    written = _written(stored)
     try:
-        own = None if written is None else topology_kept(read_topology(written))
+        topology = None if written is None else topology_kept(read_topology(written))
     except UnreadableSetting:
         return
-    others = (key for key in members_of(found) if key in pod_groups and pod_groups[key].topology != own)
-    if (key := nearest(found, others)) is not None:
+    others = (key for key in members_of(stored) if key in pod_groups and pod_groups[key].topology != topology)
+    if (key := nearest(stored, others)) is not None:
         yield Finding(
             at=AT,
             found=written,
             why=f"PodGroup {gang_id(key)} of the same gang group has another topology, "
             "and the first pod decides which one is used",
             remedy="set the same annotation on every member",
-            at_most=most_action(found, key),
+            at_most=most_action(stored, key),
         )
 
 
-def _written(found: StoredObject) -> str | None:
-    return text(found.annotations.get(ANNOTATION_TOPOLOGY)) if is_set(found) else None
+def _written(stored: StoredObject) -> str | None:
+    return text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY)) if is_set(stored) else None
 
 
-def _read(found: StoredObject) -> Topology:
-    """Returns the entries that koord-scheduler reads."""
-    written = _written(found)
+def _read(stored: StoredObject) -> Topology | None:
+    """Returns the entries that koord-scheduler reads. A spec without entries also enables the topology search."""
     try:
-        return () if written is None else read_topology(written)
+        return topology_of(stored) if is_set(stored) else None
     except UnreadableSetting:
-        return ()
+        return None
 
 
-def _is_read(found: StoredObject) -> bool:
-    """Returns whether there is a spec. A spec without entries also enables the topology search."""
-    written = _written(found)
-    try:
-        return written is not None and read_topology(written) is not None
-    except UnreadableSetting:
-        return False
-
-
-_LABELLED = {LABEL_POD_GROUP: "worker"}
+_LABELLED = {keys.LABEL_POD_GROUP: "worker"}
 
 
 @rule(
     "koordinator/gang-names-disagree",
     kinds=(JUDGED_PODS,),
     membership=True,
-    passes=Example(pod(labels=_LABELLED, annotations={ANNOTATION_NAME: "worker"}), facts=known(pod_group("worker"))),
-    fails=Example(pod(labels=_LABELLED, annotations={ANNOTATION_NAME: "leader"}), facts=known(pod_group("worker"))),
+    passes=Example(
+        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "worker"}), facts=known(pod_group("worker"))
+    ),
+    fails=Example(
+        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "leader"}), facts=known(pod_group("worker"))
+    ),
 )
-def names_disagree(found: StoredObject, _: RuleContext) -> Results:
+def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
     """The label wins over the deprecated label, which wins over the annotation. The pod is not a member of the gang
     that another key names, and that gang may wait for the pod for ever.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetGangNameByPod`),
     v1.4.0 to v1.8.0.
     """
-    named = naming(found)
-    if named is None or not is_scheduled_here(found):
+    reference = naming(stored)
+    if reference is None or not is_scheduled_here(stored):
         return
-    for at, values, key in ((LABELS, found.labels, LABEL_OLD_NAME), (ANNOTATIONS, found.annotations, ANNOTATION_NAME)):
+    for at, values, key in (
+        (LABELS, stored.labels, keys.LABEL_OLD_NAME),
+        (ANNOTATIONS, stored.annotations, keys.ANNOTATION_NAME),
+    ):
         other = name_text(values.get(key))
-        if other is not None and other != named.gang:
-            yield Finding(
-                at=at / key,
-                found=other,
-                why=f"koord-scheduler reads {_key(named.at)} instead, which names another gang",
-                remedy="name one gang, preferably by that key alone",
-            )
+        if other is not None and other != reference.gang:
+            why = f"koord-scheduler reads {reference.at.parts[-1]} instead, which names another gang"
+            yield Finding(at=at / key, found=other, why=why, remedy="name one gang, preferably by that key alone")
             return
 
 
@@ -557,36 +492,34 @@ def names_disagree(found: StoredObject, _: RuleContext) -> Results:
     kinds=(JUDGED_PODS,),
     membership=True,
     passes=Example(annotated_pod(), facts=known()),
-    fails=Example(pod(annotations={ANNOTATION_NAME: "worker"}), facts=known()),
+    fails=Example(pod(annotations={keys.ANNOTATION_NAME: "worker"}), facts=known()),
 )
-def min_available(found: StoredObject, context: RuleContext) -> Results:
+def min_available(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler makes a gang that is named by an annotation from the first pod with a readable min-available.
     Until then it holds the pods of the gang, without an event. A PodGroup with that name is enough as well.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
     util/gang_helper.go (`GetGangMinNumFromPod`: Go's strconv.ParseInt in base 10), v1.8.0.
     """
-    named = naming(found)
-    if named is None or named.by_label or not is_scheduled_here(found):
+    reference = naming(stored)
+    if reference is None or reference.by_label or not is_scheduled_here(stored):
         return
-    at, written = _written_minimum(found)
+    label = text(stored.labels.get(keys.LABEL_OLD_MINIMUM))
+    at = ANNOTATIONS / keys.ANNOTATION_MINIMUM if label is None else LABELS / keys.LABEL_OLD_MINIMUM
+    written = text(stored.annotations.get(keys.ANNOTATION_MINIMUM)) if label is None else label
     if written is not None and int32(written) is not None:
         return
-    key = (found.key[0], named.gang)
+    key = (stored.key[0], reference.gang)
     pod_groups = context.facts.koordinator_pod_groups
     if key in (context.facts.pods_gangs or {}):
         # Another pod states it.
         return
     if pod_groups is None:
-        yield Unjudged(named.at, f"the PodGroup {named.gang}", part="koordinator_pod_groups")
+        yield Unjudged(reference.at, f"the PodGroup {reference.gang}", part="koordinator_pod_groups")
     elif key not in pod_groups:
-        yield Finding(
-            at=at,
-            found=written,
-            why="it is no whole number, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum",
-            remedy=f'set {ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"',
-            absent=Needed("koordinator_pod_groups", key),
-        )
+        why = "it is no whole number, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum"
+        remedy = f'set {keys.ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"'
+        yield Finding(at=at, found=written, why=why, remedy=remedy, absent=Needed("koordinator_pod_groups", key))
 
 
 @rule(
@@ -597,7 +530,7 @@ def min_available(found: StoredObject, context: RuleContext) -> Results:
     passes=Example(pod(labels=_LABELLED), facts=known(pod_group("worker"))),
     fails=Example(pod(labels=_LABELLED), facts=known()),
 )
-def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
+def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler holds a pod whose label names a missing PodGroup until the PodGroup exists in the pod's
     namespace, without an event. The PodGroup may be created later, so this is a warning. It is a refusal if the
     namespace's label rollcall.dev/creation-order is `strict`.
@@ -605,17 +538,17 @@ def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`PreEnqueue`: "gang has not
     init"), v1.8.0.
     """
-    named = naming(found)
-    if named is None or not named.by_label or not is_scheduled_here(found):
+    reference = naming(stored)
+    if reference is None or not reference.by_label or not is_scheduled_here(stored):
         return
-    key = (found.key[0], named.gang)
+    key = (stored.key[0], reference.gang)
     pod_groups = context.facts.koordinator_pod_groups
     if pod_groups is None:
-        yield Unjudged(named.at, f"the PodGroup {named.gang}", part="koordinator_pod_groups")
+        yield Unjudged(reference.at, f"the PodGroup {reference.gang}", part="koordinator_pod_groups")
     elif key not in pod_groups:
         yield Finding(
-            at=named.at,
-            found=named.gang,
+            at=reference.at,
+            found=reference.gang,
             why="the namespace has no such PodGroup yet, so koord-scheduler holds the pod without an event",
             remedy="create the PodGroup first",
             absent=Needed("koordinator_pod_groups", key),
@@ -628,28 +561,28 @@ def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
     kinds=(JUDGED_PODS,),
     default=Action.WARN,
     passes=Example(pod(labels=_LABELLED), facts=known(pod_group("worker"))),
-    fails=Example(pod(labels=_LABELLED, annotations={ANNOTATION_MINIMUM: "2"}), facts=known(pod_group("worker"))),
+    fails=Example(pod(labels=_LABELLED, annotations={keys.ANNOTATION_MINIMUM: "2"}), facts=known(pod_group("worker"))),
 )
-def settings_unread(found: StoredObject, _: RuleContext) -> Results:
+def settings_unread(stored: StoredObject, _: RuleContext) -> Results:
     """If the label names the gang, koord-scheduler reads the settings of the PodGroup and never those of the pod. If no
     key names a gang, the pod is in no gang, regardless of its settings.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`),
     v1.8.0.
     """
-    named = naming(found)
-    if not is_scheduled_here(found) or (named is not None and not named.by_label):
+    reference = naming(stored)
+    if not is_scheduled_here(stored) or (reference is not None and not reference.by_label):
         return
-    settings = [(LABELS / LABEL_OLD_MINIMUM, text(found.labels.get(LABEL_OLD_MINIMUM)))]
-    settings += [(ANNOTATIONS / key, text(found.annotations.get(key))) for key in GANG_SETTINGS]
+    settings = [(LABELS / keys.LABEL_OLD_MINIMUM, text(stored.labels.get(keys.LABEL_OLD_MINIMUM)))]
+    settings += [(ANNOTATIONS / key, text(stored.annotations.get(key))) for key in keys.GANG_SETTINGS]
     for at, written in settings:
         if written is not None:
             why = (
                 "the pod names no gang"
-                if named is None
+                if reference is None
                 else "koord-scheduler ignores it on a pod whose label names a PodGroup"
             )
-            remedy = "name a gang" if named is None else "set it on the PodGroup"
+            remedy = "name a gang" if reference is None else "set it on the PodGroup"
             yield Finding(at=at, found=written, why=why, remedy=remedy)
             return
 
@@ -658,19 +591,6 @@ foreign_member = families.foreign_member(
     "koordinator/foreign-member",
     "koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`: any pod "
     "that names the gang), v1.8.0.",
-    POD_GROUP,
-    *GROUP_MARKS,
+    keys.POD_GROUP,
+    *keys.GROUP_MARKS,
 )
-
-
-def _written_minimum(found: StoredObject) -> tuple[FieldPath, str | None]:
-    """Returns the minimum that koord-scheduler reads: the deprecated label's, else the annotation's."""
-    label = text(found.labels.get(LABEL_OLD_MINIMUM))
-    if label is not None:
-        return LABELS / LABEL_OLD_MINIMUM, label
-    return ANNOTATIONS / ANNOTATION_MINIMUM, text(found.annotations.get(ANNOTATION_MINIMUM))
-
-
-def _key(at: FieldPath) -> str:
-    """Returns the label or annotation key at the end of a path."""
-    return str(at.parts[-1])

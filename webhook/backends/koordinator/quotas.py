@@ -23,19 +23,9 @@ import re
 from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 
+from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.gangs import quotas_of_namespace
-from webhook.backends.koordinator.keys import (
-    BATCH_RESOURCES,
-    BUILT_IN_QUOTAS,
-    LABEL_PREEMPTIBLE,
-    LABEL_PRIORITY_CLASS,
-    QOS_CLASSES,
-    QUOTA_KEYS,
-    QUOTA_KEYS_OF_PODS,
-    ROOT_QUOTA,
-    KoordinatorSettings,
-    RuleContext,
-)
+from webhook.backends.koordinator.keys import KoordinatorSettings, RuleContext
 from webhook.backends.queues import place_of
 from webhook.fit.ceilings import MOST_TRIED, allows, demand_of, exact_requests, floors, requested, templates_of
 from webhook.fit.gang_shapes import GangShape, MemberShape
@@ -81,7 +71,7 @@ def ceilings_of(
     shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts, settings: KoordinatorSettings
 ) -> Ceilings:
     """Returns the quotas that limit a gang with these roles. Raises `Malformed`."""
-    return _Quotas(shape, roles, facts, settings).found()
+    return _Quotas(shape, roles, facts, settings).ceilings()
 
 
 class _Quotas:
@@ -94,7 +84,7 @@ class _Quotas:
         quotas = facts.elastic_quotas
         if not (quotas is None or isinstance(quotas, ElasticQuotas)):
             quotas = ElasticQuotas(quotas)
-        self._known = quotas
+        self._elastic_quotas = quotas
         self._partial = not facts.is_whole("elastic_quotas")
         self._templates = templates_of(shape)
         self._members: dict[str, list[MemberShape]] = {}
@@ -103,13 +93,15 @@ class _Quotas:
         self._unknown: dict[str, None] = {}
         self._counts: dict[str, Mapping[str, int]] = {}
 
-    def found(self) -> Ceilings:
+    def ceilings(self) -> Ceilings:
         """Returns the ceilings of the gang."""
         by_quota: dict[str, list[str]] = {}
         for role in self._roles:
             if (name := self._name(role)) is not None:
                 by_quota.setdefault(name, []).append(role)
-        ceilings = [one for name, roles in by_quota.items() for one in self._of_quota(name, frozenset(roles))]
+        ceilings = [
+            ceiling for name, roles in by_quota.items() for ceiling in self._quota_ceilings(name, frozenset(roles))
+        ]
         return Ceilings(tuple(ceilings), tuple(self._unknown))
 
     def _name(self, role: str) -> str | None:
@@ -119,30 +111,29 @@ class _Quotas:
         # The label of a stored pod is the one that counts. Of others, Rollcall writes the recorded quota.
         name = labelled if self._shape.stored else self._shape.record.quota or labelled
         if name is None:
-            return self._of_namespace()
-        return None if name in (*BUILT_IN_QUOTAS, ROOT_QUOTA) else name
+            return self._namespace_quota()
+        return None if name in (*keys.BUILT_IN_QUOTAS, keys.ROOT_QUOTA) else name
 
-    def _of_namespace(self) -> str | None:
-        """Returns the quota that takes the pods of the gang's namespace that name none."""
-        namespace, known = self._shape.namespace, self._known
-        if known is None or self._settings.disableDefaultQuota is True:
+    def _namespace_quota(self) -> str | None:
+        namespace, quotas = self._shape.namespace, self._elastic_quotas
+        if quotas is None or self._settings.disableDefaultQuota is True:
             return None
-        found = quotas_of_namespace(namespace, known)
-        if not found:
+        takers = quotas_of_namespace(namespace, quotas)
+        if not takers:
             if self._partial:
                 self._unknown[_UNKNOWN_QUOTAS] = None
             return None
         # Of several quotas the scheduler takes any.
-        if self._settings.disableDefaultQuota is None or len(found) > 1 or known[found[0]].namespaces is None:
+        if self._settings.disableDefaultQuota is None or len(takers) > 1 or quotas[takers[0]].namespaces is None:
             self._unknown[_BY_NAMESPACE] = None
             return None
-        return found[0]
+        return takers[0]
 
-    def _of_quota(self, name: str, roles: frozenset[str]) -> Iterator[Ceiling]:
-        if self._known is None:
+    def _quota_ceilings(self, name: str, roles: frozenset[str]) -> Iterator[Ceiling]:
+        if self._elastic_quotas is None:
             self._unknown[_UNKNOWN_QUOTAS] = None
             return
-        quota = self._known.get(name)
+        quota = self._elastic_quotas.get(name)
         if quota is None and self._partial:
             self._unknown[_UNKNOWN_QUOTA.format(shown(name))] = None
             return
@@ -160,34 +151,33 @@ class _Quotas:
             self._unknown[_UNREADABLE.format(shown(name))] = None
             return
         yield self._ceiling("the ElasticQuota", name, most, roles, of=name)
-        yield from self._of_kept_pods(name, quota, roles)
-        yield from self._of_parents(name, quota, most, roles)
+        yield from self._kept_pods_ceiling(name, quota, roles)
+        yield from self._parent_ceilings(name, quota, most, roles)
 
     def _is_disputed(self, name: str) -> bool:
-        return self._known is not None and name in self._known.disputed
+        return self._elastic_quotas is not None and name in self._elastic_quotas.disputed
 
-    def _of_kept_pods(self, name: str, quota: Quota, roles: frozenset[str]) -> Iterator[Ceiling]:
-        """Yields the min of a quota, which limits the pods that are never preempted."""
+    def _kept_pods_ceiling(self, name: str, quota: Quota, roles: frozenset[str]) -> Iterator[Ceiling]:
         kept = frozenset(role for role in roles if self._is_never_preempted(role))
         least = {resource: amount for resource, amount in (quota.min or {}).items() if resource in (quota.max or {})}
         if kept and least:
-            found = self._ceiling("the min of the ElasticQuota", name, least, kept)
-            yield found._replace(cure="let the pods be preempted")
+            ceiling = self._ceiling("the min of the ElasticQuota", name, least, kept)
+            yield ceiling._replace(cure="let the pods be preempted")
 
     def _is_never_preempted(self, role: str) -> bool:
         template = self._templates.get(role)
-        return template is not None and template.labels.get(LABEL_PREEMPTIBLE) == "false"
+        return template is not None and template.labels.get(keys.LABEL_PREEMPTIBLE) == "false"
 
-    def _of_parents(self, name: str, quota: Quota, most: Amounts, roles: frozenset[str]) -> Iterator[Ceiling]:
-        above = [one for one in self._above(quota) if one[1].max is None or one[1].max]
+    def _parent_ceilings(self, name: str, quota: Quota, most: Amounts, roles: frozenset[str]) -> Iterator[Ceiling]:
+        is_limited = any(parent.max is None or parent.max for _, parent in self._ancestors(quota))
         modes = (self._settings.enableRuntimeQuota, self._settings.enableCheckParentQuota)
-        if not above or modes == (False, False):
+        if not is_limited or modes == (False, False):
             return
         if True not in modes:
             self._unknown[_PARENTS.format(shown(name))] = None
             return
         below = [quota]
-        for parent_name, parent in self._above(quota):
+        for parent_name, parent in self._ancestors(quota):
             # What a quota below has for sure, it has whatever the parent's max is.
             limit = _limit(parent, below)
             below.append(parent)
@@ -197,71 +187,64 @@ class _Quotas:
             if limit is None:
                 self._unknown[_UNREADABLE_ABOVE.format(shown(name))] = None
             elif amounts := {resource: amount for resource, amount in limit.items() if resource in most}:
-                named = self._may_be_named(parent)
-                called, own = ("the parent ElasticQuota", parent_name) if named else (_ABOVE, name)
-                yield self._ceiling(called, own, amounts, roles, of=name)
+                # A message to users of the gang's namespace names no quota that they may not name.
+                namespace = self._shape.namespace
+                is_nameable = parent.namespace == namespace or namespace in (parent.namespaces or ())
+                called, shown_name = ("the parent ElasticQuota", parent_name) if is_nameable else (_ABOVE, name)
+                yield self._ceiling(called, shown_name, amounts, roles, of=name)
 
-    def _above(self, quota: Quota) -> Iterator[tuple[str, Quota]]:
+    def _ancestors(self, quota: Quota) -> Iterator[tuple[str, Quota]]:
         """Yields the known quotas above one, of the same tree."""
         passed: set[str] = set()
         name = quota.parent
-        while name is not None and name not in passed and (found := (self._known or _NO_QUOTAS).get(name)) is not None:
-            if found.tree != quota.tree:
+        while (
+            name is not None
+            and name not in passed
+            and (parent := (self._elastic_quotas or _NO_QUOTAS).get(name)) is not None
+        ):
+            if parent.tree != quota.tree:
                 return
-            yield name, found
+            yield name, parent
             passed.add(name)
-            name = found.parent
+            name = parent.parent
 
     def _ceiling(
         self, called: str, name: str, amounts: Amounts, roles: frozenset[str], of: str | None = None
     ) -> Ceiling:
         """Returns a ceiling. If it is too low, it says which other quota than `of` allows the gang."""
-        found = Ceiling(
-            called,
-            name,
-            amounts,
-            FitFamily.QUOTA,
-            FitScope.EVER,
-            at=self._at(),
-            counted=self._counted,
-            roles=roles,
+        ceiling = Ceiling(
+            called, name, amounts, FitFamily.QUOTA, FitScope.EVER, at=self._place(), counted=self._counted, roles=roles
         )
-        if of is None or allows(found, self._part(roles), self._roles):
-            return found
-        return found._replace(cure=self._cure(of, roles))
+        if of is None or allows(ceiling, self._part(roles), self._roles):
+            return ceiling
+        return ceiling._replace(cure=self._cure(of, roles))
 
-    def _at(self) -> FieldPath:
-        keys = ("annotations", QUOTA_ANNOTATION), ("labels", QUOTA_LABEL)
-        return place_of(self._shape, keys, ANNOTATIONS / QUOTA_ANNOTATION)
+    def _place(self) -> FieldPath:
+        return place_of(self._shape, keys.QUOTA_KEYS, ANNOTATIONS / QUOTA_ANNOTATION)
 
     def _counted(self, role: PackingRole) -> Mapping[str, int]:
         """Returns the least that a pod is charged: its requests, without the overhead that a gate may leave out."""
         if role.name not in self._counts:
             template = self._templates.get(role.name)
-            own = requested(role)
-            bare = own if template is None else floors(exact_requests(template, overhead=False))
-            self._counts[role.name] = {name: min(amount, bare.get(name, 0)) for name, amount in own.items()}
+            requests = requested(role)
+            bare = requests if template is None else floors(exact_requests(template, overhead=False))
+            self._counts[role.name] = {name: min(amount, bare.get(name, 0)) for name, amount in requests.items()}
         return self._counts[role.name]
 
     def _cure(self, name: str, roles: frozenset[str]) -> str:
         """Returns the advice to name another leaf that allows the gang, if one is known."""
         demand = demand_of(self._part(roles), self._roles, self._counted, roles)
         # A message to users of the gang's namespace names no other quotas that they have not named.
-        known = self._known or _NO_QUOTAS
-        for other in nsmallest(MOST_TRIED, known.named_in(self._shape.namespace)):
-            quota = known[other]
+        quotas = self._elastic_quotas or _NO_QUOTAS
+        for other in nsmallest(MOST_TRIED, quotas.named_in(self._shape.namespace)):
+            quota = quotas[other]
             if other != name and not quota.is_parent and self._allow(quota, demand):
                 return f"name the ElasticQuota {shown(other)}, which allows it"
         return ""
 
-    def _may_be_named(self, quota: Quota) -> bool:
-        """Returns whether a message to users of the gang's namespace may name a quota that they have not named."""
-        namespace = self._shape.namespace
-        return quota.namespace == namespace or namespace in (quota.namespaces or ())
-
     def _allow(self, quota: Quota, demand: Mapping[str, int]) -> bool:
         """Returns whether a quota and all above it allow what pods count together."""
-        limits = [one.max for one in (quota, *(parent for _, parent in self._above(quota)))]
+        limits = [charged.max for charged in (quota, *(parent for _, parent in self._ancestors(quota)))]
         if any(limit is None for limit in limits):
             return False
         return all(
@@ -269,15 +252,12 @@ class _Quotas:
         )
 
     def _part(self, roles: frozenset[str]) -> GangShape:
-        """Returns the gang with the members of some roles only."""
-        return self._shape._replace(members=tuple(one for role in roles for one in self._members.get(role, ())))
+        return self._shape._replace(members=tuple(member for role in roles for member in self._members.get(role, ())))
 
 
 def _limit(quota: Quota, below: tuple[Quota, ...] | list[Quota]) -> Amounts | None:
-    """Returns the most that a quota gives: its max, or what it or one of those `below` has for sure, if that is more.
-    None if it cannot be read.
-    """
-    sure = [stated for one in (quota, *below) for stated in (one.min, one.guaranteed)]
+    """Returns the most that a quota gives: its max, or what it or one `below` surely has; None if unreadable."""
+    sure = [stated for holder in (quota, *below) for stated in (holder.min, holder.guaranteed)]
     if quota.max is None or any(stated is None for stated in sure):
         return None
     return {
@@ -299,15 +279,13 @@ _NO_BAND = "no band"
 _FORBIDDEN = {"BE": (_NO_BAND, "koord-prod"), "LSR": (_NO_BAND, "koord-mid", "koord-batch", "koord-free")}
 _WHOLE_CPU_CLASSES = ("LSR", "LSE")
 # The classes for which neither `qos-priority` nor `qos-cpu` refuses a pod.
-_UNRESTRICTED = tuple(name for name in QOS_CLASSES if name not in _FORBIDDEN and name not in _WHOLE_CPU_CLASSES)
-
-
-def _defaults_to_unrestricted(settings: KoordinatorSettings) -> bool:
-    return settings.defaultQoSClass is None or settings.defaultQoSClass in _UNRESTRICTED
-
+_UNRESTRICTED = tuple(name for name in keys.QOS_CLASSES if name not in _FORBIDDEN and name not in _WHOLE_CPU_CLASSES)
 
 # A pod without the label has the default class of the profile.
-_RESTRICTED = sees(HasLabel(QOS_LABEL, other_than=_UNRESTRICTED), suffices=_defaults_to_unrestricted)
+_RESTRICTED = sees(
+    HasLabel(QOS_LABEL, other_than=_UNRESTRICTED),
+    suffices=lambda settings: settings.defaultQoSClass in (None, *_UNRESTRICTED),
+)
 _PROD = ClusterFacts(priority_classes={"koord-prod": PriorityClass(9000, is_default=False)})
 
 
@@ -320,7 +298,7 @@ def _lsr(priority: str | None, cpu: str = "4") -> Example:
 @rule(
     "koordinator/qos-class",
     subject=Subject.POD,
-    guard=sees(HasLabel(QOS_LABEL, other_than=QOS_CLASSES)),
+    guard=sees(HasLabel(QOS_LABEL, other_than=keys.QOS_CLASSES)),
     looks_at=(QOS_LABEL,),
     capability=Capability.QOS_CLASS,
     independent=True,
@@ -333,14 +311,11 @@ def qos_class(pod: PodTemplate, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, apis/extension/qos.go (`GetPodQoSClassByName`).
     """
     value = pod.labels.get(QOS_LABEL)
-    if value is not None and value not in QOS_CLASSES:
-        yield Finding(
-            at=pod.labels_path / QOS_LABEL,
-            found=value,
-            why="Koordinator does not know this QoS class and would treat the pod as a pod without a class",
-            remedy=f"use one of {', '.join(QOS_CLASSES)}, or remove the label",
-            instead=tuple(name for name in QOS_CLASSES if name == str(value).upper()),
-        )
+    if value is not None and value not in keys.QOS_CLASSES:
+        why = "Koordinator does not know this QoS class and would treat the pod as a pod without a class"
+        remedy = f"use one of {', '.join(keys.QOS_CLASSES)}, or remove the label"
+        spelled = tuple(name for name in keys.QOS_CLASSES if name == str(value).upper())
+        yield Finding(at=pod.labels_path / QOS_LABEL, found=value, why=why, remedy=remedy, instead=spelled)
 
 
 @rule(
@@ -367,12 +342,9 @@ def qos_priority(pod: PodTemplate, context: RuleContext) -> Results:
         yield Unjudged(place, "the PriorityClasses", part="priority_classes")
     elif band in _FORBIDDEN[qos]:
         allowed = [name for name in _BAND_NAMES if name not in _FORBIDDEN[qos]]
-        yield Finding(
-            at=place,
-            found=qos,
-            why=f"koord-manager refuses this class with a priority in {band}{_origin(pod)}",
-            remedy=f"set priorityClassName to one of {', '.join(allowed)}, or use another QoS class",
-        )
+        why = f"koord-manager refuses this class with a priority in {band}{_origin(pod)}"
+        remedy = f"set priorityClassName to one of {', '.join(allowed)}, or use another QoS class"
+        yield Finding(at=place, found=qos, why=why, remedy=remedy)
 
 
 @rule(
@@ -396,19 +368,16 @@ def qos_cpu(pod: PodTemplate, context: RuleContext) -> Results:
     total = pod.total_request("cpu")
     if total is None or total <= 0 or total.denominator != 1:
         amount = "no readable amount" if total is None else f"{float(total):g} in all"
-        yield Finding(
-            at=pod.labels_path / QOS_LABEL,
-            found=qos,
-            why=f"the class needs a whole number of CPUs, and the pod requests {amount}{_origin(pod)}",
-            remedy="request a whole number of CPUs (the sum of all containers counts), or use LS",
-        )
+        why = f"the class needs a whole number of CPUs, and the pod requests {amount}{_origin(pod)}"
+        remedy = "request a whole number of CPUs (the sum of all containers counts), or use LS"
+        yield Finding(at=pod.labels_path / QOS_LABEL, found=qos, why=why, remedy=remedy)
 
 
 @rule(
     "koordinator/batch-resources",
     subject=Subject.POD,
-    guard=sees(Requests(BATCH_RESOURCES)),
-    looks_at=BATCH_RESOURCES,
+    guard=sees(Requests(keys.BATCH_RESOURCES)),
+    looks_at=keys.BATCH_RESOURCES,
     independent=True,
     passes=Example(
         pod_clique_set(
@@ -431,17 +400,14 @@ def batch_resources(pod: PodTemplate, context: RuleContext) -> Results:
     qos = _effective(pod, context)
     if qos == "BE":
         return
-    if (asked := pod.request_of(BATCH_RESOURCES)) is not None:
-        yield Finding(
-            at=FieldPath((*pod.spec_path.parts, *asked.path)),
-            found=asked.resource,
-            why=f"koord-manager admits batch resources only for the QoS class BE, and the pod has {qos or 'none'}",
-            remedy=f"set the label {QOS_LABEL}: BE, or request cpu and memory",
-        )
+    if (request := pod.request_of(keys.BATCH_RESOURCES)) is not None:
+        path = FieldPath((*pod.spec_path.parts, *request.path))
+        why = f"koord-manager admits batch resources only for the QoS class BE, and the pod has {qos or 'none'}"
+        remedy = f"set the label {QOS_LABEL}: BE, or request cpu and memory"
+        yield Finding(at=path, found=request.resource, why=why, remedy=remedy)
 
 
 def _effective(pod: PodTemplate, context: RuleContext) -> str | None:
-    """Returns the class that the pod will have: its own, else the profile's default."""
     if QOS_LABEL in pod.labels:
         return text(pod.labels[QOS_LABEL])
     return context.settings.defaultQoSClass
@@ -453,8 +419,8 @@ def _origin(pod: PodTemplate) -> str:
 
 def _band(pod: PodTemplate, context: RuleContext) -> str | None:
     """Returns the pod's priority band; None if it depends on unknown PriorityClasses."""
-    if LABEL_PRIORITY_CLASS in pod.labels:
-        label = pod.labels[LABEL_PRIORITY_CLASS]
+    if keys.LABEL_PRIORITY_CLASS in pod.labels:
+        label = pod.labels[keys.LABEL_PRIORITY_CLASS]
         return label if label in _BAND_NAMES else _NO_BAND
     name = text(pod.spec.get("priorityClassName"))
     # In a template the number has no effect: the API server computes it from the class, and refuses a pod with another
@@ -470,7 +436,7 @@ def _band(pod: PodTemplate, context: RuleContext) -> str | None:
         if name is None:
             if not context.facts.is_whole("priority_classes"):
                 return None
-            value = next((found.value for found in classes.values() if found.is_default), 0)
+            value = next((priority_class.value for priority_class in classes.values() if priority_class.is_default), 0)
         elif name in classes:
             value = classes[name].value
         else:
@@ -559,25 +525,22 @@ def quota_disagree(workload: PodCliqueSet, context: RuleContext) -> Results:
     uses = sorted(context.uses[Capability.QUOTA], key=lambda use: use.path.anchor)
     for use in uses[1:]:
         if use.value != uses[0].value:
-            yield Finding(
-                at=use.path,
-                found=use.value,
-                why=f"all pods of a set need one quota, and {uses[0].path} is {uses[0].value}",
-                remedy=f"name one quota, preferably in the annotation {QUOTA_ANNOTATION} of the set",
-            )
+            why = f"all pods of a set need one quota, and {uses[0].path} is {uses[0].value}"
+            remedy = f"name one quota, preferably in the annotation {QUOTA_ANNOTATION} of the set"
+            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
 
 _OWN = ClusterFacts(elastic_quotas={"default": Quota(is_parent=False, namespace="default")})
 _OWN_PARENT = ClusterFacts(elastic_quotas={"default": Quota(is_parent=True, namespace="default")})
-_QUOTA_BY_NAMESPACE = {"disableDefaultQuota": False}
+_NAMESPACE_QUOTAS = {"disableDefaultQuota": False}
 
 
 @rule(
     "koordinator/namespace-quota",
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
-    passes=Example(pod_clique_set(), config=_QUOTA_BY_NAMESPACE, facts=_OWN),
-    fails=Example(pod_clique_set(), config=_QUOTA_BY_NAMESPACE, facts=_OWN_PARENT),
+    passes=Example(pod_clique_set(), config=_NAMESPACE_QUOTAS, facts=_OWN),
+    fails=Example(pod_clique_set(), config=_NAMESPACE_QUOTAS, facts=_OWN_PARENT),
 )
 def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> Results:
     """Pods that name no quota get the ElasticQuota with the name of their namespace, or one that lists the namespace.
@@ -590,34 +553,31 @@ def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleConte
     quotas, disabled = context.facts.elastic_quotas, context.settings.disableDefaultQuota
     if not quotas or disabled is True or _names_quota(workload, context):
         return
-    found = quotas_of_namespace(workload.namespace, quotas)
-    if not found or not all(quotas[name].is_parent for name in found):
+    takers = quotas_of_namespace(workload.namespace, quotas)
+    if not takers or not all(quotas[name].is_parent for name in takers):
         return
     of_set = isinstance(workload, PodCliqueSet)
     at = ANNOTATIONS / QUOTA_ANNOTATION if of_set else LABELS / QUOTA_LABEL
-    if found != [workload.namespace] and not context.facts.is_whole("elastic_quotas"):
+    if takers != [workload.namespace] and not context.facts.is_whole("elastic_quotas"):
         # One with the name of the namespace comes before those that list it.
         yield Unjudged(at, "the ElasticQuotas", part="elastic_quotas")
         return
+    parent = shown(min(takers))
     if disabled is None:
         yield Unjudged(
             at,
-            f"the gate DisableDefaultQuota, by which pods get the parent quota {shown(min(found))} of their namespace,",
+            f"the gate DisableDefaultQuota, by which pods get the parent quota {parent} of their namespace,",
             remedy="state disableDefaultQuota in the profile's config, or name a quota",
         )
         return
-    yield Finding(
-        at=at,
-        found=None,
-        why=f"the namespace gives its pods the quota {shown(min(found))}, which is a parent and takes none",
-        remedy="name one of its children",
-    )
+    why = f"the namespace gives its pods the quota {parent}, which is a parent and takes none"
+    yield Finding(at=at, found=None, why=why, remedy="name one of its children")
 
 
 def _names_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> bool:
     if isinstance(workload, PodCliqueSet):
         return bool(context.uses.get(Capability.QUOTA))
-    return first_named(workload, QUOTA_KEYS, QUOTA_KEYS_OF_PODS) is not None
+    return first_named(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS) is not None
 
 
 _LIVING = ClusterFacts(
@@ -655,7 +615,7 @@ def quota_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
 def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
     """Yields the problems of a quota that is named at `path`."""
     quotas = context.facts.elastic_quotas
-    if name in BUILT_IN_QUOTAS:
+    if name in keys.BUILT_IN_QUOTAS:
         return
     if name and not _LABEL_VALUE.match(str(name)):
         yield Finding(
@@ -666,22 +626,14 @@ def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
             remedy="name an ElasticQuota of at most 63 letters, digits, dots and dashes",
         )
         return
-    if quotas is None and name != ROOT_QUOTA:
+    if quotas is None and name != keys.ROOT_QUOTA:
         yield Unjudged(path, "the ElasticQuotas", part="elastic_quotas")
         return
-    found = Quota(is_parent=True) if name == ROOT_QUOTA or quotas is None else quotas.get(str(name))
-    if found is None:
-        yield Finding(
-            at=path,
-            found=name,
-            why="no ElasticQuota has that name, so the pods would count against koordinator-default-quota",
-            remedy="name an ElasticQuota that exists, or create it first",
-            absent=Needed("elastic_quotas", str(name)),
-        )
-    elif found.is_parent:
-        yield Finding(
-            at=path,
-            found=name,
-            why="it is a parent quota, and Koordinator admits pods only to a leaf",
-            remedy="name one of its children",
-        )
+    quota = Quota(is_parent=True) if name == keys.ROOT_QUOTA or quotas is None else quotas.get(str(name))
+    if quota is None:
+        why = "no ElasticQuota has that name, so the pods would count against koordinator-default-quota"
+        remedy = "name an ElasticQuota that exists, or create it first"
+        yield Finding(at=path, found=name, why=why, remedy=remedy, absent=Needed("elastic_quotas", str(name)))
+    elif quota.is_parent:
+        why = "it is a parent quota, and Koordinator admits pods only to a leaf"
+        yield Finding(at=path, found=name, why=why, remedy="name one of its children")
