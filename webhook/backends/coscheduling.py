@@ -130,15 +130,15 @@ def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manif
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimum from before Grove released a member; at least one pod, as the CRD requires.
+    """Returns `desired` with the minimum from before Grove released a member; at least one pod, as the CRD requires.
 
     Fields outside `desired` are not sent and so stay: the status, which the project's controller writes, and a
     minResources that someone else set.
     """
-    wanted = desired["spec"]["minMember"]
-    if wanted > 0:
+    minimum = desired["spec"]["minMember"]
+    if minimum > 0:
         return desired
-    recorded = integer(mapping(mapping(live).get("spec")).get("minMember")) or -wanted
+    recorded = integer(mapping(mapping(live).get("spec")).get("minMember")) or -minimum
     return {**desired, "spec": {**desired["spec"], "minMember": max(recorded, 1)}}
 
 
@@ -164,14 +164,8 @@ _INT32 = 2**31 - 1
 
 
 def _pod_group(minimum: int) -> Manifest:
-    metadata = {"name": "demo", "namespace": "default"}
-    spec = {"minMember": minimum}
-    return {
-        "apiVersion": f"{POD_GROUP.group}/{POD_GROUP.version}",
-        "kind": "PodGroup",
-        "metadata": metadata,
-        "spec": spec,
-    }
+    head = {"apiVersion": f"{POD_GROUP.group}/{POD_GROUP.version}", "kind": "PodGroup"}
+    return {**head, "metadata": {"name": "demo", "namespace": "default"}, "spec": {"minMember": minimum}}
 
 
 @rule(
@@ -245,20 +239,15 @@ foreign_member = families.foreign_member(
 )
 
 
-@rule(
-    "coscheduling/group-minimum",
-    kinds=(POD_GROUPS,),
-    passes=Example(_pod_group(4)),
-    fails=Example(_pod_group(0)),
-)
-def group_minimum(found: StoredObject, _: RuleContext) -> Results:
+@rule("coscheduling/group-minimum", kinds=(POD_GROUPS,), passes=Example(_pod_group(4)), fails=Example(_pod_group(0)))
+def group_minimum(stored: StoredObject, _: RuleContext) -> Results:
     """The API server refuses a PodGroup whose minMember is below 1, or has more than 32 bits, as its timeout. Without a
     minMember the PodGroup holds no pod, and the pods start one by one.
 
     Source: kubernetes-sigs/scheduler-plugins, the CRD of scheduling.x-k8s.io/v1alpha1 (minimum: 1) and
     pkg/coscheduling/core/core.go (`Permit`), v0.34.7.
     """
-    minimum = integer(found.spec.get("minMember"))
+    minimum = integer(stored.spec.get("minMember"))
     if (minimum or 0) <= 0:
         yield Finding(
             at=SPEC / "minMember",
@@ -270,7 +259,7 @@ def group_minimum(found: StoredObject, _: RuleContext) -> Results:
             at_most=Action.WARN if minimum is None else Action.DENY,
         )
     for field in ("minMember", "scheduleTimeoutSeconds"):
-        number = integer(found.spec.get(field))
+        number = integer(stored.spec.get(field))
         if number is not None and number > _INT32:
             yield Finding(SPEC / field, number, "the API server refuses a number above 32 bits", "lower it")
 
@@ -328,7 +317,7 @@ def gated_pods(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -
     version = context.scheduler_version
     if version is None or version >= _COUNTS_STARTABLE or (gangs := gangs_of(workload, context)) is None:
         return
-    if any(one.request is not None for one in gangs.pods) or places_all(
+    if any(pod.request is not None for pod in gangs.pods) or places_all(
         gangs.held.queue, workload.namespace, context.facts
     ):
         yield Finding(
