@@ -76,7 +76,6 @@ class CoschedulingSettings(BackendSettings):
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[CoschedulingSettings]
 
-
 NO_TOPOLOGY = without_topology("coscheduling")
 CAPABILITIES: CapabilityTable = {
     Capability.GANG: SUPPORTED,
@@ -199,7 +198,6 @@ topology = families.no_topology(
     fails_closed=True,
 )
 
-
 multi_node_nvlink = families.multi_node_nvlink(
     "coscheduling/mnnvl",
     CAPABILITIES,
@@ -210,7 +208,6 @@ multi_node_nvlink = families.multi_node_nvlink(
     ComputeDomains.
     """,
 )
-
 
 priority_class = families.priority_class(
     "coscheduling/priority-class",
@@ -223,13 +220,11 @@ priority_class = families.priority_class(
     why="the pods would have no priority",
 )
 
-
 claimed_pods = families.claimed_pods(
     "coscheduling/claimed-pods",
     source="kubernetes-sigs/scheduler-plugins, pkg/util/podgroup.go (`GetPodGroupLabel`): a pod has one group.",
     labels={"scheduling.x-k8s.io/pod-group": "training"},
 )
-
 
 foreign_member = families.foreign_member(
     "coscheduling/foreign-member",
@@ -276,7 +271,6 @@ group_pods = families.group_pods(
     version="v1alpha1",
 )
 
-
 disruption_ignored = families.pods_are_taken_singly(
     "coscheduling/disruption-ignored",
     """Coscheduling holds a gang until its minimum is there, and has no part in preemption. kube-scheduler's plugin
@@ -289,7 +283,6 @@ disruption_ignored = families.pods_are_taken_singly(
     why="Coscheduling has no part in preemption, which may take single pods of the gang",
     remedy="remove the label, or give the gang the highest priority",
 )
-
 
 # v0.33.5 counts gated pods, v0.34.7 does not.
 _COUNTS_STARTABLE = Version(0, 34)
@@ -340,7 +333,6 @@ RULES = (
     disruption_ignored,
     gated_pods,
 )
-
 
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v0.27 is built on.
 FIRST_VERSION = Version(0, 27)

@@ -60,7 +60,7 @@ class HttpxTransport:
         """Sends a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
         extensions: dict[str, Any] = {} if self._server_name is None else {"sni_hostname": self._server_name}
         if sending.allowed is not None:
-            extensions["trace"] = _before_the_body(sending.allowed)
+            extensions["trace"] = _body_trace(sending.allowed)
         built = self._http.build_request(
             sending.method,
             # httpx would parse a text three times, which takes as long as the rest of a request.
@@ -112,7 +112,7 @@ def _proxy(access: Access) -> httpx.Proxy | None:
     return httpx.Proxy(access.proxy, ssl_context=access.tls if access.proxy.startswith("https://") else None)
 
 
-def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
+def _body_trace(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
     """Returns a trace function that calls `allowed` just before the body is sent."""
 
     async def trace(event: str, _: Any) -> None:
@@ -220,8 +220,8 @@ class Client:
     ) -> AsyncGenerator[Any, None]:
         """Yields the objects of a kind; `accept` may ask for metadata only. Raises `RequestFailed`."""
         pages = self.pages(resource, namespace=namespace, selector=selector, limit=limit, accept=accept)
-        async for content in pages:
-            for raw in content.items:
+        async for batch in pages:
+            for raw in batch.items:
                 yield raw
 
     async def pages(

@@ -182,7 +182,7 @@ class Lookup:
     def _task(self, needed: Needed) -> asyncio.Task[Any]:
         task = self._under_way.get(needed)
         if task is None:
-            task = self._under_way[needed] = asyncio.create_task(self._within(needed))
+            task = self._under_way[needed] = asyncio.create_task(self._limited_read(needed))
             task.add_done_callback(lambda done: self._ended(needed, done))
         return task
 
@@ -192,7 +192,7 @@ class Lookup:
             # Read the exception, so that asyncio does not log it as never retrieved.
             task.exception()
 
-    async def _within(self, needed: Needed) -> Any:
+    async def _limited_read(self, needed: Needed) -> Any:
         # No call waits longer, and later calls must not join a read that hangs.
         async with asyncio.timeout(LOOKUP_SECONDS):
             return await self._read(needed)

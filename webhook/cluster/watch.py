@@ -280,13 +280,13 @@ class Watch:
             async with aclosing(pages):
                 async for page in pages:
                     version = self._listing = page.version
-                    await self._in_turns(self.index.put, page.items)
+                    await self._do_each(self.index.put, page.items)
                     seen.update(map(key_of, page.items))
                     # Free the parsed page before the next one arrives.
                     del page
             if version is None:
                 raise RequestFailed("the list has no resourceVersion")
-            await self._in_turns(self.index.remove, self.index.besides(seen))
+            await self._do_each(self.index.remove, self.index.besides(seen))
         finally:
             self._listing = None
         # The list may be older than these answers.
@@ -298,7 +298,7 @@ class Watch:
             self._say_filled(self.index)
         return version
 
-    async def _in_turns(self, work: Callable[[T], None], items: Iterable[T]) -> None:
+    async def _do_each(self, work: Callable[[T], None], items: Iterable[T]) -> None:
         """Does `work` on each item, and lets other tasks of the process run in between."""
         turn = LoopTurn(self._clock)
         for item in items:

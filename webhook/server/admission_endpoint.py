@@ -167,7 +167,7 @@ class AdmissionEndpoint:
                     while question is not None:
                         question = deliberation.advance(await self._read(question, deadline))
         finally:
-            _trace_request(deliberation)
+            _trace_request(deliberation.request)
         return self._answered(deliberation, begun)
 
     async def _large_verdict(self, body: bytes, deadline: float, turn: Turn) -> Answer:
@@ -180,7 +180,7 @@ class AdmissionEndpoint:
             while question is not None:
                 question = await turn.run(deliberation.advance, await self._read(question, deadline))
         finally:
-            _trace_request(deliberation)
+            _trace_request(deliberation.request)
         return self._answered(deliberation, begun)
 
     def _deliberation(
@@ -229,7 +229,10 @@ class AdmissionEndpoint:
         if deliberation.request is not None and (patch or not verdict.allowed):
             decided(self._name, deliberation.request, verdict)
         if spans.on():
-            spans.note(_verdict_attributes(verdict))
+            # The ids of the rules, not their findings.
+            rules = sorted({finding.rule for finding in verdict.findings})
+            backend = cut(verdict.scheduler or "", MAX_WARNING_BYTES)
+            spans.note({"rollcall.decision": decision, "rollcall.backend": backend, "rollcall.rules": rules})
         self._duration.observe(self._clock.monotonic() - begun)
         return 200, deliberation.written, decision
 
@@ -244,25 +247,14 @@ def _is_small(body: bytes) -> bool:
     return len(body) <= SMALL_BYTES and body.count(b",") <= SMALL_COMMAS
 
 
-def _trace_request(deliberation: Deliberation) -> None:
-    if spans.on() and deliberation.request is not None:
-        spans.note(_request_attributes(deliberation.request))
-
-
-def _request_attributes(request: Request) -> dict[str, spans.Attribute]:
-    """Returns the attributes of a request for a trace: nothing of its object."""
-    return {
-        "rollcall.uid": request.uid,
-        "rollcall.operation": request.operation,
-        "rollcall.kind": request.kind.kind,
-        "k8s.namespace.name": request.namespace,
-    }
-
-
-def _verdict_attributes(verdict: Verdict) -> dict[str, spans.Attribute]:
-    """Returns the attributes of a verdict for a trace: the ids of the rules, not their findings."""
-    return {
-        "rollcall.decision": verdict.decision,
-        "rollcall.backend": cut(verdict.scheduler or "", MAX_WARNING_BYTES),
-        "rollcall.rules": sorted({finding.rule for finding in verdict.findings}),
-    }
+def _trace_request(request: Request | None) -> None:
+    """Notes a request in the trace, and nothing of its object."""
+    if spans.on() and request is not None:
+        spans.note(
+            {
+                "rollcall.uid": request.uid,
+                "rollcall.operation": request.operation,
+                "rollcall.kind": request.kind.kind,
+                "k8s.namespace.name": request.namespace,
+            }
+        )

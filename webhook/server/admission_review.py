@@ -338,7 +338,7 @@ class Deliberation:
         if needed := required_facts(request, facts, doubted, self._settings.kinds):
             facts = yield Question(list(needed), facts)
         verdict = self._decide(request, facts, self._settings)
-        verdict, facts = yield from self._without_doubt(verdict, request, facts)
+        verdict, facts = yield from self._confirmed_verdict(verdict, request, facts)
         self._conclude(api_version, request, verdict, facts)
 
     def _conclude(self, api_version: str, request: Request, verdict: Verdict, facts: ClusterFacts) -> None:
@@ -347,7 +347,7 @@ class Deliberation:
         notes = {} if self._shadows is None else self._shadows(request, verdict, facts)
         self.written = write_review(api_version, request, verdict, self.patch, notes)
 
-    def _without_doubt(
+    def _confirmed_verdict(
         self, verdict: Verdict, request: Request, facts: ClusterFacts
     ) -> Generator[Question, ClusterFacts, tuple[Verdict, ClusterFacts]]:
         """Returns the verdict after its facts were read live, and the facts. The facts that were read may show that

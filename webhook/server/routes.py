@@ -183,7 +183,6 @@ EXPLAIN: dict[str, Any] = {
     },
 }
 
-
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem; }

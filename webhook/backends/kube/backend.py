@@ -137,7 +137,6 @@ def _leaving_out(packing: Packing, what: str) -> Packing:
 
 RULES = collect(pod_clique_sets, pod_groups, preemption, pods, opted_in, groups)
 
-
 # Each generation reads one of the fields and drops the other.
 _MARKS = (Mark("spec", "schedulingGroup"), Mark("spec", "workloadRef"))
 

@@ -157,8 +157,8 @@ def membership_of(spec: Mapping[str, Any]) -> GroupMembership | None:
 
 def read_workload(raw: Manifest) -> tuple[ObjectKey, WorkloadTemplates]:
     """Returns a Workload of any generation. Raises `Malformed`."""
-    templates = templates_in(mapping(raw.get("spec")))
-    return key_of(raw), WorkloadTemplates({template.name: template.group for template in templates})
+    key, templates = key_of(raw), templates_in(mapping(raw.get("spec")))
+    return key, WorkloadTemplates({template.name: template.group for template in templates})
 
 
 def read_pod_group(raw: Manifest) -> tuple[ObjectKey, TreeGroup]:
@@ -294,7 +294,6 @@ SHAPES: dict[tuple[str, str], dict[str, Any]] = {
     POD_GROUPS[:2]: {"spec": _GROUP},
     COMPOSITES[:2]: {"spec": _GROUP},
 }
-
 
 # At most this many groups directly below a new group are checked. Ordinary trees have fewer.
 MOST_BELOW = 32
@@ -600,7 +599,6 @@ OF_1_38 = ClusterFacts(apis=_SERVED - {COMPOSITE} | {COMPOSITE_BETA})
 TREE = WorkloadTemplates(
     {"root": TreeGroup(composite=True, minimum=1), "worker": TreeGroup(composite=False, minimum=2, parent="root")}
 )
-
 
 # Of a list of templates, in one Workload or composite (WorkloadMaxPodGroups, WorkloadMaxPodGroupTemplates).
 _MOST_TEMPLATES = 8

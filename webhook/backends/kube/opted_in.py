@@ -88,11 +88,11 @@ def inexpressible_gang(workload: OptedInWorkload, context: RuleContext) -> Resul
             for missing in error.unjudged:
                 yield replace(missing, at=context.choice.path)
             for finding in error.findings:
-                yield _at_authors_field(finding, whole, workload, context)
+                yield _authored_finding(finding, whole, workload, context)
             return
 
 
-def _at_authors_field(
+def _authored_finding(
     finding: Finding, whole: OptedInWorkload, workload: OptedInWorkload, context: RuleContext
 ) -> Finding:
     """Returns the error of the translation, at the field that the workload's author knows."""
@@ -186,14 +186,14 @@ _MOST_PARTS, _MOST_FOLLOWED = 64, 2_000
 _FIELD = "schedulingGroup"
 
 
-def _in_group(name: str, pods: int, **fields: Any) -> Manifest:
+def _group_member(name: str, pods: int, **fields: Any) -> Manifest:
     template = pod_template({_FIELD: {"podGroupName": name}})
     return replicated(name, pods, template=template, **fields)
 
 
 _STAGES = job_set(
-    _in_group("initializer", 1),
-    _in_group("trainer", 4, dependsOn=[{"name": "initializer", "status": "Complete"}]),
+    _group_member("initializer", 1),
+    _group_member("trainer", 4, dependsOn=[{"name": "initializer", "status": "Complete"}]),
     scheduler=DEFAULT_SCHEDULER,
 )
 

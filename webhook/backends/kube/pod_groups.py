@@ -310,7 +310,6 @@ def topology_key(stored: StoredObject, context: RuleContext) -> Results:
 # Every node has it.
 _HOST = "kubernetes.io/hostname"
 
-
 # By the stated generation: the versions that a cluster of that Kubernetes serves.
 _VERSIONS_OF = {
     "v1alpha1": ("v1alpha1",),

@@ -13,7 +13,7 @@ gangs are correct.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -269,7 +269,11 @@ def group_claim_fields(stored: StoredObject, _: RuleContext) -> Results:
 
     Source: k8s.io/api scheduling/v1alpha2 and v1beta1 (listMapKey, maxItems; PodGroupResourceClaim: exactly one).
     """
-    for place, spec, composite in _groups(stored):
+    groups: Iterable[tuple[FieldPath, Mapping[str, Any], bool]]
+    groups = [(SPEC, stored.spec, stored.kind == COMPOSITES.kind)]
+    if stored.kind == WORKLOADS.kind:
+        groups = ((template.path, template.spec, template.group.composite) for template in templates_in(stored.spec))
+    for place, spec, composite in groups:
         entries, at = list(claims_in(spec)), place / "resourceClaims"
         if composite and entries:
             yield Finding(at, len(entries), f"a {COMPOSITES.kind} has no claims", "move them to the PodGroups below it")
@@ -286,14 +290,6 @@ def group_claim_fields(stored: StoredObject, _: RuleContext) -> Results:
             elif counted[entry.name] > 1:
                 why = "another entry has the same name, so the API server refuses it"
                 yield Finding(at / Item(index, entry.name), entry.name, why, "give each entry a name of its own")
-
-
-def _groups(stored: StoredObject) -> Iterator[tuple[FieldPath, Mapping[str, Any], bool]]:
-    if stored.kind != WORKLOADS.kind:
-        yield SPEC, stored.spec, stored.kind == COMPOSITES.kind
-        return
-    for template in templates_in(stored.spec):
-        yield template.path, template.spec, template.group.composite
 
 
 _GROUP = known(

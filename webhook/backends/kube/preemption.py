@@ -9,7 +9,7 @@ must be that of its pods, and a gang that needs every pod must not lose one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from webhook.backends.kube import workload_api
@@ -283,12 +283,9 @@ def disruption_value(stored: StoredObject, _: RuleContext) -> Results:
 
     Source: k8s.io/api scheduling/v1alpha2 (DisruptionMode) and scheduling/v1beta1, v1alpha3 (a union of two members).
     """
+    specs: Iterable[tuple[FieldPath, Mapping[str, Any]]] = [(SPEC, stored.spec)]
     if stored.kind == WORKLOADS.kind:
-        specs: Iterator[tuple[FieldPath, Mapping[str, Any]]] = (
-            (template.path, template.spec) for template in templates_in(stored.spec)
-        )
-    else:
-        specs = iter([(SPEC, stored.spec)])
+        specs = ((template.path, template.spec) for template in templates_in(stored.spec))
     for place, spec in specs:
         value = spec.get(workload_api.FIELD)
         if value is not None and not workload_api.is_written_for(value, of_1_37=is_of_1_37(stored)):

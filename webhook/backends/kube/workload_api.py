@@ -74,7 +74,6 @@ class KubeSettings(BackendSettings):
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[KubeSettings]
 
-
 GROUP = "scheduling.k8s.io"
 # What to do if a cluster serves the API only in versions that this release has not read.
 UNREAD = (
@@ -156,15 +155,13 @@ def served(settings: KubeSettings, apis: frozenset[Api] | None) -> Served | None
     for version in (candidate for candidate in VERSIONS if settings.apiGeneration in {"auto", candidate.name}):
         if not known(apis):
             # The stated generation, as it is in the newest release.
-            return None if settings.apiGeneration == "auto" else _with_composites(version, settings, COMPOSITE.version)
+            return None if settings.apiGeneration == "auto" else _tree_versions(version, settings, COMPOSITE.version)
         if all(api in apis for api in Served(version.generation, version.name).kinds):
             names = (candidate.name for candidate in COMPOSITE_VERSIONS)
             trees = next((name for name in names if Api(GROUP, name, COMPOSITE.kind) in apis), None)
             # A gang without trees would be another gang.
             return (
-                None
-                if trees is None and _newer(version, settings, apis)
-                else _with_composites(version, settings, trees)
+                None if trees is None and _newer(version, settings, apis) else _tree_versions(version, settings, trees)
             )
     return None
 
@@ -243,7 +240,7 @@ def _newer(version: KindVersion, settings: KubeSettings, apis: frozenset[Api]) -
     return any(api.group == GROUP and api.kind == COMPOSITE.kind and not _is_read(api) for api in apis)
 
 
-def _with_composites(version: KindVersion, settings: KubeSettings, composites: str | None) -> Served:
+def _tree_versions(version: KindVersion, settings: KubeSettings, composites: str | None) -> Served:
     if version.generation is not Generation.V1BETA1 or composites is None or not _wants_trees(settings):
         return Served(version.generation, version.name)
     return Served(Generation.TREE, version.name, composites)

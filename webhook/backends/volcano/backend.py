@@ -275,7 +275,6 @@ def _every(name: str, queues: Mapping[str, VolcanoQueue]) -> Iterator[Ceiling]:
 
 RULES = collect(pod_clique_sets, pod_groups, opted_in)
 
-
 # Subgroups exist since v1.14.0, which schedules them only with a hard topology (fixed by commit 56c69011).
 FIRST_VERSION = Version(1, 14, 1)
 

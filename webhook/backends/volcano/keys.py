@@ -103,7 +103,6 @@ class VolcanoSettings(BackendSettings):
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[VolcanoSettings]
 
-
 TOPOLOGY_OFF = unsupported(
     why="the profile's topology is off, so volcano would not keep the pods of the gang together",
     remedy="set the profile's topology to hypernode, or give up the topology: remove the topologyConstraint",

@@ -66,7 +66,6 @@ queue = opted_in_queue(
     fails=Example(job(scheduler=_VOLCANO, annotations=asking("team-b")), facts=KNOWN_QUEUES),
 )
 
-
 queue_name = syntax_rule(
     "volcano/owner-queue-name",
     lambda workload, context: named(workload, _keys(context), _keys(context)),
@@ -74,7 +73,6 @@ queue_name = syntax_rule(
     passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a"))),
     fails=Example(job(scheduler=_VOLCANO, annotations=asking("Team A"))),
 )
-
 
 queue_disagree = opted_in_disagreement(
     "volcano/owner-queue-disagree",
@@ -89,11 +87,9 @@ queue_disagree = opted_in_disagreement(
     remedy=lambda _: f"name one queue, preferably in the annotation {VOLCANO_QUEUE} of the workload",
 )
 
-
 resource_claims = families.opted_in_resource_claims(
     "volcano/owner-resource-claims", set_rules.resource_claims.documentation, scheduler=_VOLCANO
 )
-
 
 # --- Volcano's own Job
 
@@ -228,7 +224,6 @@ off = opted_in_topology(
     fails=Example(_asking("1"), facts=_TIERS),
     default=Action.WARN,
 )
-
 
 _SPARK = ("sparkoperator.k8s.io", "SparkApplication")
 _OPTIONS = SPEC / "batchSchedulerOptions"

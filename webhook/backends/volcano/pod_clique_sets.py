@@ -99,7 +99,6 @@ multi_node_nvlink = families.multi_node_nvlink(
     """,
 )
 
-
 resource_claims = families.resource_claims(
     "volcano/resource-claims",
     capabilities,
@@ -112,7 +111,6 @@ resource_claims = families.resource_claims(
     """,
 )
 
-
 foreign_member = families.foreign_member(
     "volcano/foreign-member",
     "volcano-sh/volcano, pkg/scheduler/api/job_info.go (`getJobID`: a pod's annotation is all that is read), v1.15.1.",
@@ -120,13 +118,11 @@ foreign_member = families.foreign_member(
     GROUP_MARK,
 )
 
-
 claimed_pods = families.claimed_pods(
     "volcano/claimed-pods",
     source="volcano-sh/volcano, pkg/scheduler/api/job_info.go (`getJobID`): a pod has one group.",
     annotations={"scheduling.k8s.io/group-name": "training"},
 )
-
 
 disruption_ignored = families.spare_pods_are_taken_singly(
     "volcano/disruption-ignored",
@@ -185,7 +181,6 @@ queue_name = syntax_rule(
     passes=Example(pod_clique_set(annotations=asking("team-a"))),
     fails=Example(pod_clique_set(annotations=asking("Team A"))),
 )
-
 
 queue_disagree = disagreement(
     "volcano/queue-disagree",
@@ -337,7 +332,6 @@ QUEUES = Queues(
     usable=lambda queue: queue.state == OPEN,
     closed=_closed,
 )
-
 
 _FACTS = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"block": "example.com/block", "rack": "example.com/rack"})},

@@ -75,7 +75,6 @@ def policies(stored: StoredObject) -> Iterator[Policy]:
 
 pod_group_rule = partial(rule, kinds=(POD_GROUPS,))
 
-
 _QUEUES = ClusterFacts(
     volcano_queues={
         "default": VolcanoQueue(ROOT_QUEUE, OPEN),
@@ -279,7 +278,6 @@ group_pods = families.group_pods(
     version="v1beta1",
 )
 
-
 _TIERS = ClusterFacts(hyper_nodes={"rack-1": HyperNode(1, "rack"), "zone-1": HyperNode(2, "zone")})
 _MODES = ("hard", "soft")
 _IN_A_RACK = {"mode": "hard", "highestTierAllowed": 1}
@@ -444,11 +442,10 @@ _TREE = ClusterFacts(
     volcano_pod_groups=QueuedGroups({("default", "demo"): QueuedGroup("team-a")}),
 )
 
-
 _SHARES = ClusterFacts(volcano_queues={"research": VolcanoQueue(ROOT_QUEUE, OPEN, {"cpu": 8000})})
 
 
-def _below_research(cpu: str) -> Manifest:
+def _research_child(cpu: str) -> Manifest:
     return {**queue_object(), "spec": {"weight": 1, "parent": "research", "capability": {"cpu": cpu}}}
 
 
@@ -467,7 +464,6 @@ queue_parent = _OBJECTS.missing_parent(
     built_in=(ROOT_QUEUE, DEFAULT_QUEUE),
 )
 
-
 queue_cycle = _OBJECTS.cycle(
     "volcano/queue-cycle",
     """The capacity plugin cannot build its tree if there is a cycle, which stops every queue. Volcano's own webhook
@@ -478,7 +474,6 @@ queue_cycle = _OBJECTS.cycle(
     """,
     why="which stops every queue under volcano's capacity plugin",
 )
-
 
 queue_in_use = _OBJECTS.in_use(
     "volcano/queue-in-use",
@@ -560,8 +555,8 @@ def queue_amounts(stored: StoredObject, _: RuleContext) -> Results:
     "volcano/queue-share",
     kinds=(keys.QUEUES,),
     default=Action.WARN,
-    passes=Example(_below_research("4"), facts=_SHARES),
-    fails=Example(_below_research("16"), facts=_SHARES),
+    passes=Example(_research_child("4"), facts=_SHARES),
+    fails=Example(_research_child("16"), facts=_SHARES),
 )
 def queue_share(stored: StoredObject, context: RuleContext) -> Results:
     """The capability of a Queue is at most that of the nearest queue above it that states one, and all queues below
