@@ -76,7 +76,6 @@ class CoschedulingSettings(BackendSettings):
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[CoschedulingSettings]
 
-
 NO_TOPOLOGY = without_topology("coscheduling")
 CAPABILITIES: CapabilityTable = {
     Capability.GANG: SUPPORTED,
@@ -130,15 +129,15 @@ def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manif
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimum from before Grove released a member; at least one pod, as the CRD requires.
+    """Returns `desired` with the minimum from before Grove released a member; at least one pod, as the CRD requires.
 
     Fields outside `desired` are not sent and so stay: the status, which the project's controller writes, and a
     minResources that someone else set.
     """
-    wanted = desired["spec"]["minMember"]
-    if wanted > 0:
+    minimum = desired["spec"]["minMember"]
+    if minimum > 0:
         return desired
-    recorded = integer(mapping(mapping(live).get("spec")).get("minMember")) or -wanted
+    recorded = integer(mapping(mapping(live).get("spec")).get("minMember")) or -minimum
     return {**desired, "spec": {**desired["spec"], "minMember": max(recorded, 1)}}
 
 
@@ -164,14 +163,8 @@ _INT32 = 2**31 - 1
 
 
 def _pod_group(minimum: int) -> Manifest:
-    metadata = {"name": "demo", "namespace": "default"}
-    spec = {"minMember": minimum}
-    return {
-        "apiVersion": f"{POD_GROUP.group}/{POD_GROUP.version}",
-        "kind": "PodGroup",
-        "metadata": metadata,
-        "spec": spec,
-    }
+    head = {"apiVersion": f"{POD_GROUP.group}/{POD_GROUP.version}", "kind": "PodGroup"}
+    return {**head, "metadata": {"name": "demo", "namespace": "default"}, "spec": {"minMember": minimum}}
 
 
 @rule(
@@ -205,7 +198,6 @@ topology = families.no_topology(
     fails_closed=True,
 )
 
-
 multi_node_nvlink = families.multi_node_nvlink(
     "coscheduling/mnnvl",
     CAPABILITIES,
@@ -216,7 +208,6 @@ multi_node_nvlink = families.multi_node_nvlink(
     ComputeDomains.
     """,
 )
-
 
 priority_class = families.priority_class(
     "coscheduling/priority-class",
@@ -229,13 +220,11 @@ priority_class = families.priority_class(
     why="the pods would have no priority",
 )
 
-
 claimed_pods = families.claimed_pods(
     "coscheduling/claimed-pods",
     source="kubernetes-sigs/scheduler-plugins, pkg/util/podgroup.go (`GetPodGroupLabel`): a pod has one group.",
     labels={"scheduling.x-k8s.io/pod-group": "training"},
 )
-
 
 foreign_member = families.foreign_member(
     "coscheduling/foreign-member",
@@ -245,20 +234,15 @@ foreign_member = families.foreign_member(
 )
 
 
-@rule(
-    "coscheduling/group-minimum",
-    kinds=(POD_GROUPS,),
-    passes=Example(_pod_group(4)),
-    fails=Example(_pod_group(0)),
-)
-def group_minimum(found: StoredObject, _: RuleContext) -> Results:
+@rule("coscheduling/group-minimum", kinds=(POD_GROUPS,), passes=Example(_pod_group(4)), fails=Example(_pod_group(0)))
+def group_minimum(stored: StoredObject, _: RuleContext) -> Results:
     """The API server refuses a PodGroup whose minMember is below 1, or has more than 32 bits, as its timeout. Without a
     minMember the PodGroup holds no pod, and the pods start one by one.
 
     Source: kubernetes-sigs/scheduler-plugins, the CRD of scheduling.x-k8s.io/v1alpha1 (minimum: 1) and
     pkg/coscheduling/core/core.go (`Permit`), v0.34.7.
     """
-    minimum = integer(found.spec.get("minMember"))
+    minimum = integer(stored.spec.get("minMember"))
     if (minimum or 0) <= 0:
         yield Finding(
             at=SPEC / "minMember",
@@ -270,7 +254,7 @@ def group_minimum(found: StoredObject, _: RuleContext) -> Results:
             at_most=Action.WARN if minimum is None else Action.DENY,
         )
     for field in ("minMember", "scheduleTimeoutSeconds"):
-        number = integer(found.spec.get(field))
+        number = integer(stored.spec.get(field))
         if number is not None and number > _INT32:
             yield Finding(SPEC / field, number, "the API server refuses a number above 32 bits", "lower it")
 
@@ -287,7 +271,6 @@ group_pods = families.group_pods(
     version="v1alpha1",
 )
 
-
 disruption_ignored = families.pods_are_taken_singly(
     "coscheduling/disruption-ignored",
     """Coscheduling holds a gang until its minimum is there, and has no part in preemption. kube-scheduler's plugin
@@ -300,7 +283,6 @@ disruption_ignored = families.pods_are_taken_singly(
     why="Coscheduling has no part in preemption, which may take single pods of the gang",
     remedy="remove the label, or give the gang the highest priority",
 )
-
 
 # v0.33.5 counts gated pods, v0.34.7 does not.
 _COUNTS_STARTABLE = Version(0, 34)
@@ -328,7 +310,7 @@ def gated_pods(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -
     version = context.scheduler_version
     if version is None or version >= _COUNTS_STARTABLE or (gangs := gangs_of(workload, context)) is None:
         return
-    if any(one.request is not None for one in gangs.pods) or places_all(
+    if any(pod.request is not None for pod in gangs.pods) or places_all(
         gangs.held.queue, workload.namespace, context.facts
     ):
         yield Finding(
@@ -351,7 +333,6 @@ RULES = (
     disruption_ignored,
     gated_pods,
 )
-
 
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v0.27 is built on.
 FIRST_VERSION = Version(0, 27)

@@ -21,7 +21,6 @@ CAPABILITIES: CapabilityTable = {
     **dict.fromkeys(TOPOLOGY, without_topology("lpx-scheduler")),
 }
 
-
 topology = families.no_topology(
     "lpx/topology",
     CAPABILITIES,
@@ -30,7 +29,6 @@ topology = families.no_topology(
     Source: ai-dynamo/grove, operator/internal/scheduler/lpx (its ValidatePodCliqueSet rejects any topologyConstraint).
     """,
 )
-
 
 disruption_ignored = families.pods_are_taken_singly(
     "lpx/disruption-ignored",
@@ -42,7 +40,6 @@ disruption_ignored = families.pods_are_taken_singly(
     why="lpx-scheduler is not told the mode, so preemption may take single pods of the running gang",
     remedy="remove the label",
 )
-
 
 opted_in_alone = families.opted_in_alone(
     "lpx/owner-no-gang",
@@ -56,7 +53,6 @@ opted_in_alone = families.opted_in_alone(
     passes=Example(job(scheduler="lpx-scheduler", parallelism=1, completions=1)),
     fails=Example(job(scheduler="lpx-scheduler")),
 )
-
 
 RULES = (topology, disruption_ignored, opted_in_alone)
 

@@ -134,16 +134,15 @@ def from_kubeconfig(path: Path | None, context: str | None, *, clock: Clock = MA
             configuration, loaded = load(), clock.monotonic()
         # The name of the setting differs between releases of the library; this finds the header in all of them.
         settings: Any = configuration.auth_settings().values()
-        found = next((said["value"] for said in settings if said["key"].lower() == "authorization"), None)
-        if found is None and configuration.username:
-            found = configuration.get_basic_auth_token()
-        return None if found is None else str(found)
+        header = next((setting["value"] for setting in settings if setting["key"].lower() == "authorization"), None)
+        if header is None and configuration.username:
+            header = configuration.get_basic_auth_token()
+        return None if header is None else str(header)
 
     return Access(way.url, tls, authorization, way.proxy, way.server_name, namespace)
 
 
 def _namespace(path: Path | None, context: str | None) -> str | None:
-    """Returns the namespace of a context, or of the current one."""
     from kubernetes.config.kube_config import (  # noqa: PLC0415
         KUBE_CONFIG_DEFAULT_LOCATION,
         KubeConfigLoader,

@@ -60,7 +60,7 @@ class HttpxTransport:
         """Sends a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
         extensions: dict[str, Any] = {} if self._server_name is None else {"sni_hostname": self._server_name}
         if sending.allowed is not None:
-            extensions["trace"] = _before_the_body(sending.allowed)
+            extensions["trace"] = _body_trace(sending.allowed)
         built = self._http.build_request(
             sending.method,
             # httpx would parse a text three times, which takes as long as the rest of a request.
@@ -112,7 +112,7 @@ def _proxy(access: Access) -> httpx.Proxy | None:
     return httpx.Proxy(access.proxy, ssl_context=access.tls if access.proxy.startswith("https://") else None)
 
 
-def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
+def _body_trace(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
     """Returns a trace function that calls `allowed` just before the body is sent."""
 
     async def trace(event: str, _: Any) -> None:
@@ -219,8 +219,9 @@ class Client:
         accept: str = JSON,
     ) -> AsyncGenerator[Any, None]:
         """Yields the objects of a kind; `accept` may ask for metadata only. Raises `RequestFailed`."""
-        async for found in self.pages(resource, namespace=namespace, selector=selector, limit=limit, accept=accept):
-            for raw in found.items:
+        pages = self.pages(resource, namespace=namespace, selector=selector, limit=limit, accept=accept)
+        async for batch in pages:
+            for raw in batch.items:
                 yield raw
 
     async def pages(
@@ -242,10 +243,10 @@ class Client:
         token: str | None = None
         count = limit
         while True:
-            wanted = page(resource, namespace=namespace, limit=count, token=token, selector=selector, accept=accept)
+            request = page(resource, namespace=namespace, limit=count, token=token, selector=selector, accept=accept)
             try:
                 async with self._receiving:
-                    answer = await self._get(wanted, MAX_PAGE_BYTES if count > 1 else MAX_ANSWER_BYTES)
+                    answer = await self._get(request, MAX_PAGE_BYTES if count > 1 else MAX_ANSWER_BYTES)
             except AnswerTooLarge:
                 if count == 1:
                     raise
@@ -260,13 +261,13 @@ class Client:
             if answer.size < MAX_PAGE_BYTES // 4:
                 count = min(limit, count * 2)
             try:
-                found = mapping(answer.content)
-                metadata = mapping(found.get("metadata"))
+                content = mapping(answer.content)
+                metadata = mapping(content.get("metadata"))
                 version, token = text(metadata.get("resourceVersion")), text(metadata.get("continue"))
-                read = Page(sequence(found.get("items")), version)
+                read = Page(sequence(content.get("items")), version)
             except Malformed as error:
                 raise RequestFailed(f"the answer is not a list: {error}") from None
-            del answer, found
+            del answer, content
             yield read
             del read
             if token is None:
@@ -291,7 +292,6 @@ class Client:
         return await self._sent(sending, MAX_ANSWER_BYTES)
 
     async def _sent(self, sending: Sending, most: int) -> ApiAnswer:
-        """Returns the answer to a request, of at most `most` bytes."""
         await self._turn()
         try:
             reply = await self._transport.send(sending)
@@ -300,14 +300,14 @@ class Client:
             finally:
                 await reply.aclose()
         except httpx.HTTPError as error:
-            raise RequestFailed(self._said(error)) from None
+            raise RequestFailed(self._failure_text(error)) from None
         finally:
             self._asking.release()
         _check(reply, content, sending)
         return ApiAnswer(parsed(content), reply.header("etag"), reply.header("date"), warnings_in(reply), len(content))
 
     async def _turn(self) -> None:
-        """Waits until fewer than `REQUESTS_AT_ONCE` requests have a connection, and count one more."""
+        """Waits until fewer than `REQUESTS_AT_ONCE` requests have a connection, and counts one more."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._asking.acquire()
@@ -315,16 +315,16 @@ class Client:
             why = f"{REQUESTS_AT_ONCE} other requests were not answered within {ANSWER_SECONDS:g} s"
             raise RequestFailed(f"not sent: {why}") from None
 
-    def _said(self, error: httpx.HTTPError) -> str:
-        """Returns the text of an error. If the connection failed, add the URL and the proxy: a kubeconfig or a proxy
+    def _failure_text(self, error: httpx.HTTPError) -> str:
+        """Returns the text of an error. If the connection failed, adds the URL and the proxy: a kubeconfig or a proxy
         may point to an unexpected server.
         """
         if not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
-            return _told(error)
+            return _error_text(error)
         proxy = None if self._access.proxy is None else httpx.URL(self._access.proxy)
         # Without the user name and the password in the URL.
         through = "" if proxy is None else f" through the proxy {proxy.scheme}://{proxy.netloc.decode('ascii')}"
-        return f"{_told(error)} ({self._access.url}{through})"
+        return f"{_error_text(error)} ({self._access.url}{through})"
 
     async def lines(self, request: ApiRequest) -> AsyncGenerator[bytes, None]:
         """Yields the lines of a watch until the server ends it. The first line is empty: the server has accepted the
@@ -353,7 +353,7 @@ class Client:
         except httpx.ReadTimeout:
             raise TimeoutError from None
         except httpx.HTTPError as error:
-            raise RequestFailed(self._said(error)) from None
+            raise RequestFailed(self._failure_text(error)) from None
 
     async def close(self) -> None:
         """Closes every connection."""
@@ -380,15 +380,15 @@ class Client:
         """Returns the value of the header; it is read again after `CREDENTIALS_KEPT_SECONDS`. Raises
         `RequestFailed`.
         """
-        known, until = self._credentials
+        header, until = self._credentials
         if self._clock.monotonic() < until:
-            return known
+            return header
         try:
             # This may read a file or run a program.
             async with asyncio.timeout(CREDENTIALS_SECONDS):
                 authorization = await asyncio.to_thread(self._access.authorization)
         except OSError as error:
-            raise RequestFailed(f"no credentials: {_told(error)}") from None
+            raise RequestFailed(f"no credentials: {_error_text(error)}") from None
         except Exception as error:  # noqa: BLE001 - a plugin of a kubeconfig may fail in any way it likes
             # The error quotes the output of the program, which may be a token, and our text is written to logs and
             # /readyz.
@@ -415,9 +415,9 @@ def _check(reply: Reply, content: bytearray, sent: Sending) -> None:
     check_status(reply.status, content, reply.header("retry-after"))
 
 
-def _told(error: BaseException) -> str:
-    said = str(error).strip()
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+def _error_text(error: BaseException) -> str:
+    message = str(error).strip()
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 # Enough for another continent, and a person has an answer within two seconds. For name, connection and TLS each.

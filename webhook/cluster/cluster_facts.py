@@ -31,7 +31,7 @@ from webhook.model.gang_objects import PART as GANG_OBJECTS
 from webhook.model.keys import SHAPED_WORKLOADS, Api, Needed, ObjectKey
 from webhook.model.known_kinds import PODS, kinds_of
 from webhook.model.projections import Projection, Resource, labels_of, spec_fields
-from webhook.model.reading import Malformed, Manifest, mapping, sequence
+from webhook.model.reading import Malformed, mapping, sequence
 from webhook.mutators.prepare_pod import stamped_scheduler
 from webhook.workloads.known_workloads import GENERAL
 
@@ -75,21 +75,21 @@ _KIND = "x-kubernetes-group-version-kind"
 
 
 class Schemas:
-    """The fields of `spec` of the wanted kinds."""
+    """The fields of `spec` of some kinds."""
 
-    def __init__(self, client: Client, wanted: Iterable[Api]) -> None:
+    def __init__(self, client: Client, apis: Iterable[Api]) -> None:
         self._client = client
-        self._wanted = tuple(dict.fromkeys(wanted))
+        self._apis = tuple(dict.fromkeys(apis))
         # By group and version: the ETag of the last answer. An unchanged answer is not sent again.
         self._etags: dict[tuple[str, str], str | None] = {}
-        self.known: dict[Api, frozenset[str]] = {}
+        self.fields: dict[Api, frozenset[str]] = {}
 
     async def ask(self) -> Mapping[Api, frozenset[str]]:
         """Returns the known fields by kind, without kinds that are not served or have no schema. Raises
         `RequestFailed`; the known fields of unread kinds are kept.
         """
-        for place in dict.fromkeys((api.group, api.version) for api in self._wanted):
-            kinds = [api for api in self._wanted if (api.group, api.version) == place]
+        for place in dict.fromkeys((api.group, api.version) for api in self._apis):
+            kinds = [api for api in self._apis if (api.group, api.version) == place]
             try:
                 answer = await self._client.get(requests.schemas(*place, etag=self._etags.get(place)))
             except NotModified:
@@ -106,8 +106,8 @@ class Schemas:
                 self._etags[place] = answer.etag
             # Set together with the ETag, without an await in between: after a "not modified" answer the fields must be
             # here.
-            self.known = {api: fields for api, fields in self.known.items() if api not in kinds} | read
-        return self.known
+            self.fields = {api: fields for api, fields in self.fields.items() if api not in kinds} | read
+        return self.fields
 
 
 def _fields(document: Any, kinds: Container[Api]) -> dict[Api, frozenset[str]]:
@@ -119,8 +119,8 @@ def kinds_in(document: Any, kinds: Container[Api]) -> Iterator[tuple[Api, Mappin
     """Yields those of `kinds` that an OpenAPI document describes, with their schemas. Raises `Malformed`."""
     schemas = mapping(mapping(mapping(document).get("components")).get("schemas"))
     for schema in schemas.values():
-        for named in sequence(mapping(schema).get(_KIND)):
-            kind = mapping(named)
+        for entry in sequence(mapping(schema).get(_KIND)):
+            kind = mapping(entry)
             api = Api(str(kind.get("group")), str(kind.get("version")), str(kind.get("kind")))
             if api in kinds:
                 yield api, mapping(schema)
@@ -171,76 +171,79 @@ class Lookup:
         """Returns what the cluster has, None for an object that does not exist. Raises `FactsUnavailable`, after
         `seconds` at the latest.
         """
-        wanted = tuple(needed)
-        about = {"rollcall.facts": sorted({one.part for one in wanted})}
+        needs = tuple(needed)
+        about = {"rollcall.facts": sorted({need.part for need in needs})}
         # The span also covers a read that another call began.
         with spans.span("look up", spans.Side.CLIENT, about):
-            tasks = {one: self._task(one) for one in wanted}
+            tasks = {need: self._task(need) for need in needs}
             await asyncio.wait(tasks.values(), timeout=min(seconds, LOOKUP_SECONDS))
-            return {one: self._result(one, task) for one, task in tasks.items()}
+            return {need: self._result(need, task) for need, task in tasks.items()}
 
-    def _task(self, wanted: Needed) -> asyncio.Task[Any]:
-        task = self._under_way.get(wanted)
+    def _task(self, needed: Needed) -> asyncio.Task[Any]:
+        task = self._under_way.get(needed)
         if task is None:
-            task = self._under_way[wanted] = asyncio.create_task(self._within(wanted))
-            task.add_done_callback(lambda done: self._ended(wanted, done))
+            task = self._under_way[needed] = asyncio.create_task(self._limited_read(needed))
+            task.add_done_callback(lambda done: self._ended(needed, done))
         return task
 
-    def _ended(self, wanted: Needed, task: asyncio.Task[Any]) -> None:
-        del self._under_way[wanted]
+    def _ended(self, needed: Needed, task: asyncio.Task[Any]) -> None:
+        del self._under_way[needed]
         if not task.cancelled():
             # Read the exception, so that asyncio does not log it as never retrieved.
             task.exception()
 
-    async def _within(self, wanted: Needed) -> Any:
+    async def _limited_read(self, needed: Needed) -> Any:
         # No call waits longer, and later calls must not join a read that hangs.
         async with asyncio.timeout(LOOKUP_SECONDS):
-            return await self._read(wanted)
+            return await self._read(needed)
 
-    def _result(self, wanted: Needed, task: asyncio.Task[Any]) -> Any:
+    def _result(self, needed: Needed, task: asyncio.Task[Any]) -> Any:
         why = outlined = "no answer in time"
         if task.done():
             error = task.exception()
             if error is None:
-                found = task.result()
-                self.outcomes["absent" if found is None else "found"] += 1
-                return found
+                value = task.result()
+                self.outcomes["absent" if value is None else "found"] += 1
+                return value
             if not isinstance(error, TimeoutError):
                 why, outlined = str(error), outline(error)
         self.outcomes["failed"] += 1
         # The names of quotas, queues and topologies come from fields of the object and are not logged. The name of its
         # owner is not a secret.
-        named = wanted if wanted.part in _ABOVE else wanted._replace(key="")
-        raise FactsUnavailable(f"the {wanted} could not be read: {why}", f"the {named} could not be read: {outlined}")
+        logged = needed if needed.part in _ABOVE else needed._replace(key="")
+        raise FactsUnavailable(f"the {needed} could not be read: {why}", f"the {logged} could not be read: {outlined}")
 
-    async def _read(self, wanted: Needed) -> Any:
-        if wanted.part == "apis":
+    async def _read(self, needed: Needed) -> Any:
+        if needed.part == "apis":
             return await self._discovery.ask()
-        if wanted.part == "spec_fields":
+        if needed.part == "spec_fields":
             return await self._schemas.ask()
         try:
-            if wanted.part == "bound_gangs":
-                return await self._bound(*(wanted.key or ())[-3:])
-            projection = self._served(self._candidates(wanted))
-            return await (self._whole(projection) if wanted.key is None else self._object(projection, wanted.key))
+            if needed.part == "bound_gangs":
+                return await self._bound(*(needed.key or ())[-3:])
+            projection = self._served(self._candidates(needed))
+            return await (self._whole(projection) if needed.key is None else self._object(projection, needed.key))
         except NotFound:
             return None
         except Malformed as error:
             raise RequestFailed(f"it cannot be read: {error}") from None
 
-    def _candidates(self, wanted: Needed) -> list[Projection]:
+    def _candidates(self, needed: Needed) -> list[Projection]:
         """Returns the projections that may have a fact: of gang objects and workloads of declared kinds, that of the
         kind.
         """
-        found = self._projections[wanted.part]
-        if wanted.part == GANG_OBJECTS and wanted.key is not None:
-            return [one for one in found if one.resource.api == wanted.key[0]]
-        if wanted.part != SHAPED_WORKLOADS or wanted.key is None:
-            return found
-        return [one for one in found if one.resource.qualified == wanted.key[0]]
+        projections = self._projections[needed.part]
+        if needed.part == GANG_OBJECTS and needed.key is not None:
+            return [projection for projection in projections if projection.resource.api == needed.key[0]]
+        if needed.part != SHAPED_WORKLOADS or needed.key is None:
+            return projections
+        return [projection for projection in projections if projection.resource.qualified == needed.key[0]]
 
     def _served(self, projections: list[Projection]) -> Projection:
-        return next((one for one in projections if one.resource.api in self._discovery.resources), projections[0])
+        return next(
+            (projection for projection in projections if projection.resource.api in self._discovery.resources),
+            projections[0],
+        )
 
     async def _object(self, projection: Projection, key: tuple[str, ...] | str) -> Any:
         namespace, name = (None, key) if isinstance(key, str) else key[-2:]
@@ -253,16 +256,17 @@ class Lookup:
                 if (read := projection.read(raw)) is not None:
                     entries[read[0]] = read[1]
             return entries.get(name)
-        return _value(projection, (await self._client.get(requests.read(resource, name, namespace))).content)
+        value = projection.read((await self._client.get(requests.read(resource, name, namespace))).content)
+        return None if value is None else value[1]
 
     async def _whole(self, projection: Projection) -> dict[Any, Any]:
         """Returns all objects of a kind. An object that is not understood counts as missing, as in a watch."""
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         async for raw in self._client.items(projection.resource, limit=WHOLE_PAGE, selector=projection.selector):
             with suppress(Malformed):
                 if (read := projection.read(raw)) is not None:
-                    found[read[0]] = read[1]
-        return found
+                    entries[read[0]] = read[1]
+        return entries
 
     async def _bound(self, namespace: str, name: str, scheduler: str) -> frozenset[ObjectKey]:
         """Returns the PodGang of one pod of the set that is on a node and was not prepared for that scheduler; empty if
@@ -278,12 +282,6 @@ class Lookup:
                 if stamped_scheduler(mapping(mapping(mapping(raw).get("metadata")).get("annotations"))) != scheduler:
                     return frozenset({(namespace, str(labels_of(raw).get(grove.LABEL_PODGANG)))})
         return frozenset()
-
-
-def _value(projection: Projection, raw: Manifest) -> Any:
-    """Returns the value of one object; None if the projection ignores it."""
-    read = projection.read(raw)
-    return None if read is None else read[1]
 
 
 # Why the served kinds are unknown at the start, which is no failure.
@@ -307,8 +305,8 @@ def live_facts(
     programs write; without, for the reconciler, which makes gangs. The other arguments are those of `LiveFacts`.
     """
     judging = settings.with_shadows if objects else (settings,)
-    profiles = [profile for one in judging for profile in one.profiles.values()]
-    schemas = [wanted.api for profile in profiles for wanted in profile.backend.required_fields]
+    profiles = [profile for settings in judging for profile in settings.profiles.values()]
+    schemas = [required_field.api for profile in profiles for required_field in profile.backend.required_fields]
     projections = followed_projections(settings, objects=objects)
     return LiveFacts(client, projections, changed, schemas, touched, general=(), clock=clock)
 

@@ -12,8 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, cast
 
 import orjson
 import structlog
@@ -32,8 +31,6 @@ LIBRARY_SECONDS = 1.0
 # from a caller may be megabytes.
 MAX_VALUE_CHARACTERS = 1_000
 
-_Fault = tuple[type[BaseException], BaseException, TracebackType | None]
-
 
 def configure() -> None:
     """Sets up logging, once in a process."""
@@ -41,8 +38,9 @@ def configure() -> None:
     # A trace binds its id as a context variable.
     shared: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, stamp, cut_values]
     if sys.stderr.isatty():
+        console = structlog.dev.ConsoleRenderer(exception_formatter=lambda out, fault: out.writelines(_fault(fault[1])))
         structlog.configure(
-            processors=[*shared, structlog.dev.ConsoleRenderer(exception_formatter=_print_fault)],
+            processors=[*shared, console],
             logger_factory=structlog.PrintLoggerFactory(sys.stderr),
             wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
             cache_logger_on_first_use=True,
@@ -68,7 +66,7 @@ def outline(error: BaseException) -> str:
 
 
 def cut_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Returns a structlog processor: cut long texts and replace control characters for terminals."""
+    """Returns a line with long texts cut and control characters replaced, for terminals."""
     together = "".join([value for value in line.values() if isinstance(value, str)])
     if len(together) <= MAX_VALUE_CHARACTERS and together.isprintable():
         return line
@@ -80,21 +78,17 @@ def cut_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMappin
 
 
 def tell_fault(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Returns a structlog processor: replace `exc_info` by `exception`, with the types and locations of the errors,
+    """Returns a line with `exc_info` replaced by `exception`, with the types and locations of the errors,
     without their texts.
     """
-    found = line.pop("exc_info", None)
-    if found is True:
-        found = sys.exc_info()
-    elif isinstance(found, BaseException):
-        found = (type(found), found, found.__traceback__)
-    if found and found[1] is not None:
-        line["exception"] = "".join(_fault(found[1])).rstrip()
+    exc_info = line.pop("exc_info", None)
+    if exc_info is True:
+        exc_info = sys.exc_info()
+    elif isinstance(exc_info, BaseException):
+        exc_info = (type(exc_info), exc_info, exc_info.__traceback__)
+    if exc_info and exc_info[1] is not None:
+        line["exception"] = "".join(_fault(exc_info[1])).rstrip()
     return line
-
-
-def _print_fault(stream: TextIO, fault: _Fault) -> None:
-    stream.writelines(_fault(fault[1]))
 
 
 def _fault(error: BaseException) -> Iterator[str]:
@@ -121,7 +115,7 @@ class _Libraries(logging.Handler):
         self._written: dict[tuple[str, int], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes the record, or count it as left out in the next line."""
+        """Writes the record, or counts it as left out in the next line."""
         source, now = (record.name, record.levelno), self._clock.monotonic()
         last, left_out = self._written.get(source, (-math.inf, 0))
         if now - last < LIBRARY_SECONDS:
@@ -129,13 +123,13 @@ class _Libraries(logging.Handler):
             return
         self._written[source] = (now, 0)
         words = record.getMessage().strip().partition("\n")[0][:MAX_WORDS]
-        said: dict[str, Any] = {"library": record.name, "why": words}
+        fields: dict[str, Any] = {"library": record.name, "why": words}
         if left_out:
-            said["leftOut"] = left_out
+            fields["leftOut"] = left_out
         if record.exc_info and record.exc_info[1] is not None:
-            log.error("error in a library", **said, exc_info=record.exc_info)
+            log.error("error in a library", **fields, exc_info=record.exc_info)
         else:
-            log.warning("message of a library", **said)
+            log.warning("message of a library", **fields)
 
 
 class _StandardError:
@@ -147,7 +141,7 @@ class _StandardError:
             sys.stderr.buffer.write(line)
 
     def flush(self) -> None:
-        """Flush written lines, if that is possible."""
+        """Flushes written lines, if that is possible."""
         with suppress(OSError):
             sys.stderr.buffer.flush()
 
@@ -175,16 +169,16 @@ def complaints_of(module: str) -> Iterator[list[str]]:
     """Collects the errors that a module of a library logs instead of raising. Only count them: the texts may quote the
     output of a program.
     """
-    found: list[str] = []
+    messages: list[str] = []
 
     class Complaints(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.module == module:
-                found.append(record.getMessage())
+                messages.append(record.getMessage())
 
     handler = Complaints(logging.ERROR)
     logging.getLogger().addHandler(handler)
     try:
-        yield found
+        yield messages
     finally:
         logging.getLogger().removeHandler(handler)

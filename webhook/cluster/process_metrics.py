@@ -81,8 +81,8 @@ class CacheCollector(Collector):
         """
         self._cluster = cluster
         self._watches = cluster.watches.values if watches is None else watches
-        own = (projection.resource.api for projection in cluster.projections)
-        self._kinds = dict.fromkeys((api.group, api.kind) for api in (*own, *kinds))
+        apis = (projection.resource.api for projection in cluster.projections)
+        self._kinds = dict.fromkeys((api.group, api.kind) for api in (*apis, *kinds))
 
     def collect(self) -> Iterator[Metric]:
         """Yields the metric families, with a sample for each kind, even if the cluster does not serve it."""
@@ -126,8 +126,8 @@ class CacheCollector(Collector):
         """Returns the watches of each kind. A reconciler may watch a kind twice: for decisions and for its
         own writes.
         """
-        found: dict[tuple[str, str], list[Watch]] = {}
+        watches: dict[tuple[str, str], list[Watch]] = {}
         for watch in self._watches():
             api = watch.index.projection.resource.api
-            found.setdefault((api.group, api.kind), []).append(watch)
-        return found
+            watches.setdefault((api.group, api.kind), []).append(watch)
+        return watches

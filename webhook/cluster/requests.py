@@ -154,13 +154,7 @@ def replace(resource: Resource, manifest: Manifest) -> Write:
 
 
 def delete(
-    resource: Resource,
-    namespace: str | None,
-    name: str,
-    uid: str,
-    *,
-    version: str | None = None,
-    dry_run: bool = False,
+    resource: Resource, namespace: str | None, name: str, uid: str, *, version: str | None = None, dry_run: bool = False
 ) -> Write:
     """Returns the deletion of an object, refused if its uid differs or, with `version`, if it has changed since."""
     preconditions = {"uid": uid} | ({} if version is None else {"resourceVersion": version})
@@ -251,18 +245,18 @@ def shallow(content: bytes | bytearray) -> bytes:
     """Returns JSON with null for everything below `MOST_LEVELS` levels. Text that is not JSON does not become JSON."""
     kept: list[bytes] = []
     level = begin = 0
-    for found in _STRING_OR_BRACKET.finditer(content):
-        sign = content[found.start()]
+    for token in _STRING_OR_BRACKET.finditer(content):
+        sign = content[token.start()]
         if sign == ord('"'):
             continue
         if sign in _OPENS:
             level += 1
             if level == MOST_LEVELS + 1:
-                kept.append(bytes(content[begin : found.start()]))
+                kept.append(bytes(content[begin : token.start()]))
         else:
             if level == MOST_LEVELS + 1:
                 kept.append(b"null")
-                begin = found.end()
+                begin = token.end()
             level -= 1
     if level <= MOST_LEVELS:
         kept.append(bytes(content[begin:]))
@@ -295,8 +289,8 @@ def too_large(most: int) -> str:
 
 def warnings_in(reply: Reply) -> tuple[str, ...]:
     """Returns the texts of the Warning headers (RFC 7234, 5.5). An API server writes one text in a line."""
-    said = (found for line in reply.headers("warning") for found in _WARNING.findall(line))
-    return tuple(_ESCAPED.sub(r"\1", quoted) for quoted in said)
+    texts = (warning for line in reply.headers("warning") for warning in _WARNING.findall(line))
+    return tuple(_ESCAPED.sub(r"\1", quoted) for quoted in texts)
 
 
 def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
@@ -306,11 +300,11 @@ def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
     event = parsed(line)
     if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
         raise RequestFailed("a watch event is not an object")
-    kind, found = str(event.get("type")), event["object"]
+    kind, content = str(event.get("type")), event["object"]
     if kind == "ERROR":
-        code = found.get("code")
-        check_status(code if isinstance(code, int) else HTTPStatus.INTERNAL_SERVER_ERROR, orjson.dumps(found))
-    return kind, found
+        code = content.get("code")
+        check_status(code if isinstance(code, int) else HTTPStatus.INTERNAL_SERVER_ERROR, orjson.dumps(content))
+    return kind, content
 
 
 def parsed(content: bytes | bytearray) -> Any:
@@ -355,10 +349,10 @@ def check_status(code: int, content: bytes | bytearray, retry_after: str | None 
     status: Any = {}
     try:
         status = orjson.loads(content)
-        said = str(status["message"])
+        message = str(status["message"])
     except (orjson.JSONDecodeError, TypeError, KeyError):
-        said = content.decode(errors="replace").strip()[:200]
-    why, fields = f"HTTP {code}: {said}" if said else f"HTTP {code}", _fields(status)
+        message = content.decode(errors="replace").strip()[:200]
+    why, fields = f"HTTP {code}: {message}" if message else f"HTTP {code}", _fields(status)
     if code == HTTPStatus.NOT_FOUND:
         raise NotFound(why, code, fields, _object_name(status))
     if code == HTTPStatus.GONE:
@@ -374,10 +368,10 @@ def _fields(status: Any) -> str:
     try:
         details = mapping(mapping(status).get("details"))
         causes = (mapping(cause).get("field") for cause in sequence(details.get("causes")))
-        told = (mapping(status).get("reason"), details.get("group"), details.get("kind"), *causes)
+        words = (mapping(status).get("reason"), details.get("group"), details.get("kind"), *causes)
     except Malformed:
         return ""
-    return " ".join(dict.fromkeys(word for word in told if isinstance(word, str) and word))
+    return " ".join(dict.fromkeys(word for word in words if isinstance(word, str) and word))
 
 
 def _object_name(status: Any) -> str:

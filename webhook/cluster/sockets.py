@@ -55,12 +55,11 @@ def reached_at(listener: socket.socket) -> tuple[str, int]:
     host, port = listener.getsockname()[:2]
     if host == "::":
         # The socket also accepts IPv4, and a machine may have only one of the two loopback addresses.
-        return next((own for own in LOOPBACKS if _has(own)), "::1"), port
+        return next((loopback for loopback in LOOPBACKS if _has(loopback)), "::1"), port
     return "127.0.0.1" if host in WILDCARDS else host, port
 
 
 def _has(address: str) -> bool:
-    """Returns whether this machine has the address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family) as probe:
@@ -124,7 +123,8 @@ def proxy_for(url: str, environment: Mapping[str, str]) -> str | None:
     target = urlsplit(url)
     proxy = _variable(f"{target.scheme}_proxy", environment)
     host = target.hostname or ""
-    if not proxy or _is_local(host):
+    address = _address(host)
+    if not proxy or host == "localhost" or (address is not None and address.is_loopback):
         return None
     port = str(target.port or _PORTS[target.scheme])
     exceptions = _variable("no_proxy", environment).lower().split(",")
@@ -137,13 +137,7 @@ def _variable(name: str, environment: Mapping[str, str]) -> str:
     return environment.get(name.upper()) or environment.get(name) or ""
 
 
-def _is_local(host: str) -> bool:
-    address = _address(host)
-    return host == "localhost" or (address is not None and address.is_loopback)
-
-
 def _matches(entry: str, host: str, port: str) -> bool:
-    """Returns whether an entry of NO_PROXY matches that host and port."""
     if entry == "*":
         return True
     address = _address(host)

@@ -83,15 +83,14 @@ class OpenTelemetry:
         above = None
         if headers is not None:
             # An invalid header starts a new trace.
-            told = {key.decode(): value.decode("latin-1") for key, value in headers if key in _TRACE_HEADERS}
-            above = self._propagator.extract(told)
-        made = self._tracer.start_as_current_span(
+            carrier = {key.decode(): value.decode("latin-1") for key, value in headers if key in _TRACE_HEADERS}
+            above = self._propagator.extract(carrier)
+        with self._tracer.start_as_current_span(
             name, above, _KINDS[side], attributes, record_exception=False, set_status_on_exception=False
-        )
-        with made as current:
+        ) as current:
             # Only a trace that is recorded has its id in log lines.
-            known = {"trace_id": f"{current.get_span_context().trace_id:032x}"} if current.is_recording() else {}
-            with bound_contextvars(**known):
+            ids = {"trace_id": f"{current.get_span_context().trace_id:032x}"} if current.is_recording() else {}
+            with bound_contextvars(**ids):
                 try:
                     yield
                 except Exception as error:

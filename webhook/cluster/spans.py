@@ -95,7 +95,7 @@ def outgoing() -> Mapping[str, str]:
 
 @contextmanager
 def made_by(tracer: Tracer) -> Iterator[None]:
-    """Makes spans with `tracer` in the context. Afterwards send its remaining spans."""
+    """Makes spans with `tracer` in the context. Afterwards sends its remaining spans."""
     global _tracer  # noqa: PLW0603 - one for the process
     before, _tracer = _tracer, tracer
     try:

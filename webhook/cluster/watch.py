@@ -90,7 +90,7 @@ class Index:
         self._warnings = 0
 
     def put(self, raw: Manifest) -> None:
-        """Adds or update an object."""
+        """Adds or updates an object."""
         source = key_of(raw)
         before = self._objects.get(source)
         try:
@@ -154,10 +154,10 @@ class Index:
 
     def _forget(self, source: ObjectKey) -> None:
         self.left_out.discard(source)
-        known = self._objects.pop(source, None)
-        if known is None:
+        entry = self._objects.pop(source, None)
+        if entry is None:
             return
-        key, value = known
+        key, value = entry
         holders = self._sources.get(key, {})
         holders.pop(source, None)
         if not holders:
@@ -191,7 +191,7 @@ class _OwnKeys(MutableMapping[ObjectKey, tuple[ObjectKey, Any]]):
     def __getitem__(self, source: ObjectKey) -> tuple[ObjectKey, Any]:
         return source, self._entries[source]
 
-    def __setitem__(self, source: ObjectKey, known: tuple[ObjectKey, Any]) -> None:
+    def __setitem__(self, source: ObjectKey, entry: tuple[ObjectKey, Any]) -> None:
         """Nothing: `Index` writes the entry."""
 
     def __delitem__(self, source: ObjectKey) -> None:
@@ -246,13 +246,13 @@ class Watch:
         self._listed = 0.0
 
     def put(self, raw: Manifest) -> None:
-        """Stores the answer to a write before the watch delivers it. Ignore the answer if the watch or the list that is
-        being read has passed its version: the object may have changed or be gone since, and no event would report that
-        again.
+        """Stores the answer to a write before the watch delivers it. Ignores the answer if the watch or the list that
+        is being read has passed its version: the object may have changed or be gone since, and no event would report
+        that again.
         """
-        version, known = version_number(raw), _number(self._listing or self._version)
-        if version is not None and known is not None:
-            if version <= known:
+        version, current = version_number(raw), _number(self._listing or self._version)
+        if version is not None and current is not None:
+            if version <= current:
                 return
             self._answered[key_of(raw)] = version
         self.index.put(raw)
@@ -262,7 +262,7 @@ class Watch:
         return self._clock.monotonic() - self.heard
 
     async def run(self) -> None:
-        """Lists and watch until cancelled."""
+        """Lists and watches until cancelled."""
         while True:
             try:
                 if self._version is None or self._clock.monotonic() - self._listed > RELIST_SECONDS:
@@ -278,15 +278,15 @@ class Watch:
         pages = self._client.pages(self._resource, namespace=self._namespace, selector=self._selector)
         try:
             async with aclosing(pages):
-                async for found in pages:
-                    version = self._listing = found.version
-                    await self._in_turns(self.index.put, found.items)
-                    seen.update(map(key_of, found.items))
+                async for page in pages:
+                    version = self._listing = page.version
+                    await self._do_each(self.index.put, page.items)
+                    seen.update(map(key_of, page.items))
                     # Free the parsed page before the next one arrives.
-                    del found
+                    del page
             if version is None:
                 raise RequestFailed("the list has no resourceVersion")
-            await self._in_turns(self.index.remove, self.index.besides(seen))
+            await self._do_each(self.index.remove, self.index.besides(seen))
         finally:
             self._listing = None
         # The list may be older than these answers.
@@ -298,8 +298,8 @@ class Watch:
             self._say_filled(self.index)
         return version
 
-    async def _in_turns(self, work: Callable[[T], None], items: Iterable[T]) -> None:
-        """Does `work` on each item, and let other tasks of the process run in between."""
+    async def _do_each(self, work: Callable[[T], None], items: Iterable[T]) -> None:
+        """Does `work` on each item, and lets other tasks of the process run in between."""
         turn = LoopTurn(self._clock)
         for item in items:
             work(item)
@@ -308,7 +308,7 @@ class Watch:
     async def _watch(self, version: str) -> None:
         """Applies the changes after `version` until the server ends the watch or stays silent."""
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreading load is no secret
-        begun, opened, told = self._clock.monotonic(), False, False
+        begun, opened, has_event = self._clock.monotonic(), False, False
         with suppress(TimeoutError):
             async with aclosing(
                 self._client.lines(requests.watch(self._resource, version, seconds, self._selector, self._namespace))
@@ -318,7 +318,7 @@ class Watch:
                     if line:
                         used = self._clock.processor()
                         self._apply(line)
-                        told, self._failures = True, 0
+                        has_event, self._failures = True, 0
                         if rest := rest_after(self._clock.processor() - used):
                             await asyncio.sleep(rest)
                     elif self.trouble is not None:
@@ -327,12 +327,11 @@ class Watch:
                         log.info("watch resumed", kind=self._resource.api.kind)
         if not opened:
             raise RequestFailed("the watch got no answer")
-        if not told and self._clock.monotonic() - begun < SHORT_SECONDS:
+        if not has_event and self._clock.monotonic() - begun < SHORT_SECONDS:
             raise RequestFailed("the watch ended at once")
         self._failures = 0
 
     def _apply(self, line: bytes) -> None:
-        """Applies one event and keeps its version."""
         kind, raw = read_event(line)
         self.heard = self._clock.monotonic()
         version = _version_of(raw)
@@ -423,11 +422,11 @@ class ServedWatch:
 
     @property
     def filled(self) -> bool:
-        """Return whether all objects were read once, or the kind is not served."""
+        """Whether all objects were read once, or the kind is not served."""
         return self.watch is None or self.watch.filled
 
     def follow(self, *, served: bool) -> None:
-        """Starts the watch if the kind is served, stop it if not."""
+        """Starts the watch if the kind is served, stops it if not."""
         if served and self._task is None:
             self.watch = Watch(
                 self._client, self._projection, self._filled, self._changed, self._selector, clock=self._clock

@@ -86,7 +86,6 @@ class AdmissionEndpoint:
             await plain(send, status, body.decode())
 
     async def _traced(self, scope: Scope, receive: Receive) -> Answer:
-        """Answers within a span, which continues the trace of the API server if there is one."""
         about = {"rollcall.endpoint": self._name}
         with spans.span(f"admission {self._name}", spans.Side.SERVER, about, scope["headers"]):
             status, body, outcome = await self._answer(scope, receive)
@@ -103,11 +102,11 @@ class AdmissionEndpoint:
             carrier = carrier_of(scope)
             body = await small_body(scope, receive, carrier, SMALL_BYTES)
             if body is not None and _is_small(body):
-                found = await self._verdict(body, deadline, carrier)
+                answer = await self._verdict(body, deadline, carrier)
             else:
-                found = await self._on_account(body, deadline, scope, receive, seconds)
+                answer = await self._charged_answer(body, deadline, scope, receive, seconds)
             carrier.carried_review()
-            return found
+            return answer
         except ReviewError as error:
             return 400, str(error).encode(), "invalid"
         except TooLarge as error:
@@ -125,7 +124,7 @@ class AdmissionEndpoint:
             log.exception("failed", endpoint=self._name)
             return 500, f"internal error: {type(error).__name__}; see the server's log".encode(), "failed"
 
-    async def _on_account(
+    async def _charged_answer(
         self, body: bytes | None, deadline: float, scope: Scope, receive: Receive, seconds: float
     ) -> Answer:
         """Answers a review that arrives in parts or is large: its bytes are charged to the intake. Its body is read
@@ -137,12 +136,12 @@ class AdmissionEndpoint:
             else:
                 upload.receive(len(body))
             if not _is_small(body):
-                return await self._in_lane(body, deadline, scope, receive, upload.moved())
+                return await self._lane_answer(body, deadline, scope, receive, upload.moved())
         return await self._verdict(body, deadline, carrier_of(scope))
 
-    async def _in_lane(self, body: bytes, deadline: float, scope: Scope, receive: Receive, upload: Upload) -> Answer:
-        """Answers a large review, judged in the thread for large reviews."""
-
+    async def _lane_answer(
+        self, body: bytes, deadline: float, scope: Scope, receive: Receive, upload: Upload
+    ) -> Answer:
         async def work(turn: Turn) -> Answer:
             await upload.decode(self._state.share_of_intake(memory_of(len(body))), deadline - self._clock.monotonic())
             return await self._large_verdict(body, deadline, turn)
@@ -159,30 +158,30 @@ class AdmissionEndpoint:
         if begun >= deadline:
             raise DeadlineExceeded("the time limit was reached before the review was judged")
         facts = self._state.facts
-        found = self._deliberation(lambda: facts, begun, deadline)
+        deliberation = self._deliberation(lambda: facts, begun, deadline)
         try:
-            question = found.begin(body, orjson.loads)
+            question = deliberation.begin(body, orjson.loads)
             if question is not None:
                 with self._state.intake.upload(carrier) as upload:
                     upload.receive(len(body))
                     while question is not None:
-                        question = found.advance(await self._read(question, deadline))
+                        question = deliberation.advance(await self._read(question, deadline))
         finally:
-            _trace_request(found)
-        return self._answered(found, begun)
+            _trace_request(deliberation.request)
+        return self._answered(deliberation, begun)
 
     async def _large_verdict(self, body: bytes, deadline: float, turn: Turn) -> Answer:
         """Judges a large review step by step in the thread. Live reads are done here, on the event loop."""
         begun = self._clock.monotonic()
-        found = self._deliberation(self._state.facts.snapshot(), begun, deadline, turn)
-        review = LargeReview(found, turn)
+        deliberation = self._deliberation(self._state.facts.snapshot(), begun, deadline, turn)
+        review = LargeReview(deliberation, turn)
         try:
             question = await turn.run(review.begin, body)
             while question is not None:
-                question = await turn.run(found.advance, await self._read(question, deadline))
+                question = await turn.run(deliberation.advance, await self._read(question, deadline))
         finally:
-            _trace_request(found)
-        return self._answered(found, begun)
+            _trace_request(deliberation.request)
+        return self._answered(deliberation, begun)
 
     def _deliberation(
         self, facts: Callable[[], ClusterFacts], begun: float, deadline: float, turn: Turn | None = None
@@ -216,23 +215,26 @@ class AdmissionEndpoint:
         finally:
             state.reading -= 1
 
-    def _answered(self, found: Deliberation, begun: float) -> Answer:
-        """Counts, log and trace the verdict, and returns the answer."""
-        verdict, patch, metrics = found.verdict, found.patch, self._state.metrics
+    def _answered(self, deliberation: Deliberation, begun: float) -> Answer:
+        """Counts, logs and traces the verdict, and returns the answer."""
+        verdict, patch, metrics = deliberation.verdict, deliberation.patch, self._state.metrics
         decision = verdict.decision
         metrics.decided(self._name, decision, verdict.scheduler)
         if verdict.findings or verdict.unjudged:
             metrics.count(verdict)
-        if found.request is not None and _opts_out(self._name, found.request, verdict):
-            metrics.opted_out(found.request.kind.kind)
+        if deliberation.request is not None and _opts_out(self._name, deliberation.request, verdict):
+            metrics.opted_out(deliberation.request.kind.kind)
         if patch:
             metrics.patch_bytes.observe(len(patch))
-        if found.request is not None and (patch or not verdict.allowed):
-            decided(self._name, found.request, verdict)
+        if deliberation.request is not None and (patch or not verdict.allowed):
+            decided(self._name, deliberation.request, verdict)
         if spans.on():
-            spans.note(_noted(verdict))
+            # The ids of the rules, not their findings.
+            rules = sorted({finding.rule for finding in verdict.findings})
+            backend = cut(verdict.scheduler or "", MAX_WARNING_BYTES)
+            spans.note({"rollcall.decision": decision, "rollcall.backend": backend, "rollcall.rules": rules})
         self._duration.observe(self._clock.monotonic() - begun)
-        return 200, found.written, decision
+        return 200, deliberation.written, decision
 
 
 def _opts_out(endpoint: str, request: Request, verdict: Verdict) -> bool:
@@ -245,25 +247,14 @@ def _is_small(body: bytes) -> bool:
     return len(body) <= SMALL_BYTES and body.count(b",") <= SMALL_COMMAS
 
 
-def _trace_request(found: Deliberation) -> None:
-    if spans.on() and found.request is not None:
-        spans.note(_asked(found.request))
-
-
-def _asked(request: Request) -> dict[str, spans.Attribute]:
-    """Returns the attributes of a request for a trace: nothing of its object."""
-    return {
-        "rollcall.uid": request.uid,
-        "rollcall.operation": request.operation,
-        "rollcall.kind": request.kind.kind,
-        "k8s.namespace.name": request.namespace,
-    }
-
-
-def _noted(verdict: Verdict) -> dict[str, spans.Attribute]:
-    """Returns the attributes of a verdict for a trace: the ids of the rules, not their findings."""
-    return {
-        "rollcall.decision": verdict.decision,
-        "rollcall.backend": cut(verdict.scheduler or "", MAX_WARNING_BYTES),
-        "rollcall.rules": sorted({finding.rule for finding in verdict.findings}),
-    }
+def _trace_request(request: Request | None) -> None:
+    """Notes a request in the trace, and nothing of its object."""
+    if spans.on() and request is not None:
+        spans.note(
+            {
+                "rollcall.uid": request.uid,
+                "rollcall.operation": request.operation,
+                "rollcall.kind": request.kind.kind,
+                "k8s.namespace.name": request.namespace,
+            }
+        )

@@ -158,8 +158,8 @@ def _causes(denials: Sequence[Finding]) -> list[dict[str, str]]:
     """Returns the causes in the order of the message. Those beyond the limit are counted, at the place of
     the first one.
     """
-    told, rest = denials[:MAX_CAUSES], denials[MAX_CAUSES:]
-    causes = [_cause(finding, f"{finding.rule}: {finding.explanation}") for finding in told]
+    shown, rest = denials[:MAX_CAUSES], denials[MAX_CAUSES:]
+    causes = [_cause(finding, f"{finding.rule}: {finding.explanation}") for finding in shown]
     if rest:
         counted = Counter(map(attrgetter("rule"), rest))
         rules = ", ".join(f"{rule} ({count})" for rule, count in counted.items())
@@ -208,10 +208,10 @@ def _warnings(verdict: Verdict) -> list[str]:
         # It goes first, so that it is not cut off: kubectl prints warnings and causes, but not the message of a
         # refusal.
         advice.insert(0, verdict.alternatives)
-    told = [cut(plain(str(one)), MAX_WARNING_BYTES) for one in advice[:MAX_WARNINGS]]
+    lines = [cut(plain(str(warning)), MAX_WARNING_BYTES) for warning in advice[:MAX_WARNINGS]]
     if len(advice) > MAX_WARNINGS:
-        told.append(f"(+{len(advice) - MAX_WARNINGS} more warnings)")
-    return told
+        lines.append(f"(+{len(advice) - MAX_WARNINGS} more warnings)")
+    return lines
 
 
 def _audit(verdict: Verdict) -> dict[str, str]:
@@ -219,7 +219,9 @@ def _audit(verdict: Verdict) -> dict[str, str]:
     if verdict.scheduler is not None:
         annotations["backend"] = cut(verdict.scheduler, MAX_WARNING_BYTES)
     if verdict.findings:
-        annotations["rules"] = ",".join(sorted({found.rule for found in verdict.findings if found.action > Action.OFF}))
+        annotations["rules"] = ",".join(
+            sorted({finding.rule for finding in verdict.findings if finding.action > Action.OFF})
+        )
     if used := _exceptions_used(verdict):
         annotations["exceptions"] = cut(plain("; ".join(used)), MAX_EXCEPTIONS_BYTES)
     if verdict.could_run:
@@ -298,7 +300,7 @@ class Deliberation:
         self._steps: Generator[Question, ClusterFacts, None] | None = None
 
     def begin(self, body: bytes, decode: Decode) -> Question | None:
-        """Reads the review and decide. Raises `ReviewError`, `TooManyValues`, and the errors of `advance`."""
+        """Reads the review and decides. Raises `ReviewError`, `TooManyValues`, and the errors of `advance`."""
         api_version, self.request = read_review(body, decode, self._now)
         if self._doubted is None:
             # Nothing can be read live.
@@ -309,7 +311,7 @@ class Deliberation:
         return self.advance(None)
 
     def advance(self, answer: ClusterFacts | FactsUnavailable | None) -> Question | None:
-        """Continue with the answer to the last question. Return the next question, or None at the end. Raises
+        """Continues with the answer to the last question. Returns the next question, or None at the end. Raises
         `FactsUnavailable`.
         """
         steps = self._steps
@@ -336,7 +338,7 @@ class Deliberation:
         if needed := required_facts(request, facts, doubted, self._settings.kinds):
             facts = yield Question(list(needed), facts)
         verdict = self._decide(request, facts, self._settings)
-        verdict, facts = yield from self._without_doubt(verdict, request, facts)
+        verdict, facts = yield from self._confirmed_verdict(verdict, request, facts)
         self._conclude(api_version, request, verdict, facts)
 
     def _conclude(self, api_version: str, request: Request, verdict: Verdict, facts: ClusterFacts) -> None:
@@ -345,7 +347,7 @@ class Deliberation:
         notes = {} if self._shadows is None else self._shadows(request, verdict, facts)
         self.written = write_review(api_version, request, verdict, self.patch, notes)
 
-    def _without_doubt(
+    def _confirmed_verdict(
         self, verdict: Verdict, request: Request, facts: ClusterFacts
     ) -> Generator[Question, ClusterFacts, tuple[Verdict, ClusterFacts]]:
         """Returns the verdict after its facts were read live, and the facts. The facts that were read may show that

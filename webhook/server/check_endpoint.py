@@ -52,16 +52,7 @@ from webhook.server.state import ServerState
 
 _FOLDER = Path(__file__).parent / "page"
 # Later scripts use the functions of earlier ones.
-_SCRIPTS = (
-    "libraries.js",
-    "text.js",
-    "editor.js",
-    "share.js",
-    "ask.js",
-    "picture.js",
-    "report.js",
-    "main.js",
-)
+_SCRIPTS = ("libraries.js", "text.js", "editor.js", "share.js", "ask.js", "picture.js", "report.js", "main.js")
 
 
 class WebPage:
@@ -192,14 +183,14 @@ class ManifestEndpoint:
 
     @property
     def _answers(self) -> bool:
-        said = self._state.settings.serving.check
-        return self._state.cluster is None if said is None else said
+        setting = self._state.settings.serving.check
+        return self._state.cluster is None if setting is None else setting
 
     async def _answer(self, request: Request, work: Work) -> Response:
         if not self._answers:
             return _disabled(f"POST {request.url.path}")
         try:
-            status, content = await self._in_turn(request, work)
+            status, content = await self._received_answer(request, work)
         except TooLarge as error:
             return _error(413, str(error), {"Connection": "close"})
         except (InputError, ConfigurationError) as error:
@@ -212,7 +203,7 @@ class ManifestEndpoint:
             return Response(status_code=400)
         return Response(content, status, media_type="application/json")
 
-    async def _in_turn(self, request: Request, work: Work) -> tuple[int, bytes]:
+    async def _received_answer(self, request: Request, work: Work) -> tuple[int, bytes]:
         """Returns status and body of the answer, unless too many calls wait already. Uploads are not counted: stalled
         uploads would block all other calls.
         """
@@ -224,22 +215,21 @@ class ManifestEndpoint:
             upload = receiving.moved()
         self._held += 1
         try:
-            return await self._in_lane(request, work, body, upload)
+            return await self._lane_answer(request, work, body, upload)
         finally:
             self._held -= 1
 
-    async def _in_lane(self, request: Request, work: Work, body: bytes, upload: Upload) -> tuple[int, bytes]:
-        """Returns status and body of the answer, found in the thread for manifests."""
+    async def _lane_answer(self, request: Request, work: Work, body: bytes, upload: Upload) -> tuple[int, bytes]:
         scheduler, settings = request.query_params.get("scheduler"), self._settings(request)
         deadline = self._clock.monotonic() + WORK_SECONDS
 
-        async def in_turn(turn: Turn) -> tuple[int, bytes]:
+        async def judge_body(turn: Turn) -> tuple[int, bytes]:
             decoded = min(len(body), SERVER.values) * _VALUE_BYTES
             await upload.decode(self._state.share_of_intake(decoded), deadline - self._clock.monotonic())
             return await turn.run(self._work, work, body, scheduler, settings, turn)
 
         return await self._state.manifests.run(
-            in_turn,
+            judge_body,
             size=len(body),
             caller=caller_of(request.scope),
             deadline=deadline,
@@ -249,14 +239,14 @@ class ManifestEndpoint:
 
     def _settings(self, request: Request) -> Settings:
         """Returns the settings that a request asks for. Raises `InputError`."""
-        asked = request.query_params.get("configuration", _SERVER)
-        if asked == _SERVER:
+        configuration = request.query_params.get("configuration", _SERVER)
+        if configuration == _SERVER:
             return self._state.settings
-        if asked == _BUILT_IN:
+        if configuration == _BUILT_IN:
             return choosing_settings()
         raise InputError("configuration", f"must be {_SERVER} or {_BUILT_IN}")
 
-    def _own_facts(self) -> ClusterFacts:
+    def _facts_copy(self) -> ClusterFacts:
         """Returns a copy of the facts for the thread of these calls. Without a cluster the facts never change, but
         nodes keep what the event loop has worked out of them, and two threads must not change that at once.
         """
@@ -270,15 +260,15 @@ class ManifestEndpoint:
     ) -> tuple[int, bytes]:
         if scheduler is not None:
             settings = force_scheduler(settings, scheduler, "the scheduler parameter", "request")
-        facts = self._own_facts() if self._state.cluster is None else NOTHING_KNOWN
+        facts = self._facts_copy() if self._state.cluster is None else NOTHING_KNOWN
         documents = read_text(body, SOURCE, SERVER, turn.proceed)
         if not documents:
             raise InputError(SOURCE, NO_MANIFEST)
         # The generation of Grove decides the names of PodGangs and tells nothing about objects.
         grove = generation_of(self._state.facts, settings.grove)
         # A manifest has no workload that could be read, even if the server has a cluster.
-        asked = replace(settings, standalone=True, grove=grove, proceed=turn.proceed)
-        status, content = work(documents, facts, asked)
+        request_settings = replace(settings, standalone=True, grove=grove, proceed=turn.proceed)
+        status, content = work(documents, facts, request_settings)
         return status, escaped(orjson.dumps(content).decode()).encode()
 
 
@@ -288,38 +278,41 @@ def _explained(
     workloads: list[dict[str, Any]] = []
     worlds = Worlds(with_field_names(facts), documents, settings.kinds)
     for document in documents:
-        for found in explain_document(document.manifest, worlds.of(document), settings, now):
+        for explained in explain_document(document.manifest, worlds.of(document), settings, now):
             if len(workloads) == MAX_EXPLAINED:
                 raise InputError(SOURCE, f"has more than {MAX_EXPLAINED} workloads; rollcall explain takes any number")
-            line, column = document.position(found.at)
+            line, column = document.position(explained.at)
             place = {"file": document.source, "line": line, "column": column}
-            tree = found.explanation.tree
+            tree = explained.explanation.tree
             pictures = {"pictures": pictures_as_json(gang_picture(tree))} if drawn and tree is not None else {}
-            workloads.append(found.explanation.as_json() | place | pictures | _fits(found.explanation, drawn=drawn))
+            fits = _fits(explained.explanation, drawn=drawn)
+            workloads.append(explained.explanation.as_json() | place | pictures | fits)
     assumed = [str(remark) for remark in worlds.remarks]
     return {"workloads": workloads, **_trees(documents, drawn=drawn), "assumed": assumed}
 
 
-def _fits(found: Explanation, *, drawn: bool) -> dict[str, Any]:
+def _fits(explanation: Explanation, *, drawn: bool) -> dict[str, Any]:
     """Returns whether the gangs fit under the chosen scheduler, with a picture of each, where nodes are known."""
-    chosen = next((view for view in found.views if view.scheduler == found.choice.scheduler), None)
+    chosen = next((view for view in explanation.views if view.scheduler == explanation.choice.scheduler), None)
     if chosen is None or not chosen.fits:
         return {}
     pictures = [{"pictures": pictures_as_json(fit_picture(entry))} if drawn else {} for entry in chosen.fits]
-    told = ({"says": fit_sentence(entry), "remedy": remedy_of(entry)} for entry in chosen.fits)
+    texts = ({"says": fit_sentence(entry), "remedy": remedy_of(entry)} for entry in chosen.fits)
     return {
-        "fits": [one.as_json() | said | drawing for one, said, drawing in zip(chosen.fits, told, pictures, strict=True)]
+        "fits": [
+            entry.as_json() | text | drawing for entry, text, drawing in zip(chosen.fits, texts, pictures, strict=True)
+        ]
     }
 
 
 def _trees(documents: list[Document], *, drawn: bool) -> dict[str, Any]:
     """Returns the first trees of groups written by hand. One object that cannot be read leaves all trees unknown."""
     try:
-        found = trees_in(documents)[:MAX_EXPLAINED]
+        trees = trees_in(documents)[:MAX_EXPLAINED]
     except InputError as error:
         return {"trees": [], "treesNotRead": str(error)}
-    pictures = [{"pictures": pictures_as_json(group_picture(one.tree))} if drawn else {} for one in found]
-    return {"trees": [one.as_json() | drawing for one, drawing in zip(found, pictures, strict=True)]}
+    pictures = [{"pictures": pictures_as_json(group_picture(group_tree.tree))} if drawn else {} for group_tree in trees]
+    return {"trees": [group_tree.as_json() | drawing for group_tree, drawing in zip(trees, pictures, strict=True)]}
 
 
 def _flag(request: Request, name: str) -> bool:

@@ -49,7 +49,7 @@ class AnswerWriter:
         self._held = b""
 
     def write(self, data: bytes) -> None:
-        """Writes `data` together with held data; hold it if there is none."""
+        """Writes `data` together with held data; holds it if there is none."""
         if self._held:
             data, self._held = self._held + data, b""
             self._transport.write(data)
@@ -62,7 +62,7 @@ class AnswerWriter:
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Writes held data and close the connection."""
+        """Writes held data and closes the connection."""
         self._flush()
         self._transport.close()
 
@@ -132,7 +132,7 @@ class Connection(HttpToolsProtocol):
         self._port = port
         self.opened_at = port.clock.monotonic()
         # Whether there is a transport: with TLS, whether the handshake is complete.
-        self.made = False
+        self.established = False
         # Whether it has carried a valid AdmissionReview.
         self.reviewed = False
         self._writer: AnswerWriter | None = None
@@ -158,18 +158,18 @@ class Connection(HttpToolsProtocol):
 
     @property
     def unused(self) -> bool:
-        """Return whether no data has arrived on this connection."""
+        """Whether no data has arrived on this connection."""
         return not self._used
 
     @property
     def idle(self) -> bool:
-        """Return whether no request is being received or answered."""
+        """Whether no request is being received or answered."""
         cycle: RequestResponseCycle | None = self.cycle
         return not self._in_head and (cycle is None or cycle.response_complete)
 
     @property
     def answering(self) -> bool:
-        """Return whether a complete request has not been answered."""
+        """Whether a complete request has not been answered."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and not cycle.more_body and not cycle.response_complete
 
@@ -180,8 +180,8 @@ class Connection(HttpToolsProtocol):
 
     @property
     def unread(self) -> bool:
-        """Return whether the client has not acknowledged all data that was sent to it."""
-        if not self.made or not self._used:
+        """Whether the client has not acknowledged all data that was sent to it."""
+        if not self.established or not self._used:
             return False
         unsent = array.array("i", [0])
         sock = self.transport.get_extra_info("socket")
@@ -202,15 +202,15 @@ class Connection(HttpToolsProtocol):
 
     def cut(self) -> None:
         """Closes at once, even during a request."""
-        if self.made:
+        if self.established:
             self.transport.abort()
         elif self._accepting is not None:
             self._accepting.cancel()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Starts the timers, keep the fingerprint of the served certificate, and check the client's certificate."""
+        """Starts the timers, keeps the fingerprint of the served certificate, and checks the client's certificate."""
         super().connection_made(transport)
-        self.made = True
+        self.established = True
         self._writer = AnswerWriter(transport, self.loop)
         transport.set_write_buffer_limits(high=_WRITE_BYTES)
         if self._port.ending:
@@ -313,7 +313,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers 400 with the reason and close the connection. Do nothing if it is already closing."""
+        """Answers 400 with the reason and closes the connection. Does nothing if it is already closing."""
         if self.transport.is_closing():
             return
         if self._fault is not None:
@@ -431,7 +431,7 @@ class Connections:
         self._counted = counted
         # In the order of arrival; and those that carried a review, in the order of their last review.
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
-        self._known: OrderedDict[Connection, None] = OrderedDict()
+        self._reviewed: OrderedDict[Connection, None] = OrderedDict()
         # Those with an unread answer, in the order in which that was noticed.
         self._unread: dict[Connection, _Unread] = {}
         self._sweeping: asyncio.TimerHandle | None = None
@@ -439,7 +439,7 @@ class Connections:
             metrics.connections.set_function(lambda: len(self))
 
     def __len__(self) -> int:
-        return len(self._strangers) + len(self._known)
+        return len(self._strangers) + len(self._reviewed)
 
     def protocol(self, config: uvicorn.Config, server_state: UvicornState, **more: Any) -> Connection:
         """Returns a new connection, for uvicorn."""
@@ -452,22 +452,22 @@ class Connections:
     def closed(self, connection: Connection) -> None:
         """Removes `connection`."""
         self._strangers.pop(connection, None)
-        self._known.pop(connection, None)
+        self._reviewed.pop(connection, None)
         self._unread.pop(connection, None)
 
     def carried_review(self, connection: Connection) -> None:
         """Notes that `connection` carried a review: it is now needed more than the others."""
         if self._strangers.pop(connection, self) is None:
-            self._known[connection] = None
-        elif connection in self._known:
-            self._known.move_to_end(connection)
+            self._reviewed[connection] = None
+        elif connection in self._reviewed:
+            self._reviewed.move_to_end(connection)
 
     def count(self, reason: Ended) -> None:
         """Counts a connection that the server ended."""
         self._counted.closed[reason].inc()
 
     def room(self) -> ConnectionRoom | None:
-        """Returns room for one more connection: a free place, or an old connection to replace. Return None if there is
+        """Returns room for one more connection: a free place, or an old connection to replace; None if there is
         neither.
         """
         if len(self) < self.most:
@@ -489,15 +489,15 @@ class Connections:
         """Returns the least needed connection. If most connections have carried a review, this is an idle one of those.
         Unknown connections keep half of the places; otherwise each new one would replace the one before.
         """
-        few_strangers = len(self._strangers) < len(self._known)
+        few_strangers = len(self._strangers) < len(self._reviewed)
         return next(
             chain(
-                (found for found in self._known if few_strangers and found.idle),
-                (found for found in self._strangers if not found.answering),
-                (found for found in self._known if found.idle),
-                (found for found in self._known if not found.answering),
+                (connection for connection in self._reviewed if few_strangers and connection.idle),
+                (connection for connection in self._strangers if not connection.answering),
+                (connection for connection in self._reviewed if connection.idle),
+                (connection for connection in self._reviewed if not connection.answering),
                 self._strangers,
-                self._known,
+                self._reviewed,
             ),
             None,
         )
@@ -514,9 +514,8 @@ class Connections:
             for connection in list(self._strangers):
                 if connection.unused and self._age(connection) > UNUSED_SECONDS:
                     self._cut(connection, Ended.UNUSED)
-        unread = {
-            found: self._unread_since(found, now) for found in chain(self._strangers, self._known) if found.unread
-        }
+        slow = [connection for connection in chain(self._strangers, self._reviewed) if connection.unread]
+        unread = {connection: self._unread_since(connection, now) for connection in slow}
         self._unread = dict(sorted(unread.items(), key=lambda item: item[1].since))
         for connection, (since, _) in list(self._unread.items()):
             if now - since > UNREAD_SECONDS or (len(self._unread) > MAX_UNREAD and since < now):
@@ -535,12 +534,12 @@ class Connections:
     def end(self) -> None:
         """Closes every connection after its next answer, and also those that are opened later."""
         self.ending = True
-        for connection in chain(self._strangers, self._known):
+        for connection in chain(self._strangers, self._reviewed):
             connection.end()
 
     def cut(self) -> None:
         """Closes all connections at once, even during a request."""
-        for connection in [*self._strangers, *self._known]:
+        for connection in [*self._strangers, *self._reviewed]:
             connection.cut()
 
     def leave(self) -> None:

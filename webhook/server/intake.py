@@ -26,7 +26,7 @@ import asyncio
 import math
 from collections import deque
 from http import HTTPStatus
-from typing import Protocol, Self
+from typing import Protocol, Self, cast
 
 from starlette.types import Receive, Scope, Send
 
@@ -44,7 +44,7 @@ class Carrier(Protocol):
 
     @property
     def reviewed(self) -> bool:
-        """Return whether it has carried a valid AdmissionReview."""
+        """Whether it has carried a valid AdmissionReview."""
 
     def carried_review(self) -> None:
         """Notes that it has just carried one."""
@@ -71,8 +71,7 @@ _STRANGER = _Stranger()
 
 def carrier_of(scope: Scope) -> Carrier:
     """Returns the carrier of a call."""
-    found: Carrier = scope.get("state", {}).get(CARRIER, _STRANGER)
-    return found
+    return cast("Carrier", scope.get("state", {}).get(CARRIER, _STRANGER))
 
 
 # An upload younger than this is not ended. A nearby API server sends 3 MB in a tenth of a second. With a larger value,
@@ -112,7 +111,7 @@ class Intake:
         return Upload(self, carrier)
 
     def make_room(self, size: int, upload: Upload, *, small: bool) -> bool:
-        """Returns whether `size` more bytes fit. End just enough of the slowest other uploads to make them fit; end
+        """Returns whether `size` more bytes fit. Ends just enough of the slowest other uploads to make them fit; ends
         none if that is not enough.
         """
         if self._fits(size, small=small):
@@ -153,7 +152,7 @@ class Intake:
         self.used += size
 
     def pay_back(self, size: int) -> None:
-        """Subtracts `size` bytes from the charged bytes, and wake the uploads that wait for room."""
+        """Subtracts `size` bytes from the charged bytes, and wakes the uploads that wait for room."""
         self.used -= size
         self._freed.set()
 
@@ -225,7 +224,7 @@ class Upload:
         self.close()
 
     def close(self) -> None:
-        """Pay back everything that was charged."""
+        """Pays back everything that was charged."""
         intake = self._intake
         intake.arrived(self)
         intake.small -= self._small
@@ -266,7 +265,7 @@ class Upload:
             self._lately, self._weighed = self.lately(now) + size, now
 
     async def decode(self, size: int, seconds: float) -> None:
-        """Charges `size` bytes, the caller's estimate for decoding, and wait at most `seconds` for room.
+        """Charges `size` bytes, the caller's estimate for decoding, and waits at most `seconds` for room.
 
         Raises `Overloaded` if there is none. One decoding of any size is always allowed, so that waiting uploads do not
         block each other. The caller must therefore limit its estimate.
@@ -284,10 +283,12 @@ class Upload:
         return account
 
     def end(self) -> None:
-        """Makes room for others: pay back the received bytes and stop waiting for the rest."""
+        """Makes room for others: pays back the received bytes and stops waiting for the rest."""
         self.ended = True
         self._intake.arrived(self)
-        self._give_up_body()
+        self._intake.small -= self._small
+        self._intake.pay_back(self.size)
+        self.size = 0
         if self._timeout is not None:
             self._timeout.reschedule(asyncio.get_running_loop().time())
 
@@ -295,11 +296,6 @@ class Upload:
     def _small(self) -> int:
         """The bytes that count as small: all of them or none."""
         return self.size if self.size <= SMALL_BYTES else 0
-
-    def _give_up_body(self) -> None:
-        self._intake.small -= self._small
-        self._intake.pay_back(self.size)
-        self.size = 0
 
 
 # An AdmissionReview has the old and the new object. Both at etcd's limit of 1.5 MiB, with JSON growth and the envelope,
@@ -319,7 +315,7 @@ class ClientGone(Exception):
 
 
 async def small_body(scope: Scope, receive: Receive, carrier: Carrier, most: int) -> bytes | None:
-    """Returns the body if all of it has arrived and it has at most `most` bytes. Otherwise return None, and nothing is
+    """Returns the body if all of it has arrived and it has at most `most` bytes. Otherwise None, and nothing is
     read. Raises `ReviewError` and `ClientGone`.
     """
     if not carrier.holds_body(scope):
@@ -403,8 +399,8 @@ def caller_of(scope: Scope) -> str:
 async def answer(send: Send, status: int, body: bytes, content_type: bytes, *headers: Header) -> None:
     """Sends an answer in one piece."""
     length = str(len(body)).encode()
-    own = [(b"content-type", content_type), (b"content-length", length), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": own})
+    all_headers = [(b"content-type", content_type), (b"content-length", length), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -87,7 +87,7 @@ class Lane:
         self._waiting: dict[str, list[tuple[float, int, Turn]]] = {}
         self._held: set[asyncio.Task[None]] = set()
         self._too_many = f"more than {MAX_WAITING} large requests, or {waiting_bytes} bytes of them, at once"
-        metrics.waiting.set_function(self._length)
+        metrics.waiting.set_function(lambda: sum(map(len, self._waiting.values())))
 
     async def run(
         self,
@@ -138,7 +138,7 @@ class Lane:
         result: asyncio.Future[Result],
         done: Callable[[], None],
     ) -> None:
-        """Waits for the turn, run the work, and pass the turn on."""
+        """Waits for the turn, runs the work, and passes the turn on."""
         entered = self._clock.monotonic()
         try:
             if await turn.begun:
@@ -157,7 +157,7 @@ class Lane:
         self, turn: Turn, work: Callable[[Turn], Awaitable[Result]], result: asyncio.Future[Result]
     ) -> None:
         try:
-            found = await work(turn)
+            value = await work(turn)
         except Exception as error:  # noqa: BLE001 - the caller gets any error
             # The frames refer to decoded values, and the result refers to the frames. This one is still running: it is
             # left out, because it refers to the result.
@@ -167,7 +167,7 @@ class Lane:
             del trace
         else:
             if not result.done():
-                result.set_result(found)
+                result.set_result(value)
         # On Python 3.13 the frames of the error also refer to their callers: this one, and that of `_hold`.
         del result
         if turn.clear is not None:
@@ -177,7 +177,7 @@ class Lane:
 
     @property
     def is_awaited(self) -> bool:
-        """Return whether a request waits for the thread. Any thread may ask."""
+        """Whether a request waits for the thread. Any thread may ask."""
         return bool(self._waiting)
 
     def _enqueue(self, turn: Turn) -> None:
@@ -191,16 +191,15 @@ class Lane:
             heappush(self._waiting.setdefault(turn.caller, []), (turn.due, next(self._number), turn))
 
     def _full(self, turn: Turn) -> bool:
-        """Returns whether a request must be refused before `turn` may wait."""
         waiting = [entry[2].size for turns in self._waiting.values() for entry in turns]
         return len(waiting) >= MAX_WAITING or (bool(waiting) and sum(waiting) + turn.size > self._waiting_bytes)
 
     def _make_room(self, turn: Turn) -> None:
         """Refuses the last request of the caller with most waiting; that may be the new request itself."""
         longest = max(self._waiting, key=lambda caller: len(self._waiting[caller]))
-        own = self._waiting.get(turn.caller, [])
+        turns = self._waiting.get(turn.caller, [])
         last = max(self._waiting[longest])[2]
-        away = turn if len(own) >= len(self._waiting[longest]) and last.due <= turn.due else last
+        away = turn if len(turns) >= len(self._waiting[longest]) and last.due <= turn.due else last
         self._leave(away)
         self._metrics.dropped[Dropped.FULL].inc()
         away.begun.set_result(False)
@@ -231,12 +230,8 @@ class Lane:
         if not turn.begun.done() and turn.stopped:
             turn.begun.set_result(False)
 
-    def _length(self) -> int:
-        return sum(map(len, self._waiting.values()))
-
 
 def _fail(result: asyncio.Future[Result], error: Exception) -> None:
-    """Gives an error to the caller, if it still waits."""
     if not result.done():
         result.set_exception(error)
         # Read here, so that asyncio does not log the exception as never retrieved.

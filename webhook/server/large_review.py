@@ -118,8 +118,8 @@ class _Pieces:
         tokens = _TOKEN.finditer(body)
         while (token := next(tokens, None)) is not None:
             start, end = token.span(1)
-            found = start >= 0
-            before = start if found else token.end()
+            has_token = start >= 0
+            before = start if has_token else token.end()
             # The text before a token is outside strings, so the last comma in it separates two members.
             if opened and before - mark > self._piece_bytes and (comma := body.rfind(b",", token.start(), before)) > 0:
                 if number > MAX_TOKENS:
@@ -127,7 +127,7 @@ class _Pieces:
                 self._proceed()
                 self._take(comma)
                 mark = comma
-            if not found:
+            if not has_token:
                 continue
             number += 1
             character = body[start]
@@ -241,7 +241,7 @@ class LargeReview:
         turn.clear = self._clear
 
     def begin(self, body: bytes) -> Question | None:
-        """Decodes the body, and decide."""
+        """Decodes the body, and decides."""
         # The collector would visit a million new values again and again while all threads wait. A review has no cycles.
         gc.disable()
         return self._deliberation.begin(body, self._decode)

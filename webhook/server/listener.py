@@ -97,7 +97,7 @@ class Acceptor:
             self._begin(accepted)
 
     def _rest(self, seconds: float) -> None:
-        """Pause for `seconds`; the listening socket stays readable."""
+        """Pauses for `seconds`; the listening socket stays readable."""
         self._loop.remove_reader(self._listening)
         self._resting = self._loop.call_later(seconds, self.open)
 
@@ -114,11 +114,7 @@ class Acceptor:
         leaving = None if self._tls is None else SHUTDOWN_SECONDS
         try:
             await self._loop.connect_accepted_socket(
-                lambda: connection,
-                accepted,
-                ssl=self._tls,
-                ssl_handshake_timeout=secured,
-                ssl_shutdown_timeout=leaving,
+                lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=secured, ssl_shutdown_timeout=leaving
             )
         except ConnectionAbortedError:
             # The event loop raises this for a handshake that took too long.
@@ -127,7 +123,7 @@ class Acceptor:
             # The client did not use TLS, or went away.
             pass
         finally:
-            if not connection.made:
+            if not connection.established:
                 self._connections.closed(connection)
 
 
@@ -190,14 +186,16 @@ class Listener(uvicorn.Server):
         self.connections.watch()
 
     async def close(self, seconds: int = FINISH_SECONDS) -> None:
-        """Takes no more connections and finish calls for at most `seconds`. Returns when all connections have ended."""
+        """Takes no more connections and finishes calls for at most `seconds`. Returns when all connections have
+        ended.
+        """
         self.config.timeout_graceful_shutdown = seconds
         self._hang_up()
         await self.shutdown([self._socket])
         self.connections.leave()
 
     def hurry(self) -> None:
-        """Cuts all connections and stop waiting."""
+        """Cuts all connections and stops waiting."""
         self.force_exit = True
         self.connections.cut()
 
@@ -207,9 +205,9 @@ class Listener(uvicorn.Server):
     def _hang_up(self) -> None:
         """Cuts the connections that have been closing since the last call. All their data has been sent."""
         closing = {
-            found
-            for found in self.server_state.connections
-            if found.transport.is_closing() and not found.transport.get_write_buffer_size()
+            connection
+            for connection in self.server_state.connections
+            if connection.transport.is_closing() and not connection.transport.get_write_buffer_size()
         }
         for connection in closing:
             if connection in self._leaving:

@@ -21,19 +21,19 @@ KEPT_BACK = 96
 LEAST = 16
 
 
-def raise_limit(wanted: int) -> int:
-    """Raises the limit of open files as far as `wanted` needs and the hard limit allows. Return the new limit."""
+def raise_limit(connections: int) -> int:
+    """Raises the limit of open files as far as so many connections need, at most to the hard limit, and returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + HEALTH_CONNECTIONS + NEXT_CONNECTIONS + KEPT_BACK
+    needed = connections + HEALTH_CONNECTIONS + NEXT_CONNECTIONS + KEPT_BACK
     if soft < needed:
         soft = min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return soft
 
 
-def serving_connections(wanted: int, limit: int) -> int:
-    """Returns how many connections the serving port may have: `wanted`, or what `limit` open files leave."""
-    return max(LEAST, min(wanted, limit - HEALTH_CONNECTIONS - NEXT_CONNECTIONS - KEPT_BACK))
+def serving_connections(connections: int, limit: int) -> int:
+    """Returns how many of these connections the serving port may have: as many as `limit` open files allow."""
+    return max(LEAST, min(connections, limit - HEALTH_CONNECTIONS - NEXT_CONNECTIONS - KEPT_BACK))
 
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -54,8 +54,8 @@ _GC_THRESHOLD = 50_000
 
 
 def memory_limit(cgroup: Path = _CGROUP) -> int:
-    """Returns the limit of the control group in bytes, as the kubelet sets it for a container. Return `ASSUMED_LIMIT`
-    if there is none or it cannot be read.
+    """Returns the limit of the control group in bytes, as the kubelet sets it for a container; `ASSUMED_LIMIT` if
+    there is none or it cannot be read.
     """
     for name in _FILES:
         try:

@@ -177,29 +177,29 @@ class ShadowMetrics:
             "rollcall_shadow_seconds", "Seconds of a processor that a shadow has used.", ("shadow",), registry=registry
         )
         self._reviews = {
-            (one.name, real, would): reviews.labels(one.name, real, would)
-            for one in shadows
+            (shadow.name, real, would): reviews.labels(shadow.name, real, would)
+            for shadow in shadows
             for real in _REAL
             for would in Would
         }
-        ids = [(one.name, rule) for one in shadows for rule in _rules_of(one)]
+        ids = [(shadow.name, rule) for shadow in shadows for rule in _rules_of(shadow)]
         self._denials = {both: denials.labels(*both) for both in ids}
         self._unjudged = {both: unjudged.labels(*both) for both in ids}
-        self._seconds = {one.name: seconds.labels(one.name) for one in shadows}
+        self._seconds = {shadow.name: seconds.labels(shadow.name) for shadow in shadows}
 
-    def count(self, shadow: str, found: ShadowAnswer, *, allowed: bool, seconds: float) -> None:
+    def count(self, shadow: str, answer: ShadowAnswer, *, allowed: bool, seconds: float) -> None:
         """Counts what a shadow said of a review that was `allowed` or not, and the processor time that it took."""
-        self._reviews[shadow, "allowed" if allowed else "denied", found.would].inc()
+        self._reviews[shadow, "allowed" if allowed else "denied", answer.would].inc()
         self._seconds[shadow].inc(seconds)
-        for rule in found.rules if allowed and found.would is Would.DENIED else ():
+        for rule in answer.rules if allowed and answer.would is Would.DENIED else ():
             self._denials[shadow, rule].inc()
-        for rule in found.unjudged:
+        for rule in answer.unjudged:
             self._unjudged[shadow, rule].inc()
 
 
 def _rules_of(shadow: Shadow) -> set[str]:
-    own = (rule for profile in shadow.settings.profiles.values() for rule in profile.every_rule)
-    return {rule.id for rule in (*own, *SHAPE_RULES, *CHOICE_RULES)}
+    rules = (rule for profile in shadow.settings.profiles.values() for rule in profile.every_rule)
+    return {rule.id for rule in (*rules, *SHAPE_RULES, *CHOICE_RULES)}
 
 
 ENDPOINTS = ("validate", "mutate")
@@ -208,7 +208,7 @@ OUTCOMES = ("allowed", "denied", "patched", "invalid", "too_large", "failed", "o
 # The backend label if the scheduler is not enabled, and if the verdict has no scheduler.
 OTHER, NONE = "other", "none"
 # Decisions take well under a millisecond; the API server waits ten seconds by default.
-_METRICS_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 10)
+_DURATION_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 10)
 # One label is some 80 bytes, the patch of a pod some hundreds; a workload with many parts gets more. There are few
 # buckets, because each patch is compared with each of them.
 _PATCH_BUCKETS = (128, 256, 512, 1024, 4096, 65536)
@@ -235,7 +235,7 @@ class ServerMetrics(Exposition):
         )  # fmt: skip
         duration = Histogram(
             "rollcall_admission_duration_seconds", "Seconds from the arrival of the body to the answer.", ("endpoint",),
-            buckets=_METRICS_BUCKETS, registry=self.registry,
+            buckets=_DURATION_BUCKETS, registry=self.registry,
         )  # fmt: skip
         decisions = Counter(
             "rollcall_admission_decisions", "Verdicts, by the scheduler for which the object was judged.",
@@ -249,32 +249,14 @@ class ServerMetrics(Exposition):
         self.patch_bytes = Histogram(
             "rollcall_patch_bytes", "The size of a patch, as JSON.", buckets=_PATCH_BUCKETS, registry=self.registry
         )
-        findings = Counter(
-            "rollcall_findings", "Findings of rules, by the action taken.", ("rule", "action"),
-            registry=self.registry,
-        )  # fmt: skip
-        unjudged = Counter(
-            "rollcall_unjudged", "Rules that applied but lacked the facts to judge.", ("rule",), registry=self.registry
-        )
-        used = Counter(
-            "rollcall_exceptions_used", "Objects that an exception kept from being refused or warned of, by its name.",
-            ("exception",), registry=self.registry,
-        )  # fmt: skip
-        ends = Gauge(
-            "rollcall_exception_expires_timestamp_seconds",
-            "When an exception of the configuration ends, or has ended, in seconds since 1970.", ("exception",),
-            registry=self.registry,
-        )  # fmt: skip
-        self._exceptions = {one.name: used.labels(one.name) for one in exceptions}
-        for one in exceptions:
-            ends.labels(one.name).set(one.until.timestamp())
+        self._add_rules(rules)
+        self._add_exceptions(exceptions)
         self.in_flight = Gauge("rollcall_requests_in_flight", "Calls being answered now.", registry=self.registry)
         self.life = LifeMetrics(self.registry)
         self.connections = ConnectionMetrics(self.registry)
         self.intake = IntakeMetrics(self.registry)
         self.lanes = lane_metrics(self.registry)
         self.shadows = ShadowMetrics(self.registry, shadows)
-        every_rule = {*rules, *(rule.id for rule in (*SHAPE_RULES, *CHOICE_RULES))}
         # Looking up a child by its labels takes a lock and a tuple, so each is looked up once, here.
         self.calls = {(endpoint, word): calls.labels(endpoint, word) for endpoint in ENDPOINTS for word in OUTCOMES}
         self.duration = {endpoint: duration.labels(endpoint) for endpoint in ENDPOINTS}
@@ -285,11 +267,35 @@ class ServerMetrics(Exposition):
             for decision in DECISIONS
             for backend in backends
         }
+
+    def _add_rules(self, rules: Iterable[str]) -> None:
+        findings = Counter(
+            "rollcall_findings", "Findings of rules, by the action taken.", ("rule", "action"),
+            registry=self.registry,
+        )  # fmt: skip
+        unjudged = Counter(
+            "rollcall_unjudged", "Rules that applied but lacked the facts to judge.", ("rule",), registry=self.registry
+        )
+        every_rule = {*rules, *(rule.id for rule in (*SHAPE_RULES, *CHOICE_RULES))}
         actions = (Action.AUDIT, Action.WARN, Action.DENY)
         self._findings = {
             (rule, action): findings.labels(rule, str(action)) for rule in every_rule for action in actions
         }
         self._unjudged = {rule: unjudged.labels(rule) for rule in every_rule}
+
+    def _add_exceptions(self, exceptions: Iterable[RuleException]) -> None:
+        used = Counter(
+            "rollcall_exceptions_used", "Objects that an exception kept from being refused or warned of, by its name.",
+            ("exception",), registry=self.registry,
+        )  # fmt: skip
+        ends = Gauge(
+            "rollcall_exception_expires_timestamp_seconds",
+            "When an exception of the configuration ends, or has ended, in seconds since 1970.", ("exception",),
+            registry=self.registry,
+        )  # fmt: skip
+        self._exceptions = {exception.name: used.labels(exception.name) for exception in exceptions}
+        for exception in exceptions:
+            ends.labels(exception.name).set(exception.until.timestamp())
 
     def watch(self, cluster: LiveFacts) -> None:
         """Adds the metrics of the caches of a cluster."""
@@ -297,9 +303,9 @@ class ServerMetrics(Exposition):
 
     def decided(self, endpoint: str, decision: str, scheduler: str | None) -> None:
         """Counts a verdict by its scheduler."""
-        found = self._decisions.get((endpoint, decision, scheduler or NONE))
+        counter = self._decisions.get((endpoint, decision, scheduler or NONE))
         # A record may have any name, so unknown schedulers share one label.
-        (found or self._decisions[endpoint, decision, OTHER]).inc()
+        (counter or self._decisions[endpoint, decision, OTHER]).inc()
 
     def opted_out(self, kind: str) -> None:
         """Counts a new workload that is no gang."""

@@ -13,7 +13,7 @@ the API server accepted exactly that certificate.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.utils import format_datetime
 from functools import cache
 from html import escape
@@ -183,7 +183,6 @@ EXPLAIN: dict[str, Any] = {
     },
 }
 
-
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem; }
@@ -215,21 +214,22 @@ def _operations(document: dict[str, Any]) -> Iterator[str]:
             yield f"<p>{escape(operation['summary'])}.</p>\n"
             yield from _table("Query parameters", map(_parameter, operation.get("parameters", ())))
             yield from _body(operation.get("requestBody", {}).get("content", {}))
-            said = operation["responses"].items()
-            yield from _table("Answers", ((status, one["description"]) for status, one in said))
+            responses = operation["responses"].items()
+            yield from _table("Answers", ((status, response["description"]) for status, response in responses))
             yield "</section>\n"
 
 
-def _parameter(one: dict[str, Any]) -> tuple[str, str]:
-    schema = one["schema"]
+def _parameter(parameter: dict[str, Any]) -> tuple[str, str]:
+    schema = parameter["schema"]
     values = f" One of {', '.join(schema['enum'])}." if "enum" in schema else ""
     default = f" By default {schema['default']}." if "default" in schema else ""
-    return one["name"], one["description"] + values + default
+    return parameter["name"], parameter["description"] + values + default
 
 
 def _table(title: str, rows: Iterator[tuple[str, str]]) -> Iterator[str]:
     if lines := [
-        f'<tr><th scope="row"><code>{escape(name)}</code></th><td>{escape(said)}</td></tr>' for name, said in rows
+        f'<tr><th scope="row"><code>{escape(name)}</code></th><td>{escape(description)}</td></tr>'
+        for name, description in rows
     ]:
         yield f"<h3>{title}</h3>\n<table>{''.join(lines)}</table>\n"
 
@@ -263,16 +263,13 @@ def exposed(state: ServerState) -> Response:
 def create_health_app(state: ServerState) -> Starlette:
     """Returns the application of the health port."""
 
-    async def healthz(_: Request) -> Response:
-        return alive(state)
+    def route(path: str, respond: Callable[[ServerState], Response]) -> Route:
+        async def endpoint(_: Request) -> Response:
+            return respond(state)
 
-    async def readyz(_: Request) -> Response:
-        return readiness(state)
+        return Route(path, endpoint)
 
-    async def metrics(_: Request) -> Response:
-        return exposed(state)
-
-    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)])
+    return Starlette(routes=[route("/healthz", alive), route("/readyz", readiness), route("/metrics", exposed)])
 
 
 # Each request must make its own handshake, so that the answer names the certificate that is served now.
@@ -320,7 +317,7 @@ def create_app(state: ServerState) -> ASGIApp:
     validate = AdmissionEndpoint("validate", admission.validate, state)
     mutate = AdmissionEndpoint("mutate", admission.mutate, state)
     admission_paths = {"/validate": validate, "/mutate": mutate}
-    rest = _rest(state)
+    rest = _framework_app(state)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = admission_paths.get(scope["path"]) if scope["type"] == "http" else None
@@ -329,7 +326,7 @@ def create_app(state: ServerState) -> ASGIApp:
     return application
 
 
-def _rest(state: ServerState) -> FastAPI:
+def _framework_app(state: ServerState) -> FastAPI:
     app = FastAPI(
         title="Rollcall",
         version=__version__,
@@ -384,6 +381,13 @@ def _rest(state: ServerState) -> FastAPI:
         detail = error.detail if isinstance(error, HTTPException) else "internal error"
         return PlainTextResponse(f"{detail}\n", status, getattr(error, "headers", None))
 
+    described = cache(lambda: api_page(app.openapi()))
+    _describe_admission(app)
+    return app
+
+
+def _describe_admission(app: FastAPI) -> None:
+    """Adds the paths that bypass the framework to its OpenAPI document."""
     framework_openapi = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -392,5 +396,3 @@ def _rest(state: ServerState) -> FastAPI:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
-    described = cache(lambda: api_page(openapi()))
-    return app

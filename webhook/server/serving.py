@@ -47,20 +47,20 @@ class Signals:
     """SIGTERM and SIGINT from now on: the first asks for the stop, each further one asks to hurry."""
 
     def __init__(self) -> None:
-        self.told = asyncio.Event()
+        self.stop = asyncio.Event()
         self.hurried = asyncio.Event()
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, self._tell)
 
     def _tell(self) -> None:
-        (self.hurried if self.told.is_set() else self.told).set()
+        (self.hurried if self.stop.is_set() else self.stop).set()
 
 
 async def drain(
     state: ServerState, signals: Signals, serving: Sequence[Listener], health: Listener | None, seconds: float
 ) -> None:
-    """Answers for `seconds` more, and close each connection after its next answer. Then close the ports, the health
+    """Answers for `seconds` more, and closes each connection after its next answer. Then closes the ports, the health
     port last.
     """
     log.info("stopping", drainSeconds=seconds)
@@ -115,7 +115,7 @@ class SelfProbe:
         self._host, self._port = address
         self._handshake_alone = client_ca
         self._failed = 0
-        self._told: str | None = None
+        self._reported: str | None = None
         state.unseen = NOT_YET
         # The served certificate is compared with the loaded one. Whether other clients trust it is not checked here.
         self._context = looking()
@@ -137,18 +137,17 @@ class SelfProbe:
         why = await self._try()
         if why is None:
             self._failed = 0
-            self._told = self._state.unseen = None
+            self._reported = self._state.unseen = None
             return
         self._failed += 1
         # The same reason is not logged twice a second. It is logged once more when the port counts as failed.
-        if why != self._told or self._failed == TRIES:
+        if why != self._reported or self._failed == TRIES:
             log.warning("own port", why=why, tries=self._failed)
-        self._told = why
+        self._reported = why
         if self._state.unseen is not None or self._failed >= TRIES:
             self._state.unseen = f"own port: {why}"
 
     async def _try(self) -> str | None:
-        """Returns what is wrong with the port, or None."""
         before = self._state.certificate
         try:
             async with asyncio.timeout(TRY_SECONDS):
@@ -165,7 +164,6 @@ class SelfProbe:
         return None
 
     async def _ask(self) -> tuple[bytes | None, bytes]:
-        """Returns the served certificate and the first line of the answer."""
         reader, writer = await asyncio.open_connection(
             self._host, self._port, ssl=self._context, server_hostname="localhost"
         )
@@ -208,7 +206,7 @@ class ServingPlan:
 
 
 def run(state: ServerState, plan: ServingPlan) -> None:
-    """Serves until SIGTERM or SIGINT, then finish calls in flight. Updates the facts from the state's cluster, if it
+    """Serves until SIGTERM or SIGINT, then finishes calls in flight. Updates the facts from the state's cluster, if it
     has one.
 
     Raises `InputError` if an address cannot be listened on.
@@ -220,10 +218,7 @@ def run(state: ServerState, plan: ServingPlan) -> None:
     make_collections_rare()
     return_large_blocks()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    with (
-        started(state.settings.tracing, "rollcall"),
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
+    with started(state.settings.tracing, "rollcall"), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve())
 
 
@@ -275,14 +270,14 @@ class _Server:
         if state.cluster is not None:
             beside.append(state.cluster.run())
         tasks = [asyncio.create_task(work) for work in beside]
-        told = asyncio.create_task(signals.told.wait())
+        stopping = asyncio.create_task(signals.stop.wait())
         # None of these tasks ends except by a bug. Then a new process is better than this one.
-        await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
         ended = [task for task in tasks if task.done()]
         await drain(state, signals, ports, self._health, self._plan.drain_seconds)
-        for task in (told, *tasks):
+        for task in (stopping, *tasks):
             task.cancel()
-        for task in (told, *tasks):
+        for task in (stopping, *tasks):
             if task not in ended:
                 with suppress(asyncio.CancelledError):
                     await task
@@ -290,7 +285,6 @@ class _Server:
             task.result()
 
     def _say(self) -> None:
-        """Writes the first log line, when all ports listen."""
         plan = self._plan
         more = {"next": self._next, "health": self._health}
         log.info(
@@ -302,7 +296,6 @@ class _Server:
         )
 
     async def _watch(self) -> None:
-        """Reloads the certificate files when they change."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             # A disk that does not respond must not block the event loop.
@@ -314,12 +307,10 @@ class _Server:
             self._tell()
 
     def _look(self) -> None:
-        """Reads the files once."""
         for tls in self._every:
             tls.look()
 
     def _tell(self) -> None:
-        """Copies the result of the last read to the state."""
         state, every = self._state, self._every
         state.certificate = self._tls.pair.value
         state.refused = {kept.name: kept.refused for tls in every for kept in tls.kept if kept.refused is not None}

@@ -117,7 +117,7 @@ class Shadows:
         self.allowance = Allowance(clock=clock)
         self._limit = _Limit(clock)
         alike: dict[str, Any] = {"proceed": self._limit.proceed, "standalone": settings.standalone}
-        self._shadows = [replace(one, settings=replace(one.settings, **alike)) for one in settings.shadows]
+        self._shadows = [replace(shadow, settings=replace(shadow.settings, **alike)) for shadow in settings.shadows]
 
     def annotations(self, request: Request, verdict: Verdict, facts: ClusterFacts, moment: Moment) -> dict[str, str]:
         """Returns what the shadows say of a workload, as audit annotations; nothing for an object of another kind.

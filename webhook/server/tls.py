@@ -45,7 +45,7 @@ class FileContent(Generic[Value]):
         self._first = True
 
     def look(self) -> bool:
-        """Reads the files and keeps a new valid value. Return whether the value changed."""
+        """Reads the files and keeps a new valid value. Returns whether the value changed."""
         try:
             contents = [read_regular(path) for path in self._paths]
             if contents == self._contents:
@@ -90,7 +90,7 @@ class FileContent(Generic[Value]):
 
 
 def _is_gone(path: Path) -> bool:
-    """Returns whether the file does not exist. If that is unknown, return False: reading it reports why."""
+    """Returns whether the file does not exist. False if that is unknown: reading it reports why."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -144,7 +144,7 @@ class Tls:
         return (self.pair,) if self.authorities is None else (self.pair, self.authorities)
 
     def look(self) -> None:
-        """Reads the files. From the next handshake on, serve the content if it is valid."""
+        """Reads the files. From the next handshake on, serves the content if it is valid."""
         if self._optional and self.pair.gone():
             changed = self.pair.forget()
         else:
@@ -168,7 +168,7 @@ class Tls:
         return context
 
     def _show(self, connection: ssl.SSLObject, _name: str | None, _listening: ssl.SSLContext) -> int | None:
-        """Switch the context. OpenSSL calls this in each handshake, even without a server name."""
+        """Switches the context. OpenSSL calls this in each handshake, even without a server name."""
         if self._shown is None:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self._shown

@@ -87,7 +87,7 @@ async def test_a_failed_read_keeps_the_known_schemas(answer: Step) -> None:
     before = await schemas.ask()
     with pytest.raises(RequestFailed):
         await schemas.ask()
-    assert schemas.known == before == {GROUPS: frozenset({"minMember"})}
+    assert schemas.fields == before == {GROUPS: frozenset({"minMember"})}
 
 
 TREES = Api("scheduling.run.ai", "v2alpha2", "PodGroup")
@@ -125,4 +125,4 @@ async def test_two_concurrent_readers_keep_each_other_s_schemas() -> None:
     faster.set()
     await asyncio.gather(*readers)
     assert unchanged == [OF_TREES]
-    assert schemas.known == {GROUPS: frozenset({"minMember"}), TREES: frozenset({"minSubGroup"})}
+    assert schemas.fields == {GROUPS: frozenset({"minMember"}), TREES: frozenset({"minSubGroup"})}

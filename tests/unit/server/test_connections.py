@@ -80,7 +80,7 @@ async def opened(state: ServerState, connections: Kept, number: int) -> AsyncIte
     try:
         for _ in range(number):
             clients.append(await asyncio.open_connection(*listener.address))
-            await until(lambda: len(connections.found) == len(clients) and connections.found[-1].made)
+            await until(lambda: len(connections.found) == len(clients) and connections.found[-1].established)
         yield clients
     finally:
         for _, writer in clients:

@@ -136,7 +136,7 @@ async def test_without_a_delay_a_second_signal_that_comes_at_once_ends_the_closi
     writer.write(b"POST /validate?timeout=30s HTTP/1.1\r\nHost: rollcall\r\nContent-Length: 100\r\n\r\n")
     await until(lambda: value(state.metrics.registry, "rollcall_requests_in_flight") == 1)
     signals, begun = Signals(), loop.time()
-    signals.told.set()
+    signals.stop.set()
     signals.hurried.set()
     await drain(state, signals, [listener], None, 0)
     writer.close()

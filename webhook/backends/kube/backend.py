@@ -82,18 +82,18 @@ def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: Cl
     if spoken is None:
         return Packing((), unknown=("the version of the Workload API",))
     if spoken is not Generation.TREE:
-        return _flat(shape, roles, settings, spoken)
+        return _flat_packing(shape, roles, settings, spoken)
     if gates is None or _TREES not in gates:
         # Whether or not its groups wait for each other, a gang whose sum fits nowhere never runs whole.
-        return _without(all_together(shape, roles, in_no_domain), "the gates of kube-scheduler (schedulerGates)")
+        return _leaving_out(all_together(shape, roles, in_no_domain), "the gates of kube-scheduler (schedulerGates)")
     if _TOPOLOGY in gates:
-        return _in_domains(shape, roles, settings, facts)
+        return _packing_in_domains(shape, roles, settings, facts)
     if shape.required or shape.subsets or any(member.required for member in shape.members):
-        return _without(all_together(shape, roles, in_no_domain), "topology, as the scheduler's gate for it is off")
+        return _leaving_out(all_together(shape, roles, in_no_domain), "topology, as the scheduler's gate for it is off")
     return all_together(shape, roles)
 
 
-def _flat(shape: GangShape, roles: Roles, settings: KubeSettings, spoken: Generation) -> Packing:
+def _flat_packing(shape: GangShape, roles: Roles, settings: KubeSettings, spoken: Generation) -> Packing:
     """Returns the packing without composites. Rollcall writes no groups for a gang that these cannot express."""
     members = {member.part or member.name for member in shape.members}
     if len(members) <= 1 or is_merged(settings, spoken):
@@ -103,8 +103,7 @@ def _flat(shape: GangShape, roles: Roles, settings: KubeSettings, spoken: Genera
     return members_apart(shape, roles)
 
 
-def _in_domains(shape: GangShape, roles: Roles, settings: KubeSettings, facts: ClusterFacts) -> Packing:
-    """Returns the packing with the domains that the groups require."""
+def _packing_in_domains(shape: GangShape, roles: Roles, settings: KubeSettings, facts: ClusterFacts) -> Packing:
     filled = is_assumed(settings, facts) and is_of_1_38(workload_apis(settings, facts)) is True
     keys: set[str] = set()
 
@@ -114,31 +113,29 @@ def _in_domains(shape: GangShape, roles: Roles, settings: KubeSettings, facts: C
 
     packing = all_together(shape, roles, domain)
     empty = [] if filled or facts.nodes is None else [key for key in sorted(keys) if _has_empty(key, facts.nodes)]
-    return _without(packing, f"nodes whose label {empty[0]} is empty") if empty else packing
+    return _leaving_out(packing, f"nodes whose label {empty[0]} is empty") if empty else packing
 
 
 def _has_empty(key: str, nodes: Nodes) -> bool:
-    """Returns whether a node has this label with an empty value."""
     return nodes.remembered(("empty label", key), lambda: any(node.labels.get(key) == "" for node in nodes.values()))
 
 
 def _domain(key: str, at: FieldPath | None, binding: str | None, facts: ClusterFacts, *, filled: bool) -> Partition:
     """Returns the domains of a label, and the next broader ones of the same ClusterTopologyBinding."""
-    found = None if binding is None else (facts.topology_bindings or {}).get(binding)
+    topology = None if binding is None else (facts.topology_bindings or {}).get(binding)
     partition = None
-    for domain, label in () if found is None else found.keys.items():
+    for domain, label in () if topology is None else topology.keys.items():
         partition = Partition(domain, (label,), at, broader=partition, filled=filled)
         if label == key:
             return partition
     return Partition(key, (key,), at, filled=filled)
 
 
-def _without(found: Packing, what: str) -> Packing:
-    return replace(found, left_out=(*found.left_out, what))
+def _leaving_out(packing: Packing, what: str) -> Packing:
+    return replace(packing, left_out=(*packing.left_out, what))
 
 
 RULES = collect(pod_clique_sets, pod_groups, preemption, pods, opted_in, groups)
-
 
 # Each generation reads one of the fields and drops the other.
 _MARKS = (Mark("spec", "schedulingGroup"), Mark("spec", "workloadRef"))
@@ -190,8 +187,8 @@ class KubeBackend(Backend[KubeSettings]):
         return generation(self.settings, self._apis(facts)) if self.settings.gangScheduling else ""
 
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
-        found = served(self.settings, self._apis(facts)) if self.settings.gangScheduling else None
-        return () if found is None else found.kinds
+        versions = served(self.settings, self._apis(facts)) if self.settings.gangScheduling else None
+        return () if versions is None else versions.kinds
 
     @property
     def writable_kinds(self) -> tuple[Api, ...]:

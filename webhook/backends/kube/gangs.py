@@ -64,17 +64,18 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     members share one minCount. If any of them is released, it is negative, and its absolute value is used if there is
     no earlier minimum to keep.
     """
-    if not settings.gangScheduling or _external(podgang) or not podgang.members:
+    external = podgang.labels.get("grove.io/external-workload-managed") == "true"
+    if not settings.gangScheduling or external or not podgang.members:
         return []
-    found = served(settings, workload_apis(settings, facts))
-    if found is None:
+    versions = served(settings, workload_apis(settings, facts))
+    if versions is None:
         raise _no_api(settings, facts)
-    spoken = found.generation
+    spoken = versions.generation
     refuse_twins(podgang, "kube/tree")
     _refuse_preferred(podgang)
     _refuse_class(record, spoken, settings, facts)
     if spoken is Generation.TREE:
-        return _tree(podgang, _shared(podgang, record, settings, spoken, facts), record, found)
+        return _tree(podgang, _shared(podgang, record, settings, spoken, facts), record, versions)
     if settings.hierarchical == "required":
         raise inexpressible(
             "kube/workload-api", SPEC, spoken.value, f"{COMPOSITE} is required, but the cluster does not serve it"
@@ -90,11 +91,11 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     else:
         _limit(podgang.members, SPEC / "podgroups")
     shared = _shared(podgang, record, settings, spoken, facts)
-    return _flat(podgang, shared, record, found, merged=merged)
+    return _flat(podgang, shared, record, versions, merged=merged)
 
 
 def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
-    """`desired` with the disruption mode of the gang's existing groups. In the Workload a member that Grove has
+    """Returns `desired` with the disruption mode of the gang's existing groups. In the Workload a member that Grove has
     released has the minimum of its PodGroup as a negative number, which counts where the Workload is recreated.
     """
     minimums = {
@@ -114,7 +115,9 @@ def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manif
 
 
 def _released(holder: Manifest, minimums: Mapping[str, int]) -> Manifest:
-    """`holder` with these minimums, as negative numbers, in the templates of members that Grove has released."""
+    """Returns `holder` with these minimums, as negative numbers, in the templates of members that Grove has
+    released.
+    """
     changed: dict[str, list[Manifest]] = {}
     for field in workload_api.TEMPLATES:
         for entry in holder.get(field, ()):
@@ -127,48 +130,49 @@ def _released(holder: Manifest, minimums: Mapping[str, int]) -> Manifest:
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimums from before Grove released its members to 0, at least one pod, with the disruption
-    mode and the claims of `live`, and in 1.36 without a priority class if `live` has none.
+    """Returns `desired` with the minimums from before Grove released its members to 0, at least one pod, with the
+    disruption mode and the claims of `live`, and in 1.36 without a priority class if `live` has none.
     """
     api_version, kind = str(desired["apiVersion"]), desired["kind"]
     recorded = mapping(mapping(live).get("spec"))
     spec = dict(desired["spec"])
     if kind != "Workload" and live is not None:
-        spec = pods.kept(_classless(workload_api.kept(spec, recorded), recorded, api_version), recorded)
+        spec = _adopted_fields(spec, recorded, api_version)
     if kind == "CompositePodGroup":
         return {**desired, "spec": spec}
     if kind == "PodGroup":
-        spec["schedulingPolicy"] = _kept(spec["schedulingPolicy"], recorded.get("schedulingPolicy"))
+        spec["schedulingPolicy"] = _adopted_policy(spec["schedulingPolicy"], recorded.get("schedulingPolicy"))
     elif api_version.endswith("/v1alpha1"):
-        spec["podGroups"] = _kept_in(spec["podGroups"], recorded.get("podGroups"), "policy", api_version)
+        spec["podGroups"] = _adopted_templates(spec["podGroups"], recorded.get("podGroups"), "policy", api_version)
     else:
         for field in workload_api.TEMPLATES:
             if field in spec:
-                spec[field] = _kept_in(spec[field], recorded.get(field), "schedulingPolicy", api_version)
+                spec[field] = _adopted_templates(spec[field], recorded.get(field), "schedulingPolicy", api_version)
     return {**desired, "spec": spec}
 
 
-def _classless(spec: Manifest, live: Mapping[str, Any], api_version: str) -> Manifest:
-    """`spec` of a group or template; in 1.36 without a class that `live` lacks. The field is immutable, and the API
-    server drops it while its gate is off.
+def _adopted_fields(spec: Manifest, live: Mapping[str, Any], api_version: str) -> Manifest:
+    """Returns `spec` of a group or template with the mode and the claims of `live`; in 1.36 without a class that `live`
+    lacks. That field is immutable, and the API server drops it while its gate is off.
     """
-    if not api_version.endswith(f"/{Generation.V1ALPHA2}") or live.get("priorityClassName"):
-        return spec
-    return {key: value for key, value in spec.items() if key != "priorityClassName"}
+    spec = workload_api.kept(spec, live)
+    if api_version.endswith(f"/{Generation.V1ALPHA2}") and not live.get("priorityClassName"):
+        spec.pop("priorityClassName", None)
+    return pods.kept(spec, live)
 
 
-def _kept_in(templates: list[Any], live: Any, policy: str, api_version: str) -> list[Any]:
-    before = {text(mapping(found).get("name")): mapping(found) for found in sequence(live)}
+def _adopted_templates(templates: list[Any], live: Any, policy: str, api_version: str) -> list[Any]:
+    before = {text(mapping(entry).get("name")): mapping(entry) for entry in sequence(live)}
     kept = []
     for template in templates:
-        known = before.get(template["name"], {})
-        found = {**template, policy: _kept(template[policy], known.get(policy))}
+        existing = before.get(template["name"], {})
+        adopted = {**template, policy: _adopted_policy(template[policy], existing.get(policy))}
         if template["name"] in before:
-            found = pods.kept(_classless(workload_api.kept(found, known), known, api_version), known)
+            adopted = _adopted_fields(adopted, existing, api_version)
         for field in workload_api.TEMPLATES:
-            if field in found:
-                found[field] = _kept_in(found[field], known.get(field), policy, api_version)
-        kept.append(found)
+            if field in adopted:
+                adopted[field] = _adopted_templates(adopted[field], existing.get(field), policy, api_version)
+        kept.append(adopted)
     if before.keys() == {template["name"] for template in templates}:
         # Up to 1.36 the order is frozen as well (seen), but has no meaning.
         places = {name: place for place, name in enumerate(before)}
@@ -176,33 +180,33 @@ def _kept_in(templates: list[Any], live: Any, policy: str, api_version: str) -> 
     return kept
 
 
-def _kept(policy: Any, live: Any) -> Any:
-    wanted = mapping(policy.get("gang")).get("minCount")
-    if wanted is None or wanted > 0:
+def _adopted_policy(policy: Any, live: Any) -> Any:
+    min_count = mapping(policy.get("gang")).get("minCount")
+    if min_count is None or min_count > 0:
         return policy
-    before = integer(mapping(mapping(live).get("gang")).get("minCount")) or -wanted
+    before = integer(mapping(mapping(live).get("gang")).get("minCount")) or -min_count
     return {"gang": {"minCount": max(before, 1)}}
 
 
 # Flat: the Workload, and from 1.36 on one PodGroup per member.
 
 
-def _flat(podgang: PodGang, shared: Manifest, record: Record, found: Served, *, merged: bool) -> list[Manifest]:
+def _flat(podgang: PodGang, shared: Manifest, record: Record, versions: Served, *, merged: bool) -> list[Manifest]:
     if merged:
         minimums = [(workload_api.MERGED, "", _sum(podgang.members))]
     else:
-        minimums = [(workload_api.template(one.name), one.name, one.min_replicas) for one in podgang.members]
-    name, spoken = workload_api.workload(podgang.gang), found.generation
-    head = {"apiVersion": f"{GROUP}/{found.version}", "kind": "Workload", "metadata": gang_metadata(podgang, name)}
+        minimums = [(_leaf_name(member), member.name, member.min_replicas) for member in podgang.members]
+    name, spoken = workload_api.workload(podgang.gang), versions.generation
+    head = {"apiVersion": f"{GROUP}/{versions.version}", "kind": "Workload", "metadata": gang_metadata(podgang, name)}
     if spoken is Generation.V1ALPHA1:
         entries = [{"name": entry, "policy": _gang(minimum)} for entry, _, minimum in minimums]
         return [{**head, "spec": {"podGroups": entries}}]
     templates, groups = [], []
-    for one, clique, minimum in minimums:
+    for template, clique, minimum in minimums:
         members = [clique] if clique else [member.name for member in podgang.members]
-        own = {"schedulingPolicy": _gang(minimum), **shared, **pods.claims_of(podgang, members, record, spoken)}
-        templates.append({"name": one, **own})
-        groups.append(_pod_group(podgang, clique, found, {**_reference(spoken, name, one), **own}))
+        spec = {"schedulingPolicy": _gang(minimum), **shared, **pods.claims_of(podgang, members, record, spoken)}
+        templates.append({"name": template, **spec})
+        groups.append(_pod_group(podgang, clique, versions, {**_reference(spoken, name, template), **spec}))
     return [{**head, "spec": {"podGroupTemplates": templates}}, *groups]
 
 
@@ -221,12 +225,12 @@ def _reference(spoken: Generation, workload: str, template: str) -> Manifest:
     return {"workloadRef": {"workloadName": workload, "templateName": template}}
 
 
-def _pod_group(podgang: PodGang, clique: str, found: Served, spec: Manifest) -> Manifest:
+def _pod_group(podgang: PodGang, clique: str, versions: Served, spec: Manifest) -> Manifest:
     divided = clique in podgang.divided
-    name = workload_api.pod_group(podgang.gang, clique, found.generation, merged=not clique, divided=divided)
+    name = workload_api.pod_group(podgang.gang, clique, versions.generation, merged=not clique, divided=divided)
     labels = {podgang.member_label: clique} if clique else {}
     metadata = gang_metadata(podgang, name, labels)
-    return {"apiVersion": f"{GROUP}/{found.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    return {"apiVersion": f"{GROUP}/{versions.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
 def _gang(minimum: int) -> Manifest:
@@ -240,21 +244,21 @@ def _shared(
     name, classes = record.priority_class, facts.priority_classes
     # In 1.36 a gang whose class the API server would refuse starts while the gate is off, so it is left out there.
     apis = workload_apis(settings, facts)
-    named = name is not None and may_carry_class(spoken, settings)
-    named = named and (_may_exist(name, facts) or class_problem((classes or {}).get(name or ""), apis) is None)
-    priority = {"priorityClassName": name} if named else {}
+    has_class = name is not None and may_carry_class(spoken, settings)
+    has_class = has_class and (_may_exist(name, facts) or class_problem((classes or {}).get(name or ""), apis) is None)
+    priority = {"priorityClassName": name} if has_class else {}
     return {**priority, **workload_api.written(workload_api.mode_of(podgang, record, settings), spoken)}
 
 
 # Hierarchical: one root, a composite for each group of members with a constraint, PodGroups as leaves.
 
 
-def _tree(podgang: PodGang, shared: Manifest, record: Record, found: Served) -> list[Manifest]:
+def _tree(podgang: PodGang, shared: Manifest, record: Record, versions: Served) -> list[Manifest]:
     groups = _groups(podgang)
     grouped = {name for group in groups for name in group.members}
     direct = [member for member in podgang.members if member.name not in grouped]
     by_name = {member.name: member for member in podgang.members}
-    taken = {workload_api.template(member.name) for member in podgang.members}
+    taken = set(map(_leaf_name, podgang.members))
     workload = workload_api.workload(podgang.gang)
     top = workload_api.root(podgang.gang)
 
@@ -266,21 +270,21 @@ def _tree(podgang: PodGang, shared: Manifest, record: Record, found: Served) -> 
 
     def leaves(members: Sequence[Member]) -> list[Manifest]:
         return [
-            {**template(workload_api.template(one.name), _gang(one.min_replicas), one.constraint), **claimed(one.name)}
-            for one in members
+            {**template(_leaf_name(member), _gang(member.min_replicas), member.constraint), **claimed(member.name)}
+            for member in members
         ]
 
-    def composite(name: str, part: str, parent: str | None, count: int, constraint: PackConstraint) -> Manifest:
-        spec: Manifest = {} if parent is None else {PARENT: parent}
-        spec |= {
-            "workloadRef": {"workloadName": workload, "templateName": part},
-            "schedulingPolicy": {"gang": {"minGroupCount": count}},
-            **_topology(constraint),
-            **shared,
-        }
-        version = f"{GROUP}/{found.composites}"
-        metadata = gang_metadata(podgang, name)
-        return {"apiVersion": version, "kind": COMPOSITE.kind, "metadata": metadata, "spec": spec}
+    def composite(name: str, part: str, parent: Manifest, count: int, constraint: PackConstraint) -> Manifest:
+        policy = {"schedulingPolicy": {"gang": {"minGroupCount": count}}}
+        spec = {**parent, **_reference(Generation.TREE, workload, part), **policy, **_topology(constraint), **shared}
+        head = {"apiVersion": f"{GROUP}/{versions.composites}", "kind": COMPOSITE.kind}
+        return {**head, "metadata": gang_metadata(podgang, name), "spec": spec}
+
+    def pod_group(member: Member) -> Manifest:
+        head = {PARENT: parents[member.name], **_reference(Generation.TREE, workload, _leaf_name(member))}
+        policy = {"schedulingPolicy": _gang(member.min_replicas)}
+        spec = {**head, **policy, **_topology(member.constraint), **shared, **claimed(member.name)}
+        return _pod_group(podgang, member.name, versions, spec)
 
     _limit(direct, SPEC / "podgroups")
     _limit(groups, SPEC / "topologyConstraintGroupConfigs")
@@ -288,40 +292,24 @@ def _tree(podgang: PodGang, shared: Manifest, record: Record, found: Served) -> 
     root = template(workload_api.ROOT, {"gang": {"minGroupCount": count}}, podgang.constraint)
     if direct:
         root["podGroupTemplates"] = leaves(direct)
-    composites = [composite(top, workload_api.ROOT, None, count, podgang.constraint)]
+    composites = [composite(top, workload_api.ROOT, {}, count, podgang.constraint)]
     parents = dict.fromkeys((member.name for member in direct), top)
     for group in groups:
         _limit(group.members, group.path)
         # A replica of a scaling group may have the same name as a clique, but names in a Workload must be unique.
         part, name = workload_api.template(group.name, "group", taken), workload_api.composite(podgang.gang, group.name)
-        own = template(part, {"gang": {"minGroupCount": len(group.members)}}, group.constraint)
-        own["podGroupTemplates"] = leaves([by_name[member] for member in group.members])
-        root.setdefault("compositePodGroupTemplates", []).append(own)
-        composites.append(composite(name, part, top, len(group.members), group.constraint))
+        branch = template(part, {"gang": {"minGroupCount": len(group.members)}}, group.constraint)
+        branch["podGroupTemplates"] = leaves([by_name[member] for member in group.members])
+        root.setdefault("compositePodGroupTemplates", []).append(branch)
+        composites.append(composite(name, part, {PARENT: top}, len(group.members), group.constraint))
         parents |= dict.fromkeys(group.members, name)
-    pod_groups = [
-        _pod_group(
-            podgang,
-            member.name,
-            found,
-            {
-                PARENT: parents[member.name],
-                **_reference(Generation.TREE, workload, workload_api.template(member.name)),
-                "schedulingPolicy": _gang(member.min_replicas),
-                **_topology(member.constraint),
-                **shared,
-                **claimed(member.name),
-            },
-        )
-        for member in podgang.members
-    ]
-    whole = {
-        "apiVersion": f"{GROUP}/{found.version}",
-        "kind": "Workload",
-        "metadata": gang_metadata(podgang, workload),
-        "spec": {"compositePodGroupTemplates": [root]},
-    }
-    return [whole, *composites, *pod_groups]
+    head = {"apiVersion": f"{GROUP}/{versions.version}", "kind": "Workload"}
+    whole = {**head, "metadata": gang_metadata(podgang, workload), "spec": {"compositePodGroupTemplates": [root]}}
+    return [whole, *composites, *map(pod_group, podgang.members)]
+
+
+def _leaf_name(member: Member) -> str:
+    return workload_api.template(member.name)
 
 
 def _topology(constraint: PackConstraint) -> Manifest:
@@ -332,10 +320,10 @@ def _topology(constraint: PackConstraint) -> Manifest:
 
 def _groups(podgang: PodGang) -> list[GroupConfig]:
     """Returns the group configs, with each member in at most one of them."""
-    known, used = {member.name for member in podgang.members}, set()
+    members, used = {member.name for member in podgang.members}, set()
     for config in podgang.group_configs:
         for name in config.members:
-            if name not in known or name in used:
+            if name not in members or name in used:
                 why = "this member is not in the PodGang, or another group has it too"
                 raise inexpressible("kube/tree", config.path / "podGroupNames", name, why)
             used.add(name)
@@ -343,10 +331,6 @@ def _groups(podgang: PodGang) -> list[GroupConfig]:
 
 
 # What cannot be expressed.
-
-
-def _external(podgang: PodGang) -> bool:
-    return podgang.labels.get("grove.io/external-workload-managed") == "true"
 
 
 def _limit(templates: Sequence[Any], path: FieldPath) -> None:
@@ -363,7 +347,6 @@ def _refuse_preferred(podgang: PodGang) -> None:
 
 
 def _may_exist(name: str | None, facts: ClusterFacts) -> bool:
-    """Returns whether a PriorityClass may exist and is not known."""
     return name not in (facts.priority_classes or {}) and not facts.is_whole("priority_classes")
 
 
@@ -372,8 +355,8 @@ def _refuse_class(record: Record, spoken: Generation, settings: KubeSettings, fa
     name = record.priority_class
     if name is None or _may_exist(name, facts) or spoken not in CARRIES_CLASS:
         return
-    found = (facts.priority_classes or {}).get(name)
-    if (why := class_problem(found, workload_apis(settings, facts))) is not None:
+    priority_class = (facts.priority_classes or {}).get(name)
+    if (why := class_problem(priority_class, workload_apis(settings, facts))) is not None:
         raise inexpressible("kube/priority-class", SPEC / "priorityClassName", name, why)
 
 
@@ -409,18 +392,14 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
     pairs = [(old, becomes[_identity(old)]) for old in live if _identity(old) in becomes]
     # A removed class shows only in the Workload: the API server may have given a group the cluster's default class.
     classed = any(_class(old) != _class(new) for old, new in pairs if old["kind"] == "Workload")
-    grows = _is_of_1_38(desired)
+    # Whether the gang is a tree in the versions that only 1.38 and later serve.
+    beta = f"{GROUP}/{COMPOSITE_BETA.version}", COMPOSITE_BETA.kind
+    grows = any((manifest["apiVersion"], manifest["kind"]) == beta for manifest in desired)
     recreated = tuple(old for old, new in pairs if classed or _fixed(old, grows=grows) != _fixed(new, grows=grows))
     if not recreated:
         return None
     what = "; ".join(dict.fromkeys(_differences(pairs))) or "how its objects refer to each other"
     return Frozen(what, _WHY, _until(pairs, recreated, grows=grows), recreated)
-
-
-def _is_of_1_38(desired: Sequence[Manifest]) -> bool:
-    """Returns whether the gang is a tree in the versions that only 1.38 and later serve."""
-    beta = f"{GROUP}/{COMPOSITE_BETA.version}", COMPOSITE_BETA.kind
-    return any((manifest["apiVersion"], manifest["kind"]) == beta for manifest in desired)
 
 
 def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool) -> Stage:
@@ -448,7 +427,7 @@ def _identity(manifest: Manifest) -> tuple[str, str, str]:
     return str(manifest["apiVersion"]), str(manifest["kind"]), str(manifest["metadata"]["name"])
 
 
-class _Template(NamedTuple):
+class _FrozenTemplate(NamedTuple):
     """One template of a Workload, and what is frozen in it. `minimum` counts pods, or groups for a composite."""
 
     parent: str
@@ -458,34 +437,33 @@ class _Template(NamedTuple):
     priority_class: str | None
 
 
-def _templates(workload: Manifest) -> dict[str, _Template]:
+def _templates(workload: Manifest) -> dict[str, _FrozenTemplate]:
     """Returns the templates by name, which is unique in the whole tree."""
     spec = mapping(workload.get("spec"))
     entries = sequence(spec.get("podGroups"))
-    found = {_name(entry): _template(mapping(entry), "", composite=False, policy="policy") for entry in entries}
-    return found | dict(_below(spec, ""))
+    flat = {_name(entry): _read_template(mapping(entry), "", composite=False, policy="policy") for entry in entries}
+    return flat | dict(_nested_templates(spec, ""))
 
 
-def _below(holder: Mapping[str, Any], parent: str) -> Iterator[tuple[str, _Template]]:
+def _nested_templates(holder: Mapping[str, Any], parent: str) -> Iterator[tuple[str, _FrozenTemplate]]:
     for field in TEMPLATES:
         for entry in map(mapping, sequence(holder.get(field))):
-            yield _name(entry), _template(entry, parent, composite=field == TEMPLATES[1])
-            yield from _below(entry, _name(entry))
+            yield _name(entry), _read_template(entry, parent, composite=field == TEMPLATES[1])
+            yield from _nested_templates(entry, _name(entry))
 
 
 def _name(entry: Any) -> str:
     return text(mapping(entry).get("name")) or ""
 
 
-def _template(entry: Mapping[str, Any], parent: str, *, composite: bool, policy: str = "schedulingPolicy") -> _Template:
+def _read_template(
+    entry: Mapping[str, Any], parent: str, *, composite: bool, policy: str = "schedulingPolicy"
+) -> _FrozenTemplate:
     gang = mapping(mapping(entry.get(policy)).get("gang"))
     minimum = integer(gang.get("minGroupCount" if composite else "minCount"))
-    return _Template(parent, composite, minimum, _frozen_topology(entry), text(entry.get("priorityClassName")))
-
-
-def _frozen_topology(holder: Mapping[str, Any]) -> str | None:
-    keys = sequence(mapping(holder.get("schedulingConstraints")).get("topology"))
-    return ", ".join(str(mapping(key).get("key")) for key in keys) or None
+    keys = sequence(mapping(entry.get("schedulingConstraints")).get("topology"))
+    topology = ", ".join(str(mapping(key).get("key")) for key in keys) or None
+    return _FrozenTemplate(parent, composite, minimum, topology, text(entry.get("priorityClassName")))
 
 
 def _class(workload: Manifest) -> str | None:
@@ -516,18 +494,18 @@ def _differences(pairs: Sequence[_Pair]) -> Iterator[str]:
     for old, new in pairs:
         if old["kind"] == "Workload":
             before, now = _templates(old), _templates(new)
-            yield from (f"{_said(name)} is new" for name in now if name not in before)
-            yield from (f"{_said(name)} is gone" for name in before if name not in now)
+            yield from (f"{_shown_name(name)} is new" for name in now if name not in before)
+            yield from (f"{_shown_name(name)} is gone" for name in before if name not in now)
             for name in before:
                 if name in now:
-                    yield from _moved(_said(name), before[name], now[name])
+                    yield from _moved(_shown_name(name), before[name], now[name])
 
 
-def _moved(name: str, before: _Template, now: _Template) -> Iterator[str]:
+def _moved(name: str, before: _FrozenTemplate, now: _FrozenTemplate) -> Iterator[str]:
     parts: list[tuple[str, object, object]] = [
         (f"the topology of {name}", before.topology, now.topology),
         ("the priority class", before.priority_class, now.priority_class),
-        (f"the group of {name}", before.parent and _said(before.parent), now.parent and _said(now.parent)),
+        (f"the group of {name}", before.parent and _shown_name(before.parent), now.parent and _shown_name(now.parent)),
     ]
     if not now.composite:
         # A composite's minimum is the number of its members, whose changes are already reported.
@@ -537,6 +515,6 @@ def _moved(name: str, before: _Template, now: _Template) -> Iterator[str]:
             yield f"{what} goes from {was or 'none'} to {becomes or 'none'}"
 
 
-def _said(name: str) -> str:
+def _shown_name(name: str) -> str:
     """Returns a template's name in a message: two names stand for the whole gang."""
     return "the whole gang" if name in {workload_api.ROOT, workload_api.MERGED} else name

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from webhook.backends.kube import workload_api
@@ -85,12 +86,12 @@ def templates_in(spec: Mapping[str, Any]) -> Iterator[Template]:
         holder, place, parent = holders.pop()
         for field, composite in _LISTS.items():
             for index, entry in enumerate(sequence(holder.get(field))):
-                found = mapping(entry)
-                name = text(found.get("name")) or ""
+                template = mapping(entry)
+                name = text(template.get("name")) or ""
                 path = place / field / Item(index, name)
-                yield Template(name, path, group_in(found, composite=composite, parent=parent), found)
+                yield Template(name, path, group_in(template, composite=composite, parent=parent), template)
                 if composite:
-                    holders.append((found, path, name))
+                    holders.append((template, path, name))
 
 
 def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = None) -> TreeGroup:
@@ -117,7 +118,6 @@ def template_in(spec: Mapping[str, Any]) -> str | None:
 
 
 def _reference_in(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the reference of a group to its Workload, which has another form in 1.36."""
     return mapping(spec.get("workloadRef")) or mapping(mapping(spec.get("podGroupTemplateRef")).get("workload"))
 
 
@@ -157,7 +157,8 @@ def membership_of(spec: Mapping[str, Any]) -> GroupMembership | None:
 
 def read_workload(raw: Manifest) -> tuple[ObjectKey, WorkloadTemplates]:
     """Returns a Workload of any generation. Raises `Malformed`."""
-    return key_of(raw), WorkloadTemplates({found.name: found.group for found in templates_in(mapping(raw.get("spec")))})
+    key, templates = key_of(raw), templates_in(mapping(raw.get("spec")))
+    return key, WorkloadTemplates({template.name: template.group for template in templates})
 
 
 def read_pod_group(raw: Manifest) -> tuple[ObjectKey, TreeGroup]:
@@ -229,7 +230,7 @@ _OF_GROUPS = tuple(
     )
 )
 # The versions of which files are understood.
-_READ = frozenset(one.name for one in (*VERSIONS, *COMPOSITE_VERSIONS))
+_READ = frozenset(version.name for version in (*VERSIONS, *COMPOSITE_VERSIONS))
 # In each generation a gang has one Workload.
 WORKLOADS_OF_GANGS = tuple(Resource(Api(GROUP, version.name, WORKLOADS.kind), WORKLOADS.plural) for version in VERSIONS)
 # In each generation but the first a pod names a PodGroup.
@@ -244,15 +245,7 @@ PROJECTIONS = (
         for resource in WORKLOADS_OF_GANGS
     ),
     *(
-        Projection(
-            "pod_groups",
-            resource,
-            read_pod_group,
-            Groups,
-            for_objects=True,
-            fields=_OF_GROUPS,
-            versions=_READ,
-        )
+        Projection("pod_groups", resource, read_pod_group, Groups, for_objects=True, fields=_OF_GROUPS, versions=_READ)
         for resource in POD_GROUPS_OF_GANGS
     ),
     *(
@@ -302,7 +295,6 @@ SHAPES: dict[tuple[str, str], dict[str, Any]] = {
     COMPOSITES[:2]: {"spec": _GROUP},
 }
 
-
 # At most this many groups directly below a new group are checked. Ordinary trees have fewer.
 MOST_BELOW = 32
 
@@ -312,58 +304,70 @@ PREEMPTS = "PreemptLowerPriority"
 REFERENCE = SPEC / "workloadRef"
 
 
-def group_of(found: StoredObject) -> TreeGroup:
+def group_of(stored: StoredObject) -> TreeGroup:
     """Returns the PodGroup or CompositePodGroup that is judged. Raises `Malformed`."""
-    return group_in(found.spec, composite=found.kind == COMPOSITES.kind)
+    return group_in(stored.spec, composite=stored.kind == COMPOSITES.kind)
 
 
-def is_of_1_37(found: StoredObject) -> bool:
+def pod_group_of(pod: StoredObject, facts: ClusterFacts) -> tuple[ObjectKey, TreeGroup | None]:
+    """Returns the key of the PodGroup that a pod names, and the PodGroup if it is known. Raises `Malformed`."""
+    key = (pod.key[0], text(mapping(pod.spec.get("schedulingGroup")).get("podGroupName")) or "")
+    return key, None if facts.pod_groups is None else facts.pod_groups.get(key)
+
+
+def is_of_1_37(stored: StoredObject) -> bool:
     """Returns whether an object is of the generation that has trees. The API server of that generation looks up no
     Workload.
     """
-    return found.version not in {"v1alpha1", "v1alpha2"}
+    return stored.version not in {"v1alpha1", "v1alpha2"}
 
 
-def is_refused(found: StoredObject, context: RuleContext) -> bool:
+def is_refused(stored: StoredObject, context: RuleContext) -> bool:
     """Returns whether what only 1.38 refuses is refused: the cluster, or the version of the object, is of 1.38 or
     newer.
     """
     return bool(is_of_1_38(workload_apis(context.settings, context.facts))) or (
-        found.kind == COMPOSITES.kind and found.version == COMPOSITE_BETA.version
+        stored.kind == COMPOSITES.kind and stored.version == COMPOSITE_BETA.version
     )
 
 
-def most(found: StoredObject, context: RuleContext) -> Action:
+def most(stored: StoredObject, context: RuleContext) -> Action:
     """Returns the strongest action for what only 1.38 refuses: before it, and in an unknown release, a warning."""
-    return Action.DENY if is_refused(found, context) else Action.WARN
+    return Action.DENY if is_refused(stored, context) else Action.WARN
 
 
-def workload_key(found: StoredObject, group: TreeGroup) -> ObjectKey | None:
+def workload_key(stored: StoredObject, group: TreeGroup) -> ObjectKey | None:
     """Returns the Workload that a group names."""
-    return None if group.workload is None else (found.key[0], group.workload)
+    return None if group.workload is None else (stored.key[0], group.workload)
 
 
-def template_of(
-    found: StoredObject, group: TreeGroup, facts: ClusterFacts
-) -> tuple[WorkloadTemplates, TreeGroup] | None:
-    """Returns the Workload and the template that a group names, if both are known and the template is of the group's
-    kind.
-    """
-    key = workload_key(found, group)
+class DeclaredTemplate(NamedTuple):
+    """The template that a group names, its Workload, and the fact that says so."""
+
+    workload: WorkloadTemplates
+    group: TreeGroup
+    needed: Needed
+
+
+def template_of(stored: StoredObject, group: TreeGroup, facts: ClusterFacts) -> DeclaredTemplate | None:
+    """Returns the template that a group names, if it is known and of the group's kind."""
+    key = workload_key(stored, group)
     workload = None if key is None else (facts.workloads or {}).get(key)
-    if workload is None or group.template is None:
+    if key is None or workload is None or group.template is None:
         return None
     template = workload.templates.get(group.template)
-    return None if template is None or template.composite != group.composite else (workload, template)
+    if template is None or template.composite != group.composite:
+        return None
+    return DeclaredTemplate(workload, template, Needed("workloads", key))
 
 
 # The ancestors of a group, nearest first.
 Chain = list[tuple[ObjectKey, TreeGroup]]
 
 
-def above_of(found: StoredObject, group: TreeGroup, context: RuleContext) -> Chain:
+def above_of(stored: StoredObject, group: TreeGroup, context: RuleContext) -> Chain:
     """Returns the known ancestors of the judged group; in a cycle they include the group itself."""
-    return list(ancestors(found.key, group, context.facts.composite_pod_groups or {}))
+    return list(ancestors(stored.key, group, context.facts.composite_pod_groups or {}))
 
 
 class GroupNeighbour(NamedTuple):
@@ -376,27 +380,27 @@ class GroupNeighbour(NamedTuple):
     needed: Needed
 
 
-def parent_of(found: StoredObject, group: TreeGroup, facts: ClusterFacts) -> GroupNeighbour | None:
+def parent_of(stored: StoredObject, group: TreeGroup, facts: ClusterFacts) -> GroupNeighbour | None:
     """Returns the parent of a group; None if it is unknown or is the group itself."""
-    key = (found.key[0], group.parent or "")
+    key = (stored.key[0], group.parent or "")
     parent = None if facts.composite_pod_groups is None else facts.composite_pod_groups.get(key)
-    if parent is None or (group.composite and key == found.key):
+    if parent is None or (group.composite and key == stored.key):
         return None
     return GroupNeighbour(f"{COMPOSITES.kind} {key[1]} above it", True, parent, Needed("composite_pod_groups", key))
 
 
-def neighbours(found: StoredObject, group: TreeGroup, facts: ClusterFacts) -> Iterator[GroupNeighbour]:
+def neighbours(stored: StoredObject, group: TreeGroup, facts: ClusterFacts) -> Iterator[GroupNeighbour]:
     """Yields the known parent of a group, then its known children, up to a limit."""
-    parent = parent_of(found, group, facts)
+    parent = parent_of(stored, group, facts)
     if parent is not None:
         yield parent
     if not group.composite:
         return
     for part, kind in (("composite_pod_groups", COMPOSITES.kind), ("pod_groups", POD_GROUPS.kind)):
-        known = getattr(facts, part)
-        for key in islice(known.below(found.key) if known is not None else (), MOST_BELOW):
-            if key != found.key or kind != found.kind:
-                yield GroupNeighbour(f"{kind} {key[1]} below it", False, known[key], Needed(part, key))
+        groups = getattr(facts, part)
+        for key in islice(groups.below(stored.key) if groups is not None else (), MOST_BELOW):
+            if key != stored.key or kind != stored.kind:
+                yield GroupNeighbour(f"{kind} {key[1]} below it", False, groups[key], Needed(part, key))
 
 
 def groups_of_tree(key: ObjectKey, facts: ClusterFacts) -> Iterator[ObjectKey]:
@@ -429,12 +433,12 @@ def resolved(priority: int | None, name: str | None, facts: ClusterFacts) -> int
     if priority is not None or classes is None:
         return priority
     if name is not None:
-        found = classes.get(name)
-        return None if found is None else found.value
+        priority_class = classes.get(name)
+        return None if priority_class is None else priority_class.value
     if not facts.is_whole("priority_classes"):
         return None
     # If there are several, the API server uses the lowest.
-    return min((found.value for found in classes.values() if found.is_default), default=0)
+    return min((priority_class.value for priority_class in classes.values() if priority_class.is_default), default=0)
 
 
 def policy_of(group: TreeGroup, facts: ClusterFacts) -> str | None:
@@ -450,11 +454,12 @@ def policy_named(name: str | None, facts: ClusterFacts) -> str | None:
     if classes is None:
         return None
     if name is not None:
-        found = classes.get(name)
-        return None if found is None else found.preemption_policy
+        priority_class = classes.get(name)
+        return None if priority_class is None else priority_class.preemption_policy
     if not facts.is_whole("priority_classes"):
         return None
-    default = min((found for found in classes.values() if found.is_default), key=lambda one: one.value, default=None)
+    defaults = (priority_class for priority_class in classes.values() if priority_class.is_default)
+    default = min(defaults, key=attrgetter("value"), default=None)
     return PREEMPTS if default is None else default.preemption_policy
 
 
@@ -462,11 +467,8 @@ def is_wider(key: str, than: str, bindings: Mapping[str, TopologyBinding]) -> bo
     """Returns whether the domains of `key` contain those of `than` in one topology: its levels are listed broadest
     first.
     """
-    for binding in bindings.values():
-        keys = list(binding.keys.values())
-        if key in keys and than in keys and keys.index(key) < keys.index(than):
-            return True
-    return False
+    topologies = (list(binding.keys.values()) for binding in bindings.values())
+    return any(key in keys and than in keys and keys.index(key) < keys.index(than) for keys in topologies)
 
 
 def said_policy(group: TreeGroup) -> Any:
@@ -564,7 +566,7 @@ def known(**parts: Any) -> ClusterFacts:
     and no others; it has a topology, and priority classes unless others are given.
     """
     by_key = {
-        part: {(NAMESPACE, name): found for name, found in parts.get(part, {}).items()}
+        part: {(NAMESPACE, name): entry for name, entry in parts.get(part, {}).items()}
         for part in ("workloads", "pod_groups", "composite_pod_groups", "group_pods")
     }
     return ClusterFacts(
@@ -595,17 +597,13 @@ SERVES_TREES = ClusterFacts(apis=_SERVED - {Api(GROUP, "v1", "PriorityClass")})
 OF_1_38 = ClusterFacts(apis=_SERVED - {COMPOSITE} | {COMPOSITE_BETA})
 # A Workload with one tree: a root over `worker`.
 TREE = WorkloadTemplates(
-    {
-        "root": TreeGroup(composite=True, minimum=1),
-        "worker": TreeGroup(composite=False, minimum=2, parent="root"),
-    }
+    {"root": TreeGroup(composite=True, minimum=1), "worker": TreeGroup(composite=False, minimum=2, parent="root")}
 )
-
 
 # Of a list of templates, in one Workload or composite (WorkloadMaxPodGroups, WorkloadMaxPodGroupTemplates).
 _MOST_TEMPLATES = 8
 _FIRST = "podGroups"
-_GROUP_SHAPE_LISTS = (_FIRST, "podGroupTemplates", "compositePodGroupTemplates")
+_TEMPLATE_LISTS = (_FIRST, "podGroupTemplates", "compositePodGroupTemplates")
 _POLICIES = ("basic", "gang")
 _BOTH: Manifest = {"schedulingPolicy": {"basic": {}, "gang": {"minCount": 2}}}
 _SO = "so the API server refuses it"
@@ -635,13 +633,16 @@ def group_shape(stored: StoredObject, context: RuleContext) -> Results:
         yield from _group_refusals(stored.spec, SPEC, composite=stored.kind == COMPOSITES.kind)
     if not is_of_1_37(stored) or is_of_1_38(workload_apis(context.settings, context.facts)) is False:
         for path, spec in groups:
-            yield from _high_priority(spec, path)
+            priority = integer(spec.get("priority"))
+            if priority is not None and priority > HIGHEST:
+                why = "before Kubernetes 1.38 higher priorities are for the system"
+                yield _refused(path / "priority", priority, why, f"set at most {HIGHEST}")
 
 
 def _workload_refusals(workload: StoredObject) -> Iterator[Finding]:
     spec, names = workload.spec, set[str]()
     templates = list(templates_in(spec))
-    present = [name for name in _GROUP_SHAPE_LISTS if sequence(spec.get(name))]
+    present = [name for name in _TEMPLATE_LISTS if sequence(spec.get(name))]
     if not present:
         at = SPEC / (_FIRST if workload.version == "v1alpha1" else "podGroupTemplates")
         yield _refused(at, None, "a Workload has at least one template", "add the templates of its groups")
@@ -653,7 +654,7 @@ def _workload_refusals(workload: StoredObject) -> Iterator[Finding]:
         yield from _group_refusals(template.spec, template.path, composite=template.group.composite)
         if template.group.composite:
             yield from _too_many(template.spec, template.path)
-            if not any(sequence(template.spec.get(name)) for name in _GROUP_SHAPE_LISTS[1:]):
+            if not any(sequence(template.spec.get(name)) for name in _TEMPLATE_LISTS[1:]):
                 yield _refused(
                     template.path, template.name, "a composite has at least one template below it", "add one"
                 )
@@ -673,14 +674,14 @@ def _workload_refusals(workload: StoredObject) -> Iterator[Finding]:
 
 
 def _too_many(holder: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
-    for name in _GROUP_SHAPE_LISTS:
+    for name in _TEMPLATE_LISTS:
         if (count := len(sequence(holder.get(name)))) > _MOST_TEMPLATES:
             yield _refused(path / name, count, f"a list has at most {_MOST_TEMPLATES} templates", "make fewer groups")
 
 
 def _levels(template: Template) -> int:
     """Returns the level of a template, from 1 for those of the Workload itself."""
-    return sum(part in _GROUP_SHAPE_LISTS for part in template.path.parts)
+    return sum(part in _TEMPLATE_LISTS for part in template.path.parts)
 
 
 def _priorities(templates: list[Template]) -> Iterator[Finding]:
@@ -694,7 +695,6 @@ def _priorities(templates: list[Template]) -> Iterator[Finding]:
 
 
 def _group_refusals(spec: Mapping[str, Any], path: FieldPath, *, composite: bool) -> Iterator[Finding]:
-    """Yields what is wrong with a group, or with its template."""
     field = "policy" if "schedulingPolicy" not in spec and "policy" in spec else "schedulingPolicy"
     policy = mapping(spec.get(field))
     names = [name for name in _POLICIES if policy.get(name) is not None]
@@ -749,13 +749,6 @@ def _values(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
     if preemption not in {None, "Never", "PreemptLowerPriority"}:
         why = "there is no such preemption policy"
         yield _refused(path / "preemptionPolicy", preemption, why, "set Never or PreemptLowerPriority")
-
-
-def _high_priority(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
-    priority = integer(spec.get("priority"))
-    if priority is not None and priority > HIGHEST:
-        why = "before Kubernetes 1.38 higher priorities are for the system"
-        yield _refused(path / "priority", priority, why, f"set at most {HIGHEST}")
 
 
 def _refused(at: FieldPath, value: object, why: str, remedy: str) -> Finding:

@@ -26,7 +26,6 @@ from webhook.backends.kube.workload_api import ONE_BY_ONE, RuleContext
 from webhook.errors import Inexpressible
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.pod_groups import TreeGroup, ancestors
@@ -88,27 +87,24 @@ def inexpressible_gang(workload: OptedInWorkload, context: RuleContext) -> Resul
         except Inexpressible as error:
             for missing in error.unjudged:
                 yield replace(missing, at=context.choice.path)
-            for found in error.findings:
-                yield _at_authors_field(found, whole, workload, context)
+            for finding in error.findings:
+                yield _authored_finding(finding, whole, workload, context)
             return
 
 
-def _at_authors_field(
-    found: Finding, whole: OptedInWorkload, workload: OptedInWorkload, context: RuleContext
+def _authored_finding(
+    finding: Finding, whole: OptedInWorkload, workload: OptedInWorkload, context: RuleContext
 ) -> Finding:
     """Returns the error of the translation, at the field that the workload's author knows."""
-    remedy, absent = _REMEDIES.get(found.rule, _REMEDY), None
-    at, value = context.choice.path, found.found
-    if found.rule == "kube/priority-class" and whole.priority_class is not None:
-        at = workload.runtime_path if isinstance(workload, TrainJob) else _class_path(whole)
+    remedy, absent = _REMEDIES.get(finding.rule, _REMEDY), None
+    at, value = context.choice.path, finding.found
+    if finding.rule == "kube/priority-class" and whole.priority_class is not None:
+        in_template = whole.templates[0].spec_path / "priorityClassName"
+        at = workload.runtime_path if isinstance(workload, TrainJob) else in_template
         absent = Needed("priority_classes", whole.priority_class)
-    elif found.rule == "kube/workload-api":
+    elif finding.rule == "kube/workload-api":
         value, absent = context.choice.scheduler, Needed("apis")
-    return Finding(at=at, found=value, why=found.why, remedy=remedy, absent=absent)
-
-
-def _class_path(workload: OptedInWorkload) -> FieldPath:
-    return workload.templates[0].spec_path / "priorityClassName"
+    return Finding(at=at, found=value, why=finding.why, remedy=remedy, absent=absent)
 
 
 @rule(
@@ -145,12 +141,12 @@ def priorities_differ(workload: OptedInWorkload, context: RuleContext) -> Result
         return
     parts = list({part.place: part for part in workload.parts if part.pods > 0}.values())
     for part in parts[1:]:
-        first, own = (text(one.template.spec.get("priorityClassName")) for one in (parts[0], part))
-        if own != first:
+        first, class_name = (text(compared.template.spec.get("priorityClassName")) for compared in (parts[0], part))
+        if class_name != first:
             other = parts[0].template.spec_path / "priorityClassName"
             yield Finding(
                 at=part.template.spec_path / "priorityClassName",
-                found=own,
+                found=class_name,
                 why=f"{other} is {shown(first)}, and kube-scheduler rejects a gang with two priorities",
                 remedy="name the same class in all pod templates",
             )
@@ -190,14 +186,14 @@ _MOST_PARTS, _MOST_FOLLOWED = 64, 2_000
 _FIELD = "schedulingGroup"
 
 
-def _in_group(name: str, pods: int, **fields: Any) -> Manifest:
+def _group_member(name: str, pods: int, **fields: Any) -> Manifest:
     template = pod_template({_FIELD: {"podGroupName": name}})
     return replicated(name, pods, template=template, **fields)
 
 
 _STAGES = job_set(
-    _in_group("initializer", 1),
-    _in_group("trainer", 4, dependsOn=[{"name": "initializer", "status": "Complete"}]),
+    _group_member("initializer", 1),
+    _group_member("trainer", 4, dependsOn=[{"name": "initializer", "status": "Complete"}]),
     scheduler=DEFAULT_SCHEDULER,
 )
 
@@ -252,40 +248,40 @@ def stages_under_one_parent(workload: OptedInWorkload, context: RuleContext) -> 
     """
     if not isinstance(workload, JobSet) or workload.sequence_path is None or not context.settings.gangScheduling:
         return
-    named = {part.name: (part, key) for part in workload.parts if (key := _group_of(part, workload)) is not None}
-    if not named:
+    grouped = {part.name: (part, key) for part in workload.parts if (key := _part_group(part, workload)) is not None}
+    if not grouped:
         return
     facts = context.facts
     if facts.pod_groups is None or facts.composite_pod_groups is None:
-        part, _ = next(iter(named.values()))
+        part, _ = next(iter(grouped.values()))
         lacking = "pod_groups" if facts.pod_groups is None else "composite_pod_groups"
         yield Unjudged(part.template.spec_path / _FIELD, "the groups of its tree", part=lacking)
-    elif len(named) > _MOST_PARTS:
-        part, _ = next(iter(named.values()))
+    elif len(grouped) > _MOST_PARTS:
+        part, _ = next(iter(grouped.values()))
         yield Unjudged(part.template.spec_path / _FIELD, "in which order so many parts start")
     else:
-        for parent in _parents(named, facts):
+        for parent in _parents(grouped, facts):
             yield from _judge(parent, workload)
 
 
-def _group_of(part: Part, workload: OptedInWorkload) -> ObjectKey | None:
+def _part_group(part: Part, workload: OptedInWorkload) -> ObjectKey | None:
     name = text(mapping(part.template.spec.get(_FIELD)).get("podGroupName"))
     return None if name is None or part.pods < 1 else (workload.namespace, name)
 
 
-def _parents(named: Mapping[str, tuple[Part, ObjectKey]], facts: ClusterFacts) -> Iterator[_Parent]:
+def _parents(grouped: Mapping[str, tuple[Part, ObjectKey]], facts: ClusterFacts) -> Iterator[_Parent]:
     """Yields the composites above the parts that need more than one of their groups."""
     groups: Mapping[ObjectKey, TreeGroup] = facts.pod_groups or {}
     composites: Mapping[ObjectKey, TreeGroup] = facts.composite_pod_groups or {}
-    found: dict[ObjectKey, _Parent] = {}
-    for part, key in named.values():
+    parents: dict[ObjectKey, _Parent] = {}
+    for part, key in grouped.values():
         group, child = groups.get(key), key
         for above, composite in ancestors(key, group, composites) if group is not None else ():
             if composite.minimum is not None and composite.minimum > 1:
-                parent = found.setdefault(above, _Parent(above, composite.minimum))
+                parent = parents.setdefault(above, _Parent(above, composite.minimum))
                 parent.parts.setdefault(child, []).append(part)
             child = above
-    for parent in found.values():
+    for parent in parents.values():
         below = [stored.below(parent.key) for stored in (facts.pod_groups, facts.composite_pod_groups) if stored]
         children = set(islice(chain.from_iterable(below), MOST_BELOW))
         parent.others = len(children - parent.parts.keys())
@@ -293,7 +289,6 @@ def _parents(named: Mapping[str, tuple[Part, ObjectKey]], facts: ClusterFacts) -
 
 
 def _judge(parent: _Parent, workload: JobSet) -> Results:
-    """Yields one finding for the first part that starts while too few groups of the composite have pods."""
     follows, left = dict[str, list[str]](), _MOST_FOLLOWED
     for part in parent.every:
         follows[part.name] = list(islice(workload.follows(part), left))

@@ -60,11 +60,9 @@ _TWO = (clique("leader", replicas=1), clique("worker"))
 
 
 def _spoken(context: RuleContext) -> Generation | None:
-    return (
-        generation(context.settings, workload_apis(context.settings, context.facts))
-        if context.settings.gangScheduling
-        else None
-    )
+    if not context.settings.gangScheduling:
+        return None
+    return generation(context.settings, workload_apis(context.settings, context.facts))
 
 
 def _is_flat(context: RuleContext) -> bool:
@@ -112,11 +110,11 @@ def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
     elif (needs := unread(settings, apis)) is not None:
         yield Unjudged(context.choice.path, needs, remedy=UNREAD, part="apis")
     elif spoken is None or (settings.hierarchical == "required" and spoken is not Generation.TREE):
-        wanted = missing(settings) if spoken is None else str(COMPOSITE)
+        lacking = missing(settings) if spoken is None else str(COMPOSITE)
         yield Finding(
             at=context.choice.path,
             found=context.choice.scheduler,
-            why=f"gangScheduling is on, and this cluster does not serve {wanted}",
+            why=f"gangScheduling is on, and this cluster does not serve {lacking}",
             remedy="enable the API and its feature gates, or choose another scheduler",
             absent=Needed("apis"),
         )
@@ -337,11 +335,11 @@ def priority_disagree(pod: PodTemplate, context: RuleContext) -> Results:
     workload = context.workload
     if workload is None or not context.settings.gangScheduling:
         return
-    own = pod.spec.get("priorityClassName")
-    if own and own != workload.priority_class:
+    priority_class_name = pod.spec.get("priorityClassName")
+    if priority_class_name and priority_class_name != workload.priority_class:
         yield Finding(
             at=pod.spec_path / "priorityClassName",
-            found=own,
+            found=priority_class_name,
             why=f"the gang's class is {workload.priority_class or 'none'}, "
             "and kube-scheduler rejects a gang with two priorities",
             remedy="set the class only at spec.template.priorityClassName",
@@ -375,19 +373,19 @@ def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
     Source: kubernetes, plugin/pkg/admission/priority; k8s.io/api scheduling/v1beta1 (priority at most 1000000000); both
     seen with v1.37.0. v1.38.0-beta.0 has no such maximum.
     """
-    name, known = workload.priority_class, context.facts.priority_classes
+    name, classes = workload.priority_class, context.facts.priority_classes
     if name is None or _spoken(context) not in CARRIES_CLASS:
         return
     path = SPEC / "template" / "priorityClassName"
-    if known is None:
+    if classes is None:
         yield Unjudged(path, "the PriorityClasses", part="priority_classes")
-    elif (why := class_problem(known.get(name), workload_apis(context.settings, context.facts))) is not None:
+    elif (why := class_problem(classes.get(name), workload_apis(context.settings, context.facts))) is not None:
         yield Finding(
             at=path,
             found=name,
             why=why,
             remedy=f"name a PriorityClass that exists and whose value is at most {HIGHEST}",
-            absent=None if name in known else Needed("priority_classes", name),
+            absent=None if name in classes else Needed("priority_classes", name),
         )
 
 
@@ -522,8 +520,7 @@ def frozen_shape(change: PodCliqueSetChange, context: RuleContext) -> Results:
     Source: k8s.io/api scheduling (immutability by generation), seen with v1.35.4, v1.36.3 and v1.37.0; v1.38.0-beta.0
     (minGroupCount); Grove's GREP-531 rejects these updates.
     """
-    settings = context.settings
-    spoken = generation(settings, workload_apis(context.settings, context.facts)) if settings.gangScheduling else None
+    spoken = _spoken(context)
     if spoken is None or has_gangs(change.new, context.facts) is False:
         return
     # A tree of 1.38 grows in place, as long as one of its groups stays.
@@ -532,7 +529,7 @@ def frozen_shape(change: PodCliqueSetChange, context: RuleContext) -> Results:
         and is_of_1_38(workload_apis(context.settings, context.facts)) is True
         and _has_common_group(change)
     )
-    for what, before, now in _shape(change, spoken, merged=is_merged(settings, spoken), grows=grows):
+    for what, before, now in _shape(change, spoken, merged=is_merged(context.settings, spoken), grows=grows):
         if before != now:
             yield Finding(
                 at=_CLIQUES,
@@ -563,23 +560,23 @@ def _shape(change: PodCliqueSetChange, spoken: Generation, *, merged: bool, grow
     def least(workload: PodCliqueSet) -> dict[str, int]:
         return {member.name: member.min_available for member in workload.cliques if member.name in stay}
 
-    found: Compared = []
+    shape: Compared = []
     if not merged and not grows:
-        found.append(("the cliques", _names(old), _names(new)))
+        shape.append(("the cliques", _names(old), _names(new)))
     if not merged:
         # A gang that grows may get and lose scaling groups. In one that stays, a PodGroup may have to move between the
         # base gang and a scaled one, and what a PodGroup is below is immutable.
         before, now = _base(old), _base(new)
         compared = groups if grows else before.keys() | now.keys()
-        found.append(("the scaling groups in the base gang", _only(compared, before), _only(compared, now)))
+        shape.append(("the scaling groups in the base gang", _only(compared, before), _only(compared, now)))
     if spoken is Generation.TREE:
         # In earlier generations a gang with topology has no objects, so nothing is frozen.
-        found.append(("the required topology", _topologies(old, stay, groups), _topologies(new, stay, groups)))
+        shape.append(("the required topology", _topologies(old, stay, groups), _topologies(new, stay, groups)))
     if spoken in CARRIES_CLASS:
-        found.append(("the priority class", old.priority_class, new.priority_class))
+        shape.append(("the priority class", old.priority_class, new.priority_class))
     if spoken in _FROZEN_MINIMUMS:
-        found += _sums(old, new) if merged else [("the minimums", least(old), least(new))]
-    return found
+        shape += _sums(old, new) if merged else [("the minimums", least(old), least(new))]
+    return shape
 
 
 def _names(workload: PodCliqueSet) -> list[str]:
@@ -587,11 +584,12 @@ def _names(workload: PodCliqueSet) -> list[str]:
 
 
 def _topologies(workload: PodCliqueSet, cliques: Container[str], groups: Container[str]) -> dict[str, str]:
-    """Returns the required domains, by the level of the tree that states them, of these cliques and scaling groups."""
     levels = {"the set": workload.topology}
     levels |= {f"group {group.name}": group.topology for group in workload.scaling_groups if group.name in groups}
     levels |= {f"clique {member.name}": member.topology for member in workload.cliques if member.name in cliques}
-    return {level: found.required for level, found in levels.items() if found is not None and found.required}
+    return {
+        level: topology.required for level, topology in levels.items() if topology is not None and topology.required
+    }
 
 
 _Base = dict[str, tuple[int, tuple[str, ...]]]
@@ -602,8 +600,8 @@ def _only(groups: Container[str], base: _Base) -> _Base:
 
 
 def _base(workload: PodCliqueSet) -> _Base:
-    """By scaling group: the number of replicas in the base gang, and the cliques of each. Every other replica is its
-    own gang that can be added and removed.
+    """Returns, by scaling group, the number of replicas in the base gang, and the cliques of each. Every other replica
+    is its own gang that can be added and removed.
     """
     return {
         group.name: (min(group.min_available, group.replicas), tuple(sorted(group.clique_names)))

@@ -67,7 +67,7 @@ _BELOW = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
     passes=Example(composite(), config=ON, facts=_TREE),
     fails=Example(composite(), config=ON, facts=known()),
 )
-def workload_missing(found: StoredObject, context: RuleContext) -> Results:
+def workload_missing(stored: StoredObject, context: RuleContext) -> Results:
     """A group is a copy of a template, and without its Workload the copy cannot be checked. 1.37 stores such a group;
     1.36 refuses it. This is a warning, because the Workload may be created later. It is a refusal if the namespace's
     label rollcall.dev/creation-order is `strict`.
@@ -75,9 +75,9 @@ def workload_missing(found: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes, plugin/pkg/admission (PodGroupWorkloadExists, in v1.36 only); kubernetes/enhancements, KEP-6012
     (Workload, then composites from the root down, then PodGroups, then pods).
     """
-    group = group_of(found)
-    key = workload_key(found, group)
-    if key is None or not is_of_1_37(found):
+    group = group_of(stored)
+    key = workload_key(stored, group)
+    if key is None or not is_of_1_37(stored):
         return
     if context.facts.workloads is None:
         yield Unjudged(REFERENCE / "workloadName", "the Workloads", part="workloads")
@@ -99,19 +99,19 @@ def workload_missing(found: StoredObject, context: RuleContext) -> Results:
     passes=Example(pod_group(**made_from("worker")), config=ON, facts=_TREE),
     fails=Example(pod_group(**made_from("wroker")), config=ON, facts=_TREE),
 )
-def template_unknown(found: StoredObject, context: RuleContext) -> Results:
+def template_unknown(stored: StoredObject, context: RuleContext) -> Results:
     """Templates cannot be added to or removed from a Workload, so a group that names an unknown template never gets
     one. 1.37 stores such a group; 1.36 refuses it.
 
     Source: k8s.io/api scheduling/v1beta1 (podGroupTemplates: items may not be added or removed); kubernetes,
     plugin/pkg/admission (PodGroupWorkloadExists, in v1.36 only).
     """
-    group = group_of(found)
-    key = workload_key(found, group)
-    stored = None if key is None else (context.facts.workloads or {}).get(key)
-    if key is None or stored is None or group.template is None or not is_of_1_37(found):
+    group = group_of(stored)
+    key = workload_key(stored, group)
+    workload = None if key is None else (context.facts.workloads or {}).get(key)
+    if key is None or workload is None or group.template is None or not is_of_1_37(stored):
         return
-    if group.template not in stored.templates:
+    if group.template not in workload.templates:
         yield Finding(
             at=REFERENCE / "templateName",
             found=group.template,
@@ -127,23 +127,23 @@ def template_unknown(found: StoredObject, context: RuleContext) -> Results:
     passes=Example(composite(), config=ON, facts=_TREE),
     fails=Example(composite(template="worker"), config=ON, facts=_TREE),
 )
-def template_kind(found: StoredObject, context: RuleContext) -> Results:
+def template_kind(stored: StoredObject, context: RuleContext) -> Results:
     """A PodGroup made from the template of a CompositePodGroup, or the other way round, is not a copy of it: its
     minimum counts something else.
 
     Source: k8s.io/api scheduling/v1beta1 and v1alpha3 (podGroupTemplates, compositePodGroupTemplates); KEP-6012.
     """
-    group = group_of(found)
-    key = workload_key(found, group)
-    stored = None if key is None else (context.facts.workloads or {}).get(key)
-    template = None if stored is None else stored.templates.get(group.template or "")
+    group = group_of(stored)
+    key = workload_key(stored, group)
+    workload = None if key is None else (context.facts.workloads or {}).get(key)
+    template = None if workload is None else workload.templates.get(group.template or "")
     if key is not None and template is not None and template.composite != group.composite:
-        wanted = COMPOSITES.kind if template.composite else POD_GROUPS.kind
+        kind = COMPOSITES.kind if template.composite else POD_GROUPS.kind
         yield Finding(
             at=REFERENCE / "templateName",
             found=group.template,
-            why=f"it is the template of a {wanted}, and this is a {found.kind}",
-            remedy=f"name the template of a {found.kind}",
+            why=f"it is the template of a {kind}, and this is a {stored.kind}",
+            remedy=f"name the template of a {stored.kind}",
             absent=Needed("workloads", key),
         )
 
@@ -154,23 +154,23 @@ def template_kind(found: StoredObject, context: RuleContext) -> Results:
     passes=Example(pod_group(minimum=2, **made_from("worker")), config=ON, facts=_TREE),
     fails=Example(pod_group(minimum=3, **made_from("worker")), config=ON, facts=_TREE),
 )
-def template_policy(found: StoredObject, context: RuleContext) -> Results:
+def template_policy(stored: StoredObject, context: RuleContext) -> Results:
     """kube-scheduler uses the group's copy of the policy and never reads the template. A gang then starts with another
     minimum than its template declares, or is not a gang.
 
     Source: kubernetes/enhancements, KEP-6012 (the author of a group copies the policy); no version compares them.
     """
-    group = group_of(found)
-    known_template = template_of(found, group, context.facts)
-    if known_template is None or known_template[1].minimum == group.minimum or _is_changed(found, group):
+    group = group_of(stored)
+    declared = template_of(stored, group, context.facts)
+    if declared is None or declared.group.minimum == group.minimum or _is_changed(stored, group):
         return
     yield Finding(
         at=policy_path(SPEC, group),
         found=said_policy(group),
-        why=f"its template {group.template} has {said_policy(known_template[1])}, "
+        why=f"its template {group.template} has {said_policy(declared.group)}, "
         "but kube-scheduler reads only this group",
         remedy="copy the template's schedulingPolicy",
-        absent=Needed("workloads", (found.key[0], group.workload or "")),
+        absent=declared.needed,
     )
 
 
@@ -181,27 +181,27 @@ def template_policy(found: StoredObject, context: RuleContext) -> Results:
     passes=Example(pod_group(minimum=2, **made_from("worker")), pod_group(minimum=3, **made_from("worker")), _TREE, ON),
     fails=Example(pod_group(minimum=3, **made_from("worker")), pod_group(minimum=2, **made_from("worker")), _TREE, ON),
 )
-def template_drift(found: StoredObject, context: RuleContext) -> Results:
+def template_drift(stored: StoredObject, context: RuleContext) -> Results:
     """A gang's minimum is changed in two steps: in its template and in its group. Until both are done, kube-scheduler
     does not use the minimum that the template declares. Groups that are made later get the template's minimum.
 
     Source: k8s.io/api scheduling/v1beta1 (gang.minCount is mutable in both); KEP-6012.
     """
-    group = group_of(found)
-    known_template = template_of(found, group, context.facts)
-    if known_template is not None and known_template[1].minimum != group.minimum and _is_changed(found, group):
+    group = group_of(stored)
+    declared = template_of(stored, group, context.facts)
+    if declared is not None and declared.group.minimum != group.minimum and _is_changed(stored, group):
         yield Finding(
             at=policy_path(SPEC, group),
             found=said_policy(group),
-            why=f"its template {group.template} has {said_policy(known_template[1])}",
+            why=f"its template {group.template} has {said_policy(declared.group)}",
             remedy=f"change it in the Workload {group.workload} as well",
-            absent=Needed("workloads", (found.key[0], group.workload or "")),
+            absent=declared.needed,
         )
 
 
-def _is_changed(found: StoredObject, group: TreeGroup) -> bool:
+def _is_changed(stored: StoredObject, group: TreeGroup) -> bool:
     """Returns whether this update changes the group's minimum. Its template is changed in a separate step."""
-    return found.old is not None and group_of(found.old).minimum != group.minimum
+    return stored.old is not None and group_of(stored.old).minimum != group.minimum
 
 
 @rule(
@@ -211,25 +211,25 @@ def _is_changed(found: StoredObject, group: TreeGroup) -> bool:
     passes=Example(workload(branch("root", leaf("a"), leaf("b"), minimum=2)), config=ON, facts=known()),
     fails=Example(workload(branch("root", leaf("a"), leaf("b"), minimum=3)), config=ON, facts=known()),
 )
-def min_group_count(found: StoredObject, context: RuleContext) -> Results:
+def min_group_count(stored: StoredObject, context: RuleContext) -> Results:
     """A CompositePodGroup starts when its minimum of groups is complete. If the Workload declares fewer templates below
     it, its pods wait for ever, unless an author makes several groups from one template. So this is a warning.
 
     Source: kubernetes, pkg/scheduler (gang scheduling, v1.37.0): "waiting for composite pod group tree to meet quorum".
     """
-    if found.kind == WORKLOADS.kind:
-        templates = list(templates_in(found.spec))
+    if stored.kind == WORKLOADS.kind:
+        templates = list(templates_in(stored.spec))
         below = Counter(template.group.parent for template in templates)
         for template in templates:
             if template.group.composite and (template.group.minimum or 0) > below[template.name]:
                 yield _too_many(template.path, template.group, below[template.name])
         return
-    group = group_of(found)
-    known_template = template_of(found, group, context.facts)
-    if known_template is not None:
-        count = known_template[0].below(group.template or "")
+    group = group_of(stored)
+    declared = template_of(stored, group, context.facts)
+    if declared is not None:
+        count = declared.workload.below(group.template or "")
         if (group.minimum or 0) > count:
-            yield _too_many(SPEC, group, count, Needed("workloads", (found.key[0], group.workload or "")))
+            yield _too_many(SPEC, group, count, declared.needed)
 
 
 def _too_many(place: FieldPath, group: TreeGroup, count: int, needed: Needed | None = None) -> Finding:
@@ -249,7 +249,7 @@ def _too_many(place: FieldPath, group: TreeGroup, count: int, needed: Needed | N
     passes=Example(pod_group(**ALL), config=ON, facts=known()),
     fails=Example(pod_group(**ALL, **BASIC), config=ON, facts=known()),
 )
-def disruption_all(found: StoredObject, context: RuleContext) -> Results:
+def disruption_all(stored: StoredObject, context: RuleContext) -> Results:
     """Pods that are disrupted together must start together. With the basic policy they start one by one, and the whole
     group may then be preempted to make room for a few pods. The API server refuses it from 1.38 on. For a composite
     this is only a warning before.
@@ -257,11 +257,11 @@ def disruption_all(found: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes/enhancements, KEP-5710 (all is not for basic groups); the API server of v1.37.0 does not check
     it, that of v1.38.0-beta.0 does (pkg/apis/scheduling/validation/validation.go).
     """
-    if found.kind == WORKLOADS.kind:
-        groups = [(one.path, one.group) for one in templates_in(found.spec)]
+    if stored.kind == WORKLOADS.kind:
+        groups = [(template.path, template.group) for template in templates_in(stored.spec)]
     else:
-        groups = [(SPEC, group_of(found))]
-    refused = ", and Kubernetes 1.38 refuses it" if is_refused(found, context) else ""
+        groups = [(SPEC, group_of(stored))]
+    refused = ", and Kubernetes 1.38 refuses it" if is_refused(stored, context) else ""
     for place, group in groups:
         if group.disruption is Disruption.ALL and group.minimum is None:
             parts = "groups" if group.composite else "pods"
@@ -271,7 +271,7 @@ def disruption_all(found: StoredObject, context: RuleContext) -> Results:
                 why=f"the group's policy is basic, so its {parts} start one by one but would be preempted all at once"
                 f"{refused}",
                 remedy="set a gang policy, or set disruptionMode to single",
-                at_most=most(found, context) if group.composite else Action.DENY,
+                at_most=most(stored, context) if group.composite else Action.DENY,
             )
 
 
@@ -282,7 +282,7 @@ def disruption_all(found: StoredObject, context: RuleContext) -> Results:
     passes=Example(pod_group(**near(RACK)), config=ON, facts=known()),
     fails=Example(pod_group(**near("example.com/rakc")), config=ON, facts=known()),
 )
-def topology_key(found: StoredObject, context: RuleContext) -> Results:
+def topology_key(stored: StoredObject, context: RuleContext) -> Results:
     """A topology constraint is a node label key. If no node has this label, the group never starts. The rule knows the
     keys from the cluster's ClusterTopologyBindings and reports nothing if there are none. Nodes may have more keys, so
     this is a warning.
@@ -293,10 +293,10 @@ def topology_key(found: StoredObject, context: RuleContext) -> Results:
     if not bindings or not context.facts.is_whole("topology_bindings"):
         return
     keys = {_HOST, *(key for binding in bindings.values() for key in binding.keys.values())}
-    if found.kind == WORKLOADS.kind:
-        groups = [(one.path, one.group) for one in templates_in(found.spec)]
+    if stored.kind == WORKLOADS.kind:
+        groups = [(template.path, template.group) for template in templates_in(stored.spec)]
     else:
-        groups = [(SPEC, group_of(found))]
+        groups = [(SPEC, group_of(stored))]
     for place, group in groups:
         if group.topology is not None and group.topology not in keys:
             yield Finding(
@@ -309,7 +309,6 @@ def topology_key(found: StoredObject, context: RuleContext) -> Results:
 
 # Every node has it.
 _HOST = "kubernetes.io/hostname"
-
 
 # By the stated generation: the versions that a cluster of that Kubernetes serves.
 _VERSIONS_OF = {
@@ -327,7 +326,7 @@ _VERSIONS_OF = {
     passes=Example(pod_group(), config={**ON, "apiGeneration": "v1beta1"}),
     fails=Example(pod_group(), config={**ON, "apiGeneration": "v1alpha2"}),
 )
-def group_version(found: StoredObject, context: RuleContext) -> Results:
+def group_version(stored: StoredObject, context: RuleContext) -> Results:
     """Each generation of the Workload API exists in one minor release of Kubernetes, under versions of its own. An API
     server of another release refuses the object. The profile's apiGeneration says which release the cluster has.
 
@@ -337,18 +336,18 @@ def group_version(found: StoredObject, context: RuleContext) -> Results:
     generation, apis = context.settings.apiGeneration, context.facts.apis
     versions = _VERSIONS_OF[generation]
     # What a cluster serves is known better than what its profile states.
-    if found.version in versions or any((one.group, one.kind) == (GROUP, found.kind) for one in apis or ()):
+    if stored.version in versions or any((api.group, api.kind) == (GROUP, stored.kind) for api in apis or ()):
         return
     where = "no released Kubernetes" if generation == "auto" else f"no cluster of apiGeneration {generation}"
     yield Finding(
         at=ROOT / "apiVersion",
-        found=f"{GROUP}/{found.version}",
+        found=f"{GROUP}/{stored.version}",
         why=f"{where} serves it in this version",
         remedy=f"write {GROUP}/{versions[0]}, or state the cluster's apiGeneration in the profile",
     )
 
 
-_TREE_BELOW = pod_group(**child_of("root"))
+_CHILD = pod_group(**child_of("root"))
 _ROOT = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
 
 
@@ -356,10 +355,10 @@ _ROOT = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
     "kube/parent-missing",
     kinds=GROUPS,
     default=Action.WARN,
-    passes=Example(_TREE_BELOW, config=ON, facts=_ROOT),
-    fails=Example(_TREE_BELOW, config=ON, facts=known(workloads={"demo": TREE})),
+    passes=Example(_CHILD, config=ON, facts=_ROOT),
+    fails=Example(_CHILD, config=ON, facts=known(workloads={"demo": TREE})),
 )
-def parent_missing(found: StoredObject, context: RuleContext) -> Results:
+def parent_missing(stored: StoredObject, context: RuleContext) -> Results:
     """The pods of a group wait until every group above it exists ("failed to build hierarchy snapshot"), and only the
     scheduler's log shows it. This is a warning, because the parent may be created later. It is a refusal if the
     namespace's label rollcall.dev/creation-order is `strict`.
@@ -367,13 +366,13 @@ def parent_missing(found: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes, pkg/scheduler (seen with v1.37.0; the API server accepts it); KEP-6012 (creation from the root
     down).
     """
-    group = group_of(found)
+    group = group_of(stored)
     composites = context.facts.composite_pod_groups
-    above = above_of(found, group, context)
+    above = above_of(stored, group, context)
     last = above[-1][1] if above else group
-    if last.parent is None or _is_cycle(found, group, above):
+    if last.parent is None or _is_cycle(stored, group, above):
         return
-    key = (found.key[0], last.parent)
+    key = (stored.key[0], last.parent)
     if composites is None:
         yield Unjudged(PARENT_PATH, "the CompositePodGroups", part="composite_pod_groups")
     elif key not in composites:
@@ -399,17 +398,17 @@ def parent_missing(found: StoredObject, context: RuleContext) -> Results:
         facts=known(composite_pod_groups={"inner": root("inner", parent="root")}),
     ),
 )
-def tree_cycle(found: StoredObject, context: RuleContext) -> Results:
+def tree_cycle(stored: StoredObject, context: RuleContext) -> Results:
     """Groups in a cycle have no root. kube-scheduler gives up after some steps and never schedules their pods, without
     a message.
 
     Source: kubernetes, pkg/scheduler (v1.37.0, seen; the API server accepts it); KEP-6012.
     """
-    group = group_of(found)
-    above = above_of(found, group, context)
-    if not _is_cycle(found, group, above):
+    group = group_of(stored)
+    above = above_of(stored, group, context)
+    if not _is_cycle(stored, group, above):
         return
-    of_its_own = _is_root_of(found, group, above)
+    of_its_own = _is_root_of(stored, group, above)
     why = "this group is its own ancestor" if of_its_own else "the groups above it form a cycle"
     yield Finding(
         at=PARENT_PATH,
@@ -420,16 +419,16 @@ def tree_cycle(found: StoredObject, context: RuleContext) -> Results:
     )
 
 
-def _is_root_of(found: StoredObject, group: TreeGroup, above: Chain) -> bool:
+def _is_root_of(stored: StoredObject, group: TreeGroup, above: Chain) -> bool:
     """Returns whether a composite is its own ancestor. A new composite is not in the cache; it is found because an
     ancestor names it.
     """
-    return group.composite and found.name in {group.parent, *(one.parent for _, one in above)}
+    return group.composite and stored.name in {group.parent, *(ancestor.parent for _, ancestor in above)}
 
 
-def _is_cycle(found: StoredObject, group: TreeGroup, above: Chain) -> bool:
+def _is_cycle(stored: StoredObject, group: TreeGroup, above: Chain) -> bool:
     keys = [key for key, _ in above]
-    return _is_root_of(found, group, above) or len(set(keys)) < len(keys)
+    return _is_root_of(stored, group, above) or len(set(keys)) < len(keys)
 
 
 _SAME = {"metadata": {"name": "root", "namespace": "default"}}
@@ -438,10 +437,10 @@ _SAME = {"metadata": {"name": "root", "namespace": "default"}}
 @rule(
     "kube/tree-name",
     kinds=GROUPS,
-    passes=Example(_TREE_BELOW, config=ON, facts=_ROOT),
-    fails=Example({**_TREE_BELOW, **_SAME}, config=ON, facts=_ROOT),
+    passes=Example(_CHILD, config=ON, facts=_ROOT),
+    fails=Example({**_CHILD, **_SAME}, config=ON, facts=_ROOT),
 )
-def tree_name(found: StoredObject, context: RuleContext) -> Results:
+def tree_name(stored: StoredObject, context: RuleContext) -> Results:
     """Up to 1.37 kube-scheduler confuses a PodGroup and a CompositePodGroup of one name. It never finds room for a
     PodGroup that has the same name as the composite above it, and does not report why. They are two kinds, so the API
     server accepts both. For two groups that are not above each other this is a warning. kube-scheduler 1.38 keeps them
@@ -450,22 +449,22 @@ def tree_name(found: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes, pkg/scheduler (v1.37.0, seen: with another name the same pods start at once); pull request
     141864 (v1.38.0-beta.0: the keys of groups have their type).
     """
-    group, facts = group_of(found), context.facts
+    group, facts = group_of(stored), context.facts
     needed: Needed | None = None
     others = facts.pod_groups if group.composite else facts.composite_pod_groups
-    if not group.composite and group.parent is not None and group.parent == found.key[1]:
+    if not group.composite and group.parent is not None and group.parent == stored.key[1]:
         why = "the CompositePodGroup above it has the same name, so kube-scheduler 1.37 never finds room for its pods"
         # What is served shows the release of the API server, not that of the scheduler.
-        action = Action.WARN if is_refused(found, context) else Action.DENY
-    elif found.key in (others or {}):
+        action = Action.WARN if is_refused(stored, context) else Action.DENY
+    elif stored.key in (others or {}):
         other, part = (POD_GROUPS, "pod_groups") if group.composite else (COMPOSITES, "composite_pod_groups")
         why = f"a {other.kind} of this namespace has the same name, and kube-scheduler 1.37 confuses the two"
-        action, needed = Action.WARN, Needed(part, found.key)
+        action, needed = Action.WARN, Needed(part, stored.key)
     else:
         return
     yield Finding(
         at=METADATA / "name",
-        found=found.key[1],
+        found=stored.key[1],
         why=why,
         remedy="give one of the two another name",
         absent=needed,
@@ -473,12 +472,7 @@ def tree_name(found: StoredObject, context: RuleContext) -> Results:
     )
 
 
-_DEEP = {
-    "root": root(),
-    "a": root(parent="root"),
-    "b": root(parent="a"),
-    "c": root(parent="b"),
-}
+_DEEP = {"root": root(), "a": root(parent="root"), "b": root(parent="a"), "c": root(parent="b")}
 
 
 @rule(
@@ -487,7 +481,7 @@ _DEEP = {
     passes=Example(pod_group(**child_of("b")), config=ON, facts=known(composite_pod_groups=_DEEP)),
     fails=Example(pod_group(**child_of("c")), config=ON, facts=known(composite_pod_groups=_DEEP)),
 )
-def tree_depth(found: StoredObject, context: RuleContext) -> Results:
+def tree_depth(stored: StoredObject, context: RuleContext) -> Results:
     """A Workload declares at most four levels, including the PodGroups, so a deeper tree is not a copy of a Workload.
     kube-scheduler 1.37.0 schedules no pod of a tree with six levels, without a message. The API server counts the
     levels of templates, but not those of groups.
@@ -495,19 +489,19 @@ def tree_depth(found: StoredObject, context: RuleContext) -> Results:
     Source: k8s.io/api scheduling/v1beta1 (WorkloadMaxTreeDepth); kubernetes, pkg/scheduler (v1.37.0, seen: five levels
     start, six do not).
     """
-    group = group_of(found)
-    above = above_of(found, group, context)
-    if _is_cycle(found, group, above):
+    group = group_of(stored)
+    above = above_of(stored, group, context)
+    if _is_cycle(stored, group, above):
         return
-    below, deepest = _levels_below(found.key, context.facts.composite_pod_groups) if group.composite else (0, None)
+    below, deepest = _levels_below(stored.key, context.facts.composite_pod_groups) if group.composite else (0, None)
     # A named parent is a level, even if it does not exist yet.
-    named = (above[-1][1] if above else group).parent is not None and len(above) < MAX_DEPTH
-    levels = named + len(above) + 1 + below
+    has_parent = (above[-1][1] if above else group).parent is not None and len(above) < MAX_DEPTH
+    levels = has_parent + len(above) + 1 + below
     if levels > MAX_DEPTH:
         key = deepest or (above[-1][0] if above else None)
         yield Finding(
             at=METADATA / "name" if group.parent is None else PARENT_PATH,
-            found=group.parent or found.name,
+            found=group.parent or stored.name,
             why=f"the tree would have {levels} levels, including PodGroups, "
             f"and a Workload declares at most {MAX_DEPTH}",
             remedy="remove a level of CompositePodGroups",
@@ -520,32 +514,32 @@ def _levels_below(key: ObjectKey, composites: Groups | None) -> tuple[int, Objec
     walk stops at a limit.
     """
     levels, deepest, left = 1, None, MOST_BELOW
-    found: list[tuple[ObjectKey, int]] = [(key, 1)]
-    while found and composites is not None:
-        place, depth = found.pop()
+    pending: list[tuple[ObjectKey, int]] = [(key, 1)]
+    while pending and composites is not None:
+        place, depth = pending.pop()
         if depth > levels:
             levels, deepest = depth, place
         if depth > MAX_DEPTH:
             break
         children = list(islice(composites.below(place), left))
         left -= len(children)
-        found += [(child, depth + 1) for child in children]
+        pending += [(child, depth + 1) for child in children]
     return levels, deepest
 
 
 @rule(
     "kube/tree-workload",
     kinds=GROUPS,
-    passes=Example(_TREE_BELOW, config=ON, facts=_ROOT),
-    fails=Example(_TREE_BELOW, config=ON, facts=known(composite_pod_groups={"root": root(workload="other")})),
+    passes=Example(_CHILD, config=ON, facts=_ROOT),
+    fails=Example(_CHILD, config=ON, facts=known(composite_pod_groups={"root": root(workload="other")})),
 )
-def tree_workload(found: StoredObject, context: RuleContext) -> Results:
+def tree_workload(stored: StoredObject, context: RuleContext) -> Results:
     """A tree is made from one Workload. A tree with groups of two Workloads is not a copy of either.
 
     Source: kubernetes/enhancements, KEP-6012 (calls it misuse; v1.37.0 accepts it).
     """
-    group = group_of(found)
-    for other in neighbours(found, group, context.facts):
+    group = group_of(stored)
+    for other in neighbours(stored, group, context.facts):
         if group.workload is not None and other.group.workload not in {None, group.workload}:
             yield Finding(
                 at=REFERENCE / "workloadName",
@@ -560,33 +554,33 @@ def tree_workload(found: StoredObject, context: RuleContext) -> Results:
 @rule(
     "kube/template-parent",
     kinds=GROUPS,
-    passes=Example(_TREE_BELOW, config=ON, facts=_ROOT),
+    passes=Example(_CHILD, config=ON, facts=_ROOT),
     fails=Example(pod_group(**{**child_of("root"), "parentCompositePodGroupName": None}), config=ON, facts=_ROOT),
 )
-def template_parent(found: StoredObject, context: RuleContext) -> Results:
+def template_parent(stored: StoredObject, context: RuleContext) -> Results:
     """The tree of groups must match the tree of templates. A group with another parent counts for another minimum than
     was declared, or for none.
 
     Source: kubernetes/enhancements, KEP-6012 (calls it misuse; v1.37.0 accepts it).
     """
-    group = group_of(found)
-    known_template, parent = template_of(found, group, context.facts), parent_of(found, group, context.facts)
-    if known_template is None or (group.parent is not None and parent is None):
+    group = group_of(stored)
+    declared, parent = template_of(stored, group, context.facts), parent_of(stored, group, context.facts)
+    if declared is None or (group.parent is not None and parent is None):
         return
-    declared = known_template[1].parent
+    above = declared.group.parent
     if parent is None:
         actual = None
     elif parent.group.workload != group.workload:
         return
     else:
         actual = parent.group.template
-    if declared != actual:
+    if above != actual:
         yield Finding(
             at=PARENT_PATH,
             found=group.parent,
-            why=f"its template {group.template} is {_position(declared)}, but this group would be {_position(actual)}",
-            remedy="name a parent that was made from the template above its own" if declared else "remove the parent",
-            absent=Needed("workloads", (found.key[0], group.workload or "")) if parent is None else parent.needed,
+            why=f"its template {group.template} is {_position(above)}, but this group would be {_position(actual)}",
+            remedy="name a parent that was made from the template above its own" if above else "remove the parent",
+            absent=declared.needed if parent is None else parent.needed,
         )
 
 

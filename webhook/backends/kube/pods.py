@@ -13,7 +13,7 @@ gangs are correct.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -34,6 +34,7 @@ from webhook.backends.kube.groups import (
     membership_of,
     pod,
     pod_group,
+    pod_group_of,
     priority_of,
     resolved,
     root,
@@ -110,24 +111,23 @@ def claims_of(podgang: PodGang, members: Sequence[str], record: Record, spoken: 
     """Returns the field of the PodGroup, and of the template, of these members."""
     if spoken is Generation.V1ALPHA1 or not record.claims:
         return {}
-    found = shared_by(one for member in members for one in _asked(podgang, member, record))
-    return {FIELD: [one.manifest for one in found]} if found else {}
+    claims = shared_by(claim for member in members for claim in _shared_claims(podgang, member, record))
+    return {FIELD: [claim.manifest for claim in claims]} if claims else {}
 
 
-def _asked(podgang: PodGang, member: str, record: Record) -> Iterator[SharedClaim]:
-    """Yields the claims that the pods of a member are to share."""
+def _shared_claims(podgang: PodGang, member: str, record: Record) -> Iterator[SharedClaim]:
     if isinstance(podgang, OptedInGang):
         parts = {part.name for part in podgang.parts.get(member, ())}
-        yield from (one.shared for one in record.claims if one.pods in parts)
+        yield from (claim.shared for claim in record.claims if claim.pods in parts)
     else:
         workload = text(podgang.labels.get(grove.LABEL_PART_OF)) or ""
-        yield from (one.shared for one in record.claims if is_podclique(member, workload, one.pods))
+        yield from (claim.shared for claim in record.claims if is_podclique(member, workload, claim.pods))
 
 
 def kept(spec: Manifest, live: Mapping[str, Any]) -> Manifest:
-    """`spec` of a PodGroup or template with the claims of the existing one, even if that has none."""
-    found = {key: value for key, value in spec.items() if key != FIELD}
-    return {**found, FIELD: live[FIELD]} if live.get(FIELD) else found
+    """Returns `spec` of a PodGroup or template with the claims of the existing one, even if that has none."""
+    rest = {key: value for key, value in spec.items() if key != FIELD}
+    return {**rest, FIELD: live[FIELD]} if live.get(FIELD) else rest
 
 
 # In 1.36 and 1.37.
@@ -151,27 +151,27 @@ def group_claims(workload: PodCliqueSet | OptedInWorkload, context: RuleContext)
     Source: k8s.io/api scheduling/v1beta1 (PodGroupSpec.resourceClaims: "matches the PodGroup's claim exactly", at most
     4); KEP-5729.
     """
-    if not (asked := asked_in(workload.annotations)):
+    if not (claim_names := asked_in(workload.annotations)):
         return
     spoken = generation(context.settings, workload_apis(context.settings, context.facts))
-    if (problem := _unread(context, spoken) or _made_by_its_controller(workload)) is not None:
+    if (problem := _unlisted(context, spoken, workload)) is not None:
         yield _ignored(workload, *problem)
         return
-    if len(asked) > MAX_CLAIMS:
+    if len(claim_names) > MAX_CLAIMS:
         yield _ignored(
             workload, f"a group has at most {MAX_CLAIMS} claims, so those after these are ignored", "name fewer"
         )
     templates = _templates(workload)
-    own = [(name, frozenset(claims_in(spec))) for name, spec in templates]
-    named = frozenset(asked[:MAX_CLAIMS])
-    if any(one.name in named for _, claims in own for one in claims) and not pods_claims(
+    pod_claims = [(name, frozenset(claims_in(spec))) for name, spec in templates]
+    first_names = frozenset(claim_names[:MAX_CLAIMS])
+    if any(claim.name in first_names for _, claims in pod_claims for claim in claims) and not pods_claims(
         workload.annotations, templates
     ):
         why = "too many pod templates have these claims, so no group shares any"
         yield _ignored(workload, why, "share them in fewer templates")
         return
-    for name in asked[:MAX_CLAIMS]:
-        sources = {one for _, claims in own for one in claims if one.name == name}
+    for name in claim_names[:MAX_CLAIMS]:
+        sources = {claim for _, claims in pod_claims for claim in claims if claim.name == name}
         if not sources:
             yield _ignored(workload, f"no pod has a claim {shown(name)}", "name entries of resourceClaims of the pods")
         elif len(sources) > 1 and spoken is not None and is_merged(context.settings, spoken):
@@ -182,8 +182,10 @@ def group_claims(workload: PodCliqueSet | OptedInWorkload, context: RuleContext)
             )
 
 
-def _unread(context: RuleContext, spoken: Generation | None) -> tuple[str, str] | None:
-    """Returns why no group lists claims, and what helps."""
+def _unlisted(
+    context: RuleContext, spoken: Generation | None, workload: PodCliqueSet | OptedInWorkload
+) -> tuple[str, str] | None:
+    """Returns why no group of Rollcall's lists claims, and what helps."""
     settings = context.settings
     if not settings.gangScheduling:
         return "gangScheduling is off, so there is no group", "set the profile's gangScheduling to true"
@@ -191,24 +193,19 @@ def _unread(context: RuleContext, spoken: Generation | None) -> tuple[str, str] 
         return "groups of Kubernetes 1.35 have no claims", "use Kubernetes 1.36 or newer"
     if settings.schedulerGates is not None and _GATE not in settings.schedulerGates:
         return f"schedulerGates lacks {_GATE}", "enable the gate and add it to schedulerGates"
-    return None
-
-
-def _made_by_its_controller(workload: PodCliqueSet | OptedInWorkload) -> tuple[str, str] | None:
-    """Returns why the groups of a workload are not Rollcall's, and what helps."""
     if isinstance(workload, PodCliqueSet) or (path := workload.native_path) is None:
         return None
     return f"{path} is set, so Rollcall writes no group", "list the claims in resourceClaims there"
 
 
 def _ignored(workload: PodCliqueSet | OptedInWorkload, why: str, remedy: str) -> Finding:
-    found = workload.annotations.get(CLAIMS_ANNOTATION)
-    return Finding(at=_AT, found=found, why=why, remedy=f"{remedy}, or remove the annotation")
+    annotation = workload.annotations.get(CLAIMS_ANNOTATION)
+    return Finding(at=_AT, found=annotation, why=why, remedy=f"{remedy}, or remove the annotation")
 
 
 def _templates(workload: PodCliqueSet | OptedInWorkload) -> list[tuple[str, Mapping[str, Any]]]:
     if isinstance(workload, PodCliqueSet):
-        return [(end, one.pod_spec) for end, one in podclique_ends(workload)]
+        return [(end, clique.pod_spec) for end, clique in podclique_ends(workload)]
     return [(part.name, part.template.spec) for part in workload.parts]
 
 
@@ -237,13 +234,13 @@ def owner_claims(workload: OptedInWorkload, context: RuleContext) -> Results:
     if not context.settings.gangScheduling:
         return
     gates = context.settings.schedulerGates
-    own = {part.name: frozenset(claims_in(part.template.spec)) for part in workload.parts}
+    pod_claims = {part.name: frozenset(claims_in(part.template.spec)) for part in workload.parts}
     for block in workload.scheduling_blocks():
         names = [part.name for part in workload.parts_of(block)]
         for index, claim in enumerate(islice(claims_in(block.spec), MAX_CLAIMS)):
             if gates is not None and _GATE not in gates:
                 why, remedy = f"schedulerGates lacks {_GATE}", "enable the gate and add it to schedulerGates"
-            elif names and not any(claim in own[name] for name in names):
+            elif names and not any(claim in pod_claims[name] for name in names):
                 why, remedy = (
                     "no pod of the group has an equal entry",
                     "add the same entry to resourceClaims of the pods",
@@ -266,43 +263,33 @@ _TWO_SOURCES: Manifest = {
     passes=Example(pod_group(**_SHARED), config=ON, facts=known()),
     fails=Example(pod_group(**_TWO_SOURCES), config=ON, facts=known()),
 )
-def group_claim_fields(found: StoredObject, _: RuleContext) -> Results:
+def group_claim_fields(stored: StoredObject, _: RuleContext) -> Results:
     """A PodGroup lists at most four claims of different names, each with a ResourceClaim or a template. A
     CompositePodGroup lists none. The API server refuses anything else. In a file nothing else says so.
 
     Source: k8s.io/api scheduling/v1alpha2 and v1beta1 (listMapKey, maxItems; PodGroupResourceClaim: exactly one).
     """
-    for place, spec, composite in _groups(found):
+    groups: Iterable[tuple[FieldPath, Mapping[str, Any], bool]]
+    groups = [(SPEC, stored.spec, stored.kind == COMPOSITES.kind)]
+    if stored.kind == WORKLOADS.kind:
+        groups = ((template.path, template.spec, template.group.composite) for template in templates_in(stored.spec))
+    for place, spec, composite in groups:
         entries, at = list(claims_in(spec)), place / "resourceClaims"
         if composite and entries:
-            yield _refused(
-                at, len(entries), f"a {COMPOSITES.kind} has no claims", "move them to the PodGroups below it"
-            )
+            yield Finding(at, len(entries), f"a {COMPOSITES.kind} has no claims", "move them to the PodGroups below it")
             continue
         if len(entries) > MAX_CLAIMS:
             why = f"a PodGroup has at most {MAX_CLAIMS} claims, so the API server refuses it"
-            yield _refused(at, len(entries), why, "share fewer claims")
-        counted = Counter(one.name for one in entries)
-        for index, one in enumerate(entries[: MAX_CLAIMS + 1]):
-            if (one.claim is None) is (one.template is None):
+            yield Finding(at, len(entries), why, "share fewer claims")
+        counted = Counter(entry.name for entry in entries)
+        for index, entry in enumerate(entries[: MAX_CLAIMS + 1]):
+            if (entry.claim is None) is (entry.template is None):
                 why = "an entry names either a ResourceClaim or a template, so the API server refuses it"
                 remedy = "set one of resourceClaimName and resourceClaimTemplateName"
-                yield _refused(at / Item(index, one.name), one.name, why, remedy)
-            elif counted[one.name] > 1:
+                yield Finding(at / Item(index, entry.name), entry.name, why, remedy)
+            elif counted[entry.name] > 1:
                 why = "another entry has the same name, so the API server refuses it"
-                yield _refused(at / Item(index, one.name), one.name, why, "give each entry a name of its own")
-
-
-def _groups(found: StoredObject) -> Iterator[tuple[FieldPath, Mapping[str, Any], bool]]:
-    if found.kind != WORKLOADS.kind:
-        yield SPEC, found.spec, found.kind == COMPOSITES.kind
-        return
-    for one in templates_in(found.spec):
-        yield one.path, one.spec, one.group.composite
-
-
-def _refused(at: FieldPath, value: object, why: str, remedy: str) -> Finding:
-    return Finding(at=at, found=value, why=why, remedy=remedy)
+                yield Finding(at / Item(index, entry.name), entry.name, why, "give each entry a name of its own")
 
 
 _GROUP = known(
@@ -318,23 +305,22 @@ _OTHER: Manifest = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateNa
     passes=Example(member(**_CLAIM), config=ON, facts=_GROUP),
     fails=Example(member(**_OTHER), config=ON, facts=_GROUP),
 )
-def pod_group_claim(found: StoredObject, context: RuleContext) -> Results:
+def pod_group_claim(stored: StoredObject, context: RuleContext) -> Results:
     """A pod shares a claim of its group only if its own entry is equal: the same name and the same source. Otherwise it
     gets a claim of its own, and no message says so.
 
     Source: k8s.io/api core/v1 (PodResourceClaim), scheduling/v1beta1 (PodGroupSpec.resourceClaims), v0.37.0.
     """
-    key = (found.key[0], text(mapping(found.spec.get("schedulingGroup")).get("podGroupName")) or "")
-    group = None if context.facts.pod_groups is None else context.facts.pod_groups.get(key)
+    key, group = pod_group_of(stored, context.facts)
     if group is None or not group.claims:
         return
-    shared = {one.name: one for one in group.claims}
-    for index, one in enumerate(claims_in(found.spec)):
-        theirs = shared.get(one.name)
-        if theirs is not None and theirs != one:
+    shared = {claim.name: claim for claim in group.claims}
+    for index, entry in enumerate(claims_in(stored.spec)):
+        theirs = shared.get(entry.name)
+        if theirs is not None and theirs != entry:
             yield Finding(
-                at=SPEC / "resourceClaims" / Item(index, one.name),
-                found=one.claim or one.template,
+                at=SPEC / "resourceClaims" / Item(index, entry.name),
+                found=entry.claim or entry.template,
                 why=f"the PodGroup {key[1]} has {theirs.claim or theirs.template} under this name, so the pod gets a "
                 "claim of its own",
                 remedy="copy the entry of the PodGroup, or use another name",
@@ -351,17 +337,17 @@ _HIGH = known(pod_groups={"worker": replace(_WORKER, priority_class="high")})
 _OTHERS = frozenset({"koord-scheduler", "volcano", "kai-scheduler", "lpx-scheduler"})
 
 
-def _group_name(found: StoredObject) -> str | None:
-    return text(mapping(found.spec.get("schedulingGroup")).get("podGroupName"))
+def _group_name(stored: StoredObject) -> str | None:
+    return text(mapping(stored.spec.get("schedulingGroup")).get("podGroupName"))
 
 
-def _named(found: StoredObject) -> tuple[str, str, Needed] | None:
+def _membership_target(stored: StoredObject) -> tuple[str, str, Needed] | None:
     """Returns what the pod's membership names: field, kind and key."""
-    name = _group_name(found)
+    name = _group_name(stored)
     if name is not None:
-        return "schedulingGroup.podGroupName", "PodGroup", Needed("pod_groups", (found.key[0], name))
-    name = text(mapping(found.spec.get("workloadRef")).get("name"))
-    return None if name is None else ("workloadRef.name", "Workload", Needed("workloads", (found.key[0], name)))
+        return "schedulingGroup.podGroupName", "PodGroup", Needed("pod_groups", (stored.key[0], name))
+    name = text(mapping(stored.spec.get("workloadRef")).get("name"))
+    return None if name is None else ("workloadRef.name", "Workload", Needed("workloads", (stored.key[0], name)))
 
 
 @rule(
@@ -372,22 +358,22 @@ def _named(found: StoredObject) -> tuple[str, str, Needed] | None:
     passes=Example(member(), config=ON, facts=_KNOWN),
     fails=Example(member("wroker"), config=ON, facts=_KNOWN),
 )
-def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
+def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     """kube-scheduler holds such a pod ("waiting for pods's pod group to appear in scheduling queue") until the group
     exists. This is a warning, because the group may be created later. It is a refusal if the namespace's label
     rollcall.dev/creation-order is `strict`.
 
     Source: kubernetes, pkg/scheduler/framework/plugins/gangscheduling (v1.35 to v1.37).
     """
-    named = _named(found)
-    if named is None:
+    target = _membership_target(stored)
+    if target is None:
         return
-    field, kind, needed = named
+    field, kind, needed = target
     path = SPEC / field.partition(".")[0] / field.partition(".")[2]
-    stored = getattr(context.facts, needed.part)
-    if stored is None:
+    objects = getattr(context.facts, needed.part)
+    if objects is None:
         yield Unjudged(path, f"the {kind}s", part=needed.part)
-    elif needed.key not in stored and not _is_composite(needed, context):
+    elif needed.key not in objects and not _is_composite(needed, context):
         yield Finding(
             at=path,
             found=needed.name,
@@ -410,15 +396,15 @@ def _is_composite(needed: Needed, context: RuleContext) -> bool:
     passes=Example(member(), config=ON, facts=_KNOWN),
     fails=Example(member("root"), config=ON, facts=known(composite_pod_groups={"root": root()})),
 )
-def pod_composite(found: StoredObject, context: RuleContext) -> Results:
+def pod_composite(stored: StoredObject, context: RuleContext) -> Results:
     """A pod belongs to a PodGroup, never to the CompositePodGroup above it. kube-scheduler looks for a PodGroup with
     that name and holds the pod for ever.
 
     Source: k8s.io/api core/v1 (PodSchedulingGroup.podGroupName); kubernetes, pkg/scheduler (v1.37.0).
     """
-    name = _group_name(found)
+    name = _group_name(stored)
     groups = context.facts.pod_groups
-    needed = Needed("pod_groups", (found.key[0], name or ""))
+    needed = Needed("pod_groups", (stored.key[0], name or ""))
     if name is not None and groups is not None and needed.key not in groups and _is_composite(needed, context):
         yield Finding(
             at=_POD_GROUP,
@@ -442,17 +428,16 @@ _CYCLE = known(
     passes=Example(member(), config=ON, facts=_KNOWN),
     fails=Example(member(), config=ON, facts=_CYCLE),
 )
-def pod_cycle(found: StoredObject, context: RuleContext) -> Results:
+def pod_cycle(stored: StoredObject, context: RuleContext) -> Results:
     """If two composites are created at the same moment, each below the other, the check of each one does not see the
     other. The pods of a tree without a root are never scheduled, and only this rule reports it.
 
     Source: kubernetes, pkg/scheduler (v1.37.0, seen).
     """
-    key = (found.key[0], _group_name(found) or "")
-    group = None if context.facts.pod_groups is None else context.facts.pod_groups.get(key)
+    key, group = pod_group_of(stored, context.facts)
     if group is None:
         return
-    above = [one for one, _ in ancestors(key, group, context.facts.composite_pod_groups or {})]
+    above = [ancestor for ancestor, _ in ancestors(key, group, context.facts.composite_pod_groups or {})]
     if len(set(above)) < len(above):
         yield Finding(
             at=_POD_GROUP,
@@ -470,17 +455,17 @@ def pod_cycle(found: StoredObject, context: RuleContext) -> Results:
     passes=Example(pod(workloadRef={"name": "demo", "podGroup": "worker"}), config=ON, facts=_KNOWN),
     fails=Example(pod(workloadRef={"name": "demo", "podGroup": "wroker"}), config=ON, facts=_KNOWN),
 )
-def pod_entry(found: StoredObject, context: RuleContext) -> Results:
+def pod_entry(stored: StoredObject, context: RuleContext) -> Results:
     """In 1.35 a pod names an entry of a Workload. The list of entries is immutable, so a pod that names another entry
     is held for ever ("pod group doesn't exist for a workload").
 
     Source: kubernetes, pkg/scheduler/framework/plugins/gangscheduling (v1.35); k8s.io/api scheduling/v1alpha1.
     """
-    reference = mapping(found.spec.get("workloadRef"))
-    key = (found.key[0], text(reference.get("name")) or "")
+    reference = mapping(stored.spec.get("workloadRef"))
+    key = (stored.key[0], text(reference.get("name")) or "")
     entry = text(reference.get("podGroup"))
-    stored = (context.facts.workloads or {}).get(key)
-    if stored is not None and entry is not None and entry not in stored.templates:
+    workload = (context.facts.workloads or {}).get(key)
+    if workload is not None and entry is not None and entry not in workload.templates:
         yield Finding(
             at=_POD_ENTRY,
             found=entry,
@@ -496,7 +481,7 @@ def pod_entry(found: StoredObject, context: RuleContext) -> Results:
     passes=Example(member(priorityClassName="high"), config=ON, facts=_HIGH),
     fails=Example(member(), config=ON, facts=_HIGH),
 )
-def pod_priority(found: StoredObject, context: RuleContext) -> Results:
+def pod_priority(stored: StoredObject, context: RuleContext) -> Results:
     """kube-scheduler 1.37 rejects a whole group if the priority of one pod differs from the group's priority. 1.36 uses
     the group's priority.
 
@@ -504,20 +489,20 @@ def pod_priority(found: StoredObject, context: RuleContext) -> Results:
     priority as the pod group's priority".
     """
     facts = context.facts
-    key = (found.key[0], _group_name(found) or "")
-    group = None if facts.pod_groups is None else facts.pod_groups.get(key)
+    key, group = pod_group_of(stored, facts)
     if group is None or generation(context.settings, workload_apis(context.settings, facts)) not in CARRIES_CLASS:
         return
-    name, at = text(found.spec.get("priorityClassName")), SPEC / "priorityClassName"
-    own, wanted = resolved(integer(found.spec.get("priority")), name, facts), priority_of(group, facts)
-    if own is None or wanted is None:
+    name, at = text(stored.spec.get("priorityClassName")), SPEC / "priorityClassName"
+    priority, group_priority = resolved(integer(stored.spec.get("priority")), name, facts), priority_of(group, facts)
+    if priority is None or group_priority is None:
         if not facts.is_whole("priority_classes") and name != group.priority_class:
             yield Unjudged(at, "the PriorityClasses", part="priority_classes")
-    elif own != wanted:
+    elif priority != group_priority:
         yield Finding(
             at=at,
             found=name,
-            why=f"the pod's priority is {own}, its group's is {wanted}, and kube-scheduler rejects the whole group",
+            why=f"the pod's priority is {priority}, its group's is {group_priority}, and kube-scheduler rejects the "
+            "whole group",
             remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "remove it",
             absent=Needed("pod_groups", key),
         )
@@ -530,15 +515,15 @@ def pod_priority(found: StoredObject, context: RuleContext) -> Results:
     passes=Example(member(schedulerName=DEFAULT_SCHEDULER), config=ON, facts=_KNOWN),
     fails=Example(member(schedulerName="volcano"), config=ON, facts=_KNOWN),
 )
-def pod_scheduler(found: StoredObject, context: RuleContext) -> Results:
+def pod_scheduler(stored: StoredObject, context: RuleContext) -> Results:
     """Only kube-scheduler reads the membership. Another scheduler places the pod alone. kube-scheduler then rejects the
     rest of the group, because its pods must name one scheduler.
 
     Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
     .spec.schedulerName set"; no other scheduler that Rollcall knows reads these fields.
     """
-    scheduler = scheduler_of(found.spec)
-    if _named(found) is not None and _reads_no_group(scheduler, context):
+    scheduler = scheduler_of(stored.spec)
+    if _membership_target(stored) is not None and _reads_no_group(scheduler, context):
         yield Finding(
             at=SPEC / "schedulerName",
             found=scheduler,
@@ -559,7 +544,7 @@ def _reads_no_group(scheduler: str, context: RuleContext) -> bool:
     passes=Example(member(), config=ON, facts=known(group_pods={"worker-1": waiting(DEFAULT_SCHEDULER)})),
     fails=Example(member(), config=ON, facts=known(group_pods={"worker-1": waiting("batch-scheduler")})),
 )
-def pod_schedulers(found: StoredObject, context: RuleContext) -> Results:
+def pod_schedulers(stored: StoredObject, context: RuleContext) -> Results:
     """The pods of a group, and of all groups of its tree, must name one scheduler, even if two names are two profiles
     of one kube-scheduler. One kube-scheduler rejects the whole tree, and two kube-schedulers wait for each other. The
     rule compares pods that wait for a node.
@@ -568,17 +553,17 @@ def pod_schedulers(found: StoredObject, context: RuleContext) -> Results:
     .spec.schedulerName"); kubernetes, pkg/scheduler (podgroup cycle, v1.36 and v1.37.0, seen). 1.35 starts such a group
     where both names are of one kube-scheduler.
     """
-    named, scheduler = membership_of(found.spec), scheduler_of(found.spec)
-    if named is None or _reads_no_group(scheduler, context):
+    membership, scheduler = membership_of(stored.spec), scheduler_of(stored.spec)
+    if membership is None or _reads_no_group(scheduler, context):
         return
-    facts, at, namespace = context.facts, SPEC / "schedulerName", found.key[0]
+    facts, at, namespace = context.facts, SPEC / "schedulerName", stored.key[0]
     if facts.group_pods is None:
         yield Unjudged(at, "the pods that wait for a node", part="group_pods")
         return
-    for group in _groups_of_one_scheduler(namespace, named, facts):
-        other = facts.group_pods.of_another_scheduler((namespace, group), scheduler, found.key)
+    for group in _groups_of_one_scheduler(namespace, membership, facts):
+        other = facts.group_pods.of_another_scheduler((namespace, group), scheduler, stored.key)
         if other is not None:
-            whose = "its group" if group == named else f"PodGroup {group.group} in its tree"
+            whose = "its group" if group == membership else f"PodGroup {group.group} in its tree"
             yield Finding(
                 at=at,
                 found=scheduler,
@@ -591,14 +576,16 @@ def pod_schedulers(found: StoredObject, context: RuleContext) -> Results:
             return
 
 
-def _groups_of_one_scheduler(namespace: str, named: GroupMembership, facts: ClusterFacts) -> Iterator[GroupMembership]:
+def _groups_of_one_scheduler(
+    namespace: str, membership: GroupMembership, facts: ClusterFacts
+) -> Iterator[GroupMembership]:
     """Yields the group that a pod names, then the others of its tree. The entries of a 1.35 Workload are not in a
     tree.
     """
-    yield named
-    if named.workload is None:
-        tree = groups_of_tree((namespace, named.group), facts)
-        yield from (GroupMembership(name) for _, name in tree if name != named.group)
+    yield membership
+    if membership.workload is None:
+        tree = groups_of_tree((namespace, membership.group), facts)
+        yield from (GroupMembership(name) for _, name in tree if name != membership.group)
 
 
 def named_group(pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:

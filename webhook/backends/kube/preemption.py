@@ -9,7 +9,7 @@ must be that of its pods, and a gang that needs every pod must not lose one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from webhook.backends.kube import workload_api
@@ -21,7 +21,6 @@ from webhook.backends.kube.groups import (
     PREEMPTS,
     RACK,
     ZONE,
-    Chain,
     above_of,
     child_of,
     group_of,
@@ -35,6 +34,7 @@ from webhook.backends.kube.groups import (
     neighbours,
     parent_of,
     pod_group,
+    pod_group_of,
     policy_named,
     policy_of,
     priority_of,
@@ -45,7 +45,6 @@ from webhook.backends.kube.groups import (
 )
 from webhook.backends.kube.workload_api import GROUPS, POD_GROUPS, WORKLOADS, RuleContext
 from webhook.model.capabilities import DISRUPTION_LABEL, Disruption
-from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.gang_objects import JUDGED_PODS, StoredObject
@@ -73,35 +72,34 @@ _BELOW = pod_group(**child_of("root"))
     ),
     fails=Example(_BELOW, config=ON, facts=known(composite_pod_groups={"root": root(priority_class="high")})),
 )
-def group_priority(found: StoredObject, context: RuleContext) -> Results:
+def group_priority(stored: StoredObject, context: RuleContext) -> Results:
     """Pods must have the priority of the tree's root and of their own group. If the two differ, kube-scheduler blocks
     the gang, regardless of the priority of the pods.
 
     Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
     priority as the pod group's priority"; the API server compares the templates of a Workload only.
     """
-    group = group_of(found)
-    if not is_of_1_37(found):
+    group = group_of(stored)
+    if not is_of_1_37(stored):
         return
-    known_template = template_of(found, group, context.facts)
-    others = [(other.called, other.group, other.needed) for other in neighbours(found, group, context.facts)]
+    declared = template_of(stored, group, context.facts)
+    others = [(other.called, other.group, other.needed) for other in neighbours(stored, group, context.facts)]
     # If a template names no priority class, the author of its group chooses one.
-    if known_template is not None and (known_template[1].priority_class or known_template[1].priority is not None):
-        needed = Needed("workloads", (found.key[0], group.workload or ""))
-        others.append((f"its template {group.template}", known_template[1], needed))
-    own = priority_of(group, context.facts)
+    if declared is not None and (declared.group.priority_class or declared.group.priority is not None):
+        others.append((f"its template {group.template}", declared.group, declared.needed))
+    priority = priority_of(group, context.facts)
     for called, other, needed in others:
         theirs = priority_of(other, context.facts)
         at = SPEC / "priorityClassName"
-        if own is None or theirs is None:
+        if priority is None or theirs is None:
             if group.priority_class != other.priority_class and not context.facts.is_whole("priority_classes"):
                 yield Unjudged(at, "the PriorityClasses", part="priority_classes")
                 return
-        elif own != theirs:
+        elif priority != theirs:
             yield Finding(
                 at=at,
                 found=group.priority_class,
-                why=f"its priority is {own}, {called} has {theirs}, "
+                why=f"its priority is {priority}, {called} has {theirs}, "
                 "and kube-scheduler blocks a tree with two priorities",
                 remedy="name the same PriorityClass in all templates, groups and pods of the tree, or in none",
                 absent=needed,
@@ -118,7 +116,7 @@ _TOGETHER = known(apis=OF_1_38.apis, composite_pod_groups={"root": root(disrupti
     passes=Example(pod_group(**child_of("root"), **ALL), config=ON, facts=_TOGETHER),
     fails=Example(_BELOW, config=ON, facts=_TOGETHER),
 )
-def disruption_single(found: StoredObject, context: RuleContext) -> Results:
+def disruption_single(stored: StoredObject, context: RuleContext) -> Results:
     """A group below a group with disruption mode all cannot be disrupted pod by pod. Preemption evicts the highest
     group with mode all as a whole, so mode single below it has no effect. A group without a disruptionMode has mode
     single. From 1.38 on it is refused; before that this is a warning.
@@ -128,29 +126,29 @@ def disruption_single(found: StoredObject, context: RuleContext) -> Results:
     """
     why = "is disrupted as a whole, so a group below it cannot be disrupted pod by pod"
     remedy = "set disruptionMode to all here, or to single on the group above"
-    if found.kind == WORKLOADS.kind:
-        templates = {one.name: one for one in templates_in(found.spec)}
-        for one in templates.values():
-            above = templates.get(one.group.parent or "")
-            if above is not None and _breaks(one.group, above.group):
-                said = f"the template {above.name} above it {why}"
-                at = one.path / "disruptionMode"
-                yield Finding(at=at, found="single", why=said, remedy=remedy, at_most=most(found, context))
+    if stored.kind == WORKLOADS.kind:
+        templates = {template.name: template for template in templates_in(stored.spec)}
+        for template in templates.values():
+            above = templates.get(template.group.parent or "")
+            if above is not None and _breaks(template.group, above.group):
+                reason = f"the template {above.name} above it {why}"
+                at = template.path / "disruptionMode"
+                yield Finding(at=at, found="single", why=reason, remedy=remedy, at_most=most(stored, context))
         return
-    group = group_of(found)
-    for other in neighbours(found, group, context.facts):
+    group = group_of(stored)
+    for other in neighbours(stored, group, context.facts):
         if other.above and _breaks(group, other.group):
-            said = f"{other.called} {why}"
+            reason = f"{other.called} {why}"
         elif not other.above and _breaks(other.group, group):
-            said, remedy = (
+            reason, remedy = (
                 f"{other.called} is disrupted pod by pod",
                 "set disruptionMode to single here, or to all on the group below",
             )
         else:
             continue
         at, single = SPEC / "disruptionMode", str(group.disruption)
-        action = most(found, context)
-        yield Finding(at=at, found=single, why=said, remedy=remedy, absent=other.needed, at_most=action)
+        action = most(stored, context)
+        yield Finding(at=at, found=single, why=reason, remedy=remedy, absent=other.needed, at_most=action)
         return
 
 
@@ -167,7 +165,7 @@ _GANGS_ROOT = known(apis=OF_1_38.apis, composite_pod_groups={"root": root()})
     passes=Example(_BELOW, config=ON, facts=_GANGS_ROOT),
     fails=Example(pod_group(**child_of("root"), **BASIC), config=ON, facts=_GANGS_ROOT),
 )
-def tree_gang(found: StoredObject, context: RuleContext) -> Results:
+def tree_gang(stored: StoredObject, context: RuleContext) -> Results:
     """Below a gang of groups every group is a gang. From 1.38 on the API server refuses other templates in a Workload,
     and kube-scheduler never places the pods of such a tree (PodGroupError, CompositePodGroupError). In 1.37 the basic
     group counts as complete without a pod, so this is a warning there, and where the release is not known.
@@ -175,21 +173,21 @@ def tree_gang(found: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes v1.38.0-beta.0, pkg/apis/scheduling/validation/validation.go (validateCompositePodGroupTemplate),
     pkg/scheduler/schedule_one_podgroup.go (validatePodGroupHierarchy).
     """
-    refused = is_refused(found, context)
+    refused = is_refused(stored, context)
     who = "Kubernetes 1.38 refuses it" if refused else "Kubernetes 1.38 will refuse it"
     basic: list[tuple[FieldPath, str, Needed | None]]
-    if found.kind == WORKLOADS.kind:
-        templates = {one.name: one for one in templates_in(found.spec)}
+    if stored.kind == WORKLOADS.kind:
+        templates = {template.name: template for template in templates_in(stored.spec)}
         basic = [
-            (one.path, f"the template {above.name} above it", None)
-            for one in templates.values()
-            if (above := templates.get(one.group.parent or "")) is not None
+            (template.path, f"the template {above.name} above it", None)
+            for template in templates.values()
+            if (above := templates.get(template.group.parent or "")) is not None
             and above.group.minimum is not None
-            and one.group.minimum is None
+            and template.group.minimum is None
         ]
     else:
-        group = group_of(found)
-        parent = parent_of(found, group, context.facts)
+        group = group_of(stored)
+        parent = parent_of(stored, group, context.facts)
         is_below = parent is not None and parent.group.minimum is not None and group.minimum is None
         basic = [(SPEC, parent.called, parent.needed)] if parent is not None and is_below else []
     for place, above_it, needed in basic:
@@ -199,7 +197,7 @@ def tree_gang(found: StoredObject, context: RuleContext) -> Results:
             why=f"{above_it} is a gang, and below a gang every group is one; {who}",
             remedy="set a gang policy here, or basic above",
             absent=needed,
-            at_most=most(found, context),
+            at_most=most(stored, context),
         )
 
 
@@ -218,7 +216,7 @@ def tree_gang(found: StoredObject, context: RuleContext) -> Results:
         facts=known(composite_pod_groups={"root": root(topology=RACK)}),
     ),
 )
-def topology_order(found: StoredObject, context: RuleContext) -> Results:
+def topology_order(stored: StoredObject, context: RuleContext) -> Results:
     """A tree's topology is decided from the root down, so a group in one rack is always in one zone. A wider constraint
     on a lower group has no effect, and most likely the two constraints were swapped. The pods start, so this is a
     warning.
@@ -227,49 +225,45 @@ def topology_order(found: StoredObject, context: RuleContext) -> Results:
     v1.37.0.
     """
     bindings = context.facts.topology_bindings
-    if found.kind == WORKLOADS.kind:
-        templates = {one.name: one for one in templates_in(found.spec)}
-        stored = WorkloadTemplates({name: one.group for name, one in templates.items()})
-        judged = [(one.path, one.group, _above_template(one.group, stored)) for one in templates.values()]
+    if stored.kind == WORKLOADS.kind:
+        templates = {template.name: template for template in templates_in(stored.spec)}
+        workload = WorkloadTemplates({name: template.group for name, template in templates.items()})
+        judged = [
+            (template.path, template.group, _template_chain(template.group, workload))
+            for template in templates.values()
+        ]
     else:
-        group = group_of(found)
-        judged = [(SPEC, group, _needed(above_of(found, group, context)))]
+        group = group_of(stored)
+        above = above_of(stored, group, context)
+        judged = [(SPEC, group, [(Needed("composite_pod_groups", key), ancestor) for key, ancestor in above])]
     for place, group, chain in judged:
-        nearest = next(((needed, one.topology) for needed, one in chain if one.topology), None)
+        nearest = next(((needed, ancestor.topology) for needed, ancestor in chain if ancestor.topology), None)
         if group.topology is None or nearest is None or group.topology == nearest[1]:
             continue
         if bindings is None or not (bindings or context.facts.is_whole("topology_bindings")):
             yield Unjudged(topology_path(place), "the ClusterTopologyBindings", part="topology_bindings")
         elif is_wider(group.topology, nearest[1] or "", bindings):
-            yield _swapped(place, group.topology, nearest[1] or "", nearest[0])
-
-
-def _swapped(place: FieldPath, key: str, above: str, needed: Needed | None) -> Finding:
-    return Finding(
-        at=topology_path(place),
-        found=key,
-        why=f"it has no effect, because the group above already requires the narrower {above}",
-        remedy="swap the two keys, or remove one of them",
-        absent=needed,
-    )
+            yield Finding(
+                at=topology_path(place),
+                found=group.topology,
+                why=f"it has no effect, because the group above already requires the narrower {nearest[1]}",
+                remedy="swap the two keys, or remove one of them",
+                absent=nearest[0],
+            )
 
 
 _Holders = list[tuple[Needed | None, TreeGroup]]
 
 
-def _needed(above: Chain) -> _Holders:
-    return [(Needed("composite_pod_groups", key), one) for key, one in above]
-
-
-def _above_template(template: TreeGroup, workload: WorkloadTemplates) -> _Holders:
-    found: _Holders = []
-    while template.parent is not None and len(found) < MAX_DEPTH:
+def _template_chain(template: TreeGroup, workload: WorkloadTemplates) -> _Holders:
+    holders: _Holders = []
+    while template.parent is not None and len(holders) < MAX_DEPTH:
         above = workload.templates.get(template.parent)
         if above is None:
             break
-        found.append((None, above))
+        holders.append((None, above))
         template = above
-    return found
+    return holders
 
 
 NEVER = "Never"
@@ -283,27 +277,24 @@ _POLICY = SPEC / "preemptionPolicy"
     passes=Example(pod_group(**ALL), config=ON, facts=known()),
     fails=Example(pod_group(disruptionMode="PodGroup"), config=ON, facts=known()),
 )
-def disruption_value(found: StoredObject, _: RuleContext) -> Results:
+def disruption_value(stored: StoredObject, _: RuleContext) -> Results:
     """The mode is written in another form in each version: `Pod` or `PodGroup` in 1.36, and an object with one of the
     empty members `single` and `all` since 1.37. The API server refuses the other form. In a file nothing else says so.
 
     Source: k8s.io/api scheduling/v1alpha2 (DisruptionMode) and scheduling/v1beta1, v1alpha3 (a union of two members).
     """
-    if found.kind == WORKLOADS.kind:
-        specs: Iterator[tuple[FieldPath, Mapping[str, Any]]] = (
-            (one.path, one.spec) for one in templates_in(found.spec)
-        )
-    else:
-        specs = iter([(SPEC, found.spec)])
+    specs: Iterable[tuple[FieldPath, Mapping[str, Any]]] = [(SPEC, stored.spec)]
+    if stored.kind == WORKLOADS.kind:
+        specs = ((template.path, template.spec) for template in templates_in(stored.spec))
     for place, spec in specs:
         value = spec.get(workload_api.FIELD)
-        if value is not None and not workload_api.is_written_for(value, of_1_37=is_of_1_37(found)):
-            wanted = "all: {} or single: {}" if is_of_1_37(found) else "PodGroup or Pod"
+        if value is not None and not workload_api.is_written_for(value, of_1_37=is_of_1_37(stored)):
+            form = "all: {} or single: {}" if is_of_1_37(stored) else "PodGroup or Pod"
             yield Finding(
                 at=place / workload_api.FIELD,
                 found=value,
-                why=f"{found.version} has no such mode, so the API server refuses the {found.kind}",
-                remedy=f"write {wanted}",
+                why=f"{stored.version} has no such mode, so the API server refuses the {stored.kind}",
+                remedy=f"write {form}",
             )
 
 
@@ -325,7 +316,7 @@ _MEEK_GROUP = known(
     passes=Example(pod_group(**child_of("root"), priorityClassName="meek"), config=ON, facts=_MEEK),
     fails=Example(pod_group(**child_of("root"), priorityClassName="low"), config=ON, facts=_MEEK),
 )
-def group_preemption_policy(found: StoredObject, context: RuleContext) -> Results:
+def group_preemption_policy(stored: StoredObject, context: RuleContext) -> Results:
     """A group has the preemption policy of its PriorityClass. From 1.38 on, and in 1.37 while the gate
     PodGroupPreemptionPolicy is on, the API server copies it into PodGroups and CompositePodGroups and refuses a group
     that states another one, and kube-scheduler blocks a tree whose pods have another policy than its root. Two classes
@@ -336,13 +327,13 @@ def group_preemption_policy(found: StoredObject, context: RuleContext) -> Result
     pkg/scheduler/schedule_one_podgroup.go ("should have the same preemption policy"); v1.38.0-beta.0,
     pkg/apis/scheduling/validation/validation.go (validateWorkloadPriority).
     """
-    if not is_of_1_37(found):
+    if not is_of_1_37(stored):
         return
-    action, facts = most(found, context), context.facts
-    if found.kind == WORKLOADS.kind:
-        yield from _of_templates(found, action)
+    action, facts = most(stored, context), context.facts
+    if stored.kind == WORKLOADS.kind:
+        yield from _differing_template(stored, action)
         return
-    group = group_of(found)
+    group = group_of(stored)
     stated, of_class = group.preemption, policy_named(group.priority_class, facts)
     if stated is not None and stated not in _POLICIES:
         remedy = f"write {' or '.join(_POLICIES)}, or remove it"
@@ -352,29 +343,33 @@ def group_preemption_policy(found: StoredObject, context: RuleContext) -> Result
         why = f"its PriorityClass has {of_class}, so the API server refuses it"
         yield _policy(stated, why, "remove the field", action)
         return
-    own = policy_of(group, facts)
-    if stated is None and not _some_never(facts):
+    policy = policy_of(group, facts)
+    # In a cluster where every PriorityClass preempts, all groups have one policy.
+    classes = (facts.priority_classes or {}).values()
+    if stated is None and all(priority_class.preemption_policy != NEVER for priority_class in classes):
         return
-    for other in neighbours(found, group, facts):
+    for other in neighbours(stored, group, facts):
         theirs = policy_of(other.group, facts)
-        if own is not None and theirs is not None and own != theirs:
+        if policy is not None and theirs is not None and policy != theirs:
             blocks = "blocks" if action is Action.DENY else "may block"
-            why = f"its preemption policy is {own}, {other.called} has {theirs}, and kube-scheduler {blocks} the tree"
+            why = (
+                f"its preemption policy is {policy}, {other.called} has {theirs}, and kube-scheduler {blocks} the tree"
+            )
             yield _policy(
                 stated, why, "name one PriorityClass in all groups and pods of the tree", action, other.needed
             )
             return
 
 
-def _of_templates(workload: StoredObject, action: Action) -> Iterator[Finding]:
+def _differing_template(workload: StoredObject, action: Action) -> Iterator[Finding]:
     """Yields one finding for the first template that states another policy than the first one, or none where that
     does.
     """
     templates = list(templates_in(workload.spec))
-    for one in templates[1:]:
-        if (stated := one.group.preemption) != (first := templates[0].group.preemption):
+    for template in templates[1:]:
+        if (stated := template.group.preemption) != (first := templates[0].group.preemption):
             yield Finding(
-                at=one.path / "preemptionPolicy",
+                at=template.path / "preemptionPolicy",
                 found=stated,
                 why=f"the template {templates[0].name} has {first or 'none'}, and Kubernetes 1.38 refuses a Workload "
                 "with two preemption policies",
@@ -382,13 +377,6 @@ def _of_templates(workload: StoredObject, action: Action) -> Iterator[Finding]:
                 at_most=action,
             )
             return
-
-
-def _some_never(facts: ClusterFacts) -> bool:
-    """Returns whether a PriorityClass does not preempt. In a cluster without such a class all groups have one
-    policy.
-    """
-    return any(one.preemption_policy == NEVER for one in (facts.priority_classes or {}).values())
 
 
 def _policy(stated: str | None, why: str, remedy: str, action: Action, absent: Needed | None = None) -> Finding:
@@ -401,7 +389,7 @@ def _policy(stated: str | None, why: str, remedy: str, action: Action, absent: N
     passes=Example(member(priorityClassName="meek"), config=ON, facts=_MEEK_GROUP),
     fails=Example(member(priorityClassName="low"), config=ON, facts=_MEEK_GROUP),
 )
-def pod_preemption_policy(found: StoredObject, context: RuleContext) -> Results:
+def pod_preemption_policy(stored: StoredObject, context: RuleContext) -> Results:
     """kube-scheduler rejects a whole group if the preemption policy of one pod differs: from that of the tree's root
     from 1.38 on, and in 1.37 while the gate PodGroupPreemptionPolicy is on; else from that of the other pods. Before
     1.38, and where the release is not known, this is a warning.
@@ -410,24 +398,25 @@ def pod_preemption_policy(found: StoredObject, context: RuleContext) -> Results:
     (validatePodGroupHierarchy).
     """
     facts = context.facts
-    key = (found.key[0], text(mapping(found.spec.get("schedulingGroup")).get("podGroupName")) or "")
-    group = None if facts.pod_groups is None else facts.pod_groups.get(key)
+    key, group = pod_group_of(stored, facts)
     if group is None:
         return
     top, above = key, list(ancestors(key, group, facts.composite_pod_groups or {}))
     if above:
         top, group = above[-1]
-    own = text(found.spec.get("preemptionPolicy")) or policy_named(text(found.spec.get("priorityClassName")), facts)
-    wanted = policy_of(group, facts)
-    if own is not None and wanted is not None and own != wanted:
+    pod_policy = text(stored.spec.get("preemptionPolicy")) or policy_named(
+        text(stored.spec.get("priorityClassName")), facts
+    )
+    group_policy = policy_of(group, facts)
+    if pod_policy is not None and group_policy is not None and pod_policy != group_policy:
         yield Finding(
             at=_POLICY,
-            found=own,
-            why=f"{'the root ' if above else ''}group {top[1]} has {wanted}, and kube-scheduler rejects a group whose "
-            "pods have another preemption policy",
+            found=pod_policy,
+            why=f"{'the root ' if above else ''}group {top[1]} has {group_policy}, and kube-scheduler rejects a group "
+            "whose pods have another preemption policy",
             remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "remove it",
             absent=Needed("composite_pod_groups" if above else "pod_groups", top),
-            at_most=most(found, context),
+            at_most=most(stored, context),
         )
 
 
@@ -435,30 +424,28 @@ _OF_JOB = {
     "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "demo", "uid": "1", "controller": True}]
 }
 _SINGLE = pod_group(version="v1alpha2", disruptionMode="Pod")
-_PREEMPTION_TOGETHER = pod_group(version="v1alpha2", disruptionMode="PodGroup")
+_ALL_PODS = pod_group(version="v1alpha2", disruptionMode="PodGroup")
 
 
 @rule(
     "kube/group-single",
     kinds=(POD_GROUPS,),
     default=Action.WARN,
-    passes=Example(
-        {**_PREEMPTION_TOGETHER, "metadata": {**_PREEMPTION_TOGETHER["metadata"], **_OF_JOB}}, config=ON, facts=known()
-    ),
+    passes=Example({**_ALL_PODS, "metadata": {**_ALL_PODS["metadata"], **_OF_JOB}}, config=ON, facts=known()),
     fails=Example({**_SINGLE, "metadata": {**_SINGLE["metadata"], **_OF_JOB}}, config=ON, facts=known()),
 )
-def group_single(found: StoredObject, _: RuleContext) -> Results:
+def group_single(stored: StoredObject, _: RuleContext) -> Results:
     """The Job controller of 1.36 makes a group for each Indexed Job whose minimum is the parallelism, so the gang needs
     every pod. It sets no mode, and preemption then takes single pods of the running Job.
 
     Source: kubernetes/enhancements, KEP-5547; kubernetes v1.36.3, pkg/controller/job (gate WorkloadWithJob).
     """
-    maker, group = controller_in(mapping(found.raw.get("metadata"))), group_of(found)
+    maker, group = controller_in(mapping(stored.raw.get("metadata"))), group_of(stored)
     made_by_job = maker is not None and (maker.group, maker.kind) == ("batch", "Job")
-    if made_by_job and not is_of_1_37(found) and group.minimum is not None and group.disruption is Disruption.SINGLE:
+    if made_by_job and not is_of_1_37(stored) and group.minimum is not None and group.disruption is Disruption.SINGLE:
         yield Finding(
             at=SPEC / workload_api.FIELD,
-            found=found.spec.get(workload_api.FIELD),
+            found=stored.spec.get(workload_api.FIELD),
             why="the Job needs every pod, but preemption may take single pods of it",
             remedy=f"opt the Job in and label it {DISRUPTION_LABEL}=all, or use Kubernetes 1.37 or newer and "
             "spec.scheduling",
@@ -486,14 +473,14 @@ def native_mode(workload: OptedInWorkload, _: RuleContext) -> Results:
         return
     scheduling = mapping(workload.spec.get("scheduling"))
     gang = mapping(scheduling.get("schedulingPolicy")).get("gang")
-    asked, pods = integer(mapping(gang).get("minCount")), sum(part.pods for part in workload.parts)
+    minimum, pods = integer(mapping(gang).get("minCount")), sum(part.pods for part in workload.parts)
     if gang is None or workload_api.read(scheduling) is Disruption.ALL:
         return
     labelled = workload.labels.get(DISRUPTION_LABEL)
     if labelled == Disruption.ALL:
         why = "the Job's own controller makes its gang and does not read the label, so preemption may take single pods"
         at, value = LABELS / DISRUPTION_LABEL, labelled
-    elif labelled is None and pods > 1 and (asked is None or asked >= pods):
+    elif labelled is None and pods > 1 and (minimum is None or minimum >= pods):
         why = "the gang needs every pod, but preemption may take single pods of it"
         at, value = SPEC / "scheduling" / workload_api.FIELD, scheduling.get(workload_api.FIELD)
     else:

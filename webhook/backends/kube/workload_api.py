@@ -74,7 +74,6 @@ class KubeSettings(BackendSettings):
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[KubeSettings]
 
-
 GROUP = "scheduling.k8s.io"
 # What to do if a cluster serves the API only in versions that this release has not read.
 UNREAD = (
@@ -111,12 +110,12 @@ class Served(NamedTuple):
     @property
     def kinds(self) -> tuple[Api, ...]:
         """The kinds of the gang objects, in order of creation."""
-        found = [Api(GROUP, self.version, "Workload")]
+        apis = [Api(GROUP, self.version, "Workload")]
         if self.composites is not None:
-            found.append(Api(GROUP, self.composites, COMPOSITE.kind))
+            apis.append(Api(GROUP, self.composites, COMPOSITE.kind))
         if self.generation is not Generation.V1ALPHA1:
-            found.append(Api(GROUP, self.version, "PodGroup"))
-        return tuple(found)
+            apis.append(Api(GROUP, self.version, "PodGroup"))
+        return tuple(apis)
 
 
 # The versions of Workload and PodGroup, the preferred one first.
@@ -127,10 +126,7 @@ VERSIONS = (
 )
 # The versions of CompositePodGroup, the preferred one first. Its v1beta1 came with 1.38, with the fields of v1alpha3.
 # Both are one kind of objects, and kube-scheduler 1.38 reads v1beta1.
-COMPOSITE_VERSIONS = (
-    KindVersion("v1beta1", Generation.TREE),
-    KindVersion("v1alpha3", Generation.TREE),
-)
+COMPOSITE_VERSIONS = (KindVersion("v1beta1", Generation.TREE), KindVersion("v1alpha3", Generation.TREE))
 # As 1.37 serves it, and as the first release that has a beta serves it.
 COMPOSITE = Api(GROUP, "v1alpha3", "CompositePodGroup")
 COMPOSITE_BETA = Api(GROUP, "v1beta1", COMPOSITE.kind)
@@ -148,23 +144,25 @@ HIGHEST = 1_000_000_000
 
 def generation(settings: KubeSettings, apis: frozenset[Api] | None) -> Generation | None:
     """Returns the generation to use; None if the cluster serves none, or if it is neither known nor stated."""
-    found = served(settings, apis)
-    return None if found is None else found.generation
+    versions = served(settings, apis)
+    return None if versions is None else versions.generation
 
 
 def served(settings: KubeSettings, apis: frozenset[Api] | None) -> Served | None:
     """Returns the generation to use, with its versions; None if the cluster serves none that Rollcall can write, or if
     it is neither known nor stated.
     """
-    for version in (one for one in VERSIONS if settings.apiGeneration in {"auto", one.name}):
+    for version in (candidate for candidate in VERSIONS if settings.apiGeneration in {"auto", candidate.name}):
         if not known(apis):
             # The stated generation, as it is in the newest release.
-            return None if settings.apiGeneration == "auto" else _with_trees(version, settings, COMPOSITE.version)
+            return None if settings.apiGeneration == "auto" else _tree_versions(version, settings, COMPOSITE.version)
         if all(api in apis for api in Served(version.generation, version.name).kinds):
-            names = (one.name for one in COMPOSITE_VERSIONS)
+            names = (candidate.name for candidate in COMPOSITE_VERSIONS)
             trees = next((name for name in names if Api(GROUP, name, COMPOSITE.kind) in apis), None)
             # A gang without trees would be another gang.
-            return None if trees is None and _newer(version, settings, apis) else _with_trees(version, settings, trees)
+            return (
+                None if trees is None and _newer(version, settings, apis) else _tree_versions(version, settings, trees)
+            )
     return None
 
 
@@ -189,9 +187,8 @@ def unread_kind(api: Api) -> str | None:
 
 
 def _is_read(api: Api) -> bool:
-    """Returns whether this release has read a version of a kind of the Workload API."""
     # From 1.37 on Workloads and PodGroups are served in this version as well, with the fields of v1beta1.
-    return api.version in {COMPOSITE.version, *(one.name for one in _VERSIONS_OF[api.kind])}
+    return api.version in {COMPOSITE.version, *(version.name for version in _VERSIONS_OF[api.kind])}
 
 
 def _needed(what: str) -> str:
@@ -243,7 +240,7 @@ def _newer(version: KindVersion, settings: KubeSettings, apis: frozenset[Api]) -
     return any(api.group == GROUP and api.kind == COMPOSITE.kind and not _is_read(api) for api in apis)
 
 
-def _with_trees(version: KindVersion, settings: KubeSettings, composites: str | None) -> Served:
+def _tree_versions(version: KindVersion, settings: KubeSettings, composites: str | None) -> Served:
     if version.generation is not Generation.V1BETA1 or composites is None or not _wants_trees(settings):
         return Served(version.generation, version.name)
     return Served(Generation.TREE, version.name, composites)
@@ -251,9 +248,9 @@ def _with_trees(version: KindVersion, settings: KubeSettings, composites: str | 
 
 def every_kind() -> tuple[Api, ...]:
     """Returns the kinds of gang objects in all versions."""
-    flat = (Served(one.generation, one.name) for one in VERSIONS)
-    trees = (Served(Generation.TREE, VERSIONS[0].name, one.name) for one in COMPOSITE_VERSIONS)
-    return tuple(dict.fromkeys(api for one in (*flat, *trees) for api in one.kinds))
+    flat = (Served(version.generation, version.name) for version in VERSIONS)
+    trees = (Served(Generation.TREE, VERSIONS[0].name, version.name) for version in COMPOSITE_VERSIONS)
+    return tuple(dict.fromkeys(api for versions in (*flat, *trees) for api in versions.kinds))
 
 
 def missing(settings: KubeSettings) -> str:
@@ -281,14 +278,15 @@ def is_of_1_38(apis: frozenset[Api] | None) -> bool | None:
     return None if is_flat else False
 
 
-def class_problem(found: PriorityClass | None, apis: frozenset[Api] | None) -> str | None:
+def class_problem(priority_class: PriorityClass | None, apis: frozenset[Api] | None) -> str | None:
     """Returns why the API server would refuse a group with that class; None if it would not. If nothing shows that the
     cluster is of 1.38, a class of the system is refused: the pods of a gang whose groups are refused wait for ever.
     """
-    if found is None:
+    if priority_class is None:
         return "there is no such PriorityClass, so the API server would refuse the groups of the gang"
-    if found.value > HIGHEST and is_of_1_38(apis) is not True:
-        return f"its value is {found.value}, and before Kubernetes 1.38 the API server refuses groups above {HIGHEST}"
+    value = priority_class.value
+    if value > HIGHEST and is_of_1_38(apis) is not True:
+        return f"its value is {value}, and before Kubernetes 1.38 the API server refuses groups above {HIGHEST}"
     return None
 
 
@@ -420,10 +418,10 @@ def read(spec: Mapping[str, Any]) -> Disruption | None:
     """Returns the mode that a group or template states in any generation; None if it states none. Raises
     `Malformed`.
     """
-    found = spec.get(FIELD)
-    if found is None:
+    stated = spec.get(FIELD)
+    if stated is None:
         return None
-    together = found == _OF_1_36[Disruption.ALL] if isinstance(found, str) else mapping(found).get("all") is not None
+    together = stated == _OF_1_36[Disruption.ALL] if isinstance(stated, str) else mapping(stated).get("all") is not None
     return Disruption.ALL if together else Disruption.SINGLE
 
 
@@ -435,15 +433,25 @@ def is_written_for(value: Any, *, of_1_37: bool) -> bool:
 
 
 def kept(spec: Manifest, live: Mapping[str, Any]) -> Manifest:
-    """`spec` with the mode of the existing object or template `live`, even if that has none. Raises `Malformed`."""
-    found = {key: value for key, value in spec.items() if key != FIELD}
-    return found if read(live) is None else {**found, FIELD: live[FIELD]}
+    """Returns `spec` with the mode of the existing object or template `live`, even if that has none. Raises
+    `Malformed`.
+    """
+    rest = {key: value for key, value in spec.items() if key != FIELD}
+    return rest if read(live) is None else {**rest, FIELD: live[FIELD]}
 
 
 def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
-    """`desired` with the mode of the gang's existing objects, also for those that are missing. Raises `Malformed`."""
+    """Returns `desired` with the mode of the gang's existing objects, also for those that are missing. Raises
+    `Malformed`.
+    """
     first = next(iter([*_groups(live), *_templates(live)]), None)
-    return list(desired) if first is None else [_with_mode(manifest, first) for manifest in desired]
+    if first is None:
+        return list(desired)
+    # A group has the mode in its spec, a Workload in all its templates.
+    return [
+        {**manifest, "spec": (_set_modes if manifest["kind"] == "Workload" else kept)(manifest["spec"], first)}
+        for manifest in desired
+    ]
 
 
 def mode_in(objects: Sequence[Manifest]) -> Disruption | None:
@@ -452,23 +460,18 @@ def mode_in(objects: Sequence[Manifest]) -> Disruption | None:
 
 
 def _groups(objects: Sequence[Manifest]) -> list[Mapping[str, Any]]:
-    return [mapping(one.get("spec")) for one in objects if one["kind"] != "Workload"]
+    return [mapping(manifest.get("spec")) for manifest in objects if manifest["kind"] != "Workload"]
 
 
 def _templates(objects: Sequence[Manifest]) -> list[Mapping[str, Any]]:
-    specs = [mapping(one.get("spec")) for one in objects if one["kind"] == "Workload"]
+    specs = [mapping(manifest.get("spec")) for manifest in objects if manifest["kind"] == "Workload"]
     return [mapping(entry) for spec in specs for field in TEMPLATES for entry in sequence(spec.get(field))]
 
 
-def _with_mode(manifest: Manifest, live: Mapping[str, Any]) -> Manifest:
-    """Returns an object of the gang with the mode of `live` in its group, or in all its templates."""
-    spec = manifest["spec"]
-    changed = _below(spec, live) if manifest["kind"] == "Workload" else kept(spec, live)
-    return {**manifest, "spec": changed}
-
-
-def _below(holder: Manifest, live: Mapping[str, Any]) -> Manifest:
+def _set_modes(holder: Manifest, live: Mapping[str, Any]) -> Manifest:
     changed = {
-        field: [kept(_below(entry, live), live) for entry in holder[field]] for field in TEMPLATES if field in holder
+        field: [kept(_set_modes(entry, live), live) for entry in holder[field]]
+        for field in TEMPLATES
+        if field in holder
     }
     return {**holder, **changed}

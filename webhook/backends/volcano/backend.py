@@ -18,7 +18,6 @@ pkg/scheduler/plugins/network-topology-aware, plugins/proportion/proportion.go, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -105,7 +104,7 @@ def packing_of(shape: GangShape, roles: Roles, settings: VolcanoSettings, facts:
     free = (_BEST_EFFORT,) if len(members) < len(tuple(shape.needed)) else ()
     needs: list[Need] = []
     counted: dict[str, int] = {}
-    for name, alike in _by_part(members).items():
+    for name, alike in _part_members(members).items():
         within = partitions.get(tiers.parts[name]) if name in tiers.parts else None
         if within is None:
             for member in alike:
@@ -113,29 +112,24 @@ def packing_of(shape: GangShape, roles: Roles, settings: VolcanoSettings, facts:
         elif len(alike) == 1:
             needs.append(PodsNeed(roles.of(alike[0]), alike[0].minimum, within))
         else:
-            needs.append(group_of(name, [PodsNeed(roles.of(one), one.minimum) for one in alike], within))
+            needs.append(group_of(name, [PodsNeed(roles.of(member), member.minimum) for member in alike], within))
     needs[:0] = [PodsNeed(roles[name], count) for name, count in counted.items()]
     if not needs:
         return Packing((), left_out=(*shape.left_out, *free))
     whole = None if tiers.whole is None else partitions[tiers.whole]
     sets = (group_of(shape.name, needs, whole),)
-    found = Packing(sets, unjudged=free, left_out=shape.left_out)
-    return (
-        replace(found, left_out=(*shape.left_out, "the HyperNodes that the gang requires are not known"))
-        if unknown
-        else found
-    )
+    unread = ("the HyperNodes that the gang requires are not known",) if unknown else ()
+    return Packing(sets, unjudged=free, left_out=(*shape.left_out, *unread))
 
 
-def _by_part(members: list[MemberShape]) -> dict[str, list[MemberShape]]:
-    found: dict[str, list[MemberShape]] = {}
+def _part_members(members: list[MemberShape]) -> dict[str, list[MemberShape]]:
+    parts: dict[str, list[MemberShape]] = {}
     for member in members:
-        found.setdefault(member.part or member.name, []).append(member)
-    return found
+        parts.setdefault(member.part or member.name, []).append(member)
+    return parts
 
 
 def _is_best_effort(roles: Roles, member: MemberShape) -> bool:
-    """Returns whether a member's pods surely request nothing."""
     needs = roles.of(member).pods
     return is_best_effort(needs.request, needs.unjudged)
 
@@ -145,10 +139,10 @@ def _tiers(shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -> 
     whole: int | None = None
     parts: dict[str, int] = {}
     unknown = False
-    asked: list[tuple[str, tuple[str, ...] | None]] = [] if shape.required is None else [(shape.required, None)]
-    asked += [(subset.required, subset.members) for subset in shape.subsets]
-    asked += [(member.required, (member.name,)) for member in shape.members if member.required is not None]
-    for key, members in asked:
+    constraints: list[tuple[str, tuple[str, ...] | None]] = [] if shape.required is None else [(shape.required, None)]
+    constraints += [(subset.required, subset.members) for subset in shape.subsets]
+    constraints += [(member.required, (member.name,)) for member in shape.members if member.required is not None]
+    for key, members in constraints:
         tier = _tier(key, shape, settings, facts) if members is None or len(members) == 1 else None
         if tier is None:
             unknown = True
@@ -173,7 +167,6 @@ def _tier(key: str, shape: GangShape, settings: VolcanoSettings, facts: ClusterF
 
 
 def _carried(shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -> _Tiers:
-    """Returns the tiers of an opted-in workload."""
     if shape.opted_in is None:
         return _Tiers()
     if is_volcano_job(shape.opted_in.workload):
@@ -183,7 +176,7 @@ def _carried(shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -
         whole, parts = carried_topology(shape.opted_in, settings, facts)
     except Inexpressible:
         return _Tiers(unknown=True)
-    hard = {name: tier for name, asked in parts.items() if (tier := _hard(asked)) is not None}
+    hard = {name: tier for name, topology in parts.items() if (tier := _hard(topology)) is not None}
     return _Tiers(None if whole is None else _hard(whole), hard)
 
 
@@ -194,12 +187,12 @@ def _hard(topology: Manifest) -> int | None:
 
 def _partition(tier: int, at: FieldPath | None, facts: ClusterFacts) -> Partition | None:
     """Returns the HyperNodes that a tier allows; None if they are not known, or if Volcano ignores the tier."""
-    known, nodes = facts.hyper_nodes, facts.nodes
-    if known is None or nodes is None or {"hyper_nodes", "nodes"} & (facts.partial or frozenset()):
+    hyper_nodes, nodes = facts.hyper_nodes, facts.nodes
+    if hyper_nodes is None or nodes is None or {"hyper_nodes", "nodes"} & (facts.partial or frozenset()):
         return None
-    if not has_effect(tier, known):
+    if not has_effect(tier, hyper_nodes):
         return None
-    members = nodes_of_tier(tier, known, nodes)
+    members = nodes_of_tier(tier, hyper_nodes, nodes)
     return None if members is None else Partition(_called(tier, facts), at=at, members=members)
 
 
@@ -229,28 +222,28 @@ def ceilings_of(
 ) -> Ceilings:
     """Returns the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
     name = queue or queue_named(shape.record, opted_in=shape.opted_in is not None) or settings.defaultQueue
-    known = facts.volcano_queues
-    if known is None:
+    queues = facts.volcano_queues
+    if queues is None:
         return Ceilings(unknown=(_UNKNOWN_QUEUES,))
     if queue == shape.queue and name == DEFAULT_QUEUE:
         return Ceilings(unknown=(_DEFAULT,))
-    path = [(one, found) for one, found in path_of(name, known) if one != ROOT_QUEUE]
-    unknown = [] if name in known else [_UNKNOWN_QUEUE.format(shown(name))]
+    path = [(above, limiting) for above, limiting in path_of(name, queues) if above != ROOT_QUEUE]
+    unknown = [] if name in queues else [_UNKNOWN_QUEUE.format(shown(name))]
     if not settings.enableHierarchy:
-        if settings.enableHierarchy is None and any(found.limited for _, found in path[1:]):
+        if settings.enableHierarchy is None and any(limiting.limited for _, limiting in path[1:]):
             unknown.append(_PARENTS.format(shown(name)))
         path = path[:1]
-    unknown += [_UNREADABLE.format(shown(one)) for one, found in path if _limit(found) is None]
+    unknown += [_UNREADABLE.format(shown(above)) for above, limiting in path if _limit(limiting) is None]
     at = place_of(shape, _KEYS, ANNOTATIONS / VOLCANO_QUEUE)
-    found = [_ceiling(name, one, _limit(queue) or {}, at) for one, queue in path]
-    if all(allows(one, shape, roles) for one in found):
-        return Ceilings(tuple(found), tuple(unknown))
-    cure = _cure(name, shape, roles, known)
-    return Ceilings(tuple(one._replace(cure=cure) for one in found), tuple(unknown))
+    ceilings = [_ceiling(name, above, _limit(limiting) or {}, at) for above, limiting in path]
+    if all(allows(ceiling, shape, roles) for ceiling in ceilings):
+        return Ceilings(tuple(ceilings), tuple(unknown))
+    cure = _cure(name, shape, roles, queues)
+    return Ceilings(tuple(ceiling._replace(cure=cure) for ceiling in ceilings), tuple(unknown))
 
 
-def _ceiling(own: str, name: str, amounts: Amounts, at: FieldPath | None = None) -> Ceiling:
-    called = "the Volcano Queue" if name == own else "the parent Volcano Queue"
+def _ceiling(gang_queue: str, name: str, amounts: Amounts, at: FieldPath | None = None) -> Ceiling:
+    called = "the Volcano Queue" if name == gang_queue else "the parent Volcano Queue"
     return Ceiling(called, name, amounts, FitFamily.QUEUE, FitScope.EVER, at=at, counted=requested)
 
 
@@ -265,24 +258,22 @@ def _limit(queue: VolcanoQueue) -> Amounts | None:
     }
 
 
-def _cure(name: str, shape: GangShape, roles: Mapping[str, PackingRole], known: Mapping[str, VolcanoQueue]) -> str:
+def _cure(name: str, shape: GangShape, roles: Mapping[str, PackingRole], queues: Mapping[str, VolcanoQueue]) -> str:
     """Returns the advice to name another queue that allows the gang, if one is known."""
-    for other in leaves(known)[:MOST_TRIED]:
-        if other in {name, ROOT_QUEUE, DEFAULT_QUEUE} or known[other].state != OPEN:
+    for other in leaves(queues)[:MOST_TRIED]:
+        if other in {name, ROOT_QUEUE, DEFAULT_QUEUE} or queues[other].state != OPEN:
             continue
-        if all(allows(one, shape, roles) for one in _every(other, known)):
+        if all(allows(ceiling, shape, roles) for ceiling in _every(other, queues)):
             return f"name the Queue {shown(other)}, which allows it"
     return ""
 
 
-def _every(name: str, known: Mapping[str, VolcanoQueue]) -> Iterator[Ceiling]:
-    """Yields the ceilings of a queue and of all above it, whether these bind or not."""
-    for one, queue in path_of(name, known):
-        yield _ceiling(name, one, queue.capability or {})
+def _every(name: str, queues: Mapping[str, VolcanoQueue]) -> Iterator[Ceiling]:
+    for queue_name, queue in path_of(name, queues):
+        yield _ceiling(name, queue_name, queue.capability or {})
 
 
 RULES = collect(pod_clique_sets, pod_groups, opted_in)
-
 
 # Subgroups exist since v1.14.0, which schedules them only with a hard topology (fixed by commit 56c69011).
 FIRST_VERSION = Version(1, 14, 1)
@@ -342,8 +333,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         return (Resource(POD_GROUP, "podgroups"),)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
-        keys = tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
-        name = first_named(workload, keys, keys)
+        name = first_named(workload, _KEYS, _KEYS)
         if name is None and made_elsewhere(workload):
             return iter(())
         name = name or self.settings.defaultQueue
@@ -381,9 +371,9 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         if self.topology_kind is None:
             return NodeTopology((), ())
         # A HyperNode of another author may have a name of ours, or one of ours as its member.
-        taken = {*live, *(member for found in live.values() for member in members_of(found, "HyperNode"))}
+        taken = {*live, *(member for stored in live.values() for member in members_of(stored, "HyperNode"))}
         every = gangs.hyper_nodes(binding, nodes)
-        names = [made["metadata"]["name"] for made in every]
+        names = [hyper_node["metadata"]["name"] for hyper_node in every]
         left_out = tuple(name for name in names if name in taken)
         return NodeTopology(tuple(gangs.hyper_nodes(binding, nodes, left_out) if left_out else every), left_out)
 

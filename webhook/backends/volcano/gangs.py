@@ -79,15 +79,15 @@ def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
         raise UnknownTopology("the HyperNodes", "hyper_nodes")
     if not facts.hyper_nodes:
         raise NoTopology("the cluster has no HyperNode, so volcano would ignore the constraint", HYPER_NODES)
-    known = indexed(facts.hyper_nodes)
+    hyper_nodes = indexed(facts.hyper_nodes)
     names = [key]
-    if not known.tiers_named(key):
-        names = sorted(domain for domain in _domains(key, topology, facts) if known.tiers_named(domain))
+    if not hyper_nodes.tiers_named(key):
+        names = sorted(domain for domain in _domains(key, topology, facts) if hyper_nodes.tiers_named(domain))
     if not names:
         raise NoTopology(f"no HyperNode has the tierName of the domain, nor {key}, so no tier matches it", HYPER_NODES)
     if len(names) > 1:
         raise NoTopology(f"several tiers of HyperNodes have a name that a ClusterTopologyBinding gives {key}")
-    numbers = known.tiers_named(names[0])
+    numbers = hyper_nodes.tiers_named(names[0])
     if len(numbers) > 1:
         raise NoTopology(
             f"HyperNodes of different tiers share its tierName ({names[0][:63]}), so no single tier matches it"
@@ -98,34 +98,34 @@ def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
     return number
 
 
-def never_fits(tier: int, known: Mapping[str, HyperNode]) -> str | None:
+def never_fits(tier: int, hyper_nodes: Mapping[str, HyperNode]) -> str | None:
     """Returns why Volcano never places a gang whose widest allowed tier is this one; None if it may."""
     if tier == 0:
         return "volcano never places a gang in a single HyperNode of tier 0"
-    tiers = indexed(known).tiers
+    tiers = indexed(hyper_nodes).tiers
     if tiers and tier < tiers[0]:
         return f"the closest HyperNodes are of tier {tiers[0]}, so volcano never finds room for the gang"
     return None
 
 
-def has_effect(tier: int, known: Mapping[str, HyperNode]) -> bool:
+def has_effect(tier: int, hyper_nodes: Mapping[str, HyperNode]) -> bool:
     """Returns whether Volcano places gangs by a widest allowed tier: it neither ignores it nor holds the gang for
     ever.
     """
-    return bool(known) and never_fits(tier, known) is None and tier <= indexed(known).tiers[-1]
+    return bool(hyper_nodes) and never_fits(tier, hyper_nodes) is None and tier <= indexed(hyper_nodes).tiers[-1]
 
 
-def indexed(known: Mapping[str, HyperNode]) -> HyperNodes:
-    """HyperNodes with their index: either those kept for the cluster, or made from a plain mapping."""
-    return known if isinstance(known, HyperNodes) else HyperNodes(known)
+def indexed(hyper_nodes: Mapping[str, HyperNode]) -> HyperNodes:
+    """Returns HyperNodes with their index: either those kept for the cluster, or made from a plain mapping."""
+    return hyper_nodes if isinstance(hyper_nodes, HyperNodes) else HyperNodes(hyper_nodes)
 
 
 def _domains(key: str, topology: str | None, facts: ClusterFacts) -> set[str]:
     bindings = facts.topology_bindings
     if bindings is None or (topology not in bindings and not facts.is_whole("topology_bindings")):
         raise UnknownTopology("the ClusterTopologyBinding", "topology_bindings")
-    asked = bindings.values() if topology is None else [bindings[topology]] if topology in bindings else []
-    return {domain for binding in asked for domain, found in binding.keys.items() if found == key}
+    candidates = bindings.values() if topology is None else [bindings[topology]] if topology in bindings else []
+    return {domain for binding in candidates for domain, label in binding.keys.items() if label == key}
 
 
 RULE = "volcano/owner-topology"
@@ -147,7 +147,7 @@ class RequestedTopology(NamedTuple):
         return self.topology.get("highestTierAllowed") if self.topology["mode"] == "hard" else None
 
 
-def asked_at(place: Annotations) -> RequestedTopology | None:
+def requested_at(place: Annotations) -> RequestedTopology | None:
     """Returns what the annotations of one place ask for."""
     origins = {_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*_FIELDS)}
     if not origins:
@@ -168,30 +168,34 @@ def carried_topology(
     """
     if settings.topology == "off":
         return None, {}
-    whole = asked_at(of_workload(gang.workload))
+    whole = requested_at(of_workload(gang.workload))
     # The leader and the workers of a LeaderWorkerSet are one member; the workers' template is last.
-    members = {name: asked for name, parts in gang.parts.items() if parts and (asked := asked_at(of_pods(parts[-1])))}
+    members = {
+        name: requested
+        for name, parts in gang.parts.items()
+        if parts and (requested := requested_at(of_pods(parts[-1])))
+    }
     return _checked(whole, facts), {
-        name: written for name, asked in members.items() if (written := _checked(asked, facts)) is not None
+        name: written for name, requested in members.items() if (written := _checked(requested, facts)) is not None
     }
 
 
-def _checked(asked: RequestedTopology | None, facts: ClusterFacts) -> Manifest | None:
-    if asked is None or (asked.topology["mode"] == "hard" and asked.tier is None):
+def _checked(requested: RequestedTopology | None, facts: ClusterFacts) -> Manifest | None:
+    if requested is None or (requested.topology["mode"] == "hard" and requested.tier is None):
         return None
-    if asked.tier is not None:
-        use = asked.origins["highestTierAllowed"]
+    if requested.tier is not None:
+        use = requested.origins["highestTierAllowed"]
         if facts.hyper_nodes is None:
             raise unknown(RULE, use.path, "the HyperNodes", "hyper_nodes")
-        if not has_effect(asked.tier, facts.hyper_nodes):
+        if not has_effect(requested.tier, facts.hyper_nodes):
             return None
-    return asked.topology
+    return requested.topology
 
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
 _DIGEST_CHARACTERS = 10
 # How many differences a message states.
-_TOLD = 3
+_MOST_STATED = 3
 
 
 def hyper_nodes(binding: ClusterTopologyBinding, nodes: NodeLabels, taken: Collection[str] = ()) -> list[Manifest]:
@@ -201,19 +205,19 @@ def hyper_nodes(binding: ClusterTopologyBinding, nodes: NodeLabels, taken: Colle
     if problem := _problem(binding):
         remedy = "change the levels of the ClusterTopologyBinding"
         raise inexpressible("volcano/topology", SPEC / "levels", _levels(binding), problem, remedy=remedy)
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     # The HyperNodes of the level below, by the path of the domain that contains them. None for the narrowest level.
     below: dict[tuple[str, ...], list[Manifest]] | None = None
     for level in reversed(tree_of(binding, nodes).levels):
-        made: dict[tuple[str, ...], list[Manifest]] = {}
+        above: dict[tuple[str, ...], list[Manifest]] = {}
         for domain in level.domains:
             name = _name(binding, level, domain)
             members = [_member("Node", node) for node in domain.nodes] if below is None else below.get(domain.path, [])
             if name not in taken and members:
-                found.append(_hyper_node(name, binding, level, members))
-                made.setdefault(domain.path[:-1], []).append(_member("HyperNode", name))
-        below = made
-    return found
+                manifests.append(_hyper_node(name, binding, level, members))
+                above.setdefault(domain.path[:-1], []).append(_member("HyperNode", name))
+        below = above
+    return manifests
 
 
 def differences(binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]) -> str | None:
@@ -223,32 +227,33 @@ def differences(binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mappin
     The nodes of a tier are compared, not the names of HyperNodes. If a HyperNode selects its members by a pattern or by
     labels, the nodes of its tier are not compared. A HyperNode with two parents comes first.
     """
-    known = {name: _Stored.of(found) for name, found in live.items()}
+    stored = {name: _StoredHyperNode.read(manifest) for name, manifest in live.items()}
     tree = tree_of(binding, nodes)
-    found = list(_torn(known))
+    problems = list(_torn(stored))
     broader: tuple[str, int] | None = None
     for level in tree.levels:
         domain = level.level.domain or ""
-        named = {name: one for name, one in known.items() if one.tier_name in {domain, level.level.key}}
-        tiers = sorted({one.tier for one in named.values()})
+        names = {domain, level.level.key}
+        matching = {name: hyper_node for name, hyper_node in stored.items() if hyper_node.tier_name in names}
+        tiers = sorted({hyper_node.tier for hyper_node in matching.values()})
         if len(tiers) != 1:
             stated = f"the tiers {', '.join(map(str, tiers))} share" if tiers else "no HyperNode has"
-            found.append(f"{stated} the tierName {domain}")
+            problems.append(f"{stated} the tierName {domain}")
             continue
         if broader is not None and tiers[0] >= broader[1]:
-            found.append(
+            problems.append(
                 f"{domain} has tier {tiers[0]} and {broader[0]} has tier {broader[1]}, but the binding lists "
                 f"{broader[0]} above {domain}"
             )
         broader = domain, tiers[0]
-        found += _other_nodes(level, named, known)
-    if not found:
+        problems += _other_nodes(level, matching, stored)
+    if not problems:
         return None
-    more = f"; and {len(found) - _TOLD} more differences" if len(found) > _TOLD else ""
-    return f"HyperNodes differ from ClusterTopologyBinding {binding.name}: {'; '.join(found[:_TOLD])}{more}"
+    more = f"; and {len(problems) - _MOST_STATED} more differences" if len(problems) > _MOST_STATED else ""
+    return f"HyperNodes differ from ClusterTopologyBinding {binding.name}: {'; '.join(problems[:_MOST_STATED])}{more}"
 
 
-class _Stored(NamedTuple):
+class _StoredHyperNode(NamedTuple):
     """A stored HyperNode: its tier, and its members by type. `exact` is false if not all are known by their names."""
 
     tier: int
@@ -258,7 +263,7 @@ class _Stored(NamedTuple):
     exact: bool
 
     @classmethod
-    def of(cls, live: Manifest) -> _Stored:
+    def read(cls, live: Manifest) -> _StoredHyperNode:
         spec = mapping(live.get("spec"))
         nodes, exact = set[str](), "members" in spec
         for entry in sequence(spec.get("members")):
@@ -272,45 +277,46 @@ class _Stored(NamedTuple):
         return cls(-1 if tier is None else tier, text(spec.get("tierName")), frozenset(nodes), children, exact)
 
 
-def _torn(known: Mapping[str, _Stored]) -> Iterator[str]:
-    """Yields the first HyperNode with two parents, of whatever tier."""
+def _torn(stored: Mapping[str, _StoredHyperNode]) -> Iterator[str]:
     parents: dict[str, str] = {}
-    for name, one in sorted(known.items()):
-        for child in one.children:
+    for name, hyper_node in sorted(stored.items()):
+        for child in hyper_node.children:
             if (other := parents.setdefault(child, name)) != name:
                 both = f"HyperNode {child} is a member of {other} and of {name}"
                 yield f"{both}, so volcano places no gang with a topology"
                 return
 
 
-def _other_nodes(level: TopologyLevel, named: Mapping[str, _Stored], known: Mapping[str, _Stored]) -> Iterator[str]:
+def _other_nodes(
+    level: TopologyLevel, matching: Mapping[str, _StoredHyperNode], stored: Mapping[str, _StoredHyperNode]
+) -> Iterator[str]:
     """Yields the domains that no HyperNode of the tier has, and the HyperNodes that are no domain."""
-    stored = {name: _nodes_below(name, known) for name in named}
-    if None in stored.values():
+    node_sets = {name: _nodes_below(name, stored) for name in matching}
+    if None in node_sets.values():
         return
-    wanted = {frozenset(domain.nodes): domain for domain in level.domains}
-    of_tier = set(stored.values())
-    for nodes, domain in wanted.items():
+    domains = {frozenset(domain.nodes): domain for domain in level.domains}
+    of_tier = set(node_sets.values())
+    for nodes, domain in domains.items():
         if nodes not in of_tier:
             yield f"no HyperNode has exactly the nodes of {level.level.domain} {'/'.join(domain.path)}"
-    for name, below in sorted(stored.items()):
-        if below not in wanted:
+    for name, below in sorted(node_sets.items()):
+        if below not in domains:
             yield f"HyperNode {name} has the nodes of no {level.level.domain}"
 
 
-def _nodes_below(name: str, known: Mapping[str, _Stored]) -> frozenset[str] | None:
+def _nodes_below(name: str, stored: Mapping[str, _StoredHyperNode]) -> frozenset[str] | None:
     """Returns the nodes below a HyperNode; None if not all of them are known by their names."""
-    found, seen, left = set[str](), {name}, [name]
+    nodes, seen, left = set[str](), {name}, [name]
     while left:
-        one = known.get(left.pop())
-        if one is None:
+        hyper_node = stored.get(left.pop())
+        if hyper_node is None:
             continue
-        if not one.exact:
+        if not hyper_node.exact:
             return None
-        found |= one.nodes
-        left += [child for child in one.children if child not in seen]
-        seen.update(one.children)
-    return frozenset(found)
+        nodes |= hyper_node.nodes
+        left += [child for child in hyper_node.children if child not in seen]
+        seen.update(hyper_node.children)
+    return frozenset(nodes)
 
 
 def _hyper_node(
@@ -329,7 +335,9 @@ def _member(kind: str, name: str) -> Manifest:
 
 
 def _name(binding: ClusterTopologyBinding, level: TopologyLevel, domain: Domain) -> str:
-    """`BINDING-LEVEL.VALUE.VALUE`, with a hash at the end if a value is changed for it or the name is too long."""
+    """Returns `BINDING-LEVEL.VALUE.VALUE`, with a hash at the end if a value is changed for it or the name is too
+    long.
+    """
     values = [_NOT_IN_NAMES.sub("-", value.lower()).strip("-") for value in domain.path]
     full = ".".join((f"{binding.name}-{level.level.domain}", *(value for value in values if value)))
     if tuple(values) == domain.path and len(full) <= NAME_LIMIT:
@@ -366,43 +374,45 @@ _MOST_REPEATS, _MOST_CHARACTERS = 3, 256
 
 
 def nodes_of_tier(
-    tier: int, known: Mapping[str, HyperNode], nodes: Mapping[str, Node]
+    tier: int, hyper_nodes: Mapping[str, HyperNode], nodes: Mapping[str, Node]
 ) -> Mapping[str, frozenset[str]] | None:
     """Returns the nodes of each HyperNode in which a gang may be that must be in one of this tier or a closer one; None
     if they are not known. Of nested ones only the broadest is returned. The answer is kept until a node or a HyperNode
     changes.
     """
-    if not isinstance(nodes, Nodes) or not isinstance(known, HyperNodes):
-        return _nodes_of_tier(tier, known, nodes)
-    key = ("HyperNodes", known.state, tier)
-    found: Mapping[str, frozenset[str]] | None = nodes.remembered(key, lambda: _nodes_of_tier(tier, known, nodes))
-    return found
+    if not isinstance(nodes, Nodes) or not isinstance(hyper_nodes, HyperNodes):
+        return _nodes_of_tier(tier, hyper_nodes, nodes)
+    key = ("HyperNodes", hyper_nodes.state, tier)
+    remembered: Mapping[str, frozenset[str]] | None = nodes.remembered(
+        key, lambda: _nodes_of_tier(tier, hyper_nodes, nodes)
+    )
+    return remembered
 
 
 def _nodes_of_tier(
-    tier: int, known: Mapping[str, HyperNode], nodes: Mapping[str, Node]
+    tier: int, hyper_nodes: Mapping[str, HyperNode], nodes: Mapping[str, Node]
 ) -> Mapping[str, frozenset[str]] | None:
-    parents = _parents(known)
+    parents = _parents(hyper_nodes)
     if parents is None:
         return None
-    every = _resolved(known, nodes)
+    every = _resolved(hyper_nodes, nodes)
     if every is None:
         return None
-    allowed = {name for name, hyper_node in known.items() if hyper_node.tier <= tier}
+    allowed = {name for name, hyper_node in hyper_nodes.items() if hyper_node.tier <= tier}
     return {name: every[name] for name in allowed if parents.get(name) not in allowed}
 
 
-def _parents(known: Mapping[str, HyperNode]) -> dict[str, str] | None:
+def _parents(hyper_nodes: Mapping[str, HyperNode]) -> dict[str, str] | None:
     """Returns the parent of each HyperNode that has one; None if Volcano would refuse the tree."""
     parents: dict[str, str] = {}
-    for name, hyper_node in known.items():
+    for name, hyper_node in hyper_nodes.items():
         if hyper_node.members is None:
             return None
         for child in hyper_node.members.hyper_nodes:
             if parents.setdefault(child, name) != name:
                 return None
     settled: set[str] = set()
-    for name in known:
+    for name in hyper_nodes:
         path: set[str] = set()
         current: str | None = name
         while current is not None and current not in settled:
@@ -414,45 +424,45 @@ def _parents(known: Mapping[str, HyperNode]) -> dict[str, str] | None:
     return parents
 
 
-def _resolved(known: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> dict[str, frozenset[str]] | None:
+def _resolved(hyper_nodes: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> dict[str, frozenset[str]] | None:
     """Returns the nodes of every HyperNode. The tree has no cycle."""
-    matches = sum(len(one.members.patterns) + len(one.members.selectors) for one in known.values() if one.members)
+    members_of_all = [hyper_node.members for hyper_node in hyper_nodes.values() if hyper_node.members]
+    matches = sum(len(members.patterns) + len(members.selectors) for members in members_of_all)
     if matches * len(nodes) > _MOST_MATCHES:
         return None
-    found: dict[str, frozenset[str]] = {}
-    for name in known:
+    resolved: dict[str, frozenset[str]] = {}
+    for name in hyper_nodes:
         waiting = [name]
         while waiting:
             current = waiting[-1]
-            members = known[current].members
-            children = [] if members is None else [child for child in members.hyper_nodes if child in known]
-            missing = [child for child in children if child not in found]
+            members = hyper_nodes[current].members
+            children = [] if members is None else [child for child in members.hyper_nodes if child in hyper_nodes]
+            missing = [child for child in children if child not in resolved]
             if missing:
                 waiting += missing
                 continue
             waiting.pop()
-            own = _own(known[current], nodes)
-            if own is None:
+            direct = _direct_nodes(hyper_nodes[current], nodes)
+            if direct is None:
                 return None
-            found[current] = own.union(*(found[child] for child in children))
-    return found
+            resolved[current] = direct.union(*(resolved[child] for child in children))
+    return resolved
 
 
-def _own(hyper_node: HyperNode, nodes: Mapping[str, Node]) -> frozenset[str] | None:
-    """Returns the nodes that are members of a HyperNode themselves."""
+def _direct_nodes(hyper_node: HyperNode, nodes: Mapping[str, Node]) -> frozenset[str] | None:
     members = hyper_node.members
     if members is None:
         return None
-    found = set(members.nodes.split())
+    names = set(members.nodes.split())
     for pattern in members.patterns:
         if not is_plain(pattern):
             return None
         expression = re.compile(pattern)
-        found.update(name for name in nodes if expression.search(name))
+        names.update(name for name in nodes if expression.search(name))
     for selector in members.selectors:
-        wanted = json.loads(selector)
-        found.update(name for name, node in nodes.items() if selects(wanted, node.labels))
-    return frozenset(found)
+        terms = json.loads(selector)
+        names.update(name for name, node in nodes.items() if selects(terms, node.labels))
+    return frozenset(names)
 
 
 def is_plain(pattern: str) -> bool:
@@ -517,11 +527,11 @@ def queue_of_gang(podgang: PodGang, record: Record) -> str | None:
 def queue_named(record: Record, *, opted_in: bool) -> str | None:
     """Returns the same by the record of the workload alone."""
     keys = QUEUE_ANNOTATIONS if opted_in else (VOLCANO_QUEUE,)
-    return next((named for key in keys if (named := record.queue(key)) is not None), None)
+    return next((queue for key in keys if (queue := record.queue(key)) is not None), None)
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the sizes from before Grove released its members to 0 (at least one pod each).
+    """Returns `desired` with the sizes from before Grove released its members to 0 (at least one pod each).
 
     Fields outside `desired` belong to others and stay because they are not sent: the queue of a group that asked for
     none, minResources, a networkTopology that others set, their labels and annotations, and above all status. The
@@ -556,7 +566,6 @@ def _subgroup(label: str, name: str, minimum: int, topology: Manifest | None) ->
 def _topologies(
     podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts
 ) -> tuple[Manifest | None, dict[str, Manifest]]:
-    """Returns the networkTopology of the whole gang, and those of single members."""
     if isinstance(podgang, OptedInGang):
         return carried_topology(podgang, settings, facts)
     whole, parts = _tiers(podgang, settings, facts)
@@ -568,7 +577,7 @@ def _network_topology(tier: int) -> Manifest:
     return {"mode": "hard", "highestTierAllowed": tier}
 
 
-class _Asked(NamedTuple):
+class _Constraint(NamedTuple):
     """A constraint of the PodGang, and the members that it covers; None stands for the whole gang."""
 
     path: FieldPath
@@ -576,28 +585,28 @@ class _Asked(NamedTuple):
     members: Sequence[str] | None
 
 
-def _asked(podgang: PodGang) -> Iterator[_Asked]:
-    yield _Asked(podgang.constraint.path, podgang.constraint, None)
+def _constraints(podgang: PodGang) -> Iterator[_Constraint]:
+    yield _Constraint(podgang.constraint.path, podgang.constraint, None)
     for config in podgang.group_configs:
-        yield _Asked(config.path, config.constraint, config.members)
+        yield _Constraint(config.path, config.constraint, config.members)
     for member in podgang.members:
-        yield _Asked(member.constraint.path, member.constraint, [member.name])
+        yield _Constraint(member.constraint.path, member.constraint, [member.name])
 
 
 def _tiers(podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts) -> tuple[int | None, dict[str, int]]:
     """Returns the tier of the whole gang, and the tiers of single members. A member's narrowest constraint wins."""
     whole: int | None = None
     parts: dict[str, int] = {}
-    known = {member.name for member in podgang.members}
+    names = {member.name for member in podgang.members}
     topology = podgang.topology_name
-    for path, constraint, members in _asked(podgang):
+    for path, constraint, members in _constraints(podgang):
         if (preferred := constraint.preferred) is not None:
             raise inexpressible("volcano/preferred-topology", constraint.path / "preferred", preferred, PREFERRED.why)
         if (required := constraint.required) is None:
             continue
         if settings.topology == "off":
             raise inexpressible("volcano/topology-unavailable", path, required, TOPOLOGY_OFF.why)
-        if members is not None and (len(members) != 1 or members[0] not in known):
+        if members is not None and (len(members) != 1 or members[0] not in names):
             why = "volcano supports topology for a whole gang or for one clique, not for a group of cliques"
             raise inexpressible("volcano/scaling-group-topology", path, required, why)
         try:

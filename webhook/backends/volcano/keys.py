@@ -103,7 +103,6 @@ class VolcanoSettings(BackendSettings):
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[VolcanoSettings]
 
-
 TOPOLOGY_OFF = unsupported(
     why="the profile's topology is off, so volcano would not keep the pods of the gang together",
     remedy="set the profile's topology to hypernode, or give up the topology: remove the topologyConstraint",
@@ -146,7 +145,7 @@ def capabilities(settings: VolcanoSettings) -> CapabilityTable:
 _NODE_CHARACTERS = 10_000
 
 
-def _facts_queue(raw: Manifest) -> tuple[str, VolcanoQueue]:
+def _read_queue(raw: Manifest) -> tuple[str, VolcanoQueue]:
     spec, state = mapping(raw.get("spec")), mapping(raw.get("status")).get("state")
     return name_of(raw), VolcanoQueue(
         name_text(spec.get("parent")),
@@ -156,7 +155,7 @@ def _facts_queue(raw: Manifest) -> tuple[str, VolcanoQueue]:
     )
 
 
-def _hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
+def _read_hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
     spec = mapping(raw.get("spec"))
     tier = integer(spec.get("tier"))
     if tier is None:
@@ -183,12 +182,12 @@ def _members(spec: Mapping[str, Any]) -> HyperNodeMembers | None:
                 selectors += [json.dumps(labels, sort_keys=True)] if labels else []
     except Malformed:
         return None
-    found = HyperNodeMembers(" ".join(nodes), tuple(patterns), tuple(selectors), tuple(hyper_nodes))
-    kept = len(found.nodes) <= _NODE_CHARACTERS and fits((*found.patterns, *found.selectors, *found.hyper_nodes))
-    return found if kept and any(found) else None
+    members = HyperNodeMembers(" ".join(nodes), tuple(patterns), tuple(selectors), tuple(hyper_nodes))
+    kept = len(members.nodes) <= _NODE_CHARACTERS and fits((*patterns, *selectors, *hyper_nodes))
+    return members if kept and any(members) else None
 
 
-def _pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
+def _read_pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
     # The CRD's default fills in the queue.
     return key_of(raw), QueuedGroup(name_text(mapping(raw.get("spec")).get("queue")) or DEFAULT_QUEUE)
 
@@ -196,21 +195,21 @@ def _pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
 QUEUE_FACTS = Projection(
     "volcano_queues",
     Resource(QUEUE, "queues", namespaced=False),
-    _facts_queue,
+    _read_queue,
     QueueTree,
     fields=("spec.parent", "spec.capability", "spec.guarantee", "status.state"),
 )
 HYPER_NODES = Projection(
     "hyper_nodes",
     Resource(HYPER_NODE, "hypernodes", namespaced=False),
-    _hyper_node,
+    _read_hyper_node,
     HyperNodes,
     fields=("spec.tier", "spec.tierName", "spec.members"),
 )
 POD_GROUP_FACTS = Projection(
     "volcano_pod_groups",
     Resource(POD_GROUP, "podgroups"),
-    _pod_group,
+    _read_pod_group,
     QueuedGroups,
     for_objects=True,
     fields=("spec.queue",),
@@ -218,13 +217,13 @@ POD_GROUP_FACTS = Projection(
 
 PROJECTIONS = (QUEUE_FACTS, HYPER_NODES, POD_GROUP_FACTS)
 
-_FACTS_TOPOLOGY: dict[str, Any] = {"mode": str, "highestTierAllowed": int, "highestTierName": str}
+_NETWORK_TOPOLOGY: dict[str, Any] = {"mode": str, "highestTierAllowed": int, "highestTierName": str}
 _POLICY: dict[str, Any] = {
     "name": str,
     "subGroupSize": int,
     "minSubGroups": int,
     "matchLabelKeys": list,
-    "networkTopology": _FACTS_TOPOLOGY,
+    "networkTopology": _NETWORK_TOPOLOGY,
 }
 
 # The fields that are read of PodGroups and Queues stored by other authors, with the type of each field.
@@ -235,7 +234,7 @@ SHAPES: dict[tuple[str, str], dict[str, Any]] = {
             "queue": str,
             "minMember": int,
             "minTaskMember": COUNTS,
-            "networkTopology": _FACTS_TOPOLOGY,
+            "networkTopology": _NETWORK_TOPOLOGY,
             "subGroupPolicy": [_POLICY],
         },
     },

@@ -23,7 +23,7 @@ from webhook.backends.queues import opted_in_disagreement, opted_in_queue
 from webhook.backends.topologies import CarriedTopology, opted_in_topology
 from webhook.backends.volcano import pod_clique_sets as set_rules
 from webhook.backends.volcano import pod_groups
-from webhook.backends.volcano.gangs import RULE, asked_at
+from webhook.backends.volcano.gangs import RULE, requested_at
 from webhook.backends.volcano.keys import DEFAULT_QUEUE, NAME, POD_GROUP, POD_GROUPS, RuleContext
 from webhook.backends.volcano.pod_clique_sets import KNOWN_QUEUES, asking, judge_queue, syntax_rule
 from webhook.fit.verdict import amount_of
@@ -66,7 +66,6 @@ queue = opted_in_queue(
     fails=Example(job(scheduler=_VOLCANO, annotations=asking("team-b")), facts=KNOWN_QUEUES),
 )
 
-
 queue_name = syntax_rule(
     "volcano/owner-queue-name",
     lambda workload, context: named(workload, _keys(context), _keys(context)),
@@ -74,7 +73,6 @@ queue_name = syntax_rule(
     passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a"))),
     fails=Example(job(scheduler=_VOLCANO, annotations=asking("Team A"))),
 )
-
 
 queue_disagree = opted_in_disagreement(
     "volcano/owner-queue-disagree",
@@ -89,11 +87,9 @@ queue_disagree = opted_in_disagreement(
     remedy=lambda _: f"name one queue, preferably in the annotation {VOLCANO_QUEUE} of the workload",
 )
 
-
 resource_claims = families.opted_in_resource_claims(
     "volcano/owner-resource-claims", set_rules.resource_claims.documentation, scheduler=_VOLCANO
 )
-
 
 # --- Volcano's own Job
 
@@ -156,21 +152,25 @@ def _asking(tier: str) -> Manifest:
 def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[CarriedTopology]:
     """Yields what Rollcall writes into the PodGroup; for a TrainJob, what the Volcano plugin of Trainer writes."""
     if isinstance(workload, TrainJob):
-        yield from _of_plugin(workload, context)
+        yield from _plugin_topology(workload, context)
         return
     if not context.makes_gangs or no_gang(workload) is not None:
         return
     places = [of_workload(workload), *map(of_pods, workload.distinct_parts)] if workload.parts else []
-    for asked in map(asked_at, places):
-        if asked is not None:
-            spec = {"networkTopology": asked.topology}
-            yield CarriedTopology({"metadata": {"name": workload.name}, "spec": spec}, asked.origins, by_rollcall=True)
+    for requested in map(requested_at, places):
+        if requested is not None:
+            spec = {"networkTopology": requested.topology}
+            yield CarriedTopology(
+                {"metadata": {"name": workload.name}, "spec": spec}, requested.origins, by_rollcall=True
+            )
 
 
-def _of_plugin(workload: TrainJob, context: RuleContext) -> Iterator[CarriedTopology]:
+def _plugin_topology(workload: TrainJob, context: RuleContext) -> Iterator[CarriedTopology]:
     runtime = runtime_of(workload, context.facts)
-    plugin = next((one for one in runtime.plugins if one.name == "volcano"), None) if runtime is not None else None
-    if runtime is None or plugin is None:
+    if runtime is None:
+        return
+    plugin = next((plugin for plugin in runtime.plugins if plugin.name == "volcano"), None)
+    if plugin is None:
         return
     try:
         topology = mapping(mapping(mapping(runtime.spec.get("podGroupPolicy")).get("volcano")).get("networkTopology"))
@@ -186,11 +186,6 @@ def _of_plugin(workload: TrainJob, context: RuleContext) -> Iterator[CarriedTopo
         yield CarriedTopology({"metadata": {"name": workload.name}, "spec": spec}, origins, where)
 
 
-def _carried_if_on(workload: OptedInWorkload, context: RuleContext) -> Iterator[CarriedTopology]:
-    if context.settings.topology != "off":
-        yield from _carried(workload, context)
-
-
 topology = opted_in_topology(
     RULE,
     """Volcano ignores a hard topology without a tier, with a tier above all HyperNodes, or in a cluster without
@@ -204,7 +199,7 @@ topology = opted_in_topology(
     kind=POD_GROUPS,
     version=POD_GROUP.version,
     rules=(pod_groups.group_tier,),
-    carried=_carried_if_on,
+    carried=lambda workload, context: _carried(workload, context) if context.settings.topology != "off" else iter(()),
     looks_at=(VOLCANO_MODE, VOLCANO_TIER),
     leaves_out=True,
     passes=Example(_asking("1"), facts=_TIERS, config=_ON),
@@ -230,7 +225,6 @@ off = opted_in_topology(
     default=Action.WARN,
 )
 
-
 _SPARK = ("sparkoperator.k8s.io", "SparkApplication")
 _OPTIONS = SPEC / "batchSchedulerOptions"
 _MEMORY = re.compile(r"([0-9]{1,12})([kmgtp]?)b?\Z", re.IGNORECASE)
@@ -248,12 +242,8 @@ def _application(executors: int) -> Manifest:
         "driver": {"cores": 1},
         "executor": {"cores": 1, "instances": executors},
     }
-    return {
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "SparkApplication",
-        "metadata": metadata,
-        "spec": spec,
-    }
+    head = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication"}
+    return {**head, "metadata": metadata, "spec": spec}
 
 
 @rule(
@@ -300,11 +290,11 @@ def _least(spec: Mapping[str, Any]) -> dict[str, Fraction]:
     """Returns what driver and first executors request at least. Raises `Malformed`."""
     driver, executor = mapping(spec.get("driver")), mapping(spec.get("executor"))
     instances = integer(executor.get("instances"))
-    found = dict[str, Fraction]()
+    amounts = dict[str, Fraction]()
     for holder, count in ((driver, 1), (executor, 1 if instances is None else max(instances, 0))):
         for resource, amount in (("cpu", _cpu(holder)), ("memory", _memory(holder))):
-            found[resource] = found.get(resource, Fraction(0)) + amount * count
-    return found
+            amounts[resource] = amounts.get(resource, Fraction(0)) + amount * count
+    return amounts
 
 
 def _cpu(holder: Mapping[str, Any]) -> Fraction:

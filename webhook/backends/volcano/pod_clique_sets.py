@@ -57,7 +57,7 @@ def policy(role: str, size: int = 2, **fields: Any) -> Manifest:
     """Returns the policy of a subgroup with this many pods that have a label `role`. A keyword that is None removes a
     field.
     """
-    found: Manifest = {
+    manifest: Manifest = {
         "name": role,
         "labelSelector": {"matchLabels": {"example.com/role": role}},
         "matchLabelKeys": ["example.com/role"],
@@ -65,7 +65,7 @@ def policy(role: str, size: int = 2, **fields: Any) -> Manifest:
         "minSubGroups": 1,
         **fields,
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in manifest.items() if value is not None}
 
 
 def queue_object(name: str = "team-a", parent: str | None = None) -> Manifest:
@@ -99,7 +99,6 @@ multi_node_nvlink = families.multi_node_nvlink(
     """,
 )
 
-
 resource_claims = families.resource_claims(
     "volcano/resource-claims",
     capabilities,
@@ -112,7 +111,6 @@ resource_claims = families.resource_claims(
     """,
 )
 
-
 foreign_member = families.foreign_member(
     "volcano/foreign-member",
     "volcano-sh/volcano, pkg/scheduler/api/job_info.go (`getJobID`: a pod's annotation is all that is read), v1.15.1.",
@@ -120,13 +118,11 @@ foreign_member = families.foreign_member(
     GROUP_MARK,
 )
 
-
 claimed_pods = families.claimed_pods(
     "volcano/claimed-pods",
     source="volcano-sh/volcano, pkg/scheduler/api/job_info.go (`getJobID`): a pod has one group.",
     annotations={"scheduling.k8s.io/group-name": "training"},
 )
-
 
 disruption_ignored = families.spare_pods_are_taken_singly(
     "volcano/disruption-ignored",
@@ -155,13 +151,13 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}, pkg/webhooks/admission/{jobs,podgroups}
     (which checks no leaf for a PodGroup); seen with vc-scheduler v1.15.1.
     """
-    yield from judge_named(_named(context), context, judge_queue, ANNOTATIONS / VOLCANO_QUEUE)
+    yield from judge_named(_queue_uses(context), context, judge_queue, ANNOTATIONS / VOLCANO_QUEUE)
 
 
 def syntax_rule(
     id: str, uses: Callable[[Any, RuleContext], Iterable[Use]], *, subject: Subject, passes: Example, fails: Example
 ) -> Rule:
-    """Yields the rule about names that no Queue can have."""
+    """Returns the rule about names that no Queue can have."""
 
     def check(workload: Any, context: RuleContext) -> Results:
         """Yields the API server refuses a PodGroup whose queue is not a DNS subdomain, and the gang would wait for a
@@ -180,12 +176,11 @@ def syntax_rule(
 
 queue_name = syntax_rule(
     "volcano/queue-name",
-    lambda _, context: _named(context),
+    lambda _, context: _queue_uses(context),
     subject=Subject.WORKLOAD,
     passes=Example(pod_clique_set(annotations=asking("team-a"))),
     fails=Example(pod_clique_set(annotations=asking("Team A"))),
 )
-
 
 queue_disagree = disagreement(
     "volcano/queue-disagree",
@@ -195,7 +190,7 @@ queue_disagree = disagreement(
     """,
     key=("annotations", VOLCANO_QUEUE),
     # First the PodCliqueSet's own, then by clique name, so that reordering the cliques moves no finding.
-    uses=lambda _, context: sorted(_named(context), key=lambda use: use.path.anchor),
+    uses=lambda _, context: sorted(_queue_uses(context), key=lambda use: use.path.anchor),
     remedy=lambda _: f"name one queue, preferably in the annotation {VOLCANO_QUEUE} of the set",
     capability=Capability.QUEUE,
 )
@@ -215,12 +210,12 @@ def queue_partly_named(workload: PodCliqueSet, context: RuleContext) -> Results:
     if queue_of(mapping(workload.raw.get("metadata")), VOLCANO_QUEUE) is not None:
         return
     default = context.settings.defaultQueue
-    named = sorted(_named(context), key=lambda use: use.path.anchor)
+    uses = sorted(_queue_uses(context), key=lambda use: use.path.anchor)
     silent = sorted(member.name for member in workload.cliques if queue_of(member.raw, VOLCANO_QUEUE) is None)
-    if silent and named and named[0].value != default:
+    if silent and uses and uses[0].value != default:
         yield Finding(
-            at=named[0].path,
-            found=named[0].value,
+            at=uses[0].path,
+            found=uses[0].value,
             why=f"clique {shown(silent[0])} names no queue, so it would be in {shown(default)} and the gang in two "
             "queues",
             remedy=f"name the queue in the annotation {VOLCANO_QUEUE} of the set",
@@ -228,10 +223,7 @@ def queue_partly_named(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 _LIVING = ClusterFacts(
-    volcano_queues={
-        "team-a": VolcanoQueue("root", "Open"),
-        "team-b": VolcanoQueue("root", "Open"),
-    },
+    volcano_queues={"team-a": VolcanoQueue("root", "Open"), "team-b": VolcanoQueue("root", "Open")},
     pod_gangs={("default", "demo-0"): PodGangFacts(workload="demo")},
 )
 
@@ -255,8 +247,8 @@ def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
     before, now = _effective(change.old, context.settings), _effective(change.new, context.settings)
     if before == now:
         return
-    named = _named(context)
-    use = Use(named[0].path if named else ANNOTATIONS / VOLCANO_QUEUE, now)
+    uses = _queue_uses(context)
+    use = Use(uses[0].path if uses else ANNOTATIONS / VOLCANO_QUEUE, now)
     yield from moved(change, context, use, f"its gangs are in the queue {shown(before)}", "queue")
 
 
@@ -273,7 +265,7 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
 
     Source: volcano-sh/volcano, pkg/controllers/podgroup, pkg/controllers/job.
     """
-    if not _named(context):
+    if not _queue_uses(context):
         yield from unread_queues(context, "volcano", VOLCANO_QUEUE)
     holders = [(workload.annotations, ANNOTATIONS)]
     holders += [(member.annotations, member.path / "annotations") for member in workload.cliques]
@@ -289,18 +281,18 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
                 )
 
 
-def _named(context: RuleContext) -> list[Use]:
+def _queue_uses(context: RuleContext) -> list[Use]:
     """Returns the places that name a Volcano queue, each with the name. Spaces around a name are ignored."""
-    found = []
+    uses = []
     for use in context.uses.get(Capability.QUEUE, ()):
         if use.path.parts[-1] == VOLCANO_QUEUE and (name := (text(use.value) or "").strip()):
-            found.append(Use(use.path, name))
-    return found
+            uses.append(Use(use.path, name))
+    return uses
 
 
 def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
-    named = record_of(workload, None).queue(VOLCANO_QUEUE) if VOLCANO_QUEUE in workload.mentions else None
-    return named or settings.defaultQueue
+    queue = record_of(workload, None).queue(VOLCANO_QUEUE) if VOLCANO_QUEUE in workload.mentions else None
+    return queue or settings.defaultQueue
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
@@ -315,9 +307,9 @@ def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) ->
         yield from QUEUES.judge(name, path, called, facts)
 
 
-def _closed(name: str, path: FieldPath, called: str, found: VolcanoQueue) -> Iterator[Finding]:
-    fresh = found.state is None
-    state = "has no state yet" if fresh else f"is {shown(found.state)}"
+def _closed(name: str, path: FieldPath, called: str, volcano_queue: VolcanoQueue) -> Iterator[Finding]:
+    fresh = volcano_queue.state is None
+    state = "has no state yet" if fresh else f"is {shown(volcano_queue.state)}"
     yield Finding(
         at=path,
         found=name,
@@ -340,7 +332,6 @@ QUEUES = Queues(
     usable=lambda queue: queue.state == OPEN,
     closed=_closed,
 )
-
 
 _FACTS = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"block": "example.com/block", "rack": "example.com/rack"})},
@@ -366,10 +357,10 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
     """
     if not _off(context):
         return
-    for asked in workload.constraints():
-        if asked.topology.required is not None:
-            at, found = asked.topology.required_path, asked.topology.required
-            yield Finding(at=at, found=found, why=TOPOLOGY_OFF.why, remedy=TOPOLOGY_OFF.remedy)
+    for constraint in workload.constraints():
+        if constraint.topology.required is not None:
+            at, domain = constraint.topology.required_path, constraint.topology.required
+            yield Finding(at=at, found=domain, why=TOPOLOGY_OFF.why, remedy=TOPOLOGY_OFF.remedy)
 
 
 @rule(
@@ -386,10 +377,10 @@ def preferred_topology(workload: PodCliqueSet, _: RuleContext) -> Results:
     Source: volcano-sh/volcano, pkg/scheduler (v1.14.3 and newer turn soft into hard with the top tier);
     ai-dynamo/grove, docs/proposals/377-volcano-topology-aware, maps required domains only.
     """
-    for asked in workload.constraints():
-        if asked.topology.preferred is not None:
-            at, found = asked.topology.preferred_path, asked.topology.preferred
-            yield Finding(at=at, found=found, why=PREFERRED.why, remedy=PREFERRED.remedy)
+    for constraint in workload.constraints():
+        if constraint.topology.preferred is not None:
+            at, domain = constraint.topology.preferred_path, constraint.topology.preferred
+            yield Finding(at=at, found=domain, why=PREFERRED.why, remedy=PREFERRED.remedy)
 
 
 @rule(
@@ -453,8 +444,8 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
         return
     facts = context.facts
     name = workload.topology_name()
-    for asked in workload.constraints():
-        place, domain = asked.topology.required_path, asked.topology.required
+    for constraint in workload.constraints():
+        place, domain = constraint.topology.required_path, constraint.topology.required
         if domain is None:
             continue
         binding = (facts.topology_bindings or {}).get(name or "")
@@ -495,7 +486,12 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
     """
     if _off(context):
         return
-    bound = {name for asked in workload.constraints() if asked.topology.required for name in asked.clique_names}
+    bound = {
+        name
+        for constraint in workload.constraints()
+        if constraint.topology.required
+        for name in constraint.clique_names
+    }
     for member in workload.cliques:
         if member.name not in bound:
             continue

@@ -56,7 +56,7 @@ class Policy(NamedTuple):
         return 1 if size is None else size
 
     @property
-    def wanted(self) -> int:
+    def minimum(self) -> int:
         """How many subgroups the PodGroup needs."""
         return integer(self.raw.get("minSubGroups")) or 0
 
@@ -66,15 +66,14 @@ class Policy(NamedTuple):
         return len(sequence(self.raw.get("matchLabelKeys")))
 
 
-def policies(found: StoredObject) -> Iterator[Policy]:
+def policies(stored: StoredObject) -> Iterator[Policy]:
     """Yields the subgroup policies of a PodGroup."""
-    for index, raw in enumerate(sequence(found.spec.get("subGroupPolicy"))):
+    for index, raw in enumerate(sequence(stored.spec.get("subGroupPolicy"))):
         name = text(mapping(raw).get("name")) or ""
         yield Policy(name, mapping(raw), SPEC / "subGroupPolicy" / Item(index, name or None))
 
 
 pod_group_rule = partial(rule, kinds=(POD_GROUPS,))
-
 
 _QUEUES = ClusterFacts(
     volcano_queues={
@@ -90,7 +89,7 @@ _QUEUES = ClusterFacts(
     passes=Example(pod_group(queue="team-a"), facts=_QUEUES),
     fails=Example(pod_group(queue="research"), facts=_QUEUES),
 )
-def group_queue(found: StoredObject, context: RuleContext) -> Results:
+def group_queue(stored: StoredObject, context: RuleContext) -> Results:
     """Volcano drops a PodGroup whose queue is missing, with only a log line, and holds one whose queue is not Open.
     Under its capacity plugin, a PodGroup stops every other queue if it is in `root`, in a queue with children, or in a
     queue whose parent is missing, even if it has no pods. Volcano's own webhook checks only the first two faults, and
@@ -99,11 +98,11 @@ def group_queue(found: StoredObject, context: RuleContext) -> Results:
     Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}, pkg/webhooks/admission/podgroups; seen with
     vc-scheduler v1.15.1.
     """
-    yield from judge_queue(_queue_of(found), SPEC / "queue", "it", context.facts)
+    yield from judge_queue(_queue_of(stored), SPEC / "queue", "it", context.facts)
 
 
-def _queue_of(found: StoredObject) -> str:
-    return text(found.spec.get("queue")) or DEFAULT_QUEUE
+def _queue_of(stored: StoredObject) -> str:
+    return text(stored.spec.get("queue")) or DEFAULT_QUEUE
 
 
 @pod_group_rule(
@@ -112,23 +111,23 @@ def _queue_of(found: StoredObject) -> str:
     passes=Example(pod_group(queue="team-a", annotations={ANNOTATIONS_OTHER_QUEUE[0]: "team-a"})),
     fails=Example(pod_group(queue="team-a", annotations={ANNOTATIONS_OTHER_QUEUE[0]: "team-b"})),
 )
-def group_keys(found: StoredObject, _: RuleContext) -> Results:
+def group_keys(stored: StoredObject, _: RuleContext) -> Results:
     """On a PodGroup the scheduler reads only `spec.queue`. The annotations that name a queue are for pods, namespaces
     and sets. Whether a PodGroup may be preempted is read from the annotation, and from the label only if there is no
     annotation.
 
     Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go, pkg/controllers/podgroup.
     """
-    queue = _queue_of(found)
+    queue = _queue_of(stored)
     for key in (*ANNOTATIONS_OTHER_QUEUE, VOLCANO_QUEUE):
-        if (said := text(found.annotations.get(key))) is not None and said.strip() != queue:
+        if (other := text(stored.annotations.get(key))) is not None and other.strip() != queue:
             yield Finding(
                 at=ANNOTATIONS / key,
-                found=said,
+                found=other,
                 why=f"spec.queue is {shown(queue[:48])}, and volcano reads only spec.queue",
                 remedy="name the same queue, or remove the annotation",
             )
-    label, annotation = (text(keys.get(PREEMPTABLE)) for keys in (found.labels, found.annotations))
+    label, annotation = (text(keys.get(PREEMPTABLE)) for keys in (stored.labels, stored.annotations))
     if label is not None and annotation is not None and label != annotation:
         yield Finding(
             at=LABELS / PREEMPTABLE,
@@ -138,18 +137,14 @@ def group_keys(found: StoredObject, _: RuleContext) -> Results:
         )
 
 
-@pod_group_rule(
-    "volcano/group-minimum",
-    passes=Example(pod_group(minMember=4)),
-    fails=Example(pod_group(minMember=0)),
-)
-def group_minimum(found: StoredObject, _: RuleContext) -> Results:
+@pod_group_rule("volcano/group-minimum", passes=Example(pod_group(minMember=4)), fails=Example(pod_group(minMember=0)))
+def group_minimum(stored: StoredObject, _: RuleContext) -> Results:
     """A PodGroup that needs no pod is complete before it has any pods. Its phase is Completed and its condition
     Scheduled, even while its pods wait for room. A missing minMember is 0.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/gang; seen with vc-scheduler v1.15.1.
     """
-    if not (minimum := integer(found.spec.get("minMember"))):
+    if not (minimum := integer(stored.spec.get("minMember"))):
         yield Finding(
             at=SPEC / "minMember",
             found=minimum,
@@ -163,14 +158,14 @@ def group_minimum(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(minMember=4, minTaskMember={"leader": 1, "worker": 3})),
     fails=Example(pod_group(minMember=3, minTaskMember={"leader": 1, "worker": 3})),
 )
-def task_minimums(found: StoredObject, _: RuleContext) -> Results:
+def task_minimums(stored: StoredObject, _: RuleContext) -> Results:
     """If the sum of the tasks' minimums is above the PodGroup's own minimum, Volcano ignores all of them: three workers
     start without their leader.
 
     Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`MinAvailable < TaskMinAvailableTotal`).
     """
-    total = sum(integer(count) or 0 for count in mapping(found.spec.get("minTaskMember")).values())
-    minimum = integer(found.spec.get("minMember")) or 0
+    total = sum(integer(count) or 0 for count in mapping(stored.spec.get("minTaskMember")).values())
+    minimum = integer(stored.spec.get("minMember")) or 0
     if total > minimum:
         yield Finding(
             at=SPEC / "minTaskMember",
@@ -185,18 +180,18 @@ def task_minimums(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(policy("leader"), policy("worker"))),
     fails=Example(pod_group(policy("leader", matchLabelKeys=None), policy("worker"))),
 )
-def subgroup_keys(found: StoredObject, _: RuleContext) -> Results:
+def subgroup_keys(stored: StoredObject, _: RuleContext) -> Results:
     """A policy without matchLabelKeys gets no pods, regardless of its labelSelector. With minSubGroups, the PodGroup
     waits for ever for the subgroups. Without minSubGroups, the policy has no effect.
 
     Source: volcano-sh/volcano, pkg/scheduler/api/sub_job_info.go; seen with vc-scheduler v1.15.1.
     """
-    for found_policy in policies(found):
-        if not found_policy.keys:
-            effect = "the PodGroup never starts" if found_policy.wanted else "the policy has no effect"
+    for subgroup in policies(stored):
+        if not subgroup.keys:
+            effect = "the PodGroup never starts" if subgroup.minimum else "the policy has no effect"
             yield Finding(
-                at=found_policy.path / "matchLabelKeys",
-                found=found_policy.raw.get("matchLabelKeys"),
+                at=subgroup.path / "matchLabelKeys",
+                found=subgroup.raw.get("matchLabelKeys"),
                 why=f"volcano puts no pod into a subgroup of a policy without these keys, so {effect}",
                 remedy="name a label key that the pods of the subgroup share",
             )
@@ -208,19 +203,18 @@ def subgroup_keys(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(policy("leader"), policy("worker"))),
     fails=Example(pod_group(policy("leader"), policy("worker", minSubGroups=0))),
 )
-def subgroup_minimum(found: StoredObject, _: RuleContext) -> Results:
+def subgroup_minimum(stored: StoredObject, _: RuleContext) -> Results:
     """A policy with minSubGroups 0 (the default) requires no subgroup. With two roles of two pods each, three pods of
     one role start without the other role. subGroupSize then decides only how many pods are placed together.
 
     Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`MinSubJobs`); seen with vc-scheduler v1.15.1.
     """
-    for found_policy in policies(found):
-        if found_policy.keys and not found_policy.wanted and found_policy.size > 1:
+    for subgroup in policies(stored):
+        if subgroup.keys and not subgroup.minimum and subgroup.size > 1:
             yield Finding(
-                at=found_policy.path / "minSubGroups",
-                found=found_policy.raw.get("minSubGroups"),
-                why=f"the policy requires none of its subgroups of {found_policy.size}, "
-                "so other pods start without them",
+                at=subgroup.path / "minSubGroups",
+                found=subgroup.raw.get("minSubGroups"),
+                why=f"the policy requires none of its subgroups of {subgroup.size}, so other pods start without them",
                 remedy="set it to 1 or more",
             )
 
@@ -230,22 +224,22 @@ def subgroup_minimum(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(policy("leader"), policy("worker"))),
     fails=Example(pod_group(policy("worker"), policy("worker"))),
 )
-def subgroup_twins(found: StoredObject, _: RuleContext) -> Results:
+def subgroup_twins(stored: StoredObject, _: RuleContext) -> Results:
     """The scheduler treats two policies with one name, or without a name, as one: the minSubGroups of the last policy
     counts for both.
 
     Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`MinSubJobs` goes by name); the CRD requires no name.
     """
     seen: set[str] = set()
-    for found_policy in policies(found):
-        if found_policy.name in seen:
+    for subgroup in policies(stored):
+        if subgroup.name in seen:
             yield Finding(
-                at=found_policy.path / "name",
-                found=found_policy.name,
+                at=subgroup.path / "name",
+                found=subgroup.name,
                 why="another policy has this name, so volcano counts the subgroups of both as those of the last one",
                 remedy="give each policy its own name",
             )
-        seen.add(found_policy.name)
+        seen.add(subgroup.name)
 
 
 @pod_group_rule(
@@ -254,14 +248,14 @@ def subgroup_twins(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(policy("leader"), policy("worker"), minMember=4)),
     fails=Example(pod_group(policy("leader"), policy("worker"), minMember=3)),
 )
-def group_sum(found: StoredObject, _: RuleContext) -> Results:
+def group_sum(stored: StoredObject, _: RuleContext) -> Results:
     """Volcano enforces the subgroups regardless of minMember, but preemption and the PodGroup's conditions use only
     minMember. If it is below the sum of the subgroups, a role can be preempted below its size.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/gang (victims by the job's minimum; conditions).
     """
-    minimum = integer(found.spec.get("minMember"))
-    total = sum(one.size * one.wanted for one in policies(found) if one.keys)
+    minimum = integer(stored.spec.get("minMember"))
+    total = sum(policy.size * policy.minimum for policy in policies(stored) if policy.keys)
     if minimum and minimum < total:
         yield Finding(
             at=SPEC / "minMember",
@@ -284,7 +278,6 @@ group_pods = families.group_pods(
     version="v1beta1",
 )
 
-
 _TIERS = ClusterFacts(hyper_nodes={"rack-1": HyperNode(1, "rack"), "zone-1": HyperNode(2, "zone")})
 _MODES = ("hard", "soft")
 _IN_A_RACK = {"mode": "hard", "highestTierAllowed": 1}
@@ -295,16 +288,16 @@ _IN_A_RACK = {"mode": "hard", "highestTierAllowed": 1}
     passes=Example(pod_group(networkTopology=_IN_A_RACK), facts=_TIERS),
     fails=Example(pod_group(networkTopology={"mode": "hard", "highestTierAllowed": 3}), facts=_TIERS),
 )
-def group_tier(found: StoredObject, context: RuleContext) -> Results:
+def group_tier(stored: StoredObject, context: RuleContext) -> Results:
     """Volcano ignores a hard topology without a tier, with a tier name that no HyperNode has, with a tier above all
     HyperNodes, or in a cluster without HyperNodes. The gang then starts on any nodes. A gang with a tier below all
     HyperNodes, or with tier 0, never starts.
 
     Source: volcano-sh/volcano, pkg/scheduler/framework/session.go; seen with vc-scheduler v1.15.1.
     """
-    for topology, path in _hard(found):
+    for topology, path in _hard(stored):
         tier, name = integer(topology.get("highestTierAllowed")), text(topology.get("highestTierName"))
-        known = context.facts.hyper_nodes
+        hyper_node = context.facts.hyper_nodes
         if tier is None and name is None:
             yield Finding(
                 at=path / "highestTierAllowed",
@@ -314,9 +307,9 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
             )
         elif tier == 0:
             yield _never(path / "highestTierAllowed", tier)
-        elif known is None:
+        elif hyper_node is None:
             yield Unjudged(path, "the HyperNodes", part="hyper_nodes")
-        elif not known:
+        elif not hyper_node:
             yield Finding(
                 at=path,
                 found=dict(topology),
@@ -325,13 +318,13 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
                 absent=HYPER_NODES,
             )
         elif tier is not None:
-            yield from _judge_tier(tier, path / "highestTierAllowed", indexed(known))
+            yield from _judge_tier(tier, path / "highestTierAllowed", indexed(hyper_node))
         else:
-            yield from _judge_name(name or "", path / "highestTierName", indexed(known))
+            yield from _judge_name(name or "", path / "highestTierName", indexed(hyper_node))
 
 
-def _judge_tier(tier: int, path: FieldPath, known: HyperNodes) -> Results:
-    tiers, why = known.tiers, never_fits(tier, known)
+def _judge_tier(tier: int, path: FieldPath, hyper_nodes: HyperNodes) -> Results:
+    tiers, why = hyper_nodes.tiers, never_fits(tier, hyper_nodes)
     if why is None and tier > tiers[-1]:
         why = f"the widest HyperNodes are of tier {tiers[-1]}, so volcano ignores the topology"
     if why is None:
@@ -340,8 +333,8 @@ def _judge_tier(tier: int, path: FieldPath, known: HyperNodes) -> Results:
     yield Finding(at=path, found=tier, why=why, remedy=remedy, absent=HYPER_NODES)
 
 
-def _judge_name(name: str, path: FieldPath, known: HyperNodes) -> Results:
-    tiers = known.tiers_named(name)
+def _judge_name(name: str, path: FieldPath, hyper_nodes: HyperNodes) -> Results:
+    tiers = hyper_nodes.tiers_named(name)
     if not tiers:
         why = "no HyperNode has this tierName, so volcano ignores the topology, with only a log line"
         remedy = "use the tierName of a HyperNode, or the number of a tier"
@@ -353,8 +346,8 @@ def _judge_name(name: str, path: FieldPath, known: HyperNodes) -> Results:
         yield _never(path, name)
 
 
-def _never(path: FieldPath, found: object) -> Finding:
-    return Finding(at=path, found=found, why=never_fits(0, {}) or "", remedy="name a tier of 1 or more")
+def _never(path: FieldPath, value: object) -> Finding:
+    return Finding(at=path, found=value, why=never_fits(0, {}) or "", remedy="name a tier of 1 or more")
 
 
 @pod_group_rule(
@@ -364,14 +357,15 @@ def _never(path: FieldPath, found: object) -> Finding:
         pod_group(networkTopology={**_IN_A_RACK, "highestTierName": "zone"}), old=pod_group(networkTopology=_IN_A_RACK)
     ),
 )
-def group_two_tiers(found: StoredObject, _: RuleContext) -> Results:
+def group_two_tiers(stored: StoredObject, _: RuleContext) -> Results:
     """If a tier is given by number and by name, Volcano reads only the number. Its own webhook refuses both together,
     in any mode, but only when the PodGroup is created, and no webhook sees a file.
 
     Source: volcano-sh/volcano, pkg/scheduler/framework/session.go, pkg/webhooks/admission/podgroups (CREATE only).
     """
-    before = Counter((path.anchor, name) for path, name in _with_two(found.old)) if found.old is not None else Counter()
-    for path, name in _with_two(found):
+    former = () if stored.old is None else _double_tiers(stored.old)
+    before = Counter((path.anchor, name) for path, name in former)
+    for path, name in _double_tiers(stored):
         before[path.anchor, name] -= 1
         if before[path.anchor, name] < 0:
             yield Finding(
@@ -382,9 +376,9 @@ def group_two_tiers(found: StoredObject, _: RuleContext) -> Results:
             )
 
 
-def _with_two(found: StoredObject) -> Iterator[tuple[FieldPath, str]]:
+def _double_tiers(stored: StoredObject) -> Iterator[tuple[FieldPath, str]]:
     """Yields the tier names, with their paths, that also have a tier number beside them."""
-    for topology, path in _topologies(found):
+    for topology, path in _topologies(stored):
         name = text(topology.get("highestTierName"))
         if name is not None and integer(topology.get("highestTierAllowed")) is not None:
             yield path / "highestTierName", name
@@ -395,12 +389,12 @@ def _with_two(found: StoredObject) -> Iterator[tuple[FieldPath, str]]:
     passes=Example(pod_group(networkTopology={"mode": "soft"})),
     fails=Example(pod_group(networkTopology={"mode": "strict"})),
 )
-def group_topology_mode(found: StoredObject, _: RuleContext) -> Results:
+def group_topology_mode(stored: StoredObject, _: RuleContext) -> Results:
     """The mode of a topology is hard or soft. The API server refuses any other.
 
     Source: the CRD of scheduling.volcano.sh/v1beta1 (enum of `mode`, its default is hard).
     """
-    for topology, path in _topologies(found):
+    for topology, path in _topologies(stored):
         mode = text(topology.get("mode"))
         if mode is not None and mode not in _MODES:
             why = "there is no such mode, and the API server refuses it"
@@ -413,7 +407,7 @@ def group_topology_mode(found: StoredObject, _: RuleContext) -> Results:
     passes=Example(pod_group(networkTopology=_IN_A_RACK), facts=_TIERS, config={"topology": "hypernode"}),
     fails=Example(pod_group(policy("worker", networkTopology=_IN_A_RACK)), facts=_TIERS),
 )
-def group_topology_off(found: StoredObject, context: RuleContext) -> Results:
+def group_topology_off(stored: StoredObject, context: RuleContext) -> Results:
     """Volcano accepts a topology and ignores it without a message if its plugin network-topology-aware is off. The
     plugin is off by default. A profile with topology `hypernode` states that it is on.
 
@@ -421,7 +415,7 @@ def group_topology_off(found: StoredObject, context: RuleContext) -> Results:
     v1.15.1.
     """
     if context.settings.topology == "off":
-        for _, path in _hard(found):
+        for _, path in _hard(stored):
             yield Finding(
                 at=path,
                 found="hard",
@@ -430,14 +424,13 @@ def group_topology_off(found: StoredObject, context: RuleContext) -> Results:
             )
 
 
-def _hard(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
+def _hard(stored: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
     """Returns the hard topologies of a PodGroup and of its subgroups. A soft topology never blocks a gang."""
-    return ((one, path) for one, path in _topologies(found) if text(one.get("mode")) in {None, "hard"})
+    return ((topology, path) for topology, path in _topologies(stored) if text(topology.get("mode")) in {None, "hard"})
 
 
-def _topologies(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
-    """Yields the topologies of a PodGroup and of its subgroups."""
-    holders = [(found.spec, SPEC), *((one.raw, one.path) for one in policies(found))]
+def _topologies(stored: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
+    holders = [(stored.spec, SPEC), *((policy.raw, policy.path) for policy in policies(stored))]
     for holder, path in holders:
         if holder.get("networkTopology") is not None:
             yield mapping(holder["networkTopology"]), path / "networkTopology"
@@ -445,18 +438,14 @@ def _topologies(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldP
 
 _MOST_WEIGHT = 65535
 _TREE = ClusterFacts(
-    volcano_queues={
-        "research": VolcanoQueue(ROOT_QUEUE, OPEN),
-        "team-a": VolcanoQueue("research", OPEN),
-    },
+    volcano_queues={"research": VolcanoQueue(ROOT_QUEUE, OPEN), "team-a": VolcanoQueue("research", OPEN)},
     volcano_pod_groups=QueuedGroups({("default", "demo"): QueuedGroup("team-a")}),
 )
-
 
 _SHARES = ClusterFacts(volcano_queues={"research": VolcanoQueue(ROOT_QUEUE, OPEN, {"cpu": 8000})})
 
 
-def _below_research(cpu: str) -> Manifest:
+def _research_child(cpu: str) -> Manifest:
     return {**queue_object(), "spec": {"weight": 1, "parent": "research", "capability": {"cpu": cpu}}}
 
 
@@ -475,7 +464,6 @@ queue_parent = _OBJECTS.missing_parent(
     built_in=(ROOT_QUEUE, DEFAULT_QUEUE),
 )
 
-
 queue_cycle = _OBJECTS.cycle(
     "volcano/queue-cycle",
     """The capacity plugin cannot build its tree if there is a cycle, which stops every queue. Volcano's own webhook
@@ -486,7 +474,6 @@ queue_cycle = _OBJECTS.cycle(
     """,
     why="which stops every queue under volcano's capacity plugin",
 )
-
 
 queue_in_use = _OBJECTS.in_use(
     "volcano/queue-in-use",
@@ -506,14 +493,14 @@ queue_in_use = _OBJECTS.in_use(
     passes=Example(queue_object()),
     fails=Example({**queue_object(), "spec": {"weight": -1}}),
 )
-def queue_weight(found: StoredObject, _: RuleContext) -> Results:
+def queue_weight(stored: StoredObject, _: RuleContext) -> Results:
     """The weight of a Queue is from 1 to 65535, and the API server refuses any other. Volcano's own webhook replaces 0
     by 1 before that, so a Queue of weight 0 has a share.
 
     Source: the CRD of scheduling.volcano.sh/v1beta1 (`weight`), volcano-sh/volcano,
     pkg/webhooks/admission/queues/mutate/mutate_queue.go.
     """
-    weight = integer(found.spec.get("weight"))
+    weight = integer(stored.spec.get("weight"))
     if weight is not None and not 1 <= weight <= _MOST_WEIGHT:
         why = "Volcano's webhook writes 1 instead, and without it the API server refuses the Queue"
         yield Finding(
@@ -532,7 +519,7 @@ def queue_weight(found: StoredObject, _: RuleContext) -> Results:
     passes=Example({**queue_object(), "spec": {"guarantee": {"resource": {"cpu": "4"}}, "deserved": {"cpu": "8"}}}),
     fails=Example({**queue_object(), "spec": {"guarantee": {"resource": {"cpu": "4"}}, "deserved": {"cpu": "2"}}}),
 )
-def queue_amounts(found: StoredObject, _: RuleContext) -> Results:
+def queue_amounts(stored: StoredObject, _: RuleContext) -> Results:
     """What a Queue deserves is between its guarantee and its capability. From v1.13 on Volcano's own webhook refuses a
     guarantee above what the Queue deserves, and a deserved amount above the capability; from v1.14 on also a guarantee
     of a resource for which no deserved amount is stated. Earlier releases accept the Queue.
@@ -540,8 +527,8 @@ def queue_amounts(found: StoredObject, _: RuleContext) -> Results:
     Source: volcano-sh/volcano, pkg/webhooks/admission/queues/validate/validate_queue.go (`validateResourceOfQueue`,
     v1.13.0; `validateResourceQuantityOfQueue`, v1.15.1).
     """
-    capability, deserved = mapping(found.spec.get("capability")), mapping(found.spec.get("deserved"))
-    for resource, stated in mapping(mapping(found.spec.get("guarantee")).get("resource")).items():
+    capability, deserved = mapping(stored.spec.get("capability")), mapping(stored.spec.get("deserved"))
+    for resource, stated in mapping(mapping(stored.spec.get("guarantee")).get("resource")).items():
         guarantee, share = parse_quantity(stated), parse_quantity(deserved.get(resource))
         if resource not in deserved or (guarantee is not None and share is not None and share < guarantee):
             yield Finding(
@@ -568,10 +555,10 @@ def queue_amounts(found: StoredObject, _: RuleContext) -> Results:
     "volcano/queue-share",
     kinds=(keys.QUEUES,),
     default=Action.WARN,
-    passes=Example(_below_research("4"), facts=_SHARES),
-    fails=Example(_below_research("16"), facts=_SHARES),
+    passes=Example(_research_child("4"), facts=_SHARES),
+    fails=Example(_research_child("16"), facts=_SHARES),
 )
-def queue_share(found: StoredObject, context: RuleContext) -> Results:
+def queue_share(stored: StoredObject, context: RuleContext) -> Results:
     """The capability of a Queue is at most that of the nearest queue above it that states one, and all queues below
     one parent are guaranteed no more than the parent. Volcano's own webhook refuses other Queues from v1.14 on, also
     where the parent has no guarantee. What they deserve is not known of other queues, so it is not compared.
@@ -579,30 +566,30 @@ def queue_share(found: StoredObject, context: RuleContext) -> Results:
     Source: volcano-sh/volcano, pkg/webhooks/admission/queues/validate/validate_queue.go
     (`validateHierarchicalQueueResources`, v1.15.1).
     """
-    name, queues = text(found.spec.get("parent")), context.facts.volcano_queues
+    name, queues = text(stored.spec.get("parent")), context.facts.volcano_queues
     if name is None or name == ROOT_QUEUE or queues is None or (parent := queues.get(name)) is None:
         # volcano/queue-parent reports an unknown parent.
         return
-    for resource, amount in (ceiling_amounts(found.spec.get("capability")) or {}).items():
+    for resource, amount in (ceiling_amounts(stored.spec.get("capability")) or {}).items():
         above = ((other, queue.capability or {}) for other, queue in path_of(name, queues) if other != ROOT_QUEUE)
         limit = next(((other, stated[resource]) for other, stated in above if stated.get(resource)), None)
         if limit is not None and amount > limit[1]:
             yield Finding(
                 at=SPEC / "capability" / resource,
-                found=mapping(found.spec.get("capability"))[resource],
+                found=mapping(stored.spec.get("capability"))[resource],
                 why=f"Volcano refuses it: it is above the capability of queue {shown(limit[0][:63])}",
                 remedy="lower it, or raise the capability of that queue first",
             )
-    own = ceiling_amounts(mapping(found.spec.get("guarantee")).get("resource")) or {}
-    others = [queue.guarantee for other, queue in children_of(name, queues).items() if other != found.name]
+    guarantees = ceiling_amounts(mapping(stored.spec.get("guarantee")).get("resource")) or {}
+    others = [queue.guarantee for other, queue in children_of(name, queues).items() if other != stored.name]
     if parent.guarantee is None or None in others:
         return
-    for resource, amount in own.items():
+    for resource, amount in guarantees.items():
         total = amount + sum((guarantee or {}).get(resource, 0) for guarantee in others)
         if total > parent.guarantee.get(resource, 0):
             yield Finding(
                 at=SPEC / "guarantee" / "resource" / resource,
-                found=mapping(mapping(found.spec.get("guarantee"))["resource"])[resource],
+                found=mapping(mapping(stored.spec.get("guarantee"))["resource"])[resource],
                 why=f"Volcano refuses it: the queues below {shown(name[:63])} are guaranteed more than it is",
                 remedy="lower it, or raise the guarantee of the parent first",
             )
