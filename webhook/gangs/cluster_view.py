@@ -63,17 +63,17 @@ def gang_resources(settings: Settings, live: LiveFacts) -> list[Resource]:
     """
     served = live.resources
     backends = [profile.backend for profile in settings.profiles.values()]
-    wanted = {api: None for backend in backends for api in backend.gang_kinds(live.facts)}
+    apis = {api: None for backend in backends for api in backend.gang_kinds(live.facts)}
     for backend in backends:
         # The objects of a kind are the same in each version, so one is followed.
-        trees = next((one.resource.api for one in backend.trees if one.resource.api in served), None)
-        wanted |= {} if trees is None else {trees: None}
-    found = [served[api] for api in wanted if api in served]
+        trees = next((tree.resource.api for tree in backend.trees if tree.resource.api in served), None)
+        apis |= {} if trees is None else {trees: None}
+    resources = [served[api] for api in apis if api in served]
     if POD_GANGS.resource.api in served:
-        found.insert(0, POD_GANGS.resource)
+        resources.insert(0, POD_GANGS.resource)
     else:
         log.info("no PodGangs", why="the cluster does not serve them")
-    return found
+    return resources
 
 
 # Large gangs of which it is kept how their pods escaped. A cluster has few of them, or none.
@@ -224,8 +224,8 @@ class ClusterView:
                 podgang = self.gang(key)
                 roster = None if podgang is None else self._watched_roster(podgang)
                 if podgang is not None and roster is not None:
-                    own = self.stores.owned_by(podgang.owners, objects_of(podgang))
-                    search.add(self._sought(podgang, roster), own)
+                    gang_objects = self.stores.owned_by(podgang.owners, objects_of(podgang))
+                    search.add(self._sought(podgang, roster), gang_objects)
             await turn.pause()
         return search
 
@@ -264,8 +264,8 @@ class ClusterView:
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
         """Returns the members of a gang; None if they are not read yet."""
-        found = self.roster_of(podgang)
-        return None if found is None else found.members
+        roster = self.roster_of(podgang)
+        return None if roster is None else roster.members
 
     def controllers(self, podgang: PodGang) -> Controllers:
         """Returns the controllers between the pods of a gang and its workload. Raises `FactsUnavailable` if they are
@@ -295,16 +295,16 @@ class ClusterView:
         return self.gangs_of(*workload)
 
     def _gangs_of_pod(self, pod: ObjectKey) -> list[GangKey]:
-        if (named := self._pods.gang_of(pod)) is not None:
-            return [named]
-        if (named := self.opted_in.pods.gang_of(pod)) is None:
+        if (gang_key := self._pods.gang_of(pod)) is not None:
+            return [gang_key]
+        if (gang_key := self.opted_in.pods.gang_of(pod)) is None:
             return []
         # The labels of a pod that was not prepared do not name its gang.
-        gangs = self.opted_in.named(named.kind, named.namespace, named.workload)
+        gangs = self.opted_in.named(gang_key.kind, gang_key.namespace, gang_key.workload)
         return [key for key in gangs if (gang := self.opted_in.gang(key)) is not None and self._has_pod(gang, pod)]
 
     def _has_pod(self, gang: OptedInGang, pod: ObjectKey) -> bool:
-        return any(found.key == pod for found in self.opted_in.pods_of(gang))
+        return any(gang_pod.key == pod for gang_pod in self.opted_in.pods_of(gang))
 
     def on_nodes(self, names: Collection[str]) -> set[str]:
         """Reports the gangs with pods on nodes of these names, and returns the names of nodes that have such pods."""
@@ -327,9 +327,9 @@ class ClusterView:
         if podgang is None or is_elsewhere(podgang, self.live.facts, self._settings):
             self._queued.judged(key, None)
             return None
-        found = judge(self._observed(key, podgang, anchors))
-        self._queued.judged(key, found.kueue_workload)
-        return found
+        gang_health = judge(self._observed(key, podgang, anchors))
+        self._queued.judged(key, gang_health.kueue_workload)
+        return gang_health
 
     def observed(self, key: GangKey) -> Observed | None:
         """Returns what is known of a gang, no matter who makes it; None if it does not exist. Raises `Malformed`."""
@@ -340,12 +340,12 @@ class ClusterView:
         # Other workloads may have this label of Grove's, which Kubernetes recommends to all.
         name = "" if isinstance(podgang, OptedInGang) else str(podgang.labels.get(grove.LABEL_PART_OF) or "")
         judged = self._workloads.latest((key.namespace, name), _JudgedSet)
-        own = self.stores.owned_by(podgang.owners, objects_of(podgang))
+        gang_objects = self.stores.owned_by(podgang.owners, objects_of(podgang))
         return Observed(
             podgang,
             self.roster_of(podgang) or Roster(),
             self._object,
-            own,
+            gang_objects,
             None if judged is None else judged.workload,
             self.live.facts,
             self._settings,
@@ -407,7 +407,9 @@ class ClusterView:
             yield from (trees.resource.api for trees in profile.backend.trees)
         if self.opted_in.wanted:
             kinds = self._settings.kinds
-            yield from dict.fromkeys(one.api for one in (*kinds.gang_workloads.values(), *kinds.pod_controllers))
+            yield from dict.fromkeys(
+                resource.api for resource in (*kinds.gang_workloads.values(), *kinds.pod_controllers)
+            )
 
     def watches(self) -> Iterator[Watch]:
         """Yields all watches."""
@@ -498,8 +500,8 @@ class ClusterView:
     def _above(self, kind: str, *key: str) -> WorkloadKey:
         """Returns the object whose gangs an owner has: of a pod, its PodGang or its opted-in workload."""
         pod = key[0], key[1]
-        named = None if kind != PODS.api.kind else self._pods.gang_of(pod) or self.opted_in.pods.gang_of(pod)
-        return (kind, *pod) if named is None else (named.kind, pod[0], named.workload or named.name)
+        gang_key = None if kind != PODS.api.kind else self._pods.gang_of(pod) or self.opted_in.pods.gang_of(pod)
+        return (kind, *pod) if gang_key is None else (gang_key.kind, pod[0], gang_key.workload or gang_key.name)
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:
@@ -510,8 +512,8 @@ class ClusterView:
             return
         self._object_changed(api, key)
         for gang in concerned:
-            for one in (gang,) if gang.kind else self.opted_in.labelled(gang.namespace, gang.name):
-                self._gang_changed(one)
+            for gang_key in (gang,) if gang.kind else self.opted_in.labelled(gang.namespace, gang.name):
+                self._gang_changed(gang_key)
 
     def _pods_noticed(self, gang: GangKey) -> None:
         if self.podgangs.forget(gang):

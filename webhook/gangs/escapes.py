@@ -89,7 +89,7 @@ class Escapes:
 
     def among(self, pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
         """Returns the escaped ones of these pods."""
-        escaped = tuple(one for pod in pods if (one := self.of(pod)) is not None)
+        escaped = tuple(escaped_pod for pod in pods if (escaped_pod := self.of(pod)) is not None)
         self._before = None
         return escaped
 
@@ -125,11 +125,11 @@ class Escapes:
 
     def _member(self, pod: GangPod) -> GangMember:
         """Returns the member that a pod is of. Raises `FactsUnavailable`."""
-        found = self._members.get(pod.podclique)
-        if found is None:
+        member = self._members.get(pod.podclique)
+        if member is None:
             podgang = self._podgang
             gang, clique = _names(pod, podgang)
-            found = self._members[pod.podclique] = self._profile.member(
+            member = self._members[pod.podclique] = self._profile.member(
                 pod.namespace,
                 gang,
                 clique,
@@ -138,9 +138,9 @@ class Escapes:
                 grouped_as=podgang.grouped_as if isinstance(podgang, OptedInGang) else None,
                 divided=clique in podgang.divided,
             )
-            if self._before is not None and self._before._members.get(pod.podclique) == found:
+            if self._before is not None and self._before._members.get(pod.podclique) == member:
                 self._same.add(pod.podclique)
-        return found
+        return member
 
 
 def _may_be_there(path: str, pod: GangPod) -> bool:
@@ -208,10 +208,10 @@ class StrangerSearch:
         self._pods: dict[GangKey, list[GangPod]] = {}
         self._further: dict[GangKey, int] = {}
 
-    def add(self, gang: SoughtGang, own: Iterable[Manifest]) -> None:
+    def add(self, gang: SoughtGang, gang_objects: Iterable[Manifest]) -> None:
         """Searches for the strangers of a gang, too, which has these gang objects of Rollcall's."""
         self._gangs[gang.key] = gang
-        self._of.update((_object_key(live), gang.key) for live in own)
+        self._of.update((_object_key(live), gang.key) for live in gang_objects)
 
     @property
     def is_needed(self) -> bool:
@@ -248,8 +248,8 @@ class StrangerSearch:
 
     def _named(self, pod: StoredObject) -> Iterable[GangKey]:
         """Returns the gangs of which a pod names a group, each once."""
-        named = (backend.named_group(pod, NOTHING_KNOWN) for backend in self._backends)
-        every = (self._of.get(key) for group in named if group is not None for key in group.objects)
+        groups = (backend.named_group(pod, NOTHING_KNOWN) for backend in self._backends)
+        every = (self._of.get(key) for group in groups if group is not None for key in group.objects)
         return dict.fromkeys(gang for gang in every if gang is not None)
 
 

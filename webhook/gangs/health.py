@@ -122,7 +122,7 @@ class Observed(NamedTuple):
         if isinstance(planned, SkipReason):
             return planned
         try:
-            live = [found for desired in planned.objects if (found := self.live(desired)) is not None]
+            live = [live_object for desired in planned.objects if (live_object := self.live(desired)) is not None]
             return replace(planned, objects=planned.profile.backend.settle(planned.objects, live))
         except (FactsUnavailable, Malformed):
             return planned
@@ -144,14 +144,15 @@ def object_reasons(seen: Observed) -> Iterator[HoldReason]:
         yield removed
         return
     if isinstance(planned, SkipReason):
-        if (told := _ASIDES.get(planned)) is not None:
+        if (aside := _ASIDES.get(planned)) is not None:
             kind = seen.podgang.workload_kind
-            yield HoldReason(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
+            yield HoldReason(aside.reason, aside.why.format(kind=kind), aside.remedy.format(kind=kind))
         return
-    found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
-    if not any(one.reason is GangReason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
+    faults = [fault for desired in planned.objects if (fault := _of_object(seen, planned, desired)) is not None]
+    owned = any(fault.reason is GangReason.CONFLICT for fault in faults)
+    if not owned and (frozen := _frozen(seen, planned)) is not None:
         yield frozen
-    yield from found
+    yield from faults
 
 
 def removed_record(seen: Observed) -> HoldReason | None:
@@ -189,18 +190,20 @@ def prepared_for(pod: GangPod, settings: Settings) -> str | None:
     return scheduler if scheduler in settings.profiles else None
 
 
-def _written_for(own: Sequence[Manifest], settings: Settings) -> str | None:
+def _written_for(gang_objects: Sequence[Manifest], settings: Settings) -> str | None:
     """Returns the scheduler that Rollcall wrote gang objects for, by their kinds; None without objects."""
-    kinds = {(str(live["apiVersion"]).partition("/")[0], live["kind"]) for live in own}
+    kinds = {(str(live["apiVersion"]).partition("/")[0], live["kind"]) for live in gang_objects}
     writers = (
-        one.name for one in settings.profiles.values() if kinds & {api.group_kind for api in one.backend.writable_kinds}
+        profile.name
+        for profile in settings.profiles.values()
+        if kinds & {api.group_kind for api in profile.backend.writable_kinds}
     )
     return next(writers, None)
 
 
 def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:
     """Returns why no objects can be made: what its scheduler cannot express, or that its API is unknown."""
-    missing = next((one for one in refusal.unjudged if one.part == "apis" and one.remedy), None)
+    missing = next((unjudged for unjudged in refusal.unjudged if unjudged.part == "apis" and unjudged.remedy), None)
     if missing is not None:
         return HoldReason(GangReason.API_MISSING, f"{missing.needs} are unknown", missing.remedy)
     remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
@@ -277,12 +280,12 @@ def _of_object(seen: Observed, planned: GangPlan, desired: Manifest) -> HoldReas
     if (owner := other_owner(live, seen.podgang)) is not None:
         return HoldReason(GangReason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
     try:
-        wanted = to_apply(planned.profile.backend.adopt(desired, live))
+        adopted = to_apply(planned.profile.backend.adopt(desired, live))
     except Malformed as error:
         return HoldReason(GangReason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
-    if in_step(wanted, live):
+    if in_step(adopted, live):
         return None
-    why = f"{name} differs from the desired object: {first_difference(wanted, live)}"
+    why = f"{name} differs from the desired object: {first_difference(adopted, live)}"
     return HoldReason(GangReason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")
 
 
@@ -382,8 +385,8 @@ class GangHealth:
     @property
     def why(self) -> str:
         """The first reason in words, with the time that Kueue leaves; empty if there is none."""
-        found = self.obstacles[0].why if self.obstacles else ""
-        return f"{found}; {self.deadline}" if found and self.deadline else found
+        first_why = self.obstacles[0].why if self.obstacles else ""
+        return f"{first_why}; {self.deadline}" if first_why and self.deadline else first_why
 
     @property
     def in_trouble(self) -> bool:
@@ -391,7 +394,7 @@ class GangHealth:
         if self.state is GangState.EMPTY:
             return False
         if self.state is GangState.QUEUED:
-            return any(one.reason not in ITS_TURN for one in self.obstacles)
+            return any(obstacle.reason not in ITS_TURN for obstacle in self.obstacles)
         return bool(self.obstacles)
 
     @property
@@ -431,9 +434,13 @@ class GangHealth:
             **({"deadline": self.deadline} if self.deadline else {}),
             **({} if self.never is None else {"neverFits": _proof(self.never)}),
             **({} if self.lost is None else {"lost": self.lost.as_json()}),
-            "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
+            "reasons": [
+                {"reason": obstacle.reason.value, "why": obstacle.why, "remedy": obstacle.remedy}
+                for obstacle in self.obstacles
+            ],
             "escaped": [
-                {"pod": one.pod.name, "escape": one.escape.value, "fields": list(one.fields)} for one in self.escaped
+                {"pod": escaped.pod.name, "escape": escaped.escape.value, "fields": list(escaped.fields)}
+                for escaped in self.escaped
             ],
             **({"furtherUnowned": self.further} if self.further else {}),
         }
@@ -457,8 +464,8 @@ def judge(seen: Observed) -> GangHealth:
         state, obstacles = GangState.QUEUED, kueue.reasons
     if state in {GangState.HELD, GangState.IN_PART}:
         wait = _wait(seen, counted)
-        found = list(_before_its_scheduler(seen, counted, profile))
-        obstacles += [one for one in found if one.reason is not GangReason.TOPOLOGY_LEFT_OUT]
+        lacks = list(_before_its_scheduler(seen, counted, profile))
+        obstacles += [lack for lack in lacks if lack.reason is not GangReason.TOPOLOGY_LEFT_OUT]
         obstacles += gated(counted, None if wait is None else wait.reason, kueue.why)
         obstacles += astray(strays, podgang)
         waiting = (
@@ -481,7 +488,7 @@ def judge(seen: Observed) -> GangHealth:
             state = GangState.QUEUED
         else:
             # The gang starts without it, so it must not hide another reason.
-            obstacles += [one for one in found if one.reason is GangReason.TOPOLOGY_LEFT_OUT]
+            obstacles += [lack for lack in lacks if lack.reason is GangReason.TOPOLOGY_LEFT_OUT]
         obstacles += [] if kueue.loop is None else [kueue.loop]
         if state is GangState.IN_PART:
             obstacles.append(_in_part(counted))
@@ -495,7 +502,10 @@ def judge(seen: Observed) -> GangHealth:
         None if record is None else record.scheduler,
         state,
         str(mapping(podgang.raw.get("metadata")).get("creationTimestamp") or ""),
-        tuple(MemberHealth(one.member.name, one.member.min_replicas, len(one.pods), one.bound) for one in counted),
+        tuple(
+            MemberHealth(tally.member.name, tally.member.min_replicas, len(tally.pods), tally.bound)
+            for tally in counted
+        ),
         ordered(obstacles),
         (*strays, *not_its_own((*seen.roster.unowned, *seen.roster.strangers))),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
@@ -540,7 +550,7 @@ def _before_its_scheduler(
 
 def _only_room(obstacles: Sequence[HoldReason]) -> bool:
     """Returns whether a gang may wait for room alone. A quota may also be why pods are missing."""
-    return all(one.reason is GangReason.TOO_FEW_PODS for one in obstacles)
+    return all(obstacle.reason is GangReason.TOO_FEW_PODS for obstacle in obstacles)
 
 
 def _waiting(
@@ -567,7 +577,9 @@ def _has_room_for_rest(
 def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[MemberTally]) -> bool:
     """Returns whether Kueue alone keeps every pod of a gang from its scheduler."""
     pods = [pod for tally in counted for pod in tally.pods]
-    return all(one.is_kueues for one in obstacles) and all(kueue_module.ADMISSION_GATE in pod.gates for pod in pods)
+    return all(obstacle.is_kueues for obstacle in obstacles) and all(
+        kueue_module.ADMISSION_GATE in pod.gates for pod in pods
+    )
 
 
 def _wait(seen: Observed, counted: Sequence[MemberTally]) -> Wait | None:
@@ -645,7 +657,7 @@ def _proof(never: Witness) -> dict[str, Any]:
         "why": never.why,
         "remedy": never.remedy,
         "domain": never.domain,
-        "short": [one._asdict() for one in never.shortfalls],
+        "short": [shortfall._asdict() for shortfall in never.shortfalls],
     }
 
 
@@ -678,12 +690,12 @@ class AnchoredHealth:
         `FactsUnavailable` if it is not known yet whether the gang exists.
         """
         self._waiting.move(key, None)
-        found = self._health(key, lambda name: self._anchor(GangKey(key.namespace, name)))
-        if found is None:
+        gang_health = self._health(key, lambda name: self._anchor(GangKey(key.namespace, name)))
+        if gang_health is None:
             self._as_known.pop(key, None)
-        elif found.anchor is not None:
-            self._waiting.move(key, GangKey(key.namespace, found.anchor))
-        return found
+        elif gang_health.anchor is not None:
+            self._waiting.move(key, GangKey(key.namespace, gang_health.anchor))
+        return gang_health
 
     def affected(self, changed: GangKey) -> Collection[GangKey]:
         """Returns the gangs that wait for a changed gang and must be judged again; none if it still is as they know
@@ -714,10 +726,10 @@ class AnchoredHealth:
 
     def _judged(self, key: GangKey) -> Anchor | None:
         try:
-            found = self._health(key, None)
+            health = self._health(key, None)
         except (Malformed, FactsUnavailable):
             return None
-        if found is None:
+        if health is None:
             return None
-        first = found.obstacles[0] if found.obstacles else None
-        return Anchor(key.name, found.state is GangState.STARTED, _STATES.get(found.state, found.state.value), first)
+        first = health.obstacles[0] if health.obstacles else None
+        return Anchor(key.name, health.state is GangState.STARTED, _STATES.get(health.state, health.state.value), first)

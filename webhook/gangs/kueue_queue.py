@@ -65,14 +65,14 @@ class QueuePlaces:
     not gone through.
     """
 
-    def __init__(self, known: Mapping[ObjectKey, KueueWorkload] | None = None) -> None:
+    def __init__(self, workloads: Mapping[ObjectKey, KueueWorkload] | None = None) -> None:
         # The LocalQueue of each waiting Workload.
         self._of: dict[ObjectKey, tuple[ObjectKey, _Turn]] = {}
         self._waiting: Grouping[ObjectKey, ObjectKey] = Grouping()
         # The ClusterQueues of the LocalQueues, and by place those that wait. None before it is asked for.
         self._above: dict[ObjectKey, str] = {}
         self._turns: dict[_Place, list[_Turn]] | None = None
-        for key, workload in (known or {}).items():
+        for key, workload in (workloads or {}).items():
             self.put(key, workload)
 
     def put(self, key: ObjectKey, workload: KueueWorkload | None) -> None:
@@ -108,12 +108,12 @@ class QueuePlaces:
         """Returns the Workloads ahead of one in its ClusterQueue; in its LocalQueue if the ClusterQueue is unknown.
         None if it does not wait.
         """
-        if (found := self._of.get(key)) is None:
+        if (waiting := self._of.get(key)) is None:
             return None
-        queue, turn = found
+        queue, turn = waiting
         turns = self._grouped(local_queues or {}) if self._turns is None else self._turns
-        (number, first), (_, own) = (_before(turn, turns[place]) for place in self._places(queue))
-        return Ahead(number, first, own)
+        (number, first), (_, in_namespace) = (_before(turn, turns[place]) for place in self._places(queue))
+        return Ahead(number, first, in_namespace)
 
     def _places(self, queue: ObjectKey) -> tuple[_Place, _Place]:
         """Returns where the Workloads of a LocalQueue stand: among all, and among those of its namespace."""
@@ -121,7 +121,11 @@ class QueuePlaces:
         return (above, None), (above, queue[0])
 
     def _grouped(self, local_queues: Mapping[ObjectKey, LocalQueue]) -> dict[_Place, list[_Turn]]:
-        self._above = {key: one.cluster_queue for key, one in local_queues.items() if one.cluster_queue is not None}
+        self._above = {
+            key: local_queue.cluster_queue
+            for key, local_queue in local_queues.items()
+            if local_queue.cluster_queue is not None
+        }
         turns: dict[_Place, list[_Turn]] = {}
         for queue, turn in sorted(self._of.values(), key=itemgetter(1)):
             for place in self._places(queue):
@@ -147,14 +151,14 @@ class QueuePlaces:
 def _before(turn: _Turn, turns: Sequence[_Turn]) -> tuple[int, tuple[ObjectKey, ...]]:
     """Returns the number of those before one, and the first of them."""
     number = bisect_left(turns, turn)
-    return number, tuple(one.key for one in turns[: min(number, _NAMED)])
+    return number, tuple(turn.key for turn in turns[: min(number, _NAMED)])
 
 
 def _waits(workload: KueueWorkload) -> bool:
     if workload.finished or not workload.active or workload.is_true(kueue.QUOTA_RESERVED):
         return False
-    said = workload.condition(kueue.QUOTA_RESERVED)
-    return said is None or said.reason not in _OUT
+    condition = workload.condition(kueue.QUOTA_RESERVED)
+    return condition is None or condition.reason not in _OUT
 
 
 def _turn(key: ObjectKey, workload: KueueWorkload) -> _Turn:

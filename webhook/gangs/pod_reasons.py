@@ -61,9 +61,9 @@ class Wait(NamedTuple):
 
 def anchors_of(podgang: PodGang, pods: Iterable[GangPod], facts: ClusterFacts) -> tuple[str, ...]:
     """Returns the names of the PodGangs that Grove starts before `podgang`."""
-    known = facts.pod_gang_map(podgang.namespace, podgang.labels)
-    if known is not None and known.entry_of(podgang.name) is not None:
-        names = known.anchors_of(podgang.name)
+    pod_gang_map = facts.pod_gang_map(podgang.namespace, podgang.labels)
+    if pod_gang_map is not None and pod_gang_map.entry_of(podgang.name) is not None:
+        names = pod_gang_map.anchors_of(podgang.name)
     else:
         names = [pod.base for pod in pods if pod.base is not None]
     return tuple(islice((name for name in dict.fromkeys(names) if name != podgang.name), _MOST))
@@ -79,12 +79,12 @@ def wait_of(podgang: PodGang, names: Iterable[str], anchors: Anchors | None) -> 
         explain = f"rollcall explain podgang/{name} -n {podgang.namespace}"
         if anchors is None:
             return Wait(name, HoldReason(GangReason.ANCHOR, f"Grove starts it after {name}", explain))
-        found = anchors(name)
-        if found is None:
+        anchor = anchors(name)
+        if anchor is None:
             why = f"it waits for its anchor {name}, which does not exist or cannot be read"
             return Wait(name, HoldReason(GangReason.ANCHOR, why, "Grove's operator creates it; read its log"))
-        if not found.started:
-            return Wait(name, _behind(found, explain))
+        if not anchor.started:
+            return Wait(name, _behind(anchor, explain))
     return None
 
 
@@ -213,32 +213,32 @@ class MemberTally(NamedTuple):
 
 def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[MemberTally]:
     """Returns the members of a gang, each with its pods."""
-    by_member, found = _by_member(pods), []
+    by_member, counted = _by_member(pods), []
     for member in podgang.members:
-        own = tuple(by_member.get(label_value(member.name), ()))
-        found.append(MemberTally(member, own, sum(pod.node is not None for pod in own)))
-    return found
+        member_pods = tuple(by_member.get(label_value(member.name), ()))
+        counted.append(MemberTally(member, member_pods, sum(pod.node is not None for pod in member_pods)))
+    return counted
 
 
 def _by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
     """Returns the pods that count, by the label of their member."""
-    found: dict[str, list[GangPod]] = {}
+    by_member: dict[str, list[GangPod]] = {}
     for pod in pods:
         if pod.counts:
-            found.setdefault(pod.podclique, []).append(pod)
-    return found
+            by_member.setdefault(pod.podclique, []).append(pod)
+    return by_member
 
 
 def too_few(podgang: PodGang, counted: Sequence[MemberTally], unnamed: Sequence[GangPod]) -> Iterator[HoldReason]:
     """Members with fewer pods than they need to start. `unnamed` are pods that the PodGang does not name yet."""
     maker, kind, of = _maker(podgang)
-    named, waiting = podgang.pod_names(), _by_member(unnamed)
+    pod_names, waiting = podgang.pod_names(), _by_member(unnamed)
     for tally in counted:
         member, there = tally.member, len(tally.pods)
         if there >= member.min_replicas:
             continue
-        known = {pod.name for pod in tally.pods}
-        gone = [name for name in named.get(member.name, ()) if name not in known]
+        existing = {pod.name for pod in tally.pods}
+        gone = [name for name in pod_names.get(member.name, ()) if name not in existing]
         late = waiting.get(label_value(member.name), [])
         has = f"{member.name} has {_pods(there)} of the {member.min_replicas} that it needs to start"
         look = f"kubectl describe {kind} {of or member.name} -n {podgang.namespace}"
@@ -270,9 +270,9 @@ def gated(
             for gate in _telling(pod):
                 by_gate.setdefault(gate, []).append(pod)
     for gate, pods in by_gate.items():
-        known = {grove.GATE: waits, **dict.fromkeys(_OF_ADMISSION, queued)}.get(gate)
-        if known is not None:
-            yield known
+        hold_reason = {grove.GATE: waits, **dict.fromkeys(_OF_ADMISSION, queued)}.get(gate)
+        if hold_reason is not None:
+            yield hold_reason
             continue
         since = _since(pods) if gate == grove.GATE else ""
         yield HoldReason(GangReason.GATED, f"{_have(pods)} the gate {gate}{since}", _who_lifts(gate, pods[0]))
@@ -369,15 +369,17 @@ def unscheduled(
     """Yields the scheduler's message about the pods it has not placed, if there is no other reason. `groups` are the
     conditions in which it says why it has not placed the gang's groups.
     """
-    if (refused := next((one for one in groups if one.reason in _GROUP_ERRORS), None)) is not None:
+    if (refused := next((group for group in groups if group.reason in _GROUP_ERRORS), None)) is not None:
         says = f"{scheduler} reports for {refused.group} ({refused.reason}): {_cut(refused.message)}"
         yield HoldReason(GangReason.GROUP_ERROR, says, "correct what the message names; the pods wait until then")
         return
     waiting = [pod for tally in counted if not tally.started for pod in tally.pods if pod.node is None]
-    told = [(pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message]
+    reports = [
+        (pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message
+    ]
     # The others wait for the pods that are not tried.
-    told = [one for one in told if one[1].reason == _NOT_READY] or told
-    if not told and (group := next((one for one in groups if one.message), None)) is not None:
+    reports = [report for report in reports if report[1].reason == _NOT_READY] or reports
+    if not reports and (group := next((group for group in groups if group.message), None)) is not None:
         error = group.reason == "SchedulerError"
         says = f"{scheduler} reports for {group.group} ({group.reason}): {_cut(group.message)}"
         room = f"free resources for the whole gang, or request less{advice}"
@@ -385,15 +387,15 @@ def unscheduled(
             *((GangReason.SCHEDULER_ERROR, says, "read its log") if error else (GangReason.NO_ROOM, says, room))
         )
         return
-    if not told:
+    if not reports:
         why = f"all pods exist and have no gate, but {scheduler} has not reported on them"
         yield HoldReason(GangReason.SILENT, why, f"check that {scheduler} is running, and read its log{advice}")
         return
-    name, said = min(told, key=lambda one: (*_tells_less(one[1].message), one[0]))
-    says = f"{scheduler} reports for pod {name}: {_cut(said.message)}"
-    if said.reason == "SchedulerError":
+    name, condition = min(reports, key=lambda report: (*_tells_less(report[1].message), report[0]))
+    says = f"{scheduler} reports for pod {name}: {_cut(condition.message)}"
+    if condition.reason == "SchedulerError":
         yield HoldReason(GangReason.SCHEDULER_ERROR, says, "read its log")
-    elif said.reason == _NOT_READY:
+    elif condition.reason == _NOT_READY:
         yield HoldReason(GangReason.NOT_READY, says, "remove what the message names; until then the pod is not tried")
     else:
         yield HoldReason(GangReason.NO_ROOM, says, f"free resources for the whole gang, or request less{advice}")
@@ -404,16 +406,18 @@ def _tells_less(message: str) -> tuple[bool, bool]:
     return _OF_NODES not in message, _OF_ANOTHER in message
 
 
-def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
+def astray(escaped_pods: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
     """Pods that are not prepared like the others: the scheduler counts them for another gang, or for none."""
     by_kind: dict[str, list[GangPod]] = {}
-    for one in found:
-        if one.dropped:
-            field = one.dropped[0].replace("/", ".").lstrip(".")
-            why = f"the API server dropped {field} of pod {one.pod.name}, which its scheduler needs to find the gang"
+    for escaped in escaped_pods:
+        if escaped.dropped:
+            field = escaped.dropped[0].replace("/", ".").lstrip(".")
+            why = (
+                f"the API server dropped {field} of pod {escaped.pod.name}, which its scheduler needs to find the gang"
+            )
             yield HoldReason(GangReason.API_MISSING, why, "enable the API server's feature gate for that field")
         else:
-            by_kind.setdefault(one.escape.value, []).append(one.pod)
+            by_kind.setdefault(escaped.escape.value, []).append(escaped.pod)
     for kind, pods in by_kind.items():
         why = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) {_ESCAPED[kind]}"
         names = " ".join(pod.name for pod in pods[:_NAMED])

@@ -45,7 +45,7 @@ from webhook.workloads.opted_in_gang import GANG_LABEL, OptedInGang
 LONGEST = 5
 
 # Those of kinds that are written in Python.
-_NEEDED = frozenset((one.api.group, one.api.kind) for one in (*OF_GROVE, *OF_OPTED_IN))
+_NEEDED = frozenset((resource.api.group, resource.api.kind) for resource in (*OF_GROVE, *OF_OPTED_IN))
 # API group, kind, namespace and name.
 ControllerKey = tuple[str, str, str, str]
 
@@ -105,7 +105,9 @@ class Controllers:
     @property
     def filled(self) -> bool:
         """Whether the served kinds are known and all their objects were read once."""
-        return self._followed and all(found.filled or self._is_spared(kind) for kind, found in self._kinds.items())
+        return self._followed and all(
+            served_watch.filled or self._is_spared(kind) for kind, served_watch in self._kinds.items()
+        )
 
     def _is_spared(self, kind: tuple[str, str]) -> bool:
         """Returns whether a kind cannot be read that only declared kinds of workloads need: the others go on without
@@ -117,30 +119,30 @@ class Controllers:
     def follow(self, served: Container[Api]) -> None:
         """Starts watching the kinds that the cluster serves."""
         self._followed = True
-        for found in self._kinds.values():
-            found.follow(served=found.resource.api in served)
+        for served_watch in self._kinds.values():
+            served_watch.follow(served=served_watch.resource.api in served)
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
         """Yields all watches, each with its kind."""
-        for (_, kind), found in self._kinds.items():
-            if found.watch is not None:
-                yield kind, found.watch
+        for (_, kind), served_watch in self._kinds.items():
+            if served_watch.watch is not None:
+                yield kind, served_watch.watch
 
     async def close(self) -> None:
         """Stops all watches."""
-        await asyncio.gather(*(found.close() for found in self._kinds.values()))
+        await asyncio.gather(*(served_watch.close() for served_watch in self._kinds.values()))
 
     def above(self, namespace: str, controller: OwnerReference | None) -> list[OwnerReference]:
         """Returns the chain of controllers above an object, starting with the one that the object itself names.
 
         Each further controller is named by an existing object whose uid matches the reference to it.
         """
-        found: list[OwnerReference] = []
-        while controller is not None and len(found) < LONGEST:
-            found.append(controller)
-            known = self._known(controller_key(namespace, controller))
-            controller = None if known is None or known.uid != controller.uid else known.controller
-        return found
+        chain: list[OwnerReference] = []
+        while controller is not None and len(chain) < LONGEST:
+            chain.append(controller)
+            controlled = self._known(controller_key(namespace, controller))
+            controller = None if controlled is None or controlled.uid != controller.uid else controlled.controller
+        return chain
 
     def is_read(self, resource: Resource) -> bool:
         """Returns whether the cluster serves a kind, and all objects of it were read."""
@@ -149,8 +151,10 @@ class Controllers:
 
     def is_below(self, resource: Resource, key: ObjectKey, uid: str) -> bool:
         """Returns whether an object of this kind exists and something with that uid is above it."""
-        known = self._known((resource.api.group, resource.api.kind, *key))
-        return known is not None and any(found.uid == uid for found in self.above(key[0], known.controller))
+        controlled = self._known((resource.api.group, resource.api.kind, *key))
+        return controlled is not None and any(
+            reference.uid == uid for reference in self.above(key[0], controlled.controller)
+        )
 
     def is_uncontrolled(self, resource: Resource, key: ObjectKey) -> bool:
         """Returns whether an object of this kind exists and has no controller."""
@@ -163,8 +167,8 @@ class Controllers:
             return None
         last, kind = above[-1], controller_key(namespace, above[-1])[:2]
         followed = self._kinds.get(kind)
-        known = self._known(controller_key(namespace, last))
-        if known is not None and known.uid == last.uid:
+        controlled = self._known(controller_key(namespace, last))
+        if controlled is not None and controlled.uid == last.uid:
             return None
         if kind == (PODS.api.group, PODS.api.kind):
             return PODS
@@ -179,17 +183,17 @@ class Controllers:
 
     def _noticed(self, api: Api, key: ObjectKey) -> None:
         where = (api.group, api.kind, *key)
-        found = self._known(where)
-        controller = None if found is None else found.controller
+        controlled = self._known(where)
+        controller = None if controlled is None else controlled.controller
         above = None if controller is None else controller_key(key[0], controller)
         self._below.move(where, above if above is not None and above[:2] in self._kinds else None)
-        told, level = {where}, [where]
+        reported, level = {where}, [where]
         # Nothing that is further below has this object in its chain. Any user may write longer chains, and circles.
         for _ in range(LONGEST):
-            for one in level:
-                self._changed(one)
-            level = [below for one in level for below in self._below.members(one) if below not in told]
-            told.update(level)
+            for changed_key in level:
+                self._changed(changed_key)
+            level = [below for parent in level for below in self._below.members(parent) if below not in reported]
+            reported.update(level)
 
 
 def read_controlled(raw: Manifest) -> tuple[ObjectKey, Controlled]:
@@ -274,7 +278,7 @@ class GangPods:
 
     def controlled_by(self, uid: str, pods: Iterable[GangPod]) -> list[GangPod]:
         """Those of `pods` that have the object with that uid in their chain of controllers."""
-        return [pod for pod in pods if any(found.uid == uid for found in self._above(pod))]
+        return [pod for pod in pods if any(reference.uid == uid for reference in self._above(pod))]
 
     @property
     def controllers(self) -> Controllers:
@@ -308,8 +312,8 @@ class GangPods:
         return self._controllers.above(pod.namespace, pod.controller)
 
     def _controlled(self, key: ObjectKey) -> Controlled | None:
-        found: GangPod | None = self._watch.index.entries.get(key)
-        return None if found is None else Controlled(found.uid, found.controller)
+        pod: GangPod | None = self._watch.index.entries.get(key)
+        return None if pod is None else Controlled(pod.uid, pod.controller)
 
     def _replaced(self, before: GangPod, after: GangPod | None, *, watched: bool) -> None:
         cause = cause_of_end(before, after, watched=watched)
@@ -318,12 +322,12 @@ class GangPods:
 
     def _noticed(self, key: ObjectKey) -> None:
         before = self._of.group(key)
-        found: GangPod | None = self._watch.index.entries.get(key)
-        now = None if found is None or not found.kind else shared_key(found.gang)
+        pod: GangPod | None = self._watch.index.entries.get(key)
+        now = None if pod is None or not pod.kind else shared_key(pod.gang)
         self._of.move(key, now)
-        self._on_node.move(key, None if found is None or now is None else found.node)
-        self._gated.move(key, now if found is not None and found.gate is not None else None)
-        controller = None if found is None else found.controller
+        self._on_node.move(key, None if pod is None or now is None else pod.node)
+        self._gated.move(key, now if pod is not None and pod.gate is not None else None)
+        controller = None if pod is None else pod.controller
         self._below.move(key, None if controller is None else controller_key(key[0], controller))
         if before is not None and before != now:
             self._changed(before)
@@ -418,7 +422,7 @@ class Stages:
         objects = self._client.items(kind, namespace=namespace, selector=selector, accept=METADATA_ONLY)
         async with aclosing(objects):
             async for raw in objects:
-                _, found = read_controlled(raw)
-                if found.uid == reference.uid:
-                    return found.controller
+                _, controlled = read_controlled(raw)
+                if controlled.uid == reference.uid:
+                    return controlled.controller
         return None

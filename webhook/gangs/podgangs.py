@@ -99,8 +99,8 @@ class FollowedPodGangs:
         """Returns a PodGang; None if it does not exist. Raises `Malformed`, and `FactsUnavailable` if its gang's name
         is not known yet.
         """
-        found = self._stored(key.namespace, key.name)
-        return None if found is None else self._named(PodGang(found))
+        manifest = self._stored(key.namespace, key.name)
+        return None if manifest is None else self._named(PodGang(manifest))
 
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
         """Returns whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a
@@ -180,7 +180,7 @@ class FollowedPodGangs:
         facts, record = self._live.facts, recorded(podgang, self._live.facts)
         profile = None if record is None else self._settings.profiles.get(record.scheduler or "")
         key = (podgang.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or ""))
-        known = NameEvidence(
+        evidence = NameEvidence(
             of_set(
                 self._stores.holding(podgang.namespace, (member.name for member in podgang.members)),
                 None if podgang.pod_clique_set is None else podgang.pod_clique_set.uid,
@@ -190,36 +190,36 @@ class FollowedPodGangs:
             facts,
             lambda: self._workload_of(key),
         )
-        return gang_of(podgang, known)
+        return gang_of(podgang, evidence)
 
     def _workload_of(self, key: ObjectKey) -> PodCliqueSet | None:
         """Returns a PodCliqueSet; None if it does not exist. Raises `FactsUnavailable`."""
         if not self._workloads.filled:
             # Without it the gang would get another name, and keep that.
             raise FactsUnavailable("the PodCliqueSets are not read yet")
-        found = self._workloads.get(key)
-        return None if found is None else PodCliqueSet(found)
+        manifest = self._workloads.get(key)
+        return None if manifest is None else PodCliqueSet(manifest)
 
     def _living(self, podgang: PodGang) -> Sequence[GangPod]:
         """Returns the pods that the controllers of a PodGang's workload made for it. Raises `FactsUnavailable`."""
         if not self._pods.filled:
             raise FactsUnavailable("the pods of the gangs are not read yet")
-        found = self._pods.roster(podgang, self._pods.of(key_of_gang(podgang)))
-        return [*found.members, *found.unnamed]
+        roster = self._pods.roster(podgang, self._pods.of(key_of_gang(podgang)))
+        return [*roster.members, *roster.unnamed]
 
     def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:
         """Returns whether a PodClique of the set `owner` exists and is in fewer other gangs than the PodGangMap says. A
         gang whose PodGang is missing too is no other gang: Grove may be renaming both.
         """
         replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
-        known = (self._live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
+        pod_gang_map = (self._live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
         if not self._pods.controllers.is_below(POD_CLIQUES, (namespace, podclique), owner.uid or ""):
             return False
-        needed = 1 if known is None else sum(1 for _ in known.entries_with(podclique))
+        needed = 1 if pod_gang_map is None else sum(1 for _ in pod_gang_map.entries_with(podclique))
         others = {
-            one.gang
-            for one in self._stores.holding(namespace, [podclique])
-            if one.gang != gang and self._stored(namespace, one.podgang) is not None
+            holder.gang
+            for holder in self._stores.holding(namespace, [podclique])
+            if holder.gang != gang and self._stored(namespace, holder.podgang) is not None
         }
         return len(others) < needed
 

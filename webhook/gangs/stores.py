@@ -171,9 +171,9 @@ class Store:
         return list(self._concerned.groups())
 
     def _living(self, keys: Iterable[ObjectKey]) -> list[Manifest]:
-        found = ((key, self.objects[key]) for key in sorted(keys))
+        objects = ((key, self.objects[key]) for key in sorted(keys))
         return [
-            self._with_status(key, live) for key, live in found if live["metadata"].get("deletionTimestamp") is None
+            self._with_status(key, live) for key, live in objects if live["metadata"].get("deletionTimestamp") is None
         ]
 
     def _with_status(self, key: ObjectKey, live: Manifest) -> Manifest:
@@ -217,7 +217,7 @@ class Store:
     def _read(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
         metadata = mapping(raw.get("metadata"))
         api = self.resource.api
-        found = {
+        manifest = {
             "apiVersion": f"{api.group}/{api.version}",
             "kind": api.kind,
             "metadata": {field: metadata[field] for field in METADATA if field in metadata},
@@ -226,7 +226,7 @@ class Store:
         key = key_of(raw)
         _replace(self._latest, key, _status(raw) if _is_dated(raw) else None)
         self._compare(key)
-        kept = Packed.of(found)
+        kept = Packed.of(manifest)
         if _has_started(raw):
             self._started.add(key)
         else:
@@ -236,30 +236,30 @@ class Store:
         else:
             self._not_placed.pop(key, None)
         whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
-        return key, kept if whole else Packed.of(_outlined(found))
+        return key, kept if whole else Packed.of(_outlined(manifest))
 
     def _noticed(self, key: ObjectKey) -> None:
-        before, found = self._concerned.group(key), self.objects.get(key)
-        whose = None if found is None else self._whose(found)
+        before, live = self._concerned.group(key), self.objects.get(key)
+        whose = None if live is None else self._whose(live)
         self._concerned.move(key, whose)
-        self._restored.move(key, whose if is_restored(found) else None)
-        owner = None if found is None else owner_of_ours(found)
+        self._restored.move(key, whose if is_restored(live) else None)
+        owner = None if live is None else owner_of_ours(live)
         if owner is None:
             self._owners.pop(key, None)
         else:
             self._owners[key] = _shared(owner)
-        part = None if found is None else self._part_of(found)
+        part = None if live is None else self._part_of(live)
         self._elsewhere.move(key, None if part == whose else part)
         if self.resource == POD_GANGS.resource:
-            self._of_set.move(key, None if found is None else _set_of(key[0], found))
-        self.gangs.put(key, None if found is None else living_gang(found))
-        if found is None:
+            self._of_set.move(key, None if live is None else _set_of(key[0], live))
+        self.gangs.put(key, None if live is None else living_gang(live))
+        if live is None:
             self._started.discard(key)
             self._not_placed.pop(key, None)
             self._at_raise.pop(key, None)
             self._latest.pop(key, None)
             self._seen.discard(key)
-        self._changed(key, {one for one in (before, whose) if one is not None})
+        self._changed(key, {concern for concern in (before, whose) if concern is not None})
 
 
 class _Unpacked(Mapping[ObjectKey, Manifest]):
@@ -336,17 +336,17 @@ def _not_placed(raw: Manifest) -> Manifest | None:
         return None
 
 
-def _outlined(found: Manifest) -> Manifest:
+def _outlined(manifest: Manifest) -> Manifest:
     """Returns what is kept of an object that is too large: its owner and labels, and the short strings of its spec.
 
     So it blocks only its own name. One of the strings may name the group above it.
     """
-    metadata, spec = found["metadata"], mapping(found["spec"])
+    metadata, spec = manifest["metadata"], mapping(manifest["spec"])
     labels, _ = labels_kept(mapping(metadata.get("labels")), first=OWN_LABELS)
     owners = [owner for owner in sequence(metadata.get("ownerReferences")) if mapping(owner).get("controller") is True]
     kept = {field: value for field, value in metadata.items() if field not in {"annotations", "labels"}}
     texts = {field: value for field, value in spec.items() if isinstance(value, str) and fits((field, value))}
-    return {**found, "metadata": {**kept, "labels": labels, "ownerReferences": owners}, "spec": texts}
+    return {**manifest, "metadata": {**kept, "labels": labels, "ownerReferences": owners}, "spec": texts}
 
 
 class Stores:
@@ -374,11 +374,11 @@ class Stores:
 
     def follow(self, resources: Iterable[Resource]) -> None:
         """Follows exactly these kinds."""
-        wanted = {resource.api: resource for resource in resources}
-        for api in self._tasks.keys() - wanted.keys():
+        by_api = {resource.api: resource for resource in resources}
+        for api in self._tasks.keys() - by_api.keys():
             self._tasks.pop(api).cancel()
             del self.by_kind[api]
-        for api, resource in wanted.items():
+        for api, resource in by_api.items():
             if api not in self._tasks:
                 store = self.by_kind[api] = Store(
                     self._client,
@@ -450,12 +450,12 @@ class StoredPodGangs(Mapping[ObjectKey, PodGangFacts], PodGangIndex):
 
     def __getitem__(self, key: ObjectKey) -> PodGangFacts:
         try:
-            found = POD_GANGS.read(self.store.objects[key])
+            entry = POD_GANGS.read(self.store.objects[key])
         except Malformed:
-            found = None
-        if found is None:
+            entry = None
+        if entry is None:
             raise KeyError(key)
-        facts: PodGangFacts = found[1]
+        facts: PodGangFacts = entry[1]
         return facts
 
     def __iter__(self) -> Iterator[ObjectKey]:
@@ -519,9 +519,9 @@ class StoredWorkloads(ServedWatch):
             return None
         if (remembered := self._latest.get(key)) is not None and remembered[0] is kept:
             return remembered[1]  # type: ignore[no-any-return]
-        made = make(Packed.manifest(kept))
-        self._latest.put(key[0], key, (kept, made), max(kept.size(), LATEST_BYTES // LATEST))
-        return made
+        view = make(Packed.manifest(kept))
+        self._latest.put(key[0], key, (kept, view), max(kept.size(), LATEST_BYTES // LATEST))
+        return view
 
     def put_unrecorded(self, raw: Manifest) -> bool:
         """Keeps a workload that the watch does not select. Return whether that changed anything. Raises `Malformed`."""
@@ -544,7 +544,7 @@ class StoredWorkloads(ServedWatch):
         kept: dict[str, Any] = {field: metadata[field] for field in METADATA if field in metadata}
         if (annotations := mapping(metadata.get("annotations"))).get(_COPY) is not None:
             kept["annotations"] = {key: value for key, value in annotations.items() if key != _COPY}
-        found = {
+        manifest = {
             "apiVersion": f"{api.group}/{api.version}",
             "kind": api.kind,
             "metadata": kept,
@@ -553,9 +553,15 @@ class StoredWorkloads(ServedWatch):
         # Only these conditions of the status are kept, and that there is one: a workload without it was not processed
         # yet. The rest does not affect decisions and changes all the time.
         if mapping(raw.get("status")):
-            told = [one for one in map(mapping, _conditions(raw)) if one.get("type") in _CONDITIONS]
-            found["status"] = {"conditions": [{"type": one["type"], "status": one.get("status")} for one in told]}
-        return key_of(raw), Packed.of(found)
+            conditions = [
+                condition for condition in map(mapping, _conditions(raw)) if condition.get("type") in _CONDITIONS
+            ]
+            manifest["status"] = {
+                "conditions": [
+                    {"type": condition["type"], "status": condition.get("status")} for condition in conditions
+                ]
+            }
+        return key_of(raw), Packed.of(manifest)
 
 
 def _conditions(raw: Manifest) -> Any:

@@ -202,7 +202,7 @@ def _is_unrecorded(raw: Manifest, name: str, owners: Collection[str]) -> bool:
 _UNCUT = 50
 RECORDED = {"labelSelector": SCHEDULER_LABEL}
 # The kinds that are written in Python, with what stands between them and their pods, and pods.
-_NEEDED = frozenset({*PYTHON_KINDS.gang_workloads, *(one.api.kind for one in OF_OPTED_IN), PODS.api.kind})
+_NEEDED = frozenset({*PYTHON_KINDS.gang_workloads, *(resource.api.kind for resource in OF_OPTED_IN), PODS.api.kind})
 # Gangs that are reported before other tasks may run.
 GANGS_A_TURN = 200
 # Kind, namespace and name.
@@ -270,11 +270,11 @@ class OptedInGangs:
     def follow(self, served: Container[Api]) -> None:
         """Starts watching the kinds that the cluster serves."""
         self.pods.follow(served if self.wanted else ())
-        for kind, found in self._workloads.items():
-            was_followed = found.watch is not None
-            found.follow(served=kind in self._wanted and found.resource.api in served)
-            if was_followed and found.watch is None:
-                for workload in [known for known in self._of.groups() if known[0] == kind]:
+        for kind, workloads in self._workloads.items():
+            was_followed = workloads.watch is not None
+            workloads.follow(served=kind in self._wanted and workloads.resource.api in served)
+            if was_followed and workloads.watch is None:
+                for workload in [workload_key for workload_key in self._of.groups() if workload_key[0] == kind]:
                     self._workload_changed(kind, workload[1:])
 
     async def run(self) -> None:
@@ -284,15 +284,15 @@ class OptedInGangs:
 
     async def close(self) -> None:
         """Stops all watches."""
-        await asyncio.gather(self.pods.close(), *(found.close() for found in self._workloads.values()))
+        await asyncio.gather(self.pods.close(), *(workloads.close() for workloads in self._workloads.values()))
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
         """Yields all watches, each with its kind."""
         if self.wanted:
             yield from self.pods.watches()
-        for kind, found in self._workloads.items():
-            if found.watch is not None:
-                yield kind, found.watch
+        for kind, workloads in self._workloads.items():
+            if workloads.watch is not None:
+                yield kind, workloads.watch
 
     def needed_watches(self) -> Iterator[tuple[str, Watch]]:
         """Yields the watches without which nothing is written, each with its kind. A declared kind that cannot be read
@@ -319,8 +319,8 @@ class OptedInGangs:
 
     def named(self, kind: str, namespace: str, name: str) -> list[GangKey]:
         """Returns the gangs of the workload with that name; if there are none, gangs of that kind with that name."""
-        found = self._of.members((kind, namespace, name))
-        return sorted(found or (key for key in self.labelled(namespace, label_value(name)) if key.kind == kind))
+        gangs = self._of.members((kind, namespace, name))
+        return sorted(gangs or (key for key in self.labelled(namespace, label_value(name)) if key.kind == kind))
 
     def labelled(self, namespace: str, label: str) -> list[GangKey]:
         """Returns the gangs with that gang label, of any workload."""
@@ -332,8 +332,8 @@ class OptedInGangs:
         """
         if None in indexes or workload[0] != LeaderWorkerSet.resource.api.kind:
             return self.named(*workload)
-        named = (self._of_group.members((workload, index)) for index in (*indexes, "") if index is not None)
-        return [gang for gangs in named for gang in gangs]
+        groups = (self._of_group.members((workload, index)) for index in (*indexes, "") if index is not None)
+        return [gang for gangs in groups for gang in gangs]
 
     def workload(self, key: GangKey) -> OptedInWorkload | None:
         """Returns the workload of a gang, None if it does not exist. Raises `FactsUnavailable` if that is not known
@@ -359,21 +359,21 @@ class OptedInGangs:
         else:
             shape = self._shapes.get(key)
             gangs = iter(()) if shape is None else iter((self._group(workload, *shape),))
-        return next((found for found in gangs if key_of_gang(found) == key), None)
+        return next((gang for gang in gangs if key_of_gang(gang) == key), None)
 
     def pods_of(self, gang: OptedInGang) -> list[GangPod]:
         """Returns the pods that name a gang, including pods that were not prepared for it."""
         key = key_of_gang(gang)
-        found, whole = self.pods.of(key), key._replace(name=label_value(key.workload))
+        pods, whole = self.pods.of(key), key._replace(name=label_value(key.workload))
         if key != whole and key.kind != LeaderWorkerSet.resource.api.kind:
             # A pod alone does not show whether its JobSet starts its parts in order.
             members = {label_value(member.name) for member in gang.members}
-            found += [pod for pod in self.pods.of(whole) if pod.podclique in members]
+            pods += [pod for pod in self.pods.of(whole) if pod.podclique in members]
         if gang.workload.crd:
             # No gang needs the pods of some parts of a declared kind, so they wait for nothing.
             members = {label_value(member.name) for member in gang.members}
-            found = [pod for pod in found if pod.podclique in members]
-        return found
+            pods = [pod for pod in pods if pod.podclique in members]
+        return pods
 
     def look_at(self, kind: str, key: ObjectKey) -> None:
         """Checks whether the gangs of a workload changed."""
@@ -436,9 +436,9 @@ class OptedInGangs:
         for gang in now:
             self._move(gang, workload_key)
         self._gangs_changed(before | now)
-        for made in self._made_for.members(workload_key):
+        for set_key in self._made_for.members(workload_key):
             # Queue and quota of its further groups may be those of the workload.
-            self._gangs_changed(self._of.members((LeaderWorkerSet.resource.api.kind, *made)))
+            self._gangs_changed(self._of.members((LeaderWorkerSet.resource.api.kind, *set_key)))
 
     def _pods_changed(self, key: GangKey) -> None:
         if key.kind == LeaderWorkerSet.resource.api.kind:
@@ -477,26 +477,26 @@ class OptedInGangs:
     def _of_roles(self, workload: OptedInWorkload) -> Iterator[OptedInGang]:
         """Returns the gangs of the first groups of a workload's LeaderWorkerSets: one for each revision."""
         sets = self._workloads[LeaderWorkerSet.resource.api.kind]
-        made = (sets.get(key) for key in sorted(self._made_for.members((workload.kind, *workload.key))))
-        return gangs_of_sets(workload, (LeaderWorkerSet(raw) for raw in made if raw is not None))
+        manifests = (sets.get(key) for key in sorted(self._made_for.members((workload.kind, *workload.key))))
+        return gangs_of_sets(workload, (LeaderWorkerSet(raw) for raw in manifests if raw is not None))
 
     def _group(self, workload: LeaderWorkerSet, group: str, size: int | None) -> OptedInGang:
         """Returns the gang of one group, which may be of a role of another workload."""
-        found = group_gang(workload, group, size)
-        found.grouped_as = self._kinds.grouped_as(workload)
+        gang = group_gang(workload, group, size)
+        gang.grouped_as = self._kinds.grouped_as(workload)
         maker = self._made_for.group(workload.key)
         above = None if maker is None else self._view(maker[0], maker[1:])
         if above is not None:
-            found.above = above.record
-        return found
+            gang.above = above.record
+        return gang
 
     def _note_uid(self, workload: WorkloadKey) -> None:
         """Records the uid of the LeaderWorkerSet that now has this name: pods of an earlier one do not belong to its
         groups.
         """
         kind, *key = workload
-        found = self._workloads[kind].get((key[0], key[1]))
-        uid = None if found is None else found["metadata"].get("uid")
+        manifest = self._workloads[kind].get((key[0], key[1]))
+        uid = None if manifest is None else manifest["metadata"].get("uid")
         if uid == self._uids.get(workload):
             return
         if uid is None:
@@ -605,8 +605,8 @@ class QueuedOwners:
 
     def _report(self) -> None:
         indexes: dict[WorkloadKey, set[str | None]] = {}
-        for owner, found in self._waiting.items():
-            indexes.setdefault(self._above(*owner), set()).update(found)
+        for owner, owner_indexes in self._waiting.items():
+            indexes.setdefault(self._above(*owner), set()).update(owner_indexes)
         self._waiting = {}
-        for gang in {gang for owner, found in indexes.items() for gang in self._gangs_of(owner, found)}:
+        for gang in {gang for owner, owner_indexes in indexes.items() for gang in self._gangs_of(owner, owner_indexes)}:
             self._changed(gang)

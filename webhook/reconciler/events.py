@@ -159,15 +159,15 @@ class Events:
         `apart` differ.
         """
         note = _named(regarded, note)
-        said = _identity(regarded).said
+        log_fields = _identity(regarded).said
         if self._dry_run:
             # A dry run writes no event, so the log must contain the note.
-            log.warning("told", reason=reason, **said, why=note)
+            log.warning("told", reason=reason, **log_fields, why=note)
             return
         # The note quotes the object and is in the event, so it is not logged.
-        log.warning("told", reason=reason, **said)
+        log.warning("told", reason=reason, **log_fields)
         if self._leads():
-            await self._written(requests.create(EVENTS, self._event(regarded, reason, note, apart)), reason, said)
+            await self._written(requests.create(EVENTS, self._event(regarded, reason, note, apart)), reason, log_fields)
 
     async def say_of_many(
         self, namespace: str, reason: GangReason, note: str, count: int, event: str | None
@@ -176,9 +176,9 @@ class Events:
         the series change. Return the event's name; None if there is none.
         """
         regarded = RegardedNamespace(namespace, WRITE_GANG_OBJECTS)
-        said = _identity(regarded).said
+        log_fields = _identity(regarded).said
         if self._dry_run:
-            log.warning("told", reason=reason, **said, count=count, why=note)
+            log.warning("told", reason=reason, **log_fields, count=count, why=note)
             return None
         if not self._leads():
             return event
@@ -186,10 +186,10 @@ class Events:
         series = {"series": {"count": count, "lastObservedTime": self._now()}} if count > 1 else {}
         if event is not None and await self._continued(event, namespace, reason, series) != HTTPStatus.NOT_FOUND:
             return event
-        log.warning("told", reason=reason, **said, count=count)
+        log.warning("told", reason=reason, **log_fields, count=count)
         manifest = {**self._event(regarded, reason, note, ""), **series}
         event = str(manifest["metadata"]["name"])
-        code = await self._written(requests.create(EVENTS, manifest), reason, said)
+        code = await self._written(requests.create(EVENTS, manifest), reason, log_fields)
         if code == HTTPStatus.CONFLICT:
             # An earlier leader wrote it.
             code = await self._continued(event, namespace, reason, series)
@@ -200,17 +200,17 @@ class Events:
         changes = [{"op": "add", "path": f"/{field}", "value": value} for field, value in series.items()]
         if not changes:
             return None
-        said = {"kind": "Namespace", "name": namespace}
-        return await self._written(requests.json_patch(EVENTS, namespace, event, changes), reason, said)
+        log_fields = {"kind": "Namespace", "name": namespace}
+        return await self._written(requests.json_patch(EVENTS, namespace, event, changes), reason, log_fields)
 
-    async def _written(self, write: requests.Write, reason: Why, said: dict[str, str]) -> int | None:
+    async def _written(self, write: requests.Write, reason: Why, log_fields: dict[str, str]) -> int | None:
         """Sends a write; return the code of the failure, 0 for no answer, None if it succeeded."""
         try:
             with spans.span("write", spans.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
                 await self._client.write(write)
         except RequestFailed as error:
             if error.code != HTTPStatus.CONFLICT:
-                log.info("event not written", reason=reason, **said, why=outline(error))
+                log.info("event not written", reason=reason, **log_fields, why=outline(error))
             return error.code
         self._metrics.events.labels(reason.value).inc()
         return None
@@ -268,8 +268,8 @@ class _Identity(NamedTuple):
     @property
     def said(self) -> dict[str, str]:
         """Kind, name and, if it has one, namespace."""
-        found = {"kind": self.kind, "name": self.name}
-        return found if self.namespace is None else {**found, "namespace": self.namespace}
+        fields = {"kind": self.kind, "name": self.name}
+        return fields if self.namespace is None else {**fields, "namespace": self.namespace}
 
 
 def _identity(regarded: Regarded) -> _Identity:
@@ -347,7 +347,7 @@ class ExceptionWatch:
 
     async def look(self, now: datetime) -> None:
         """Announce what is due at `now`."""
-        in_force = {one.name for one in self._exceptions.every if not one.has_ended(now)}
+        in_force = {exception.name for exception in self._exceptions.every if not exception.has_ended(now)}
         if self._in_force is not None and self._in_force != in_force:
             # Also if one is in force again: the date was wrong, and has been set back.
             self._changed()
@@ -356,37 +356,44 @@ class ExceptionWatch:
             del self._told[ended]
         if not self._leads():
             return
-        due = [(one, reason) for one in self._exceptions.every if (reason := _due(one, now)) is not None]
-        about = [(one, namespace, reason) for one, reason in due for namespace in sorted(one.namespaces)]
-        untold = (one for one in about if self._is_untold(*one, now))
-        for one, namespace, reason in islice(untold, EXCEPTION_EVENTS_A_LOOK):
-            self._told[one.name, namespace, reason] = now.date()
+        due = [
+            (exception, reason) for exception in self._exceptions.every if (reason := _due(exception, now)) is not None
+        ]
+        about = [
+            (exception, namespace, reason) for exception, reason in due for namespace in sorted(exception.namespaces)
+        ]
+        untold = (announcement for announcement in about if self._is_untold(*announcement, now))
+        for exception, namespace, reason in islice(untold, EXCEPTION_EVENTS_A_LOOK):
+            self._told[exception.name, namespace, reason] = now.date()
             regarded = RegardedNamespace(namespace, APPLY_EXCEPTION)
-            await self._events.say(regarded, reason, _note(one, now), apart=one.name)
+            await self._events.say(regarded, reason, _note(exception, now), apart=exception.name)
 
-    def _is_untold(self, one: RuleException, namespace: str, reason: ExceptionReason, now: datetime) -> bool:
+    def _is_untold(self, exception: RuleException, namespace: str, reason: ExceptionReason, now: datetime) -> bool:
         """Returns whether an end is to be announced: once a day before, and once afterwards."""
         if self._only not in {None, namespace}:
             return False
-        told = self._told.get((one.name, namespace, reason))
-        return told is None or (reason is ExceptionReason.ENDS_SOON and told != now.date())
+        announced = self._told.get((exception.name, namespace, reason))
+        return announced is None or (reason is ExceptionReason.ENDS_SOON and announced != now.date())
 
 
-def _due(one: RuleException, now: datetime) -> ExceptionReason | None:
-    if one.has_ended(now):
+def _due(exception: RuleException, now: datetime) -> ExceptionReason | None:
+    if exception.has_ended(now):
         return ExceptionReason.ENDED
-    return ExceptionReason.ENDS_SOON if one.ends_soon(now) else None
+    return ExceptionReason.ENDS_SOON if exception.ends_soon(now) else None
 
 
-def _note(one: RuleException, now: datetime) -> str:
-    rules = ", ".join(sorted(one.rules))
-    what = f"Exception {one.name} of the rules {rules} for {one.workloads} {one.time_left(now)}, at {one.ends}"
+def _note(exception: RuleException, now: datetime) -> str:
+    rules = ", ".join(sorted(exception.rules))
+    what = (
+        f"Exception {exception.name} of the rules {rules} for {exception.workloads} {exception.time_left(now)}, "
+        f"at {exception.ends}"
+    )
     do = (
         "new workloads are refused again: change the workloads, or delete the exception from the configuration"
-        if one.has_ended(now)
-        else f"change the workloads before, or ask {one.granted_by} for another end"
+        if exception.has_ended(now)
+        else f"change the workloads before, or ask {exception.granted_by} for another end"
     )
-    return f"{what}; {do}. It was granted by {one.granted_by}: {one.reason}"
+    return f"{what}; {do}. It was granted by {exception.granted_by}: {exception.reason}"
 
 
 # How often the namespaces are counted.

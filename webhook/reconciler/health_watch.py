@@ -499,7 +499,7 @@ class HealthWatch:
             self._for_room.discard(key)
         if now.in_trouble:
             reason = now.obstacles[0].reason
-            self._held.put(key, reason, self._clock.monotonic(), told=reason in _SAID_BY_WRITER)
+            self._held.put(key, reason, self._clock.monotonic(), told_elsewhere=reason in _SAID_BY_WRITER)
             if _names_unowned(now) and not (before is not None and _names_unowned(before)):
                 self._held.tell_again(key)
         else:
@@ -521,54 +521,57 @@ class HealthWatch:
 
     async def _tell(self) -> None:
         now = self._clock.monotonic()
-        for one in self._held.due(now, EventPace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
-            if isinstance(one, Series):
-                note = _note_of_many(one, [(key.name, self._known[key]) for key in one.examples])
-                event = await self._events.say_of_many(*one.cause, note, one.number, one.event)
-                self._held.written(one, event, now)
+        for due in self._held.due(now, EventPace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
+            if isinstance(due, Series):
+                note = _note_of_many(due, [(key.name, self._known[key]) for key in due.examples])
+                event = await self._events.say_of_many(*due.cause, note, due.number, due.event)
+                self._held.written(due, event, now)
                 continue
             # One that cannot be read must not take the events of others with it.
             with suppress(Malformed, FactsUnavailable):
-                if (podgang := self._podgang(one)) is not None:
-                    judgement = self._known[one]
+                if (podgang := self._podgang(due)) is not None:
+                    judgement = self._known[due]
                     await self._events.say(podgang, judgement.obstacles[0].reason, _note(judgement))
 
 
 def _names_unowned(judgement: HealthJudgement) -> bool:
-    return any(one.reason is GangReason.UNOWNED for one in judgement.obstacles)
+    return any(obstacle.reason is GangReason.UNOWNED for obstacle in judgement.obstacles)
 
 
 def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | None:
     """Returns why the scheduler of a gang holds it, or last held it; None once the gang has started."""
     if health.state is GangState.STARTED:
         return None
-    own = (one for one in health.obstacles if not one.is_kueues)
-    return next(own, before) if health.state in {GangState.HELD, GangState.IN_PART} else before
+    obstacles = (obstacle for obstacle in health.obstacles if not obstacle.is_kueues)
+    return next(obstacles, before) if health.state in {GangState.HELD, GangState.IN_PART} else before
 
 
 def _with_both_halves(health: GangHealth, held: HoldReason | None) -> GangHealth:
     """Returns the health of a gang that Kueue took back, with the reason why its scheduler held it before."""
     if held is None or health.state is not GangState.QUEUED:
         return health
-    said = f"; it was last held by {held.reason}: {held.why}"
+    suffix = f"; it was last held by {held.reason}: {held.why}"
     loop = GangReason.KUEUE_TOOK_BACK
-    whole = (one._replace(why=one.why + said) if one.reason is loop else one for one in health.obstacles)
+    whole = (
+        obstacle._replace(why=obstacle.why + suffix) if obstacle.reason is loop else obstacle
+        for obstacle in health.obstacles
+    )
     return replace(health, obstacles=tuple(whole))
 
 
 def _note(judgement: HealthJudgement) -> str:
     first, *others = judgement.obstacles
     if first.reason is GangReason.LOST_MEMBERS:
-        more = f" (also: {', '.join(dict.fromkeys(one.reason.value for one in others))})" if others else ""
+        more = f" (also: {', '.join(dict.fromkeys(other.reason.value for other in others))})" if others else ""
         return f"The gang has lost members: {first.why}; {first.remedy}{more}"
-    words = [f"{one.reason}{_IN_WORDS.get(one.reason, '').format(one=one)}" for one in others]
+    words = [f"{other.reason}{_IN_WORDS.get(other.reason, '').format(reason=other)}" for other in others]
     more = f" (also: {', '.join(dict.fromkeys(words))})" if others else ""
     what = _IN_STATE.get(judgement.state, "The gang does not start")
     return f"{what}: {judgement.why}; {first.remedy}{more}"
 
 
 # Other reasons that are told in words: no other output names pods of other owners, and a record does not come back.
-_IN_WORDS = {GangReason.UNOWNED: ": {one.why}", GangReason.UNRECORDED: ": {one.why}; {one.remedy}"}
+_IN_WORDS = {GangReason.UNOWNED: ": {reason.why}", GangReason.UNRECORDED: ": {reason.why}; {reason.remedy}"}
 _IN_STATE = {
     GangState.IN_PART: "The gang has started in part",
     GangState.STARTED: "The gang runs, but its next pods may not",

@@ -176,15 +176,15 @@ class _Held:
 class HeldGangs:
     """The held gangs by cause."""
 
-    def __init__(self, own: OwnEvents) -> None:
-        self._own = own
+    def __init__(self, own_events: OwnEvents) -> None:
+        self._own = own_events
         self._causes: dict[HeldCause, _Held] = {}
         self._of: dict[GangKey, HeldCause] = {}
         # The namespace that had the last turn.
         self._last = ""
 
-    def put(self, key: GangKey, reason: GangReason, now: float, *, told: bool) -> None:
-        """Notes that a gang is held. With `told` another part of the process writes the gang's own event."""
+    def put(self, key: GangKey, reason: GangReason, now: float, *, told_elsewhere: bool) -> None:
+        """Notes that a gang is held. With `told_elsewhere` another part of the process writes the gang's own event."""
         cause = HeldCause(key.namespace, reason)
         if self._of.get(key) == cause:
             return
@@ -195,7 +195,7 @@ class HeldGangs:
             held.begun = now
         held.since[key] = held.changed = now
         held.counted = False
-        if not told:
+        if not told_elsewhere:
             held.untold[key] = None
 
     def tell_again(self, key: GangKey) -> None:
@@ -231,14 +231,14 @@ class HeldGangs:
                 del self._causes[cause]
         names = sorted(causes, key=lambda name: (name <= self._last, name))
         turns = deque((name, self._due_of(sorted(causes[name]), now, pace)) for name in names)
-        found: list[GangKey | Series] = []
-        while turns and len(found) < most:
+        reports: list[GangKey | Series] = []
+        while turns and len(reports) < most:
             name, left = turns.popleft()
-            if (one := next(left, None)) is not None:
-                found.append(one)
+            if (report := next(left, None)) is not None:
+                reports.append(report)
                 self._last = name
                 turns.append((name, left))
-        return found
+        return reports
 
     def written(self, series: Series, event: str | None, now: float) -> None:
         """Notes that a series was written as the event of this name; None if it could not be."""
@@ -286,9 +286,9 @@ class HeldGangs:
 
 def _next(held: _Held, now: float, pace: EventPace) -> GangKey | None:
     """Returns the next gang that an event of its own is due for, None if there is none."""
-    told = next(iter(held.told), None)
-    if told is not None and now - held.told[told] >= pace.repeat:
-        return told
+    reported = next(iter(held.told), None)
+    if reported is not None and now - held.told[reported] >= pace.repeat:
+        return reported
     untold = next(iter(held.untold), None)
     return untold if untold is not None and now - held.since[untold] >= pace.settle else None
 
@@ -322,7 +322,7 @@ class HealthJudgement:
 
 def judgement_of(health: GangHealth, held: HoldReason | None) -> HealthJudgement:
     """Returns what is kept of a health."""
-    escapes = Counter(one.escape.value for one in health.escaped)
+    escapes = Counter(escaped.escape.value for escaped in health.escaped)
     if health.further:
         escapes[Escape.UNOWNED.value] += health.further
     judgement = HealthJudgement(

@@ -97,7 +97,7 @@ class Lease:
                 await self._release()
 
     async def _attempt(self) -> None:
-        asked = self._moment()
+        sent = self._moment()
         try:
             async with asyncio.timeout(RENEW_SECONDS / 2):
                 held = await self._acquire()
@@ -109,7 +109,7 @@ class Lease:
         else:
             self._trouble = None
         if held:
-            self._lead(asked)
+            self._lead(sent)
         elif self._renewed is not None and not self.leads():
             self._metrics.lease_lost.inc()
             self._lead(None)

@@ -247,17 +247,17 @@ class LossConditions:
         except NotFound:
             return True
         metadata = mapping(live.get("metadata"))
-        conditions = [mapping(one) for one in sequence(mapping(live.get("status")).get("conditions"))]
+        conditions = [mapping(raw) for raw in sequence(mapping(live.get("status")).get("conditions"))]
         if not _is_settled(conditions):
             return True
-        found = [dict(one) for one in conditions if one.get("type") != TYPE]
+        kept = [dict(condition) for condition in conditions if condition.get("type") != TYPE]
         if loss is not None and loss.uid == metadata.get("uid"):
-            found.append(condition(loss))
-        if found == conditions:
+            kept.append(condition(loss))
+        if kept == conditions:
             return True
         patch: list[Manifest] = [
             {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")},
-            {"op": "replace", "path": "/status/conditions", "value": found},
+            {"op": "replace", "path": "/status/conditions", "value": kept},
         ]
         request = requests.json_patch(POD_GANGS.resource, key.namespace, key.name, patch, subresource="status")
         try:
@@ -285,4 +285,4 @@ def condition(loss: Loss) -> Manifest:
 
 def _is_settled(conditions: Sequence[Mapping[str, Any]]) -> bool:
     """Returns whether Grove's operator writes no more conditions."""
-    return any(one.get("type") == "Initialized" and one.get("status") == "True" for one in conditions)
+    return any(condition.get("type") == "Initialized" and condition.get("status") == "True" for condition in conditions)

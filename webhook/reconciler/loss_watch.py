@@ -113,9 +113,9 @@ class LossWatch:
             return
         if len(self._order) >= MOST_ENDS:
             return
-        key, one = end.pod.gang, _End(end, self._clock.now(), self._clock.monotonic())
-        self._ends.setdefault(key, {})[end.pod.uid] = one
-        self._order.append((key, one))
+        key, ended = end.pod.gang, _End(end, self._clock.now(), self._clock.monotonic())
+        self._ends.setdefault(key, {})[end.pod.uid] = ended
+        self._order.append((key, ended))
         self._recent[namespace] += 1
 
     def node_changed(self, name: str, *, exists: bool) -> None:
@@ -141,13 +141,13 @@ class LossWatch:
         """Drops the ends of pods that no gang has claimed in time."""
         before = self._clock.monotonic() - FORGET_SECONDS
         while self._order and self._order[0][1].noticed <= before:
-            key, one = self._order.popleft()
-            namespace = one.end.pod.namespace
+            key, ended = self._order.popleft()
+            namespace = ended.end.pod.namespace
             self._recent[namespace] -= 1
             if not self._recent[namespace]:
                 del self._recent[namespace]
-            ends, uid = self._ends.get(key, {}), one.end.pod.uid
-            if ends.get(uid) is one:
+            ends, uid = self._ends.get(key, {}), ended.end.pod.uid
+            if ends.get(uid) is ended:
                 del ends[uid]
                 if not ends:
                     del self._ends[key]
@@ -196,7 +196,7 @@ class LossWatch:
     def _note(self, key: GangKey, podgang: PodGang, left: BoundMembers, ends: Iterable[_End]) -> None:
         """Adds to the record of a gang what it lost."""
         kept, now = self._kept.get(key), stamp(self._clock.now())
-        pods = [self._lost(one) for one in ends]
+        pods = [self._lost(ended) for ended in ends]
         pods += [LostPod(pod.name, LossCause.NODE_LOSS, now, pod.node or "") for pod in left.orphans]
         more = 0
         if kept is not None:
@@ -222,27 +222,27 @@ class LossWatch:
         kept = self._kept[key] = _Kept(loss, None, self._clock.monotonic())
         self._settling.append((key, kept))
 
-    def _lost(self, one: _End) -> LostPod:
-        pod, cause, node = one.end.pod, one.end.cause, one.end.pod.node or ""
+    def _lost(self, ended: _End) -> LostPod:
+        pod, cause, node = ended.end.pod, ended.end.cause, ended.end.pod.node or ""
         if cause in _NOT_SAID and node and not self._view.node_exists(node):
             cause = LossCause.NODE_LOSS
-        return LostPod(pod.name, cause, one.at, node)
+        return LostPod(pod.name, cause, ended.at, node)
 
     def _taken(self, key: GangKey, podgang: PodGang) -> list[_End]:
         """Takes the ends of a gang's own pods."""
-        found: list[_End] = []
+        taken: list[_End] = []
         if not self._ends:
-            return found
+            return taken
         members = {label_value(member.name) for member in podgang.members}
         for where in _named(key, podgang):
             ends = self._ends.get(where, {})
-            own = {uid: one for uid, one in ends.items() if one.end.pod.podclique in members}
-            for uid in own:
+            own_ends = {uid: ended for uid, ended in ends.items() if ended.end.pod.podclique in members}
+            for uid in own_ends:
                 del ends[uid]
-            if own and not ends:
+            if own_ends and not ends:
                 del self._ends[where]
-            found += [one for one in own.values() if is_controlled(podgang, one.end.above)]
-        return sorted(found, key=lambda one: (one.at, one.end.pod.name))
+            taken += [ended for ended in own_ends.values() if is_controlled(podgang, ended.end.above)]
+        return sorted(taken, key=lambda ended: (ended.at, ended.end.pod.name))
 
     # All gangs.
 
@@ -286,16 +286,17 @@ def _named(key: GangKey, podgang: PodGang) -> tuple[GangKey, ...]:
     return (key,) if not isinstance(podgang, OptedInGang) or whole == key else (key, whole)
 
 
-def _unwatched(left: BoundMembers, known: int, now: str) -> list[LostPod]:
+def _unwatched(left: BoundMembers, recorded: int, now: str) -> list[LostPod]:
     """Returns the pods that a gang lost while this process did not watch, besides so many that are known: those that
     ended, the latest first, and those that are gone.
     """
-    ended = latest(left.ended, left.lacking - known)
-    found = [_ended(pod, now) for pod in ended]
-    found += [
-        LostPod(name, LossCause.UNKNOWN, now) for name in left.missing[: max(left.lacking - known - len(found), 0)]
+    ended = latest(left.ended, left.lacking - recorded)
+    lost_pods = [_ended(pod, now) for pod in ended]
+    lost_pods += [
+        LostPod(name, LossCause.UNKNOWN, now)
+        for name in left.missing[: max(left.lacking - recorded - len(lost_pods), 0)]
     ]
-    return found
+    return lost_pods
 
 
 def _ended(pod: GangPod, now: str) -> LostPod:
@@ -368,10 +369,10 @@ class GangLosses:
         self._watch.look()
         if self._store is None or self._store.is_read or not self._leads():
             return ()
-        found = await self._store.read()
+        losses = await self._store.read()
         if self._conditions is not None:
-            self._conditions.stored(found)
-        return list(self._watch.stored(found))
+            self._conditions.stored(losses)
+        return list(self._watch.stored(losses))
 
     def judged(self, key: GangKey, health: GangHealth | None) -> GangHealth | None:
         """Returns the health of a gang with what it lost. Raises `Malformed`, `FactsUnavailable`."""
@@ -380,9 +381,9 @@ class GangLosses:
             self._watch.forget(key)
             self._sums.put(key, "", None)
             return health
-        found = self._watch.judged(key, podgang, health)
-        self._sums.put(key, self._metrics.scheduler(health.scheduler), found.lost)
-        return found
+        gang_health = self._watch.judged(key, podgang, health)
+        self._sums.put(key, self._metrics.scheduler(health.scheduler), gang_health.lost)
+        return gang_health
 
     async def keep(self) -> None:
         """Ends a look: count and store what was lost."""

@@ -197,7 +197,7 @@ class Reconciler:
         self.workers = Workers(
             self.queue,
             self._reconcile,
-            said=_said,
+            log_fields=_log_fields,
             failed=self.metrics.retry,
             done=self._counted,
         )
@@ -219,12 +219,12 @@ class Reconciler:
         )
 
     def _remedies_with(self, writer: Writer, events: Events) -> Remedies | None:
-        wanted = self._settings.remedies
-        if not wanted.causes:
+        remedy_settings = self._settings.remedies
+        if not remedy_settings.causes:
             return None
         observed, metrics = self.following.observed, self.metrics.remedies
         return Remedies(
-            wanted,
+            remedy_settings,
             observed,
             writer,
             events,
@@ -444,7 +444,7 @@ class Reconciler:
             await self.following.look_slowly(RESYNC_SECONDS)
 
 
-def _said(key: GangKey | ObjectKey) -> dict[str, str]:
+def _log_fields(key: GangKey | ObjectKey) -> dict[str, str]:
     """Returns the fields that name the key in the log."""
     kind = key.kind if isinstance(key, GangKey) else TOPOLOGY_BINDINGS.resource.api.kind
     return {"kind": kind, "namespace": key[0], "name": key[1]}
@@ -471,8 +471,8 @@ async def reconcile_once(reconciler: Reconciler) -> None:
             if seconds >= READ_SECONDS and (why := _unreadable(reconciler)):
                 raise FactsUnavailable(f"nothing is ready after {READ_SECONDS:g} s: {why}")
             if _hopeless(reconciler, seconds):
-                said = f"{reconciler.queue.stuck} gangs or topologies could not be reconciled"
-                raise FactsUnavailable(f"{said}, the last because {reconciler.workers.why}")
+                message = f"{reconciler.queue.stuck} gangs or topologies could not be reconciled"
+                raise FactsUnavailable(f"{message}, the last because {reconciler.workers.why}")
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):

@@ -488,7 +488,7 @@ class EscapeDeletion:
             case = self._cases[key] = _EscapeDeletionCase()
         now = self._clock.monotonic()
         case.escaped = deletable
-        case.since = {one.pod.uid: case.since.get(one.pod.uid, now) for one in deletable}
+        case.since = {escaped.pod.uid: case.since.get(escaped.pod.uid, now) for escaped in deletable}
         self._put_off(key, case)
 
     def _may_delete(self, escaped: Escaped) -> bool:
@@ -526,8 +526,8 @@ class EscapeDeletion:
     async def _delete(self, key: GangKey, case: _EscapeDeletionCase, most: int, now: float) -> int:
         """Deletes pods of a gang, so many at most. Return how many were tried, and at least one."""
         if not case.left:
-            settled = (one for one in case.escaped if now - case.since[one.pod.uid] >= SETTLE_SECONDS)
-            case.left.extend(one for one in settled if not self._excepted(one.pod))
+            settled = (escaped for escaped in case.escaped if now - case.since[escaped.pod.uid] >= SETTLE_SECONDS)
+            case.left.extend(escaped for escaped in settled if not self._excepted(escaped.pod))
             if not case.left or now < case.until:
                 case.left.clear()
                 self._put_off(key, case, now + SETTLE_SECONDS)

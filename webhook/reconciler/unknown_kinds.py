@@ -90,10 +90,10 @@ class UnknownKindTally:
 
     def __str__(self) -> str:
         """The most frequent kinds, with the number of their pods."""
-        every = sorted(self._kinds.items(), key=lambda one: (-one[1], one[0]))
-        said = [f"{kind}: {count}" for kind, count in every[:NAMED]]
+        every = sorted(self._kinds.items(), key=lambda entry: (-entry[1], entry[0]))
+        texts = [f"{kind}: {count}" for kind, count in every[:NAMED]]
         others = sum(count for _, count in every[NAMED:]) + self._besides
-        return ", ".join([*said, f"other kinds: {others}"] if others else said)
+        return ", ".join([*texts, f"other kinds: {others}"] if others else texts)
 
 
 class UnknownKinds:
@@ -190,14 +190,14 @@ class UnknownKinds:
     async def _count(self) -> UnknownKindTally:
         tally = UnknownKindTally()
         whole = frozenset(self._opted_in())
-        for one in self._lists(whole):
-            elsewhere = frozenset() if one.namespace in whole else whole
-            pages = self._client.pages(PODS, namespace=one.namespace, selector=one.selector)
+        for pod_list in self._lists(whole):
+            elsewhere = frozenset() if pod_list.namespace in whole else whole
+            pages = self._client.pages(PODS, namespace=pod_list.namespace, selector=pod_list.selector)
             async with aclosing(pages):
-                async for found in pages:
-                    self._judge(found.items, elsewhere, tally)
+                async for page in pages:
+                    self._judge(page.items, elsewhere, tally)
                     # Free the parsed page before the next one arrives, and let other tasks run.
-                    del found
+                    del page
                     await asyncio.sleep(0)
                     if not self._leads():
                         raise NotLeading

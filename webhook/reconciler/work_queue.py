@@ -194,7 +194,7 @@ DRAIN_SECONDS = 5.0
 
 class Workers(Generic[K]):
     """Workers of one queue. `reconcile` returns the seconds after which to check again, None for not before a change.
-    `said` names a key in the log. `failed` is called with each error, and `done` after each key.
+    `log_fields` names a key in the log. `failed` is called with each error, and `done` after each key.
     """
 
     def __init__(
@@ -202,13 +202,13 @@ class Workers(Generic[K]):
         queue: KeyQueue[K],
         reconcile: Callable[[K], Awaitable[float | None]],
         *,
-        said: Callable[[K], dict[str, str]],
+        log_fields: Callable[[K], dict[str, str]],
         failed: Callable[[Exception], None],
         done: Callable[[], None] = lambda: None,
     ) -> None:
         self._queue = queue
         self._reconcile = reconcile
-        self._said = said
+        self._log_fields = log_fields
         self._failed = failed
         self._done = done
         # How many work on a key now.
@@ -230,7 +230,7 @@ class Workers(Generic[K]):
 
     async def _work_on(self, key: K) -> None:
         try:
-            about = {f"rollcall.{what}": value for what, value in self._said(key).items()}
+            about = {f"rollcall.{what}": value for what, value in self._log_fields(key).items()}
             with spans.span("reconcile", spans.Side.INTERNAL, about):
                 # A shutdown does not interrupt a write: half of a gang's objects could start half of the gang.
                 again = await _unbroken(self._reconcile(key))
@@ -244,12 +244,12 @@ class Workers(Generic[K]):
             seconds = self._queue.failed(key, wait)
             self.why = str(error)
             self._failed(error)
-            log.info("not reconciled", **self._said(key), why=outline(error), againIn=round(seconds, 1))
+            log.info("not reconciled", **self._log_fields(key), why=outline(error), againIn=round(seconds, 1))
         except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self._queue.failed(key)
             self.why = f"of an internal error, {type(error).__name__}; see the log"
             self._failed(error)
-            log.exception("not reconciled", **self._said(key), againIn=round(seconds, 1))
+            log.exception("not reconciled", **self._log_fields(key), againIn=round(seconds, 1))
         else:
             if again is None:
                 self._queue.succeeded(key)

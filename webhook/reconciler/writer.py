@@ -133,15 +133,15 @@ class Writer:
         self._metrics = metrics
         self.dry_run = dry_run
 
-    async def apply(self, resource: Resource, wanted: Manifest) -> Manifest:
-        """Applies `wanted`; fields that it does not contain stay. Raises `RequestFailed`, `NotLeading`."""
-        written = await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self.dry_run))
-        self._say("apply", resource, *key_of(wanted))
+    async def apply(self, resource: Resource, manifest: Manifest) -> Manifest:
+        """Applies `manifest`; fields that it does not contain stay. Raises `RequestFailed`, `NotLeading`."""
+        written = await self._write(resource, requests.apply(resource, manifest, FIELD_MANAGER, dry_run=self.dry_run))
+        self._say("apply", resource, *key_of(manifest))
         return dict(written)
 
-    async def rehearse(self, resource: Resource, wanted: Manifest) -> None:
+    async def rehearse(self, resource: Resource, manifest: Manifest) -> None:
         """Like `apply`, but as a dry run at the API server. Raises `RequestFailed`, `NotLeading`."""
-        await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=True))
+        await self._write(resource, requests.apply(resource, manifest, FIELD_MANAGER, dry_run=True))
 
     async def delete(self, resource: Resource, live: Manifest) -> None:
         """Deletes the object if it still has the same uid. Raises `NotLeading`, and `RequestFailed`, also where the

@@ -202,7 +202,7 @@ def test_gangs_that_wait_for_each_other_are_judged_and_end() -> None:
     found = AnchoredHealth(cluster.health).health(A)
     assert found is not None
     assert found.obstacles[0].why == (
-        "after Anchor(name='b', started=False, state='held', first=HoldReason(reason=<Reason.GATED: 'GangGated'>, "
+        "after Anchor(name='b', started=False, state='held', first=HoldReason(reason=<GangReason.GATED: 'GangGated'>, "
         "why='after None', remedy=''))"
     )
     assert cluster.judged == ["a", "b"]
