@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from webhook.backends.base import GangMember
 from webhook.config.settings import Profile
@@ -144,9 +144,7 @@ class Escapes:
 
 
 def _may_be_there(path: str, pod: GangPod) -> bool:
-    """Returns whether a field that preparation would write may be among the fields that were left out of the stored
-    pod.
-    """
+    """Returns whether a field that preparation would write may be among those cut from the stored pod."""
     *_, part, key = path.split("/")
     key = key.replace("~1", "/").replace("~0", "~")
     return any(part == cut and key not in READ[cut] and key not in getattr(pod, cut) for cut in pod.cut)
@@ -211,7 +209,10 @@ class StrangerSearch:
     def add(self, gang: SoughtGang, gang_objects: Iterable[Manifest]) -> None:
         """Searches for the strangers of a gang, too, which has these gang objects of Rollcall's."""
         self._gangs[gang.key] = gang
-        self._of.update((_object_key(live), gang.key) for live in gang_objects)
+        for live in gang_objects:
+            group, _, version = str(live["apiVersion"]).rpartition("/")
+            metadata, api = live["metadata"], Api(group, version, str(live["kind"]))
+            self._of[api, metadata.get("namespace") or "default", metadata["name"]] = gang.key
 
     @property
     def is_needed(self) -> bool:
@@ -233,7 +234,7 @@ class StrangerSearch:
 
     def _see(self, raw: Manifest) -> None:
         pod = StoredObject(raw, JUDGED_PODS.kind, "v1")
-        for key in self._named(pod):
+        for key in self._claimed_gangs(pod):
             metadata = mapping(raw.get("metadata"))
             ended = mapping(raw.get("status")).get("phase") in _ENDED
             if ended or metadata.get("deletionTimestamp") is not None:
@@ -246,7 +247,7 @@ class StrangerSearch:
             else:
                 self._further[key] = self._further.get(key, 0) + 1
 
-    def _named(self, pod: StoredObject) -> Iterable[GangKey]:
+    def _claimed_gangs(self, pod: StoredObject) -> Iterable[GangKey]:
         """Returns the gangs of which a pod names a group, each once."""
         groups = (backend.named_group(pod, NOTHING_KNOWN) for backend in self._backends)
         every = (self._of.get(key) for group in groups if group is not None for key in group.objects)
@@ -254,17 +255,9 @@ class StrangerSearch:
 
 
 def still_strangers(gang: SoughtGang, before: Strangers) -> Strangers:
-    """Returns the strangers without those that have turned out to name the gang by its labels, or to belong to it: a
-    list may be ahead of the watches.
-    """
+    """Returns the strangers that do not name the gang by labels or belong to it now: a list may be ahead of watches."""
     left = tuple(pod for pod in before.pods if not gang.has(pod.name, pod.controller))
     return before if len(left) == len(before.pods) else Strangers(left, before.further)
-
-
-def _object_key(live: Manifest) -> GangObjectKey:
-    group, _, version = str(live["apiVersion"]).rpartition("/")
-    metadata: Mapping[str, Any] = live["metadata"]
-    return Api(group, version, str(live["kind"])), metadata.get("namespace") or "default", metadata["name"]
 
 
 def _outline(raw: Manifest, gang: GangKey) -> GangPod:

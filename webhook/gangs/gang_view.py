@@ -123,7 +123,7 @@ class GangView:
             transport=transport,
             clock=clock,
         )
-        self._judging = AnchoredHealth(self._with_loss)
+        self._judging = AnchoredHealth(self._health_with_loss)
         # The stored records of gangs that lost pods; `losses_unknown` says why they could not be read.
         self._losses: dict[GangKey, Loss] = {}
         self._losses_read = 0.0
@@ -152,7 +152,7 @@ class GangView:
         return [health for key in keys if (health := self._health(key)) is not None]
 
     async def read_room(self) -> bool:
-        """Reads the pods on nodes if a gang that was judged has no room. Return whether gangs must be judged again."""
+        """Reads the pods on nodes if a gang that was judged has no room. Returns whether gangs must be judged again."""
         if not (node_pods := self.following.node_pods).is_awaited:
             return False
         with suppress(TimeoutError):
@@ -162,8 +162,8 @@ class GangView:
         return node_pods.pods is not None
 
     async def read_strangers(self, gangs: Iterable[GangKey] | None = None) -> bool:
-        """Reads the pods of the namespaces of these gangs, to find those that name a group of a gang and do not belong
-        to it. By default, of the judged gangs that wait. Return whether gangs must be judged again.
+        """Reads the pods of the namespaces of these gangs (by default of the judged gangs that wait), to find those
+        that name a group of a gang and do not belong to it. Returns whether gangs must be judged again.
         """
         self._strangers_read, self.strangers_unknown = self._clock.monotonic(), ""
         keys_by_namespace: dict[str, list[GangKey]] = {}
@@ -227,7 +227,7 @@ class GangView:
                     yield health
                 self._changed.update(self._judging.affected(key))
 
-    def _with_loss(self, key: GangKey, anchors: Anchors | None) -> GangHealth | None:
+    def _health_with_loss(self, key: GangKey, anchors: Anchors | None) -> GangHealth | None:
         """Returns the health of a gang with what is stored of it. Raises as `ClusterView.health` does."""
         health = self.following.health(key, anchors)
         loss = None if health is None else self._losses.get(key)
@@ -235,10 +235,10 @@ class GangView:
         if health is None or loss is None or podgang is None or loss.uid != (podgang.uid or ""):
             return health
         left = members_left(self.following, podgang)
-        # A record outlives its gang's recovery by some seconds.
-        return (
-            health if left is None or left.is_whole else health.with_loss(LostMembers.of(loss, left, self._clock.now()))
-        )
+        if left is None or left.is_whole:
+            # A record outlives its gang's recovery by some seconds.
+            return health
+        return health.with_loss(LostMembers.of(loss, left, self._clock.now()))
 
     def _health(self, key: GangKey) -> GangHealth | None:
         self._held.discard(key)
@@ -249,15 +249,12 @@ class GangView:
             return None
         if health is not None and health.obstacles:
             self._held.add(key)
-        self._note_waiting(key, waits=health is not None and health.may_have_strangers)
-        return health
-
-    def _note_waiting(self, key: GangKey, *, waits: bool) -> None:
-        if waits:
+        if health is not None and health.may_have_strangers:
             self._waiting.add(key)
         elif key in self._waiting:
             self._waiting.remove(key)
             self.following.put_strangers(key, NO_STRANGERS)
+        return health
 
 
 @asynccontextmanager

@@ -76,9 +76,7 @@ def objects_of(podgang: PodGang) -> GangKey:
 
 
 def whose_object(live: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> GangKey | None:
-    """Returns the key of the gang's objects that a gang object is one of: `gang_of_object` with the gang's first
-    name.
-    """
+    """Returns the key of the gang that a gang object is one of, by the gang's first name."""
     key = gang_of_object(live, kinds)
     if key is None or key.kind != POD_GANG:
         return key

@@ -67,7 +67,7 @@ def span(seconds: float) -> str:
 
 
 def until(then: datetime, now: datetime) -> str:
-    """When something will happen, at a time in UTC: the time stays true in an event that is read later."""
+    """Returns when something will happen, in UTC: that stays true in an event that is read later."""
     left = max(then - now, timedelta())
     return f"at {then:%H:%M:%S} UTC, in {span(left.total_seconds())}"
 
@@ -84,9 +84,7 @@ _ELSEWHERE = "an object of another namespace"
 
 
 def quoted(message: str, namespace: str, namespaces: Container[str] | None) -> str:
-    """Returns a message of Kueue as it may be shown in `namespace`. `namespaces` are all namespaces, None if they are
-    unknown.
-    """
+    """Returns a message of Kueue as `namespace` may see it. `namespaces` are all namespaces; None if unknown."""
 
     def shown(match: re.Match[str]) -> str:
         other = match[1] != namespace and (namespaces is None or match[1] in namespaces)
@@ -113,12 +111,17 @@ def workload_of(podgang: PodGang, pods: Sequence[GangPod], facts: ClusterFacts) 
     kueue_workloads = facts.kueue_workloads
     if not isinstance(kueue_workloads, KueueWorkloads):
         return None
-    if isinstance(podgang, OptedInGang) and (gang_workload := _of_owner(podgang, pods, kueue_workloads)) is not None:
+    if (
+        isinstance(podgang, OptedInGang)
+        and (gang_workload := _find_by_owner(podgang, pods, kueue_workloads)) is not None
+    ):
         return gang_workload
-    return _of_pods(pods, kueue_workloads)
+    return _find_by_pods(pods, kueue_workloads)
 
 
-def _of_owner(gang: OptedInGang, pods: Sequence[GangPod], kueue_workloads: KueueWorkloads) -> KueueGangWorkload | None:
+def _find_by_owner(
+    gang: OptedInGang, pods: Sequence[GangPod], kueue_workloads: KueueWorkloads
+) -> KueueGangWorkload | None:
     """Returns the Workload of the workload's controller, such as a TrainJob, or of the workload itself."""
     workload = gang.workload
     above = workload.controller
@@ -134,13 +137,16 @@ def _of_owner(gang: OptedInGang, pods: Sequence[GangPod], kueue_workloads: Kueue
             )
             return KueueGangWorkload(newest, kueue_workloads[newest])
     name = text(workload.annotations.get(kueue.PREBUILT_WORKLOAD)) or text(workload.labels.get(kueue.PREBUILT_WORKLOAD))
-    return None if name is None else _named((workload.namespace, name), kueue_workloads)
+    if name is None:
+        return None
+    key = (workload.namespace, name)
+    return KueueGangWorkload(key, kueue_workloads.get(key))
 
 
-def _of_pods(pods: Iterable[GangPod], kueue_workloads: KueueWorkloads) -> KueueGangWorkload | None:
+def _find_by_pods(pods: Iterable[GangPod], kueue_workloads: KueueWorkloads) -> KueueGangWorkload | None:
     first: KueueGangWorkload | None = None
     for pod in pods:
-        for gang_workload in _of_pod(pod, kueue_workloads):
+        for gang_workload in _find_by_pod(pod, kueue_workloads):
             if gang_workload.workload is not None and not gang_workload.workload.admitted:
                 return gang_workload
             first = gang_workload if first is None or first.workload is None else first
@@ -148,23 +154,19 @@ def _of_pods(pods: Iterable[GangPod], kueue_workloads: KueueWorkloads) -> KueueG
     return first
 
 
-def _of_pod(pod: GangPod, kueue_workloads: KueueWorkloads) -> Iterator[KueueGangWorkload]:
+def _find_by_pod(pod: GangPod, kueue_workloads: KueueWorkloads) -> Iterator[KueueGangWorkload]:
     for key in KUEUE_NAMES:
         # Kueue reads the annotation before the label.
         if (name := text(pod.annotations.get(key)) or text(pod.labels.get(key))) is not None:
-            yield _named((pod.namespace, name), kueue_workloads)
+            yield KueueGangWorkload((pod.namespace, name), kueue_workloads.get((pod.namespace, name)))
             return
     yield from (
         KueueGangWorkload(key, kueue_workloads[key]) for key in kueue_workloads.of_owner(pod.namespace, pod.uid)
     )
 
 
-def _named(key: ObjectKey, kueue_workloads: KueueWorkloads) -> KueueGangWorkload:
-    return KueueGangWorkload(key, kueue_workloads.get(key))
-
-
 def countdown(workload: KueueWorkload, settings: KueueSettings, now: datetime) -> str:
-    """When Kueue takes an admitted Workload back; empty if it does not."""
+    """Returns when Kueue takes an admitted Workload back; empty if it does not."""
     ready = workload.condition(kueue.PODS_READY)
     if not workload.admitted or workload.is_true(kueue.EVICTED) or ready is None or ready.status:
         # Without `waitForPodsReady` Kueue does not write the condition.
@@ -184,9 +186,7 @@ def countdown(workload: KueueWorkload, settings: KueueSettings, now: datetime) -
 
 
 def _is_unscheduled(workload: KueueWorkload) -> bool:
-    """Returns whether Kueue has seen, since the last admission, that not all pods are on nodes. The condition
-    PodsScheduled of an earlier admission stays.
-    """
+    """Returns whether Kueue saw since the last admission that pods are on no nodes: older conditions stay."""
     ready, admitted = workload.condition(kueue.PODS_READY), workload.condition(kueue.ADMITTED)
     scheduled = workload.condition(kueue.PODS_SCHEDULED)
     if ready is None or admitted is None or scheduled is None or scheduled.status:
@@ -198,7 +198,7 @@ def _is_unscheduled(workload: KueueWorkload) -> bool:
 
 
 def taken_back(workload: KueueWorkload, settings: KueueSettings, scheduler: str) -> HoldReason | None:
-    """That Kueue admitted a Workload, and took it back because its pods were not ready in time; None if it did not."""
+    """Returns that Kueue took a Workload back because its pods were not ready in time; None if it did not."""
     late = [eviction for eviction in workload.evictions if eviction.reason == kueue.PODS_READY_TIMEOUT]
     count = sum(eviction.count for eviction in late)
     if count < 1:
@@ -268,10 +268,10 @@ def _exceeded(message: str) -> re.Match[str] | None:
 
 
 def _too_big(waiting: WaitingWorkload, message: str) -> HoldReason:
-    """That a Workload asks for more than there is. The message may name other flavors, too, and then it is quoted."""
+    """Returns that a Workload asks for more than there is. If the message names other flavors, too, it is quoted."""
     exceeded = _exceeded(message)
     if exceeded is None:
-        why = f"it asks for more than {waiting.cluster_queue_name} can ever have: {_said(message)}"
+        why = f"it asks for more than {waiting.cluster_queue_name} can ever have: {_shortened(message)}"
     else:
         resource, flavor, before, amount, most = exceeded.groups()
         wants = amount if before in {"0", ""} else f"{before} and {amount}"
@@ -281,7 +281,7 @@ def _too_big(waiting: WaitingWorkload, message: str) -> HoldReason:
 
 
 def _no_flavor(waiting: WaitingWorkload, message: str) -> HoldReason:
-    why = f"no flavor of {waiting.cluster_queue_name} takes its pods: {waiting.quoted(_said(message))}"
+    why = f"no flavor of {waiting.cluster_queue_name} takes its pods: {waiting.quoted(_shortened(message))}"
     remedy = (
         f"let its node selectors, tolerations and resources match a flavor of {waiting.cluster_queue_name}, or use "
         "another LocalQueue"
@@ -290,19 +290,19 @@ def _no_flavor(waiting: WaitingWorkload, message: str) -> HoldReason:
 
 
 def _no_topology(waiting: WaitingWorkload, message: str) -> HoldReason:
-    why = f"{waiting.cluster_queue_name} has no place for it: {waiting.quoted(_said(message))}{waiting.ahead}"
+    why = f"{waiting.cluster_queue_name} has no place for it: {waiting.quoted(_shortened(message))}{waiting.ahead}"
     remedy = "wait for the nodes that it needs; if there are too few in all, ask for fewer pods or a wider topology"
     return HoldReason(GangReason.KUEUE_NO_TOPOLOGY, why, remedy)
 
 
 def _topology_unknown(waiting: WaitingWorkload, message: str) -> HoldReason:
-    why = f"{waiting.cluster_queue_name} cannot place it: {waiting.quoted(_said(message))}"
+    why = f"{waiting.cluster_queue_name} cannot place it: {waiting.quoted(_shortened(message))}"
     remedy = "ask for a topology level that a flavor of the ClusterQueue has, or for none"
     return HoldReason(GangReason.KUEUE_TOPOLOGY_UNKNOWN, why, remedy)
 
 
 def _waits(waiting: WaitingWorkload, message: str, *, preempts: bool = False) -> HoldReason:
-    """That a Workload waits for quota; with `preempts`, until the workloads that Kueue preempts for it have ended."""
+    """Returns that a Workload waits for quota; with `preempts`, for the end of the workloads that Kueue preempts."""
     short = [f"{amount} {resource} in flavor {flavor}" for resource, flavor, amount in _SHORT.findall(message)]
     ends = "wait until these have ended"
     remedy = f"wait for quota, raise the quota of {waiting.cluster_queue_name}, or ask for less"
@@ -320,13 +320,15 @@ def _waits(waiting: WaitingWorkload, message: str, *, preempts: bool = False) ->
         remedy = "wait for those ahead; if it stays, read the log of Kueue's controller"
         return HoldReason(GangReason.KUEUE_WAITS_FOR_QUOTA, why, remedy)
     if preempts:
-        why, remedy = f"Kueue preempts other workloads for it: {waiting.quoted(_said(message))}", ends
+        why, remedy = f"Kueue preempts other workloads for it: {waiting.quoted(_shortened(message))}", ends
     else:
-        why = f"{waiting.cluster_queue_name} does not admit it yet: {waiting.quoted(_said(message))}{waiting.ahead}"
+        why = (
+            f"{waiting.cluster_queue_name} does not admit it yet: {waiting.quoted(_shortened(message))}{waiting.ahead}"
+        )
     return HoldReason(GangReason.KUEUE_WAITS_FOR_QUOTA, why, remedy)
 
 
-def _said(message: str) -> str:
+def _shortened(message: str) -> str:
     return message.removeprefix(_POD_SET)
 
 
@@ -394,7 +396,7 @@ def _deactivated(waiting: WaitingWorkload) -> HoldReason | None:
 
 
 def _reserved(waiting: WaitingWorkload) -> HoldReason | None:
-    """Of a Workload with quota: its admission checks, or that it is stopped again."""
+    """Returns what a Workload with quota waits for: its admission checks, or to be queued again."""
     workload = waiting.workload
     evicted = workload.condition(kueue.EVICTED)
     if evicted is not None and evicted.status:
@@ -428,7 +430,9 @@ def _blocked(waiting: WaitingWorkload, condition: KueueCondition | None) -> Hold
     if condition is None:
         return None
     message = condition.message
-    if condition.reason in {kueue.INADMISSIBLE, kueue.SUSPENDED} or _is_of_queue(message):
+    names_queue = message.startswith(("LocalQueue ", "ClusterQueue ")) and message.endswith(_OF_QUEUE)
+    is_selector = message.endswith(_SELECTOR) or message.startswith(_INVALID_SELECTOR)
+    if condition.reason in {kueue.INADMISSIBLE, kueue.SUSPENDED} or names_queue or is_selector:
         return _queue_unusable(waiting, message)
     if condition.reason in {kueue.MISCONFIGURED, kueue.DRA_RESOURCES_UNRESOLVED}:
         why = f"Kueue cannot admit it as it is: {waiting.quoted(message)}"
@@ -455,11 +459,6 @@ _SELECTOR = "doesn't match ClusterQueue selector"
 _INVALID_SELECTOR = "invalid namespace selector: "
 
 
-def _is_of_queue(message: str) -> bool:
-    queue = message.startswith(("LocalQueue ", "ClusterQueue ")) and message.endswith(_OF_QUEUE)
-    return queue or message.endswith(_SELECTOR) or message.startswith(_INVALID_SELECTOR)
-
-
 def _queue_unusable(waiting: WaitingWorkload, message: str) -> HoldReason:
     why = f"Kueue holds it: {waiting.quoted(message)}"
     namespace, queue = waiting.key[0], waiting.workload.queue
@@ -482,7 +481,7 @@ def _queue_unusable(waiting: WaitingWorkload, message: str) -> HoldReason:
 
 
 def _backoff(waiting: WaitingWorkload) -> HoldReason | None:
-    """Returns whether a Workload that Kueue evicted is not in its queue again."""
+    """Returns that a Workload that Kueue evicted is not in its queue again; None if it is."""
     workload = waiting.workload
     again = moment(workload.requeue_at)
     requeued = workload.condition(kueue.REQUEUED)
@@ -519,7 +518,7 @@ class QueuedAs(NamedTuple):
     ahead: Ahead | None
 
     def as_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Returns the place as plain JSON values."""
         ahead = self.ahead
         return {
             "workload": self.workload,
@@ -580,7 +579,7 @@ def _waiting(podgang: PodGang, key: ObjectKey, workload: KueueWorkload, sight: K
 
 
 def _no_workload(podgang: PodGang, pods: Sequence[GangPod], sight: KueueSight) -> HoldReason | None:
-    """That Kueue is to admit a gang, and has made no Workload for it."""
+    """Returns that Kueue is to admit a gang and has made no Workload for it."""
     if sight.facts.kueue_workloads is None:
         return None
     if any(kueue.ADMISSION_GATE in pod.gates for pod in pods if pod.counts):
@@ -602,13 +601,13 @@ def _ahead(ahead: Ahead | None, sight: KueueSight) -> str:
         return ""
     if not ahead.number:
         return "; it is the next in its queue"
-    names = [_hold_named(key, sight) for key in ahead.own]
+    names = [_owner_name(key, sight) for key in ahead.own]
     is_all = len(names) == ahead.number
     who = f" ({'' if is_all else 'among them '}{', '.join(names)})" if names else ""
     return f"; about {ahead.number} {'workload is' if ahead.number == 1 else 'workloads are'} ahead of it{who}"
 
 
-def _hold_named(key: ObjectKey, sight: KueueSight) -> str:
+def _owner_name(key: ObjectKey, sight: KueueSight) -> str:
     kueue_workloads = sight.facts.kueue_workloads
     owner = None if kueue_workloads is None or key not in kueue_workloads else kueue_workloads[key].owner
     return f"Workload {key[1]}" if owner is None else f"{owner.kind} {owner.name}"

@@ -47,9 +47,7 @@ class _Turn(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """The number of Workloads that are ahead of one, the first of them, and the first of those in its own
-    namespace.
-    """
+    """The number of Workloads ahead of one, the first of them, and the first of those in its own namespace."""
 
     number: int
     first: tuple[ObjectKey, ...]
@@ -61,9 +59,7 @@ _Place = tuple[str | ObjectKey, str | None]
 
 
 class QueuePlaces:
-    """The waiting Workloads of each ClusterQueue, in order. A tenant may have any number of LocalQueues, so these are
-    not gone through.
-    """
+    """The waiting Workloads of each ClusterQueue, in order. A tenant may have any number of LocalQueues."""
 
     def __init__(self, workloads: Mapping[ObjectKey, KueueWorkload] | None = None) -> None:
         # The LocalQueue of each waiting Workload.
@@ -76,7 +72,7 @@ class QueuePlaces:
             self.put(key, workload)
 
     def put(self, key: ObjectKey, workload: KueueWorkload | None) -> None:
-        """A Workload is new, changed or gone (None)."""
+        """Notes a Workload that is new, changed or gone (None)."""
         if (before := self._of.pop(key, None)) is not None:
             self._remove(*before)
             self._waiting.move(key, None)
@@ -87,7 +83,7 @@ class QueuePlaces:
             self._insert(queue, turn)
 
     def put_queue(self, key: ObjectKey, local_queue: LocalQueue | None) -> None:
-        """A LocalQueue is new, changed or gone (None)."""
+        """Notes a LocalQueue that is new, changed or gone (None)."""
         above = None if local_queue is None else local_queue.cluster_queue
         if self._turns is None or above == self._above.get(key):
             return
@@ -112,7 +108,7 @@ class QueuePlaces:
             return None
         queue, turn = waiting
         turns = self._grouped(local_queues or {}) if self._turns is None else self._turns
-        (number, first), (_, in_namespace) = (_before(turn, turns[place]) for place in self._places(queue))
+        (number, first), (_, in_namespace) = (_count_ahead(turn, turns[place]) for place in self._places(queue))
         return Ahead(number, first, in_namespace)
 
     def _places(self, queue: ObjectKey) -> tuple[_Place, _Place]:
@@ -148,7 +144,7 @@ class QueuePlaces:
                 del self._turns[place]
 
 
-def _before(turn: _Turn, turns: Sequence[_Turn]) -> tuple[int, tuple[ObjectKey, ...]]:
+def _count_ahead(turn: _Turn, turns: Sequence[_Turn]) -> tuple[int, tuple[ObjectKey, ...]]:
     """Returns the number of those before one, and the first of them."""
     number = bisect_left(turns, turn)
     return number, tuple(turn.key for turn in turns[: min(number, _NAMED)])
@@ -163,11 +159,8 @@ def _waits(workload: KueueWorkload) -> bool:
 
 def _turn(key: ObjectKey, workload: KueueWorkload) -> _Turn:
     evicted = workload.condition(kueue.EVICTED)
-    late = (
-        evicted is not None
-        and evicted.status
-        and evicted.reason in {kueue.PODS_READY_TIMEOUT, kueue.BY_ADMISSION_CHECK}
-    )
+    requeued = {kueue.PODS_READY_TIMEOUT, kueue.BY_ADMISSION_CHECK}
+    late = evicted is not None and evicted.status and evicted.reason in requeued
     return _Turn(-(workload.priority or 0), evicted.at if evicted is not None and late else workload.created, key)
 
 
@@ -185,15 +178,13 @@ class FollowedWorkloads:
         self._gangs: Grouping[GangKey, ObjectKey] = Grouping()
 
     def known(self, *, served: bool) -> None:
-        """Whether Workloads are known. If they are no longer, such as after Kueue was uninstalled, all are forgotten,
-        because no event says that they are gone.
-        """
+        """Notes whether Workloads are served. If not any more, all are forgotten: no event says that they went."""
         if self._known and not served:
             self.places = QueuePlaces()
         self._known = served
 
     def judged(self, gang: GangKey, workload: ObjectKey | None) -> None:
-        """A gang was judged, with its Workload."""
+        """Notes the Workload with which a gang was judged."""
         self._gangs.move(gang, workload)
 
     def gangs(self, key: ObjectKey) -> list[GangKey]:
@@ -201,9 +192,7 @@ class FollowedWorkloads:
         return sorted(self._gangs.members(key))
 
     def owners(self, key: ObjectKey, workload: KueueWorkload | None) -> Iterator[_OwnerKey]:
-        """Yields the object that a new Workload is made for, and the one that has its gangs: a TrainJob's JobSet has
-        its name.
-        """
+        """Yields the object that has the gangs of a new Workload: of a TrainJob, the JobSet of its name."""
         if workload is not None and workload.owner is not None:
             kind, name = workload.owner.kind, workload.owner.name
             yield ("JobSet" if kind == "TrainJob" else kind), key[0], name

@@ -67,7 +67,7 @@ def bound_members(podgang: PodGang, pods: Sequence[GangPod], exists: Callable[[s
     lacking, missing = 0, list[str]()
     existing, pod_names = {pod.name for pod in pods}, podgang.pod_names()
     for tally in tallies(podgang, pods):
-        here = _on_nodes(tally, exists, bound, orphans, waiting)
+        here = _sort_pods(tally, exists, bound, orphans, waiting)
         if here < tally.member.min_replicas:
             lacking += tally.member.min_replicas - here
             missing += [name for name in pod_names.get(tally.member.name, ()) if name and name not in existing]
@@ -83,7 +83,7 @@ def bound_members(podgang: PodGang, pods: Sequence[GangPod], exists: Callable[[s
     )
 
 
-def _on_nodes(
+def _sort_pods(
     tally: MemberTally,
     exists: Callable[[str], bool],
     bound: list[GangPod],
@@ -98,7 +98,7 @@ def _on_nodes(
 
 
 def latest(pods: Iterable[GangPod], most: int) -> list[GangPod]:
-    """At most so many of the pods, those that were bound last."""
+    """Returns at most so many of the pods, those that were bound last."""
     return sorted(pods, key=lambda pod: (pod.placed, pod.name), reverse=True)[: max(most, 0)]
 
 
@@ -120,12 +120,8 @@ class LostPod(NamedTuple):
 
     def as_json(self) -> dict[str, str]:
         """Returns the pod as plain JSON values."""
-        return {
-            "pod": self.name,
-            "cause": self.cause.value,
-            "at": self.at,
-            **({"node": self.node} if self.node else {}),
-        }
+        node = {"node": self.node} if self.node else {}
+        return {"pod": self.name, "cause": self.cause.value, "at": self.at, **node}
 
 
 class Loss(NamedTuple):
@@ -198,7 +194,9 @@ class LostMembers(NamedTuple):
 
     @property
     def _lost(self) -> str:
-        names = ", ".join(_told(pod) for pod in self.loss.pods[:_NAMED])
+        names = ", ".join(
+            f"{pod.name} ({pod.cause.value}{f', {pod.node}' if pod.node else ''})" for pod in self.loss.pods[:_NAMED]
+        )
         others = len(self.loss.pods) - _NAMED + self.loss.more if len(self.loss.pods) > _NAMED else self.loss.more
         if not names:
             pods = "a pod" if others == 1 else f"{others} pods"
@@ -224,11 +222,6 @@ _REMEDIES = {
     LossCause.FAILURE: "read the logs of the pods",
     LossCause.UNKNOWN: "the API server's audit log says what became of the pods",
 }
-
-
-def _told(pod: LostPod) -> str:
-    node = f", {pod.node}" if pod.node else ""
-    return f"{pod.name} ({pod.cause.value}{node})"
 
 
 def stamp(moment: datetime) -> str:
@@ -310,9 +303,7 @@ def _sizes(texts: Mapping[GangKey, str]) -> Counter[str]:
 
 
 def _room(sizes: Iterable[int]) -> int:
-    """Returns the most that each namespace may have, so that all fit: those that need less leave the rest to the
-    others.
-    """
+    """Returns the most that each namespace may have, so that all fit: what some do not need goes to the others."""
     left, every = MOST_BYTES, sorted(sizes)
     for place, size in enumerate(every):
         share = left // (len(every) - place)
@@ -334,9 +325,7 @@ def content_of(raw: Manifest) -> str:
 
 
 def losses_in(content: str) -> Iterator[tuple[GangKey, Loss]]:
-    """Yields the records in such a text. A line that cannot be read is left out: the gang is then looked at as a new
-    one.
-    """
+    """Yields the records in a text. A line that cannot be read is left out: its gang is looked at as a new one."""
     for line in content[:MOST_BYTES].splitlines():
         try:
             yield _read(json.loads(line))
@@ -355,9 +344,8 @@ def _read(record: Any) -> tuple[GangKey, Loss]:
     key, uid, since, pods, more = sequence(record)
     namespace, name, kind, workload = map(_name_in, sequence(key))
     read = tuple(_pod(sequence(pod)) for pod in sequence(pods)[:MOST_PODS])
-    return GangKey(namespace, name, kind, workload), Loss(
-        _name_in(uid), _time_in(since), read, max(integer(more) or 0, 0)
-    )
+    loss = Loss(_name_in(uid), _time_in(since), read, max(integer(more) or 0, 0))
+    return GangKey(namespace, name, kind, workload), loss
 
 
 def _pod(fields: Any) -> LostPod:

@@ -110,16 +110,16 @@ def _differs(desired: Any, live: Any, path: str) -> str | None:
 
 
 def with_replaced(gang_objects: Sequence[Manifest], replaced: Iterable[Manifest | None]) -> list[Manifest]:
-    """Returns the existing objects of a gang, and those of another gang that would become its own: a change of these
-    may be refused as well.
-    """
+    """Returns the objects of a gang, and those of other gangs that it would take over: both may refuse a change."""
     uids = {live["metadata"].get("uid") for live in gang_objects}
     return [*gang_objects, *(live for live in replaced if live is not None and live["metadata"].get("uid") not in uids)]
 
 
 def owner_of_ours(live: Manifest) -> str | None:
     """Returns the uid of what controls an object that Rollcall manages; None for every other object."""
-    controller = controller_in(live["metadata"]) if _is_managed(live) else None
+    metadata = live["metadata"]
+    is_managed = (metadata.get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
+    controller = controller_in(metadata) if is_managed else None
     return None if controller is None else controller.uid
 
 
@@ -129,9 +129,7 @@ def is_ours(live: Manifest, owners: Container[str]) -> bool:
 
 
 def left_behind(live: Manifest, podgang: PodGang) -> bool:
-    """Returns whether the object belongs to an earlier PodGang or workload of the same name; the garbage collector
-    deletes it.
-    """
+    """Returns whether an earlier PodGang or workload of the same name owns the object, which is garbage then."""
     controller = controller_in(live["metadata"])
     if controller is None or controller.uid in podgang.owners:
         return False
@@ -150,15 +148,9 @@ def stranger(live: Manifest, owners: Container[str]) -> str | None:
         return None if controller.uid in owners else f"{controller.kind} {controller.name}"
     # No controller: Rollcall made it and its ownerReference was removed, or it existed before.
     manager = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
-    return (
-        None
-        if manager == MANAGED_BY_ROLLCALL
-        else f"another manager ({manager or 'it has no label ' + LABEL_MANAGED_BY})"
-    )
-
-
-def _is_managed(live: Manifest) -> bool:
-    return bool((live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL)
+    if manager == MANAGED_BY_ROLLCALL:
+        return None
+    return f"another manager ({manager or 'it has no label ' + LABEL_MANAGED_BY})"
 
 
 # kube-controller-manager removes it from a PodGroup of scheduling.k8s.io when no pod of the group runs any more. It is
@@ -234,7 +226,7 @@ def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty: bo
             return GangPlan(profile, [])
         if (barred := no_gang(podgang.workload)) is not None and (hindrance := barred.hindrance) is not None:
             raise inexpressible(hindrance.rule, hindrance.at, hindrance.found, hindrance.why, remedy=hindrance.remedy)
-    return GangPlan(profile, profile.backend.gang_objects(podgang, _known_record(podgang, facts), facts))
+    return GangPlan(profile, profile.backend.gang_objects(podgang, _require_record(podgang, facts), facts))
 
 
 def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty: bool = False) -> Profile | SkipReason:
@@ -253,13 +245,13 @@ def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty:
         if empty:
             # Before its workload is looked for: a PodGang may name one that never comes.
             return SkipReason.EMPTY
-    record = _known_record(podgang, facts)
+    record = _require_record(podgang, facts)
     if record.scheduler is None:
         return SkipReason.UNRECORDED
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
         return SkipReason.NO_PROFILE
-    skipped = _of_workload(podgang, profile) if isinstance(podgang, OptedInGang) else None
+    skipped = _workload_skip(podgang, profile) if isinstance(podgang, OptedInGang) else None
     return skipped or profile
 
 
@@ -268,7 +260,7 @@ def is_groves(podgang: PodGang) -> bool:
     return podgang.labels.get(grove.LABEL_SCHEDULER) in grove.WRITERS
 
 
-def _known_record(podgang: PodGang, facts: ClusterFacts) -> Record:
+def _require_record(podgang: PodGang, facts: ClusterFacts) -> Record:
     record = recorded(podgang, facts)
     if record is None:
         workload = f"{podgang.namespace}/{podgang.labels.get(grove.LABEL_PART_OF)}"
@@ -276,7 +268,7 @@ def _known_record(podgang: PodGang, facts: ClusterFacts) -> Record:
     return record
 
 
-def _of_workload(gang: OptedInGang, profile: Profile) -> SkipReason | None:
+def _workload_skip(gang: OptedInGang, profile: Profile) -> SkipReason | None:
     if not profile.backend.makes_gangs_of(gang.grouped_as):
         return SkipReason.SCHEDULER if profile.backend.groups_opted_in else None
     if gang.workload.suspended:
@@ -300,9 +292,7 @@ def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> b
 
 
 def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
-    """Returns the record of the gang's workload; for a PodGang without a workload its own record. None if the workload
-    is not known.
-    """
+    """Returns the record of a gang's workload, or of a PodGang without one; None if the workload is not known."""
     if isinstance(podgang, OptedInGang):
         record = record_with_train_job(known_workload(podgang.workload), facts)
         return record if podgang.above is None else completed(record, podgang.above)
@@ -394,14 +384,12 @@ class NameEvidence(NamedTuple):
 
 
 def gang_of(podgang: PodGang, evidence: NameEvidence) -> PodGang:
-    """Returns the PodGang with the name of its gang. Raises `Malformed`, and `FactsUnavailable` as `Known.pods`
-    does.
-    """
-    gang_name = _named(podgang, evidence)
+    """Returns the PodGang with its gang's name. Raises `Malformed`, and `FactsUnavailable` as `evidence.pods` does."""
+    gang_name = _decide_name(podgang, evidence)
     return podgang.named(gang_name.gang, divided=_divided(podgang, gang_name.gang, evidence), present=gang_name.present)
 
 
-def _named(podgang: PodGang, evidence: NameEvidence) -> GangName:
+def _decide_name(podgang: PodGang, evidence: NameEvidence) -> GangName:
     gangs = {holder.gang for holder in evidence.holders}
     if len(gangs) == 1 and all(holder.podgang == podgang.name for holder in evidence.holders):
         return GangName(gangs.pop())
@@ -410,20 +398,19 @@ def _named(podgang: PodGang, evidence: NameEvidence) -> GangName:
     joined = gang_joined(podgang.name, evidence.holders, evidence.facts.pod_gang_map(podgang.namespace, podgang.labels))
     if evidence.prepared is None:
         return GangName(joined or podgang.name)
-    pods = sorted(
-        (pod for pod in evidence.pods() if pod.counts), key=lambda pod: (pod.node is None, pod.created, pod.name)
-    )
+    counted = (pod for pod in evidence.pods() if pod.counts)
+    pods = sorted(counted, key=lambda pod: (pod.node is None, pod.created, pod.name))
     workload = evidence.workload() if pods else None
     for pod in pods:
         candidates = dict.fromkeys((joined or podgang.name, podgang.name, *_earlier(pod, workload)))
         gang_name = next((gang for gang in candidates if _is_in(pod, gang, evidence.prepared)), None)
         if gang_name is not None:
-            counted = partial(_present, podgang, pods, gang_name, evidence.prepared)
-            return GangName(gang_name) if pod.node is None else GangName(gang_name, counted)
+            present = partial(_count_present, podgang, pods, gang_name, evidence.prepared)
+            return GangName(gang_name) if pod.node is None else GangName(gang_name, present)
     return GangName(joined or podgang.name)
 
 
-def _present(
+def _count_present(
     podgang: PodGang, pods: Sequence[GangPod], gang: str, prepared: Callable[[GangPod, str], PodChanges]
 ) -> Mapping[str, int] | None:
     counts = Counter(pod.podclique for pod in pods if pod.node is not None and _is_in(pod, gang, prepared))
@@ -446,16 +433,10 @@ def _earlier(pod: GangPod, workload: PodCliqueSet | None) -> Iterator[str]:
     base = map_key(pod.namespace, pod.labels)
     if base is None:
         return
-    group, index = (
-        str(pod.labels.get(label) or "") for label in (grove.LABEL_SCALING_GROUP, grove.LABEL_SCALING_GROUP_REPLICA)
-    )
-    least = (
-        {}
-        if workload is None
-        else {
-            f"{base[1]}-{scaling_group.name}": scaling_group.min_available for scaling_group in workload.scaling_groups
-        }
-    )
+    group = str(pod.labels.get(grove.LABEL_SCALING_GROUP) or "")
+    index = str(pod.labels.get(grove.LABEL_SCALING_GROUP_REPLICA) or "")
+    scaling_groups = () if workload is None else workload.scaling_groups
+    least = {f"{base[1]}-{scaling_group.name}": scaling_group.min_available for scaling_group in scaling_groups}
     above = int(index) - least[group] if group in least and index.isascii() and index.isdecimal() else -1
     yield base[1] if above < 0 else f"{group}-{above}"
 
@@ -483,9 +464,7 @@ def _parts(
 
 
 def gangs_of_sets(workload: OptedInWorkload, sets: Iterable[LeaderWorkerSet]) -> Iterator[OptedInGang]:
-    """Yields the gangs of the first groups, one for each revision. `sets` name the workload as their controller. Raises
-    `Malformed`.
-    """
+    """Yields the gangs of the first groups, one a revision; the workload controls `sets`. Raises `Malformed`."""
     revisions: dict[str, dict[str, LeaderWorkerSet]] = {}
     for leader_worker_set in sets:
         role, maker = text(leader_worker_set.labels.get(workload.role_label)), leader_worker_set.controller

@@ -84,11 +84,11 @@ def wait_of(podgang: PodGang, names: Iterable[str], anchors: Anchors | None) -> 
             why = f"it waits for its anchor {name}, which does not exist or cannot be read"
             return Wait(name, HoldReason(GangReason.ANCHOR, why, "Grove's operator creates it; read its log"))
         if not anchor.started:
-            return Wait(name, _behind(anchor, explain))
+            return Wait(name, _anchor_reason(anchor, explain))
     return None
 
 
-def _behind(anchor: Anchor, explain: str) -> HoldReason:
+def _anchor_reason(anchor: Anchor, explain: str) -> HoldReason:
     why = f"it waits for its anchor {anchor.name}, which is {anchor.state}"
     if anchor.first is None:
         return HoldReason(GangReason.ANCHOR, why, explain)
@@ -213,14 +213,14 @@ class MemberTally(NamedTuple):
 
 def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[MemberTally]:
     """Returns the members of a gang, each with its pods."""
-    by_member, counted = _by_member(pods), []
+    by_member, counted = _group_by_member(pods), []
     for member in podgang.members:
         member_pods = tuple(by_member.get(label_value(member.name), ()))
         counted.append(MemberTally(member, member_pods, sum(pod.node is not None for pod in member_pods)))
     return counted
 
 
-def _by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
+def _group_by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
     """Returns the pods that count, by the label of their member."""
     by_member: dict[str, list[GangPod]] = {}
     for pod in pods:
@@ -230,9 +230,9 @@ def _by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
 
 
 def too_few(podgang: PodGang, counted: Sequence[MemberTally], unnamed: Sequence[GangPod]) -> Iterator[HoldReason]:
-    """Members with fewer pods than they need to start. `unnamed` are pods that the PodGang does not name yet."""
+    """Yields the members with fewer pods than they need to start. The PodGang does not name the `unnamed` pods yet."""
     maker, kind, of = _maker(podgang)
-    pod_names, waiting = podgang.pod_names(), _by_member(unnamed)
+    pod_names, waiting = podgang.pod_names(), _group_by_member(unnamed)
     for tally in counted:
         member, there = tally.member, len(tally.pods)
         if there >= member.min_replicas:
@@ -243,7 +243,7 @@ def too_few(podgang: PodGang, counted: Sequence[MemberTally], unnamed: Sequence[
         has = f"{member.name} has {_pods(there)} of the {member.min_replicas} that it needs to start"
         look = f"kubectl describe {kind} {of or member.name} -n {podgang.namespace}"
         if there + len(late) >= member.min_replicas:
-            why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet{_since(late)}"
+            why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet{_since_text(late)}"
             yield HoldReason(
                 GangReason.UNNAMED,
                 why,
@@ -261,8 +261,8 @@ def too_few(podgang: PodGang, counted: Sequence[MemberTally], unnamed: Sequence[
 def gated(
     counted: Sequence[MemberTally], waits: HoldReason | None = None, queued: HoldReason | None = None
 ) -> Iterator[HoldReason]:
-    """Gates that are still on: schedulers skip a gated pod, and a gang scheduler waits for it. `waits` says for which
-    anchor Grove's gate is on, and `queued` why Kueue's is.
+    """Yields the gates that are still on: a scheduler skips a gated pod and waits for it. `waits` says for which anchor
+    Grove's gate is on, and `queued` why Kueue's is.
     """
     by_gate: dict[str, list[GangPod]] = {}
     for tally in counted:
@@ -274,24 +274,24 @@ def gated(
         if hold_reason is not None:
             yield hold_reason
             continue
-        since = _since(pods) if gate == grove.GATE else ""
+        since = _since_text(pods) if gate == grove.GATE else ""
         yield HoldReason(GangReason.GATED, f"{_have(pods)} the gate {gate}{since}", _who_lifts(gate, pods[0]))
 
 
 def waiting_for_resync(podgang: PodGang, roster: Roster) -> Iterator[HoldReason]:
-    """Pods of a gang that has started, which Grove's gate still holds: those that the PodGang does not name yet, and
+    """Yields the pods of a started gang that Grove's gate still holds: those that the PodGang does not name yet, and
     those that it names (ai-dynamo/grove#847).
     """
     for pods, names_them in ((roster.unnamed, False), (roster.members, True)):
         held = [pod for pod in pods if pod.counts and grove.GATE in pod.gates]
         if held:
-            why = f"{_have(held)} the gate {grove.GATE}{_since(held)}, and the gang has started without"
+            why = f"{_have(held)} the gate {grove.GATE}{_since_text(held)}, and the gang has started without"
             waits = f"Grove's operator adds the pods to the PodGang, and then removes it; {_resync(podgang)}"
             yield HoldReason(GangReason.GATED, why, _who_lifts(grove.GATE, held[0]) if names_them else waits)
 
 
-def _since(pods: Iterable[GangPod]) -> str:
-    """Since when the oldest of these pods has its gates: pods only get them when they are created."""
+def _since_text(pods: Iterable[GangPod]) -> str:
+    """Returns since when the oldest of these pods has its gates: pods only get them when they are created."""
     created = min((pod.created for pod in pods if pod.created), default="")
     return f" since {created}" if created else ""
 
@@ -301,7 +301,7 @@ _RESYNC = f"within {grove.RESYNC_MINUTES} minutes if this Grove has the resync (
 
 
 def _resync(podgang: PodGang) -> str:
-    """When Grove names pods that it has missed, and how it does so at once."""
+    """Returns when Grove names pods that it has missed, and how it does so at once."""
     owner = podgang.pod_clique_set
     name = owner.name if owner is not None else "NAME"
     command = (
@@ -350,7 +350,7 @@ def _who_lifts(gate: str, pod: GangPod) -> str:
 
 
 def migration(workload: PodCliqueSet) -> Iterator[HoldReason]:
-    """Grove's migration of a set to PodGangMaps: until it is done, Grove's operator does nothing else for the set."""
+    """Yields that Grove migrates a set to PodGangMaps: until that is done, Grove does nothing else for it."""
     if workload.migrating:
         why = (
             "Grove migrates its PodCliqueSet to PodGangMaps; while the set has the condition "
@@ -407,7 +407,7 @@ def _tells_less(message: str) -> tuple[bool, bool]:
 
 
 def astray(escaped_pods: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
-    """Pods that are not prepared like the others: the scheduler counts them for another gang, or for none."""
+    """Yields pods that are not prepared like the others: the scheduler counts them for another gang, or for none."""
     by_kind: dict[str, list[GangPod]] = {}
     for escaped in escaped_pods:
         if escaped.dropped:
@@ -430,8 +430,8 @@ def astray(escaped_pods: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldRe
 
 
 def unowned(roster: Roster, podgang: PodGang) -> Iterator[HoldReason]:
-    """Pods with the gang's labels, or with the mark of one of its groups, that do not belong to it. They are reported,
-    but hide no other reason: any user may create them.
+    """Yields the pods with the gang's labels, or with the mark of one of its groups, that do not belong to it. They
+    hide no other reason: any user may create them.
     """
     labelled = [pod.name for pod in roster.unowned if pod.counts]
     marked = [pod.name for pod in roster.strangers if pod.counts]
@@ -459,9 +459,7 @@ _ESCAPED = {
 
 
 def _maker(podgang: PodGang) -> tuple[str, str, str]:
-    """Returns what creates the gang's pods; and the kind and, if known, the name of the object to inspect if pods are
-    missing.
-    """
+    """Returns what creates the gang's pods, and the kind and name (if known) of the object to inspect."""
     if isinstance(podgang, OptedInGang):
         return "its controller", podgang.workload_kind.lower(), podgang.workload.name
     return "Grove", "podclique", ""

@@ -59,12 +59,7 @@ class FollowedPodGangs:
     """The PodGangs among the objects of `stores`."""
 
     def __init__(
-        self,
-        settings: Settings,
-        live: LiveFacts,
-        stores: Stores,
-        pods: GangPods,
-        workloads: StoredWorkloads,
+        self, settings: Settings, live: LiveFacts, stores: Stores, pods: GangPods, workloads: StoredWorkloads
     ) -> None:
         self._settings = settings
         self._live = live
@@ -96,11 +91,9 @@ class FollowedPodGangs:
         self._live.set_part(POD_GANGS.part, self._known)
 
     def gang(self, key: GangKey) -> PodGang | None:
-        """Returns a PodGang; None if it does not exist. Raises `Malformed`, and `FactsUnavailable` if its gang's name
-        is not known yet.
-        """
+        """Returns a PodGang or None. Raises `Malformed`, and `FactsUnavailable` while its gang's name is not known."""
         manifest = self._stored(key.namespace, key.name)
-        return None if manifest is None else self._named(PodGang(manifest))
+        return None if manifest is None else self._decide_gang_name(PodGang(manifest))
 
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
         """Returns whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a
@@ -155,7 +148,7 @@ class FollowedPodGangs:
         return [key for key in self._empty.having(there) if self._makes(self._empty[key].uid, there)]
 
     def forget(self, key: GangKey) -> bool:
-        """Forgets that a PodGang was found empty. Return whether it was."""
+        """Forgets that a PodGang was found empty. Returns whether it was."""
         return self._empty.pop(key, None) is not None
 
     @property
@@ -167,15 +160,13 @@ class FollowedPodGangs:
         )
 
     def _makes(self, uid: str | None, pod_clique: ObjectKey) -> bool:
-        """Returns whether a PodClique exists and has the controller with this uid above it, or without a uid no
-        controller.
-        """
+        """Returns whether a PodClique exists below the controller with this uid; without a uid, below none."""
         controllers = self._pods.controllers
         if uid is None:
             return controllers.is_uncontrolled(POD_CLIQUES, pod_clique)
         return controllers.is_below(POD_CLIQUES, pod_clique, uid)
 
-    def _named(self, podgang: PodGang) -> PodGang:
+    def _decide_gang_name(self, podgang: PodGang) -> PodGang:
         """Returns the PodGang with the name of its gang. Raises `FactsUnavailable`."""
         facts, record = self._live.facts, recorded(podgang, self._live.facts)
         profile = None if record is None else self._settings.profiles.get(record.scheduler or "")
@@ -186,7 +177,7 @@ class FollowedPodGangs:
                 None if podgang.pod_clique_set is None else podgang.pod_clique_set.uid,
             ),
             lambda: self._living(podgang),
-            None if record is None or profile is None else partial(_prepared, profile, record, facts),
+            None if record is None or profile is None else partial(_pod_changes, profile, record, facts),
             facts,
             lambda: self._workload_of(key),
         )
@@ -228,8 +219,6 @@ class FollowedPodGangs:
         return None if store is None else store.objects.get((namespace, name))
 
 
-def _prepared(profile: Profile, record: Record, facts: ClusterFacts, pod: GangPod, gang: str) -> PodChanges:
-    """Returns what preparation would write on a pod of a PodGang if its gang had that name. Raises
-    `FactsUnavailable`.
-    """
+def _pod_changes(profile: Profile, record: Record, facts: ClusterFacts, pod: GangPod, gang: str) -> PodChanges:
+    """Returns what preparation would write on a pod in a gang of that name. Raises `FactsUnavailable`."""
     return profile.backend.prepare_pod(profile.member(pod.namespace, gang, pod.podclique, record, facts))

@@ -16,7 +16,7 @@ from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.escapes import Escape
 from webhook.gangs.health import GangHealth, GangState, Observed
-from webhook.gangs.hold_reasons import GangReason, HoldReason
+from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import POD_GANG
 from webhook.gangs.members import GangPod
 from webhook.gangs.object_plan import PROTECTION, SkipReason, left_behind, other_owner
@@ -107,7 +107,7 @@ Excepted = Callable[[GangPod], bool]
 
 
 def nothing_excepted(_: GangPod) -> bool:
-    """No pod is excepted."""
+    """Returns that no pod is excepted."""
     return False
 
 
@@ -150,8 +150,8 @@ def _remedies(health: GangHealth, seen: Observed, tried: int, excepted: Excepted
 
 
 def _left_objects(seen: Observed) -> Iterator[Remedy]:
-    """Objects in the place of the gang's own: one that belongs to an earlier gang of the name, and a PodGroup that is
-    being deleted and that its running pods keep.
+    """Yields remedies for objects in the place of the gang's own: one of an earlier gang of the name, and a PodGroup
+    that is being deleted and that its running pods keep.
     """
     for live in _live_objects(seen):
         metadata, name = live["metadata"], f"{live['kind']} {live['metadata']['name']}"
@@ -168,7 +168,7 @@ def _left_objects(seen: Observed) -> Iterator[Remedy]:
 
 
 def _old_members(health: GangHealth, profile: Profile, excepted: Excepted) -> Iterator[Remedy]:
-    """Pods that name a group by a mark of the gang's own scheduler, and not the group of their gang."""
+    """Yields a remedy for pods that name a group by a mark of their scheduler, and not that of their gang."""
     if health.kind != POD_GANG:
         return
     keys = {mark.key for marks in profile.backend.membership for mark in marks}
@@ -185,8 +185,8 @@ def _old_members(health: GangHealth, profile: Profile, excepted: Excepted) -> It
 
 
 def _unnamed_pods(seen: Observed) -> Iterator[Remedy]:
-    """Pods with Grove's gate that the PodGang does not name: Grove names them when it reconciles their PodCliqueSet,
-    and then removes the gate.
+    """Yields a remedy for pods with Grove's gate that the PodGang does not name: Grove names them, and then removes the
+    gate, when it reconciles their PodCliqueSet.
     """
     owner = seen.podgang.pod_clique_set
     pods = seen.roster.unnamed_with_gate
@@ -201,9 +201,7 @@ def _unnamed_pods(seen: Observed) -> Iterator[Remedy]:
 def _forgotten(
     health: GangHealth, seen: Observed, profile: Profile, tried: int, excepted: Excepted
 ) -> Iterator[Remedy]:
-    """Yields a gang with all its pods and objects that its scheduler does not try, although there is room as far as
-    known.
-    """
+    """Yields a remedy for a complete gang that its scheduler does not try, although there seems to be room."""
     wake = profile.backend.wake
     if wake is None:
         return
@@ -237,9 +235,7 @@ def _forgotten(
 
 
 def _has_room(health: GangHealth) -> bool:
-    """Returns whether there is room as far as it is known: by the estimate, or else as its scheduler says nothing of
-    nodes.
-    """
+    """Returns whether there seems to be room: by the estimate, or because the scheduler says nothing of nodes."""
     if health.has_room is not None:
         return health.has_room
     return all(_OF_NODES not in obstacle.why for obstacle in health.obstacles if obstacle.reason is GangReason.NO_ROOM)
@@ -247,11 +243,8 @@ def _has_room(health: GangHealth) -> bool:
 
 def _may_replace(health: GangHealth) -> bool:
     """Returns whether its scheduler is known to work, and there to be room: else a new pod would not help."""
-    return health.has_room is True or (health.state is GangState.IN_PART and _silent(health.obstacles))
-
-
-def _silent(obstacles: Sequence[HoldReason]) -> bool:
-    return any(obstacle.reason is GangReason.SILENT for obstacle in obstacles)
+    is_silent = any(obstacle.reason is GangReason.SILENT for obstacle in health.obstacles)
+    return health.has_room is True or (health.state is GangState.IN_PART and is_silent)
 
 
 def _is_replaceable(pod: GangPod, excepted: Excepted) -> bool:

@@ -135,9 +135,7 @@ def pod_shapes(counted: Sequence[MemberTally]) -> dict[str, WaitingPodShape]:
 
 
 def template_shape(podgang: PodGang, workload: PodCliqueSet | None, member: str) -> WaitingPodShape | None:
-    """Returns the shape of the pods that will be made for a member; None if its template is unknown. Raises
-    `Malformed`.
-    """
+    """Returns the shape of pods yet to be made for a member; None without a template. Raises `Malformed`."""
     template = _template_of(podgang, workload, member)
     spec = None if template is None else spec_text(template.spec)
     if template is None or spec is None:
@@ -203,9 +201,7 @@ class WaitingGang(NamedTuple):
 
 
 def shape_key(gang: WaitingGang) -> Hashable:
-    """Returns what the answer about a gang depends on, besides the cluster: equal for gangs that have all their pods
-    and differ in names only.
-    """
+    """Returns what the answer about a gang depends on besides the cluster; whole gangs may differ in names only."""
     podgang, left_out = gang.podgang, only_names()
     if not gang.is_whole:
         # It is judged by its workload, and another workload's gang with as few pods may request something else.
@@ -234,11 +230,11 @@ def shape_key(gang: WaitingGang) -> Hashable:
             (tuple(places.get(name) for name in config.members), config.constraint.required)
             for config in podgang.group_configs
         ),
-        _said_beside_pods(podgang, left_out),
+        _workload_settings(podgang, left_out),
     )
 
 
-def _said_beside_pods(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
+def _workload_settings(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
     """Returns what schedulers read of an opted-in workload and not of its pods: the annotations of its Jobs and of its
     TrainJob, and how many pods each Job has. None if that cannot be read.
     """
@@ -262,9 +258,7 @@ def _has_equal_gangs(workload: OptedInWorkload | PodCliqueSet | None) -> bool:
 
 @lru_cache(maxsize=4)
 def _digest(workload: OptedInWorkload | PodCliqueSet | None) -> bytes | None:
-    """Returns what stands for all that a workload says. Its text can be long, and many are kept. Gangs of one workload
-    ask one after the other.
-    """
+    """Returns what stands for all that a workload says, which can be long. Its gangs ask one after the other."""
     if workload is None:
         return None
     metadata = mapping(workload.raw.get("metadata"))
@@ -273,9 +267,7 @@ def _digest(workload: OptedInWorkload | PodCliqueSet | None) -> bytes | None:
 
 
 def unnamed(shape: GangShape, names: Sequence[str]) -> GangShape:
-    """Returns the shape with places for the names of its members, so that the answer is that for each gang of the
-    shape.
-    """
+    """Returns the shape with places for the names of its members: then an answer is one for each gang of it."""
     places = {name: _place(index) for index, name in enumerate(names)}
     return shape._replace(
         name="",
@@ -344,12 +336,10 @@ def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
     gang_objects: Sequence[Manifest],
 ) -> WaitingGang | None:
     """Returns the gang as it waits; None if it was started before."""
+    if any(pod.node is not None or pod.failed for pod in roster.pods):
+        return None
     try:
-        if (
-            any(map(says_started, gang_objects))
-            or any(map(_has_run, roster.pods))
-            or profile.backend.may_be_started(gang_objects)
-        ):
+        if any(map(says_started, gang_objects)) or profile.backend.may_be_started(gang_objects):
             return None
     except Malformed:
         return None
@@ -423,10 +413,6 @@ def _advice(gang: WaitingGang, now: Now) -> str:
     return f"{advice}: rollcall fit {name} -n {gang.podgang.namespace} shows which ones hold the room"
 
 
-def _has_run(pod: GangPod) -> bool:
-    return pod.node is not None or pod.failed
-
-
 # Answers that are kept: of the shapes that were asked for last.
 MEMORY = 2048
 
@@ -494,18 +480,16 @@ class StoredFits:
         """Returns whether the gang can ever start; None if it is not judged."""
         try:
             if not gang.is_whole:
-                return self._of_templates(gang, facts)
-            return fit_of(_fit_judgement_shape(gang), gang.profile.backend, facts, self._settings.fit)
+                return self._template_verdict(gang, facts)
+            return fit_of(_gang_shape(gang), gang.profile.backend, facts, self._settings.fit)
         except Malformed:
             return None
 
     def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> Now | None:
-        """Returns an estimate of whether the gang has room now; None if there is none. Who holds the room is not worked
-        out.
-        """
+        """Returns an estimate of whether the gang has room now, not of who holds it; None if there is none."""
         backend, settings = gang.profile.backend, self._settings.fit
         try:
-            packing = packing_of(_fit_judgement_shape(gang), backend, facts, settings)
+            packing = packing_of(_gang_shape(gang), backend, facts, settings)
             room = room_for(packing, backend, facts, settings)
         except Malformed:
             return None
@@ -514,14 +498,14 @@ class StoredFits:
         usage = Usage.of(replace(facts, node_pods=pods), counted_by(backend.pod_reading(settings)))
         return room_now(packing, room, usage, (gang.podgang.namespace, gang.podgang.name))
 
-    def _of_templates(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
+    def _template_verdict(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
         if (workload := gang.templates_of) is None:
             return None
-        gang_fit = _named(gang.podgang.name, fits_of(workload, gang.profile, facts, self._settings))
+        gang_fit = _fit_of_gang(gang.podgang.name, fits_of(workload, gang.profile, facts, self._settings))
         return None if gang_fit is None else gang_fit.verdict
 
 
-def _fit_judgement_shape(gang: WaitingGang) -> GangShape:
+def _gang_shape(gang: WaitingGang) -> GangShape:
     """Returns the gang with places for names. Raises `Malformed`."""
     podgang = gang.podgang
     templates = {name: [Pod(pod_shape.manifest(podgang.namespace)).template] for name, pod_shape in gang.pods.items()}
@@ -530,13 +514,11 @@ def _fit_judgement_shape(gang: WaitingGang) -> GangShape:
     return unnamed(shape._replace(members=whole), [member.name for member in podgang.members])
 
 
-def _named(name: str, fits: Iterable[GangFit]) -> GangFit | None:
+def _fit_of_gang(name: str, fits: Iterable[GangFit]) -> GangFit | None:
     """Returns the gang of that name; the only one if none is named so, as the replicas of a set are equal."""
-    gang_fits = list(fits)
-    return next(
-        (gang_fit for gang_fit in gang_fits if gang_fit.shape.name == name),
-        gang_fits[0] if len(gang_fits) == 1 else None,
-    )
+    every = list(fits)
+    only = every[0] if len(every) == 1 else None
+    return next((gang_fit for gang_fit in every if gang_fit.shape.name == name), only)
 
 
 # The parts of the facts that the translation of a gang reads, besides the gang and its workload.
@@ -545,13 +527,7 @@ GANG_FACT_PARTS = frozenset(
 )
 # The parts that change often and that no answer about room depends on.
 FACT_PARTS_WITHOUT_ROOM = frozenset(
-    {
-        POD_CLIQUE_SETS.part,
-        POD_GANG_MAPS.part,
-        TRAIN_JOB_FACTS.part,
-        KUEUE_WORKLOADS.part,
-        ADMISSION_CHECKS.part,
-    }
+    {POD_CLIQUE_SETS.part, POD_GANG_MAPS.part, TRAIN_JOB_FACTS.part, KUEUE_WORKLOADS.part, ADMISSION_CHECKS.part}
 )
 # The parts with objects that only gangs of the same namespace depend on.
 NAMESPACE_FACT_PARTS = frozenset(

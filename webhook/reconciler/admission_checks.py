@@ -53,12 +53,7 @@ class WorkloadOwners:
     """Answers for the objects of Workloads. `facts` are what is known of the cluster."""
 
     def __init__(
-        self,
-        settings: Settings,
-        client: Client,
-        facts: Callable[[], ClusterFacts],
-        *,
-        clock: Clock = MACHINE_CLOCK,
+        self, settings: Settings, client: Client, facts: Callable[[], ClusterFacts], *, clock: Clock = MACHINE_CLOCK
     ) -> None:
         self._settings = settings
         self._client = client
@@ -66,9 +61,7 @@ class WorkloadOwners:
         self._clock = clock
         kinds = settings.kinds
         # The resource of each kind that may own a Workload, by group and kind.
-        self._kinds = {
-            (resource.api.group, resource.api.kind): resource for resource in (*kinds.admitted, *OWNERS_BESIDES)
-        }
+        self._kinds = {(kind.api.group, kind.api.kind): kind for kind in (*kinds.admitted, *OWNERS_BESIDES)}
 
     async def answer(self, key: ObjectKey, raw: Manifest, *, patient: bool) -> CheckAnswer:
         """Returns the answer about a Workload. Raises `RequestFailed` only if `patient`."""
@@ -93,7 +86,7 @@ class WorkloadOwners:
         owners = list(owners_of(raw))
         whole = [owner for owner in owners if admission_of((owner.group, owner.kind), self._settings) is not None]
         for reference in islice(whole, MOST_OWNERS):
-            yield await self._about(namespace, reference)
+            yield await self._answer_for_owner(namespace, reference)
         pods = [owner for owner in owners if (owner.group, owner.kind) == POD]
         if owners and not (whole or pods):
             yield not_judged(f"Rollcall has no rules about {owners[0].kind}")
@@ -103,14 +96,14 @@ class WorkloadOwners:
             if pod is None:
                 yield not_judged(f"its Pod {reference.name} was not found")
                 continue
-            above = self._above(pod, namespace)
+            above = self._deciding_workload(pod, namespace)
             if above is None:
                 yield answer(POD, pod, namespace, self._facts(), self._settings, self._clock.now())
             elif above not in decided:
                 decided.add(above)
-                yield await self._about(namespace, above)
+                yield await self._answer_for_owner(namespace, above)
 
-    def _above(self, pod: Manifest, namespace: str) -> OwnerReference | None:
+    def _deciding_workload(self, pod: Manifest, namespace: str) -> OwnerReference | None:
         """Returns the workload that decides about a pod; its uid is not known."""
         try:
             needed = workload_of(pod, namespace, self._settings.kinds)
@@ -122,7 +115,7 @@ class WorkloadOwners:
         api = (POD_CLIQUE_SETS.resource if resource is None else resource).api
         return OwnerReference(f"{api.group}/{api.version}", api.kind, needed.name, None)
 
-    async def _about(self, namespace: str, reference: OwnerReference) -> CheckAnswer:
+    async def _answer_for_owner(self, namespace: str, reference: OwnerReference) -> CheckAnswer:
         owner = await self._owner(namespace, reference)
         if owner is None:
             return not_judged(f"its {reference.kind} {reference.name} was not found")
@@ -222,7 +215,11 @@ class AdmissionChecks:
         if projection.part == WORKLOADS.part:
             self._workload_changed(key)
         elif projection.part == ADMISSION_CHECKS.part:
-            self._check_changed(key)
+            check = self._checks.get(key)
+            if (check is not None and check.controller == CONTROLLER) is not (key in self._ours):
+                self._look()
+            elif key in self._ours:
+                self.queue.add((CLUSTER, key))
 
     async def look_at_all(self) -> None:
         """Queues every AdmissionCheck of Rollcall, and every Workload that waits."""
@@ -244,7 +241,7 @@ class AdmissionChecks:
         return self._facts().admission_checks or {}
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Activate an AdmissionCheck, or answer a Workload. Return the seconds after which to check again. Raises
+        """Activates an AdmissionCheck, or answers a Workload. Returns the seconds after which to check again. Raises
         `RequestFailed`, `NotLeading`.
         """
         if not self._leads():
@@ -253,15 +250,6 @@ class AdmissionChecks:
             await self._activate(key[1])
             return None
         return await self._reply(key)
-
-    # Changes
-
-    def _check_changed(self, name: str) -> None:
-        check = self._checks.get(name)
-        if (check is not None and check.controller == CONTROLLER) is not (name in self._ours):
-            self._look()
-        elif name in self._ours:
-            self.queue.add((CLUSTER, name))
 
     def _workload_changed(self, key: ObjectKey) -> None:
         if self._only is not None and key[0] != self._only:
@@ -289,8 +277,6 @@ class AdmissionChecks:
     def _is_waiting(self, reserved: str, key: ObjectKey) -> bool:
         waiting = self._waiting.get(key)
         return waiting is not None and waiting.reserved == reserved
-
-    # Writes
 
     async def _activate(self, name: str) -> None:
         check = self._checks.get(name)

@@ -94,11 +94,10 @@ class AuditReports:
                 self._metrics.clear()
             elif self._due is None:
                 self._due = self._clock.monotonic()
-            elif self._is_due(self._clock.monotonic() - self._due) and self._is_served():
-                await self.audit()
-
-    def _is_due(self, late: float) -> bool:
-        return late >= WAIT_SECONDS or (late >= 0 and self._idle())
+            else:
+                late = self._clock.monotonic() - self._due
+                if (late >= WAIT_SECONDS or (late >= 0 and self._idle())) and self._is_served():
+                    await self.audit()
 
     def _is_served(self) -> bool:
         served = self._served()
@@ -135,9 +134,7 @@ class AuditReports:
             self._show(outcome.today, self._clock.monotonic() - begun, unwritten)
 
     async def _audited(self) -> tuple[Audit, Mapping[str, list[KeptFinding]]]:
-        """Returns the audit and, by namespace, what its report lists. A thread does it: there may be ten thousand
-        findings.
-        """
+        """Returns the audit, and what each namespace's report lists. It runs in a thread: findings are many."""
         client = PacedClient(self._access, self._transport, clock=self._clock)
         try:
             auditor = Auditor(

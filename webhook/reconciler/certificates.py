@@ -132,9 +132,8 @@ class CertificateWriting:
     async def _store(
         self, name: str, data: Mapping[str, bytes], snapshot: CertificateSnapshot, *, obeyed: bool
     ) -> None:
-        """Creates the Secret, or replace the version that was read.
-
-        `obeyed` removes the annotation that asked for a rotation, because the rotation begins with this write.
+        """Creates the Secret, or replaces the version that was read. `obeyed` removes the annotation that asked for a
+        rotation, because the rotation begins with this write.
         """
         live = snapshot.secrets[name]
         encoded = {key: b64encode(value).decode() for key, value in sorted(data.items())}
@@ -174,19 +173,13 @@ class CertificateWriting:
                 "resourceVersion": configuration.version,
                 # The configuration is deleted with the namespace, because no server is left then.
                 "ownerReferences": [
-                    {
-                        "apiVersion": "v1",
-                        "kind": "Namespace",
-                        "name": self._namespace,
-                        "uid": owner["metadata"]["uid"],
-                    }
+                    {"apiVersion": "v1", "kind": "Namespace", "name": self._namespace, "uid": owner["metadata"]["uid"]}
                 ],
             },
             "webhooks": [{"name": hook.name, "clientConfig": {"caBundle": encoded}} for hook in configuration.hooks],
         }
-        await self._writer.send(
-            "apply", resource, ("", configuration.name), requests.apply(resource, manifest, FIELD_MANAGER)
-        )
+        request = requests.apply(resource, manifest, FIELD_MANAGER)
+        await self._writer.send("apply", resource, ("", configuration.name), request)
         self._metrics.bundles.inc()
 
     async def _disown(self, action: ReleaseFields) -> None:
@@ -199,12 +192,8 @@ class CertificateWriting:
             # An empty list would leave managedFields unchanged.
             {"op": "replace", "path": "/metadata/managedFields", "value": others or [{}]},
         ]
-        await self._writer.send(
-            "disown",
-            resource,
-            ("", configuration.name),
-            requests.json_patch(resource, None, configuration.name, operations),
-        )
+        request = requests.json_patch(resource, None, configuration.name, operations)
+        await self._writer.send("disown", resource, ("", configuration.name), request)
 
     async def _repaired(self, name: str, what: str, why: str, snapshot: CertificateSnapshot) -> None:
         self._metrics.repairs.labels(what).inc()
@@ -253,9 +242,7 @@ class RewriteBackoff:
 
 
 class CertificateController:
-    """Maintains the certificates. `run` works until cancelled; call `wake` when this process starts or stops
-    leading.
-    """
+    """The maintenance of certificates. Call `wake` when this process starts or stops leading."""
 
     def __init__(  # noqa: PLR0913 - whom it reads from, writes and tells by
         self,
@@ -317,7 +304,7 @@ class CertificateController:
         yield from self._watches
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Maintains the certificates until cancelled."""
         async with asyncio.TaskGroup() as group:
             for watch in self._watches:
                 group.create_task(watch.run())
@@ -334,7 +321,7 @@ class CertificateController:
                 continue
 
     async def _attempt(self) -> float:
-        """Carries out one step; return the seconds to pause after it."""
+        """Carries out one step. Returns the seconds to pause after it."""
         try:
             seconds = await self._step()
         except NotLeading:
@@ -387,8 +374,6 @@ class CertificateController:
         if isinstance(action, Promote):
             self._forget()
         return 0.0
-
-    # Steps that wait.
 
     async def _wait(self, action: ProbeTrust | CheckServers, snapshot: CertificateSnapshot) -> float:
         if isinstance(action, ProbeTrust):

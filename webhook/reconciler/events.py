@@ -102,10 +102,10 @@ Why = (
 # Events that need no person.
 _NORMAL = frozenset({RemedyReason.BEGUN, RemedyReason.HELPED})
 # A report is remembered by the uid of the object, the name of the gang (an object may have several), and the reason.
-_About = tuple[str, str, Why]
+_ReportKey = tuple[str, str, Why]
 
 
-class _Said(NamedTuple):
+class _LastNote(NamedTuple):
     note: str
     at: float
 
@@ -132,19 +132,19 @@ class Events:
         self._clock = clock
         # Which gangs get an event of their own.
         self.own = OwnEvents(held_back)
-        self._said: FairMemory[_About, _Said] = FairMemory(MEMORY)
+        self._said: FairMemory[_ReportKey, _LastNote] = FairMemory(MEMORY)
         # How often each report was written.
-        self._times: FairMemory[_About, int] = FairMemory(MEMORY)
+        self._times: FairMemory[_ReportKey, int] = FairMemory(MEMORY)
 
     async def warn(self, regarded: Regarded, reason: Why, note: str) -> None:
         """Writes a Warning, unless the last one for this object and reason has the same note and is recent, or too many
         gangs of its namespace had one for this reason: then they share an event.
         """
-        about, now = _about(regarded, reason), self._clock.monotonic()
+        about, now = _report_key(regarded, reason), self._clock.monotonic()
         before = self._said.get(about)
         if before is not None and before.note == note and now - before.at < REPEAT_SECONDS:
             return
-        self._said.put(_namespace(regarded), about, _Said(note, now))
+        self._said.put(_namespace(regarded), about, _LastNote(note, now))
         if self._has_own(regarded, reason, now):
             await self.say(regarded, reason, note, apart=note)
 
@@ -155,11 +155,9 @@ class Events:
         return self.own.take(HeldCause(regarded.namespace, reason), now, REPEAT_SECONDS)
 
     async def say(self, regarded: Regarded, reason: Why, note: str, *, apart: str = "") -> None:
-        """Writes a Warning, unless another process wrote the same one within `SAME_SECONDS`. Warnings with different
-        `apart` differ.
-        """
-        note = _named(regarded, note)
-        log_fields = _identity(regarded).said
+        """Writes a Warning, unless another process did within `SAME_SECONDS`. Those with different `apart` differ."""
+        note = _prefixed(regarded, note)
+        log_fields = _identity(regarded).log_fields
         if self._dry_run:
             # A dry run writes no event, so the log must contain the note.
             log.warning("told", reason=reason, **log_fields, why=note)
@@ -172,11 +170,11 @@ class Events:
     async def say_of_many(
         self, namespace: str, reason: GangReason, note: str, count: int, event: str | None
     ) -> str | None:
-        """Writes a Warning about so many gangs of a namespace, or continue `event`, of which the API server lets only
-        the series change. Return the event's name; None if there is none.
+        """Writes a Warning about so many gangs of a namespace, or continues `event`, of which the API server lets only
+        the series change. Returns the event's name; None if there is none.
         """
         regarded = RegardedNamespace(namespace, WRITE_GANG_OBJECTS)
-        log_fields = _identity(regarded).said
+        log_fields = _identity(regarded).log_fields
         if self._dry_run:
             log.warning("told", reason=reason, **log_fields, count=count, why=note)
             return None
@@ -196,7 +194,7 @@ class Events:
         return event if code is None else None
 
     async def _continued(self, event: str, namespace: str, reason: Why, series: Manifest) -> int | None:
-        """Changes the series of an event; return as `_written` does."""
+        """Changes the series of an event. Returns as `_written` does."""
         changes = [{"op": "add", "path": f"/{field}", "value": value} for field, value in series.items()]
         if not changes:
             return None
@@ -204,7 +202,7 @@ class Events:
         return await self._written(requests.json_patch(EVENTS, namespace, event, changes), reason, log_fields)
 
     async def _written(self, write: requests.Write, reason: Why, log_fields: dict[str, str]) -> int | None:
-        """Sends a write; return the code of the failure, 0 for no answer, None if it succeeded."""
+        """Sends a write. Returns the code of the failure, 0 for no answer, None if it succeeded."""
         try:
             with spans.span("write", spans.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
                 await self._client.write(write)
@@ -218,7 +216,7 @@ class Events:
     def well(self, regarded: Regarded, reasons: Iterable[Why] = GangReason) -> None:
         """Forgets the reports for these reasons, because the problem is solved: the next one is reported at once."""
         for reason in reasons:
-            self._said.drop(_about(regarded, reason))
+            self._said.drop(_report_key(regarded, reason))
 
     def _event(self, regarded: Regarded, reason: Why, note: str, apart: str) -> Manifest:
         identity = _identity(regarded)
@@ -236,19 +234,18 @@ class Events:
             "reportingInstance": self._instance[:128],
             "regarding": {
                 "apiVersion": identity.api_version,
-                **identity.said,
+                **identity.log_fields,
                 **({} if regarded.uid is None else {"uid": regarded.uid}),
             },
         }
 
     def _digest(self, regarded: Regarded, reason: Why, apart: str) -> str:
-        about = _about(regarded, reason)
+        about = _report_key(regarded, reason)
         times = (self._times.get(about) or 0) + 1
         self._times.put(_namespace(regarded), about, times)
         again = "" if times == 1 else f"{self._instance} {times}"
-        what = "\n".join(
-            (*about[:2], reason.value, apart, again, str(int(self._clock.now().timestamp() // SAME_SECONDS)))
-        )
+        time = str(int(self._clock.now().timestamp() // SAME_SECONDS))
+        what = "\n".join((*about[:2], reason.value, apart, again, time))
         return hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def _now(self) -> str:
@@ -266,7 +263,7 @@ class _Identity(NamedTuple):
     action: str
 
     @property
-    def said(self) -> dict[str, str]:
+    def log_fields(self) -> dict[str, str]:
         """Kind, name and, if it has one, namespace."""
         fields = {"kind": self.kind, "name": self.name}
         return fields if self.namespace is None else {**fields, "namespace": self.namespace}
@@ -298,12 +295,12 @@ def _namespace(regarded: Regarded) -> str:
     return _identity(regarded).namespace or CLUSTER_NAMESPACE
 
 
-def _about(regarded: Regarded, reason: Why) -> _About:
+def _report_key(regarded: Regarded, reason: Why) -> _ReportKey:
     return regarded.uid or "", regarded.name, reason
 
 
-def _named(regarded: Regarded, note: str) -> str:
-    """`note`, prefixed with the gang's name if the object has another name."""
+def _prefixed(regarded: Regarded, note: str) -> str:
+    """Returns `note`, prefixed with the gang's name if the object has another name."""
     if isinstance(regarded, PodGang) and regarded.name != regarded.reference.name:
         return f"gang {regarded.name}: {note}"
     return note
@@ -346,7 +343,7 @@ class ExceptionWatch:
             await asyncio.sleep(EXCEPTION_LOOK_SECONDS)
 
     async def look(self, now: datetime) -> None:
-        """Announce what is due at `now`."""
+        """Announces what is due at `now`."""
         in_force = {exception.name for exception in self._exceptions.every if not exception.has_ended(now)}
         if self._in_force is not None and self._in_force != in_force:
             # Also if one is in force again: the date was wrong, and has been set back.
@@ -416,7 +413,7 @@ _SAYS = {
 
 
 @dataclass(slots=True)
-class _Noted:
+class _Shortage:
     """Since when a namespace wants more than it gets without a break, and when it last did."""
 
     since: float
@@ -430,26 +427,26 @@ class HeldBack:
         self._metrics = metrics
         self._leads = leads
         self._clock = clock
-        self._noted: dict[tuple[str, Bound], _Noted] = {}
+        self._noted: dict[tuple[str, Bound], _Shortage] = {}
         # When each namespace was last told.
         self._told: dict[str, float] = {}
 
     def note(self, bound: Bound, namespace: str) -> None:
-        """A namespace wants more than its share. Keys without a namespace have none to tell."""
+        """Notes that a namespace wants more than its share. Keys without a namespace have none to tell."""
         if not namespace:
             return
         now = self._clock.monotonic()
-        noted = self._noted.setdefault((namespace, bound), _Noted(now, now))
+        noted = self._noted.setdefault((namespace, bound), _Shortage(now, now))
         noted.last = now
 
     async def run(self, events: Events) -> None:
-        """Counts and tell from time to time, until cancelled. Only the leader tells."""
+        """Counts from time to time until cancelled, and tells the namespaces if this process leads."""
         while True:
             await asyncio.sleep(SHARE_LOOK_SECONDS)
             await self.look(events)
 
     async def look(self, events: Events) -> None:
-        """Counts the namespaces that are held back, and tell those that have been for long."""
+        """Counts the namespaces that are held back, and tells those that have been for long."""
         now = self._clock.monotonic()
         self._noted = {about: noted for about, noted in self._noted.items() if now - noted.last < RECENT_SECONDS}
         counts = Counter(bound for _, bound in self._noted)
@@ -465,10 +462,10 @@ class HeldBack:
         for namespace, bounds in islice(lasting.items(), SHARE_EVENTS_A_LOOK):
             self._told[namespace] = now
             regarded = RegardedNamespace(namespace, WRITE_GANG_OBJECTS)
-            await events.say(regarded, ShareReason.HELD_BACK, _held_back_note(namespace, bounds))
+            await events.say(regarded, ShareReason.HELD_BACK, _share_note(namespace, bounds))
 
 
-def _held_back_note(namespace: str, bounds: list[Bound]) -> str:
+def _share_note(namespace: str, bounds: list[Bound]) -> str:
     uses = "; ".join(words for bound, words in _SAYS.items() if bound in bounds)
     return (
         f"All namespaces share Rollcall, and this one uses all of its share: {uses}. Create and change fewer gangs at "

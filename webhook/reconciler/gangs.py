@@ -58,7 +58,7 @@ FROZEN_SECONDS = 15.0
 AT_ONCE = 32
 
 
-class _Wanted(NamedTuple):
+class _DesiredObject(NamedTuple):
     """One object that should exist, and the live object if there is one."""
 
     store: Store
@@ -184,9 +184,7 @@ class GangReconciler:
         return await self._make(key, podgang, planned)
 
     async def _gone(self, key: GangKey) -> tuple[str, float | None]:
-        """Deletes the objects of a gang that its existing workload no longer has; other objects are deleted with their
-        owner.
-        """
+        """Deletes the objects of a gang that its workload no longer has. The others are deleted with their owner."""
         uid, pruned = self._known.workload_uid(key), 0
         if uid is not None:
             for store in reversed(self._kinds(())):
@@ -212,7 +210,7 @@ class GangReconciler:
         return "written", None
 
     async def _open(
-        self, key: GangKey, podgang: PodGang, objects: Sequence[_Wanted] = (), *, shows: bool = False
+        self, key: GangKey, podgang: PodGang, objects: Sequence[_DesiredObject] = (), *, shows: bool = False
     ) -> None:
         """Removes the gate from the pods of a gang if nothing else holds them, and if its scheduler has seen a raised
         minimum of its `objects`, as far as that is known. `shows` as for `unseen_seconds`.
@@ -233,8 +231,8 @@ class GangReconciler:
                 if isinstance(error, BaseException):
                     raise error
 
-    def _unseen_seconds(self, objects: Sequence[_Wanted], *, shows: bool) -> float:
-        """For how many seconds the scheduler may still know a gang's objects with a minimum from before a raise."""
+    def _unseen_seconds(self, objects: Sequence[_DesiredObject], *, shows: bool) -> float:
+        """Returns for how many seconds the scheduler may still know the minimums from before a raise."""
         now, longest = self._clock.now(), 0.0
         for desired in objects:
             live, shown = desired.store.objects.get(desired.key), desired.store.has_new_status(desired.key)
@@ -242,7 +240,7 @@ class GangReconciler:
         return longest
 
     async def _make(self, key: GangKey, podgang: PodGang, planned: GangPlan) -> tuple[str, float | None]:
-        objects = await self._wanted(planned, podgang)
+        objects = await self._desired_objects(planned, podgang)
         for desired in objects:
             if desired.live is None:
                 continue
@@ -255,8 +253,8 @@ class GangReconciler:
                 return "conflict", LOOK_AGAIN_SECONDS
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
         existing = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
-        living = with_replaced(existing, [item.live for item in objects])
-        frozen = planned.profile.backend.frozen([item.manifest for item in objects], living)
+        living = with_replaced(existing, [desired.live for desired in objects])
+        frozen = planned.profile.backend.frozen([desired.manifest for desired in objects], living)
         try:
             if frozen is not None and (done := await self._reshape(podgang, frozen, objects)) is not None:
                 return done
@@ -271,12 +269,11 @@ class GangReconciler:
         await self._open(key, podgang, objects, shows=planned.profile.backend.shows_raises)
         return ("written" if written or pruned else "inStep"), None
 
-    async def _wanted(self, planned: GangPlan, podgang: PodGang) -> list[_Wanted]:
+    async def _desired_objects(self, planned: GangPlan, podgang: PodGang) -> list[_DesiredObject]:
         backend = planned.profile.backend
         stores = [self._stores.of(desired) for desired in planned.objects]
-        live_objects = [
-            store.objects.get(key_of(desired)) for store, desired in zip(stores, planned.objects, strict=True)
-        ]
+        pairs = zip(stores, planned.objects, strict=True)
+        live_objects = [store.objects.get(key_of(desired)) for store, desired in pairs]
         settled = backend.settle(planned.objects, [live for live in live_objects if live is not None])
         present = podgang.present() if None in live_objects else None
         # Without pods on nodes there is nothing to protect: the next pods are a whole gang again.
@@ -286,11 +283,11 @@ class GangReconciler:
             adopted = backend.adopt(desired, unrestored(live) if whole else live)
             if live is None and present is not None:
                 adopted = backend.restore(adopted, present)
-            objects.append(_Wanted(store, to_apply(adopted), live))
+            objects.append(_DesiredObject(store, to_apply(adopted), live))
         return objects
 
     async def _reshape(
-        self, podgang: PodGang, frozen: Frozen, objects: Sequence[_Wanted]
+        self, podgang: PodGang, frozen: Frozen, objects: Sequence[_DesiredObject]
     ) -> tuple[str, float | None] | None:
         """Reports that the gang is too far along for this change, or deletes what blocks it; None if it may be written
         now. Nothing is deleted if the API server would refuse a change of the objects that stay.
@@ -312,7 +309,7 @@ class GangReconciler:
         # The watch reports when they are gone.
         return "waiting", LOOK_AGAIN_SECONDS
 
-    async def _rehearse(self, objects: Sequence[_Wanted], going: Container[str] = ()) -> None:
+    async def _rehearse(self, objects: Sequence[_DesiredObject], going: Container[str] = ()) -> None:
         """Validates all changes of existing objects with the API server (dry run) before anything is written, or before
         the objects with the uids `going` are deleted.
 
@@ -324,7 +321,7 @@ class GangReconciler:
             if desired.changes and desired.live is not None and desired.live["metadata"]["uid"] not in going:
                 await self._writer.rehearse(desired.store.resource, desired.manifest)
 
-    async def _write(self, objects: Sequence[_Wanted]) -> bool:
+    async def _write(self, objects: Sequence[_DesiredObject]) -> bool:
         """Writes the objects that differ, and returns whether there were any. Before an existing one changes, those
         that are created after it are validated: all that they refer to but it exists by then.
         """
@@ -340,8 +337,7 @@ class GangReconciler:
             written |= await self._step(desired)
         return written
 
-    async def _step(self, desired: _Wanted) -> bool:
-        """Writes an object if it differs."""
+    async def _step(self, desired: _DesiredObject) -> bool:
         store, manifest, live = desired
         if live is not None and in_step(manifest, live):
             return False
@@ -354,10 +350,8 @@ class GangReconciler:
         store.put(await self._writer.apply(store.resource, dated), raised=raised)
         return True
 
-    async def _prune(self, podgang: PodGang, objects: Iterable[_Wanted], kinds: Sequence[Store]) -> int:
-        """Deletes the objects that the gang no longer needs, in reverse order of creation: objects that others refer to
-        go last.
-        """
+    async def _prune(self, podgang: PodGang, objects: Iterable[_DesiredObject], kinds: Sequence[Store]) -> int:
+        """Deletes the objects that the gang no longer needs, those last that others refer to."""
         kept: dict[Store, set[ObjectKey]] = {}
         for desired in objects:
             kept.setdefault(desired.store, set()).add(desired.key)
@@ -370,9 +364,7 @@ class GangReconciler:
         return pruned
 
     def _kinds(self, gang_kinds: Sequence[Api]) -> list[Store]:
-        """Returns the stores of all kinds of gang objects, `gang_kinds` first: a gang may have moved to another
-        scheduler.
-        """
+        """Returns the stores of all gang objects, `gang_kinds` first: a gang may have changed its scheduler."""
         others = [api for api in self._stores.by_kind if api not in gang_kinds and api != POD_GANGS.resource.api]
         return [self._stores.by_kind[api] for api in (*gang_kinds, *others) if api in self._stores.by_kind]
 

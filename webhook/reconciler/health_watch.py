@@ -168,7 +168,7 @@ class StrangerWatch:
         return None
 
     async def _read(self, name: str, namespace: _Namespace, pace: SearchPace) -> bool:
-        """Reads the next page of a namespace. Return whether there was one; if not, the namespace is not due."""
+        """Reads the next page of a namespace. Returns whether there was one; if not, the namespace is not due."""
         try:
             listed = namespace.list
             if listed is None:
@@ -201,7 +201,7 @@ class StrangerWatch:
                 self._view.put_strangers(key, strangers)
 
     def _fail(self, name: str, namespace: _Namespace, why: str, wait: float = 0.0) -> None:
-        """Keeps what the last list has found, and try again later."""
+        """Keeps what the last list has found, and lets it be tried again later."""
         self._leave(namespace)
         namespace.failures += 1
         pause = max(doubled(SEARCH_RETRY_SECONDS, namespace.failures), wait)
@@ -257,7 +257,7 @@ class Looking(Protocol):
     """Judges a limited number of gangs at each look."""
 
     def look(self) -> bool:
-        """Begins a look. Return whether gangs without room must be judged again."""
+        """Begins a look. Returns whether gangs without room must be judged again."""
 
     @property
     def has_left(self) -> bool:
@@ -271,21 +271,17 @@ class Losses(Protocol):
     """Knows which gangs lost pods since they had started."""
 
     async def look(self) -> Iterable[GangKey]:
-        """Begins a look. Return the gangs that must be judged again."""
+        """Begins a look. Returns the gangs that must be judged again."""
 
     def judged(self, key: GangKey, health: GangHealth | None) -> GangHealth | None:
-        """Returns the health of a gang with what it lost; None for a gang that does not exist. Raises `Malformed`,
-        `FactsUnavailable`.
-        """
+        """Returns a health with what the gang lost; None without a gang. Raises `Malformed`, `FactsUnavailable`."""
 
     async def keep(self) -> None:
-        """Ends a look: count and store what was lost."""
+        """Ends a look: counts and stores what was lost."""
 
 
 class HealthWatch:
-    """Judges gangs. Call `mark` if one gang may have changed, and `mark_held` if all gangs that are not started may
-    have. Namespaces take turns.
-    """
+    """The health of gangs. Call `mark` for a gang that changed, and `mark_held` if those that wait may have."""
 
     def __init__(  # noqa: PLR0913 - whom it asks and whom it tells
         self,
@@ -339,9 +335,7 @@ class HealthWatch:
         self._marked.put(key)
 
     def mark_held(self, namespace: str | None = None) -> None:
-        """Judges every gang of a namespace, or of all, again that has not started: what it was held for may exist now,
-        or have another reason.
-        """
+        """Judges the gangs of a namespace, or all, again that have not started: their reasons may have passed."""
         self._held_in.add(namespace)
 
     def known(self, key: GangKey) -> HealthJudgement | None:
@@ -356,7 +350,7 @@ class HealthWatch:
                 await self.look()
 
     async def look(self) -> None:
-        """Judges the marked gangs, and report what is due."""
+        """Judges the marked gangs, and reports what is due."""
         self._judging.forget()
         turn = LoopTurn(self._clock)
         await self._mark_again(turn, room=self._fits is not None and self._fits.look())
@@ -407,18 +401,15 @@ class HealthWatch:
                 had[key.namespace] += 1
                 yield key
         if had.total() >= CHANGED_A_LOOK or not may():
-            self._note_held_back(had)
+            # These had most of the look and want more. Others only changed since it began.
+            for namespace in self._marked.namespaces:
+                if had[namespace] * len(had) >= had.total():
+                    self._held_back(namespace)
         for key in self._taken(self._again, AGAIN_A_LOOK - first, later, lambda: may() and self._judges_shapes):
             if key not in judged:
                 yield key
         for key in later:
             self._marked.put(key)
-
-    def _note_held_back(self, had: Counter[str]) -> None:
-        """Notes the namespaces that had most of a look and want more. Others only changed since it began."""
-        for namespace in self._marked.namespaces:
-            if had[namespace] * len(had) >= had.total():
-                self._held_back(namespace)
 
     @property
     def _judges_shapes(self) -> bool:
@@ -428,9 +419,7 @@ class HealthWatch:
     def _taken(
         self, turns: Turns[GangKey], most: int, later: list[GangKey], may: Callable[[], bool]
     ) -> Iterator[GangKey]:
-        """Takes so many gangs at most, while they `may` be judged. Those whose objects are about to be written come
-        `later`.
-        """
+        """Takes at most so many gangs while they `may` be judged; `later` those about to be written."""
         for _ in range(min(len(turns), most)):
             key = turns.take() if may() else None
             if key is None:
@@ -489,7 +478,7 @@ class HealthWatch:
             self._forget(key)
             return
         held = _last_held(health, None if before is None else before.held)
-        now = self._known[key] = judgement_of(_with_both_halves(health, held), held)
+        now = self._known[key] = judgement_of(_add_last_hold(health, held), held)
         self._count(now, 1)
         waits = bool(now.obstacles) and now.state is not GangState.EMPTY
         self._waiting.move(key, key.namespace if waits else None)
@@ -546,7 +535,7 @@ def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | No
     return next(obstacles, before) if health.state in {GangState.HELD, GangState.IN_PART} else before
 
 
-def _with_both_halves(health: GangHealth, held: HoldReason | None) -> GangHealth:
+def _add_last_hold(health: GangHealth, held: HoldReason | None) -> GangHealth:
     """Returns the health of a gang that Kueue took back, with the reason why its scheduler held it before."""
     if held is None or health.state is not GangState.QUEUED:
         return health
@@ -585,9 +574,7 @@ _OF_MANY = {
 
 
 def _note_of_many(series: Series, examples: Sequence[tuple[str, HealthJudgement]]) -> str:
-    """Returns the note of a series, which stays while its number changes, with the names and judgements of its
-    examples.
-    """
+    """Returns the note of a series, which stays while its number changes, with its examples."""
     name, first = examples[0]
     names = sentence_list([name for name, _ in examples])
     unowned = (

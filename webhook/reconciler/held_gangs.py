@@ -38,9 +38,7 @@ def not_noted(_: str) -> None:
 
 
 class Turns(Generic[K]):
-    """Waiting keys, each once. Each namespace hands out its first key, and then waits until the others had their
-    turn.
-    """
+    """Waiting keys, each once. A namespace hands out its first key, and then waits until all others had a turn."""
 
     def __init__(self) -> None:
         # The namespace whose turn is next comes first.
@@ -100,9 +98,7 @@ class HeldCause(NamedTuple):
 
 
 class EventPace(NamedTuple):
-    """When events are due, in seconds: a gang is reported once its reason has lasted for `settle`, and again after
-    `repeat`.
-    """
+    """When events are due, in seconds: once a reason has lasted for `settle`, and again after `repeat`."""
 
     settle: float
     repeat: float
@@ -147,9 +143,7 @@ class OwnEvents:
 
 @dataclass(slots=True)
 class _Written:
-    """The event of a series: its name, None if it could not be written, when it was created and last written, and the
-    number in it.
-    """
+    """The event of a series: its name (None if not written), when it was made and last written, and its number."""
 
     event: str | None
     begun: float
@@ -168,7 +162,7 @@ class _Held:
     changed: float
     since: dict[GangKey, float] = field(default_factory=dict)
     untold: OrderedDict[GangKey, None] = field(default_factory=OrderedDict)
-    told: OrderedDict[GangKey, float] = field(default_factory=OrderedDict)
+    reported: OrderedDict[GangKey, float] = field(default_factory=OrderedDict)
     series: _Written | None = None
     counted: bool = False
 
@@ -199,11 +193,9 @@ class HeldGangs:
             held.untold[key] = None
 
     def tell_again(self, key: GangKey) -> None:
-        """Lets a gang get one more event of its own, as more is known of it. One whose event another part of the
-        process writes gets none.
-        """
+        """Lets a gang get one more own event, as more is known of it, unless another part writes its events."""
         cause = self._of.get(key)
-        if cause is not None and self._causes[cause].told.pop(key, None) is not None:
+        if cause is not None and self._causes[cause].reported.pop(key, None) is not None:
             untold = self._causes[cause].untold
             untold[key] = None
             untold.move_to_end(key, last=False)
@@ -216,13 +208,11 @@ class HeldGangs:
         held = self._causes[cause]
         del held.since[key]
         held.untold.pop(key, None)
-        held.told.pop(key, None)
+        held.reported.pop(key, None)
         held.changed, held.counted = now, False
 
     def due(self, now: float, pace: EventPace, most: int) -> list[GangKey | Series]:
-        """Returns what to tell of now, at most so much; a gang is then told of. Each namespace has one turn after the
-        other.
-        """
+        """Returns what to tell now, at most so much, which counts as told. Namespaces take turns."""
         causes: dict[str, list[HeldCause]] = {}
         for cause, held in list(self._causes.items()):
             if held.since:
@@ -257,8 +247,8 @@ class HeldGangs:
         """Yields the gangs that get an event of their own, first those that had one before."""
         while (key := _next(held, now, pace)) is not None and self._own.take(cause, now, pace.repeat):
             held.untold.pop(key, None)
-            held.told[key] = now
-            held.told.move_to_end(key)
+            held.reported[key] = now
+            held.reported.move_to_end(key)
             yield key
 
     def _series(self, cause: HeldCause, held: _Held, now: float, pace: EventPace) -> Series | None:
@@ -286,8 +276,8 @@ class HeldGangs:
 
 def _next(held: _Held, now: float, pace: EventPace) -> GangKey | None:
     """Returns the next gang that an event of its own is due for, None if there is none."""
-    reported = next(iter(held.told), None)
-    if reported is not None and now - held.told[reported] >= pace.repeat:
+    reported = next(iter(held.reported), None)
+    if reported is not None and now - held.reported[reported] >= pace.repeat:
         return reported
     untold = next(iter(held.untold), None)
     return untold if untold is not None and now - held.since[untold] >= pace.settle else None

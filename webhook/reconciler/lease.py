@@ -44,9 +44,7 @@ class _Moment(NamedTuple):
 
 
 class Lease:
-    """Holds, or waits for, the Lease of that name. `run` keeps trying; `leads` returns whether this process may
-    write.
-    """
+    """The Lease of that name. `run` keeps trying to hold it; `leads` returns whether this process may write."""
 
     def __init__(  # noqa: PLR0913 - what it works with
         self,
@@ -84,9 +82,7 @@ class Lease:
         return age < RENEW_SECONDS
 
     async def run(self) -> None:
-        """Acquire and renew the Lease until cancelled; then release it at once, so that another process need not
-        wait.
-        """
+        """Acquires and renews the Lease until cancelled, and then releases it: no process need wait then."""
         try:
             while True:
                 await self._attempt()
@@ -115,7 +111,7 @@ class Lease:
             self._lead(None)
 
     async def _acquire(self) -> bool:
-        """Tries once; return whether this process holds the Lease now. Raises `RequestFailed`."""
+        """Tries once. Returns whether this process holds the Lease now. Raises `RequestFailed`."""
         try:
             live = (await self._client.get(requests.read(LEASES, self._name, self._namespace))).content
         except NotFound:

@@ -114,13 +114,7 @@ class Reconciler:
         identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
         if lease_namespace is not None:
             self.lease = Lease(
-                client,
-                lease_namespace,
-                LEASE_NAME,
-                identity,
-                self.metrics,
-                lambda _: self._lead_changed(),
-                clock=clock,
+                client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._lead_changed(), clock=clock
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
         losses.follow(self.following)
@@ -168,13 +162,7 @@ class Reconciler:
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads, clock=clock)
         self.unknown_kinds = UnknownKinds(
-            settings,
-            client,
-            lambda: self.following.live.facts,
-            self.metrics,
-            self.leads,
-            only=namespace,
-            clock=clock,
+            settings, client, lambda: self.following.live.facts, self.metrics, self.leads, only=namespace, clock=clock
         )
         self.audits = self._audits_with(access, writer, transport)
         self._topologies = Topologies(
@@ -195,20 +183,14 @@ class Reconciler:
             self.certificates = self._certificates_with(lease_namespace, access, writer, events, transport)
         self.admission_checks = self._admission_checks_with(writer, events)
         self.workers = Workers(
-            self.queue,
-            self._reconcile,
-            log_fields=_log_fields,
-            failed=self.metrics.retry,
-            done=self._counted,
+            self.queue, self._reconcile, log_fields=_log_fields, failed=self.metrics.retry, done=self._counted
         )
-        self.metrics.interrupted.set_function(self._interrupted)
+        self.metrics.interrupted.set_function(lambda: sum(watch.trouble is not None for watch in self._watches()))
         kinds = (*self.following.kinds(), *self._topologies.kinds(), *CertificateController.kinds())
         self.metrics.watch(self.following.live, kinds, self._watches)
 
     def _held_back_by(self, bound: Bound) -> Callable[[str], None]:
         return partial(self.held_back.note, bound)
-
-    # Parts that only some configurations have.
 
     def _deletion_with(self, writer: Writer) -> EscapeDeletion | None:
         if not (deleted := self._settings.deleted_escapes):
@@ -254,12 +236,7 @@ class Reconciler:
         )
 
     def _certificates_with(
-        self,
-        namespace: str,
-        access: Access,
-        writer: Writer,
-        events: Events,
-        transport: httpx.AsyncBaseTransport | None,
+        self, namespace: str, access: Access, writer: Writer, events: Events, transport: httpx.AsyncBaseTransport | None
     ) -> CertificateController | None:
         if not self._settings.certificates.self_managed:
             return None
@@ -295,15 +272,10 @@ class Reconciler:
         )
 
     def _watches(self) -> Iterator[Watch]:
-        """Yields all watches."""
         yield from self.following.watches()
         yield from self._topologies.watches()
         if self.certificates is not None:
             yield from self.certificates.watches()
-
-    def _interrupted(self) -> int:
-        """Returns the number of kinds whose watch is interrupted now."""
-        return sum(watch.trouble is not None for watch in self._watches())
 
     def _lead_changed(self) -> None:
         self.following.look_at_all()
@@ -333,7 +305,7 @@ class Reconciler:
         return not (len(self.queue) or self.workers.busy)
 
     async def run(self) -> None:
-        """Follows and writes until cancelled; then finish running writes and release the lease."""
+        """Follows and writes until cancelled; then finishes running writes and releases the lease."""
         following = [asyncio.create_task(self.following.run())]
         if self.lease is not None:
             following.append(asyncio.create_task(self.lease.run()))
@@ -365,15 +337,11 @@ class Reconciler:
             await self.following.close()
 
     async def _work(self) -> None:
-        """One worker. It begins when everything is read, unless something cannot be read: thousands of gangs would each
-        fail and be retried.
-        """
+        """Runs a worker once all is read, or something cannot be: before, thousands of gangs would each fail."""
         until = self.clock.monotonic() + MOST_UNREAD_SECONDS
         while any(self.unready()) and not self.following.in_trouble and self.clock.monotonic() < until:
             await asyncio.sleep(UNREAD_SECONDS)
         await self.workers.run()
-
-    # Changes, and the gangs they affect.
 
     def _add(self, key: GangKey) -> None:
         if self._only is None or key[0] == self._only:
@@ -381,14 +349,10 @@ class Reconciler:
             self.health.mark(key)
 
     def _is_new(self, key: GangKey | ObjectKey) -> bool:
-        """Returns whether a gang has no objects yet: its pods wait for them, so it comes before what stands. An empty
-        PodGang has no pods.
-        """
-        return (
-            isinstance(key, GangKey)
-            and not self.following.stores.has_any(key)
-            and not self.following.podgangs.was_empty(key)
-        )
+        """Returns whether pods of a gang wait for its first objects: it comes first. An empty PodGang has no pods."""
+        if not isinstance(key, GangKey) or self.following.stores.has_any(key):
+            return False
+        return not self.following.podgangs.was_empty(key)
 
     def _pods_changed(self, key: GangKey) -> None:
         if self._only is not None and key.namespace != self._only:

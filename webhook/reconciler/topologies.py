@@ -78,8 +78,8 @@ class NodeTopologies:
         nodes: NodeLabels,
         bindings: Collection[str],
     ) -> Done:
-        """Writes the objects if the configuration says so, and report how the topology differs. `bindings` are the uids
-        of all bindings. Raises as `Topologies.reconcile`.
+        """Writes the objects if the configuration says so, and reports how the topology differs. `bindings` are the
+        uids of all bindings. Raises as `Topologies.reconcile`.
         """
         live = {name: live_object for (_, name), live_object in store.objects.items()}
         if not backend.topology_written or backend.name in binding.references:
@@ -114,7 +114,7 @@ def _plan(
     live: Mapping[str, Manifest],
     bindings: Collection[str],
 ) -> _Plan:
-    outlived = {name for name, live_object in live.items() if _outlived(live_object, bindings)}
+    outlived = {name for name, live_object in live.items() if _is_orphaned(live_object, bindings)}
     others = {
         name: live_object
         for name, live_object in live.items()
@@ -159,7 +159,7 @@ def _dropped(live: Collection[Manifest], plan: _Plan, nodes: NodeLabels) -> Topo
     return TopologyProblem(TopologyReason.DRIFT, f"nothing is written: {why}; label them, or delete the objects")
 
 
-def _outlived(live: Manifest, bindings: Collection[str]) -> bool:
+def _is_orphaned(live: Manifest, bindings: Collection[str]) -> bool:
     """Returns whether the object is Rollcall's and its binding is gone: the garbage collector will delete it."""
     controller = controller_in(live["metadata"])
     return (
@@ -230,9 +230,7 @@ class Topologies:
         *,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """`nodes` returns the labels of all nodes, None while they are unknown. `read` is called each time all objects
-        of a kind were read once.
-        """
+        """`nodes` returns the labels of all nodes, None if unknown. `read` is called when all of a kind was read."""
         backends = [profile.backend for profile in settings.profiles.values()]
         self._kinds = {backend.name: kind for backend in backends if (kind := backend.topology_kind) is not None}
         # By kind: the only binding that its objects are made from.
@@ -287,7 +285,7 @@ class Topologies:
         return self._stores.watches()
 
     def look_at_all(self) -> None:
-        """Queues every binding. Drop the problems of deleted bindings, and all problems if another process leads."""
+        """Queues every binding. Drops the problems of deleted bindings, and all problems if another process leads."""
         bindings = self._bindings
         for name in list(self._problems):
             if not self._leads() or _key(name) not in bindings:
@@ -306,19 +304,14 @@ class Topologies:
             self._woken = asyncio.get_running_loop().call_later(NODES_SECONDS, self._wake)
 
     def _look_at_nodes(self) -> NodeLabels | None:
-        """Returns the labels of all nodes; those of the levels are remembered, so that other changes of nodes wake
-        nothing.
-        """
+        """Returns the labels of all nodes, and remembers those of levels: no other change of nodes matters."""
         nodes = self._nodes()
         if nodes is not None:
-            keys = [level.key or "" for binding in self._fed_bindings() for level in binding.levels]
+            feeding = (self._bindings.get(_key(name)) for name in sorted(set(self._feeding.values())))
+            bindings = [_read(raw) for raw in feeding if raw is not None]
+            keys = [level.key or "" for binding in bindings for level in binding.levels]
             self._level_keys, self._seen = keys, {name: _values_of(labels, keys) for name, labels in nodes.items()}
         return nodes
-
-    def _fed_bindings(self) -> Iterator[ClusterTopologyBinding]:
-        for name in sorted(set(self._feeding.values())):
-            if (raw := self._bindings.get(_key(name))) is not None:
-                yield _read(raw)
 
     def _wake(self) -> None:
         self._woken = None
@@ -335,7 +328,7 @@ class Topologies:
             # Another process may have become the leader since the binding was queued. It counts the problems.
             raise NotLeading
         raw = self._bindings.get(_key(name))
-        if raw is None or _topologies_leaving(raw):
+        if raw is None or _leaving(raw):
             # The objects are deleted with the binding, by their owner reference.
             self._problems.pop(name, None)
             self._count(name)
@@ -420,7 +413,7 @@ class Topologies:
             nodes = self._look_at_nodes()
             if nodes is None:
                 raise FactsUnavailable("the nodes are not read yet")
-            uids = {raw["metadata"].get("uid") for raw in self._bindings.values() if not _topologies_leaving(raw)}
+            uids = {raw["metadata"].get("uid") for raw in self._bindings.values() if not _leaving(raw)}
             return await self._of_nodes.reconcile(backend, binding, store, nodes, uids)
         if backend.name in binding.references:
             return self._compared(backend, binding, store)
@@ -441,7 +434,7 @@ class Topologies:
     async def _keep(self, topology: _Topology) -> Done:
         live, owners = topology.live, self._owners(topology)
         if live is not None:
-            if _topologies_leaving(live) or _topologies_outlived(live, topology.binding):
+            if _leaving(live) or _is_superseded(live, topology.binding):
                 return Done(again=LOOK_AGAIN_SECONDS)
             if (owner := _owner(live, topology.binding, owners)) is not None:
                 drift = topology.backend.topology_drift(topology.binding, live)
@@ -462,9 +455,7 @@ class Topologies:
         return {raw["metadata"].get("uid") or "" for raw in self._bindings.values()}
 
     async def _clear(self, topology: _Topology, live: Manifest) -> Done:
-        """Deletes an object whose immutable fields must change, then create it. After a crash in between, the next
-        leader finds it missing and creates it.
-        """
+        """Deletes an object whose immutable fields change, then creates it; after a crash a new leader does that."""
         if not is_ours(live, {topology.binding.uid or ""}):
             drift = topology.backend.topology_drift(topology.binding, live)
             return Done(drift_problem(drift, "no ClusterTopologyBinding controls it, so it is not changed"))
@@ -492,7 +483,6 @@ class Topologies:
                 self._events.well(binding, [reason])
 
     def _count(self, name: str) -> None:
-        """Counts the problems of a binding anew."""
         by_scheduler = self._problems.get(name, {})
         now = frozenset(
             (scheduler, problem.reason) for scheduler, problems in by_scheduler.items() for problem in problems
@@ -521,7 +511,6 @@ async def _gone(store: Store, live: Manifest) -> bool:
 
 
 def _values_of(labels: Mapping[str, str], keys: Sequence[str]) -> tuple[str, ...]:
-    """Returns the values of these labels; empty if there are none."""
     values = tuple([labels.get(key, "") for key in keys])
     return values if any(values) else ()
 
@@ -543,16 +532,12 @@ def _owner(live: Manifest, binding: ClusterTopologyBinding, owners: Container[st
     return stranger(live, {binding.uid or ""})
 
 
-def _topologies_outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:
+def _is_superseded(live: Manifest, binding: ClusterTopologyBinding) -> bool:
     """Returns whether the object belongs to an earlier binding of that name: the garbage collector will delete it."""
     controller = controller_in(live["metadata"])
     if controller is None or controller.uid == binding.uid:
         return False
     return (controller.kind, controller.name) == (TOPOLOGY_BINDINGS.resource.api.kind, binding.name)
-
-
-def _topologies_leaving(raw: Manifest) -> bool:
-    return raw["metadata"].get("deletionTimestamp") is not None
 
 
 def _read(raw: Manifest) -> ClusterTopologyBinding:

@@ -133,16 +133,13 @@ class UnknownKinds:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._leads():
-                await self._look_if_due()
+                self._counted = True
+                if self._facts().namespaces is not None and self._clock.monotonic() >= self._due:
+                    await self.look()
             elif self._counted:
                 self._counted, self._due, self._failures, self._said = False, 0.0, 0, ""
                 self._metrics.uncounted.set(0)
                 self._show(UnknownKindTally())
-
-    async def _look_if_due(self) -> None:
-        self._counted = True
-        if self._facts().namespaces is not None and self._clock.monotonic() >= self._due:
-            await self.look()
 
     async def look(self) -> None:
         """Counts once. If a list fails, the last count stays. Another leader ends the count."""
@@ -213,9 +210,7 @@ class UnknownKinds:
         return namespace not in self._outside and self._only in {None, namespace}
 
     def _lists(self, whole: frozenset[str]) -> Iterator[PodList]:
-        """Yields the namespaces `whole`; elsewhere the pods that name a gang scheduler, and the others that have the
-        label.
-        """
+        """Yields the namespaces `whole`; elsewhere the pods that name a gang scheduler or have the label."""
         for namespace in sorted(whole):
             yield PodList(namespace)
         for name in self._named:
@@ -224,9 +219,7 @@ class UnknownKinds:
         yield PodList(self._only, ",".join(fields), f"{SCHEDULER_LABEL},{_WITHOUT_GANG}")
 
     def _judge(self, pods: Iterable[Manifest], elsewhere: frozenset[str], tally: UnknownKindTally) -> None:
-        """Counts those of `pods` that should be in a gang, except in the namespaces `elsewhere`: they have own
-        lists.
-        """
+        """Counts those of `pods` that should be in a gang, except in `elsewhere`, which have their own lists."""
         facts = self._facts()
         for raw in pods:
             try:
