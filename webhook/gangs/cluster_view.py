@@ -109,48 +109,31 @@ class ClusterView:
     ) -> None:
         """With `writes` its client is for thousands of writes."""
         self.client = Client(access, transport, pooled=writes, clock=clock)
-        self._settings = settings
-        self._clock = clock
-        self._say_gang_changed = gang_changed
+        self._settings, self._clock = settings, clock
+        self._say_gang_changed, self._say_pods_changed = gang_changed, pods_changed
         self._held_changed = facts_changed
         self._object_changed = object_changed
         self._fact_changed = fact_changed
         self._all_changed = all_changed
         self._say_read = read
         # Whether all gangs must be checked, and whether they are being queued for it.
-        self._requested = asyncio.Event()
+        self._requested, self._looking = asyncio.Event(), False
         # Gangs of a workload that changed and has very many, and whether there are any.
         self._many: OrderedDict[GangKey, None] = OrderedDict()
         self._has_many = asyncio.Event()
         # How often something changed that rules may look at.
         self._revision = 0
         self._escapes: FairMemory[GangKey, Escapes] = FairMemory(LARGE_GANGS)
-        self._looking = False
+        facts_client = Client(access, transport, clock=clock)
         self.live: LiveFacts = live_facts(
-            settings,
-            Client(access, transport, clock=clock),
-            self._facts_changed,
-            self._touched,
-            objects=False,
-            clock=clock,
+            settings, facts_client, self._facts_changed, self._touched, objects=False, clock=clock
         )
-        self.stores = Stores(
-            self.client,
-            self._stored,
-            partial(gang_of_object, kinds=settings.kinds),
-            partial(whose_object, kinds=settings.kinds),
-            filled=self._store_read,
-            clock=clock,
-        )
+        gang, whole = partial(gang_of_object, kinds=settings.kinds), partial(whose_object, kinds=settings.kinds)
+        self.stores = Stores(self.client, self._stored, gang, whole, filled=self._store_read, clock=clock)
         self._gated = any(profile.gate for profile in settings.profiles.values())
-        self._say_pods_changed = pods_changed
+        noticed = self._controller_noticed
         self._pods = GangPods(
-            self.client,
-            self._pods_noticed,
-            filled=read,
-            ended=pod_ended,
-            controller_changed=self._controller_noticed,
-            clock=clock,
+            self.client, self._pods_noticed, filled=read, ended=pod_ended, controller_changed=noticed, clock=clock
         )
         self._workloads = StoredWorkloads(
             self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read, clock=clock

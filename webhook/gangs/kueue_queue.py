@@ -38,7 +38,7 @@ _NAMED = 3
 _MANY = 500
 
 
-class _Turn(NamedTuple):
+class _QueueTurn(NamedTuple):
     """A sort key: the Workload with the smallest is next."""
 
     priority: int
@@ -63,11 +63,11 @@ class QueuePlaces:
 
     def __init__(self, workloads: Mapping[ObjectKey, KueueWorkload] | None = None) -> None:
         # The LocalQueue of each waiting Workload.
-        self._of: dict[ObjectKey, tuple[ObjectKey, _Turn]] = {}
+        self._of: dict[ObjectKey, tuple[ObjectKey, _QueueTurn]] = {}
         self._waiting: Grouping[ObjectKey, ObjectKey] = Grouping()
         # The ClusterQueues of the LocalQueues, and by place those that wait. None before it is asked for.
         self._above: dict[ObjectKey, str] = {}
-        self._turns: dict[_Place, list[_Turn]] | None = None
+        self._turns: dict[_Place, list[_QueueTurn]] | None = None
         for key, workload in (workloads or {}).items():
             self.put(key, workload)
 
@@ -116,25 +116,25 @@ class QueuePlaces:
         above = self._above.get(queue, queue)
         return (above, None), (above, queue[0])
 
-    def _grouped(self, local_queues: Mapping[ObjectKey, LocalQueue]) -> dict[_Place, list[_Turn]]:
+    def _grouped(self, local_queues: Mapping[ObjectKey, LocalQueue]) -> dict[_Place, list[_QueueTurn]]:
         self._above = {
             key: local_queue.cluster_queue
             for key, local_queue in local_queues.items()
             if local_queue.cluster_queue is not None
         }
-        turns: dict[_Place, list[_Turn]] = {}
+        turns: dict[_Place, list[_QueueTurn]] = {}
         for queue, turn in sorted(self._of.values(), key=itemgetter(1)):
             for place in self._places(queue):
                 turns.setdefault(place, []).append(turn)
         self._turns = turns
         return turns
 
-    def _insert(self, queue: ObjectKey, turn: _Turn) -> None:
+    def _insert(self, queue: ObjectKey, turn: _QueueTurn) -> None:
         if self._turns is not None:
             for place in self._places(queue):
                 insort(self._turns.setdefault(place, []), turn)
 
-    def _remove(self, queue: ObjectKey, turn: _Turn) -> None:
+    def _remove(self, queue: ObjectKey, turn: _QueueTurn) -> None:
         if self._turns is None:
             return
         for place in self._places(queue):
@@ -144,7 +144,7 @@ class QueuePlaces:
                 del self._turns[place]
 
 
-def _count_ahead(turn: _Turn, turns: Sequence[_Turn]) -> tuple[int, tuple[ObjectKey, ...]]:
+def _count_ahead(turn: _QueueTurn, turns: Sequence[_QueueTurn]) -> tuple[int, tuple[ObjectKey, ...]]:
     """Returns the number of those before one, and the first of them."""
     number = bisect_left(turns, turn)
     return number, tuple(turn.key for turn in turns[: min(number, _NAMED)])
@@ -157,11 +157,11 @@ def _waits(workload: KueueWorkload) -> bool:
     return condition is None or condition.reason not in _OUT
 
 
-def _turn(key: ObjectKey, workload: KueueWorkload) -> _Turn:
+def _turn(key: ObjectKey, workload: KueueWorkload) -> _QueueTurn:
     evicted = workload.condition(kueue.EVICTED)
     requeued = {kueue.PODS_READY_TIMEOUT, kueue.BY_ADMISSION_CHECK}
     late = evicted is not None and evicted.status and evicted.reason in requeued
-    return _Turn(-(workload.priority or 0), evicted.at if evicted is not None and late else workload.created, key)
+    return _QueueTurn(-(workload.priority or 0), evicted.at if evicted is not None and late else workload.created, key)
 
 
 # Kind, namespace and name.

@@ -253,7 +253,7 @@ class Events:
         return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-class _Identity(NamedTuple):
+class _EventObject(NamedTuple):
     """The object of an event, and the action that the reconciler tried."""
 
     api_version: str
@@ -269,25 +269,25 @@ class _Identity(NamedTuple):
         return fields if self.namespace is None else {**fields, "namespace": self.namespace}
 
 
-def _identity(regarded: Regarded) -> _Identity:
+def _identity(regarded: Regarded) -> _EventObject:
     """Returns the identity of the object; for a gang of an opted-in workload, that of the workload."""
     if isinstance(regarded, PodGang):
         owner = regarded.reference
-        return _Identity(owner.api_version, owner.kind, owner.name, regarded.namespace, WRITE_GANG_OBJECTS)
+        return _EventObject(owner.api_version, owner.kind, owner.name, regarded.namespace, WRITE_GANG_OBJECTS)
     if isinstance(regarded, RegardedNamespace):
-        return _Identity("v1", "Namespace", regarded.name, regarded.name, regarded.action)
+        return _EventObject("v1", "Namespace", regarded.name, regarded.name, regarded.action)
     if isinstance(regarded, CircledGroup):
         api = regarded.resource.api
-        return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "FindRoot")
+        return _EventObject(f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "FindRoot")
     if isinstance(regarded, CheckedWorkload):
         api = WORKLOAD_KIND.api
-        return _Identity(
+        return _EventObject(
             f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "AnswerAdmissionCheck"
         )
     if isinstance(regarded, StoredCertificate):
-        return _Identity("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
+        return _EventObject("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
     api = TOPOLOGY_BINDINGS.resource.api
-    return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, None, "WriteTopologyObject")
+    return _EventObject(f"{api.group}/{api.version}", api.kind, regarded.name, None, "WriteTopologyObject")
 
 
 def _namespace(regarded: Regarded) -> str:

@@ -68,7 +68,7 @@ PACES = {GangState.IN_PART: SearchPace(4.0, 60.0, 4), GangState.HELD: SearchPace
 
 
 @dataclass(slots=True)
-class _List:
+class _PodPages:
     """A list of the pods of a namespace that is being read, and how many pages were."""
 
     pages: AsyncGenerator[Page, None]
@@ -78,14 +78,14 @@ class _List:
 
 
 @dataclass(slots=True)
-class _Namespace:
+class _SearchedNamespace:
     """The gangs of a namespace in one state, when it is listed next, and since when it may be listed again."""
 
     due: float
     earliest: float = 0.0
     failures: int = 0
     gangs: set[GangKey] = field(default_factory=set)
-    list: _List | None = None
+    list: _PodPages | None = None
 
 
 class StrangerWatch:
@@ -96,10 +96,12 @@ class StrangerWatch:
         self._leads = leads
         self._clock = clock
         # By state; the namespace whose turn is next comes first.
-        self._namespaces: dict[GangState, OrderedDict[str, _Namespace]] = {state: OrderedDict() for state in PACES}
+        self._namespaces: dict[GangState, OrderedDict[str, _SearchedNamespace]] = {
+            state: OrderedDict() for state in PACES
+        }
         self._states: dict[GangKey, GangState] = {}
         # Lists that are not needed any more.
-        self._left: list[_List] = []
+        self._left: list[_PodPages] = []
         # Whether there may be lists and strangers that only a leader has.
         self._looked = False
 
@@ -115,7 +117,7 @@ class StrangerWatch:
             self._view.put_strangers(key, NO_STRANGERS)
             return
         self._states[key] = now
-        namespace = self._namespaces[now].setdefault(key.namespace, _Namespace(inf))
+        namespace = self._namespaces[now].setdefault(key.namespace, _SearchedNamespace(inf))
         namespace.gangs.add(key)
         due = max(self._clock.monotonic() + PACES[now].settle, namespace.earliest)
         namespace.due = min(namespace.due, due)
@@ -128,7 +130,7 @@ class StrangerWatch:
             del self._namespaces[state][key.namespace]
             self._leave(namespace)
 
-    def _every(self) -> Iterator[_Namespace]:
+    def _every(self) -> Iterator[_SearchedNamespace]:
         return (namespace for namespaces in self._namespaces.values() for namespace in namespaces.values())
 
     async def run(self) -> None:
@@ -158,7 +160,7 @@ class StrangerWatch:
                     self._leave(namespace)
         await self._close()
 
-    def _next(self, namespaces: OrderedDict[str, _Namespace]) -> str | None:
+    def _next(self, namespaces: OrderedDict[str, _SearchedNamespace]) -> str | None:
         """Returns the namespace whose turn it is, which is then the last; None if none is due."""
         now = self._clock.monotonic()
         for name, namespace in namespaces.items():
@@ -167,14 +169,14 @@ class StrangerWatch:
                 return name
         return None
 
-    async def _read(self, name: str, namespace: _Namespace, pace: SearchPace) -> bool:
+    async def _read(self, name: str, namespace: _SearchedNamespace, pace: SearchPace) -> bool:
         """Reads the next page of a namespace. Returns whether there was one; if not, the namespace is not due."""
         try:
             listed = namespace.list
             if listed is None:
                 gangs = frozenset(namespace.gangs)
                 search = await self._view.stranger_search(gangs)
-                listed = namespace.list = _List(self._view.living_pods(name), search, gangs)
+                listed = namespace.list = _PodPages(self._view.living_pods(name), search, gangs)
             page = await anext(listed.pages, None) if listed.search.is_needed else None
             if page is not None:
                 listed.search.see(page.items)
@@ -190,7 +192,7 @@ class StrangerWatch:
             return page is not None
         return True
 
-    def _finish(self, namespace: _Namespace, listed: _List, pace: SearchPace) -> None:
+    def _finish(self, namespace: _SearchedNamespace, listed: _PodPages, pace: SearchPace) -> None:
         self._leave(namespace)
         namespace.failures = 0
         namespace.earliest = self._clock.monotonic() + PAUSE_SECONDS
@@ -200,7 +202,7 @@ class StrangerWatch:
             if key in namespace.gangs:
                 self._view.put_strangers(key, strangers)
 
-    def _fail(self, name: str, namespace: _Namespace, why: str, wait: float = 0.0) -> None:
+    def _fail(self, name: str, namespace: _SearchedNamespace, why: str, wait: float = 0.0) -> None:
         """Keeps what the last list has found, and lets it be tried again later."""
         self._leave(namespace)
         namespace.failures += 1
@@ -220,7 +222,7 @@ class StrangerWatch:
                 self._view.put_strangers(key, NO_STRANGERS)
         await self._close()
 
-    def _leave(self, namespace: _Namespace) -> None:
+    def _leave(self, namespace: _SearchedNamespace) -> None:
         """Ends the list of a namespace, if one is being read."""
         if namespace.list is not None:
             self._left.append(namespace.list)

@@ -152,7 +152,7 @@ class _Written:
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldGroup:
     """The gangs of a cause: since when each is held, those that got no event of their own, and when the others did,
     each in the order of time: thousands may wait, so they are not gone through. `changed` is when the number of gangs
     last changed, and `begun` when the first came. `counted` means that the series has that number.
@@ -172,7 +172,7 @@ class HeldGangs:
 
     def __init__(self, own_events: OwnEvents) -> None:
         self._own = own_events
-        self._causes: dict[HeldCause, _Held] = {}
+        self._causes: dict[HeldCause, _HeldGroup] = {}
         self._of: dict[GangKey, HeldCause] = {}
         # The namespace that had the last turn.
         self._last = ""
@@ -184,7 +184,7 @@ class HeldGangs:
             return
         self.drop(key, now)
         self._of[key] = cause
-        held = self._causes.setdefault(cause, _Held(now, now))
+        held = self._causes.setdefault(cause, _HeldGroup(now, now))
         if not held.since:
             held.begun = now
         held.since[key] = held.changed = now
@@ -243,7 +243,7 @@ class HeldGangs:
             if (series := self._series(cause, held, now, pace)) is not None:
                 yield series
 
-    def _gangs(self, cause: HeldCause, held: _Held, now: float, pace: EventPace) -> Iterator[GangKey]:
+    def _gangs(self, cause: HeldCause, held: _HeldGroup, now: float, pace: EventPace) -> Iterator[GangKey]:
         """Yields the gangs that get an event of their own, first those that had one before."""
         while (key := _next(held, now, pace)) is not None and self._own.take(cause, now, pace.repeat):
             held.untold.pop(key, None)
@@ -251,7 +251,7 @@ class HeldGangs:
             held.reported.move_to_end(key)
             yield key
 
-    def _series(self, cause: HeldCause, held: _Held, now: float, pace: EventPace) -> Series | None:
+    def _series(self, cause: HeldCause, held: _HeldGroup, now: float, pace: EventPace) -> Series | None:
         before = held.series
         expired = before is None or now - before.begun >= pace.repeat
         if held.counted and not expired:
@@ -274,7 +274,7 @@ class HeldGangs:
         return Series(cause, settled, examples, None) if needed else None
 
 
-def _next(held: _Held, now: float, pace: EventPace) -> GangKey | None:
+def _next(held: _HeldGroup, now: float, pace: EventPace) -> GangKey | None:
     """Returns the next gang that an event of its own is due for, None if there is none."""
     reported = next(iter(held.reported), None)
     if reported is not None and now - held.reported[reported] >= pace.repeat:

@@ -36,7 +36,7 @@ WRITE_SECONDS = LEASE_SECONDS - RENEW_SECONDS
 _CONFLICT = 409
 
 
-class _Moment(NamedTuple):
+class _ClockReading(NamedTuple):
     """One moment, by both clocks."""
 
     at: float
@@ -65,7 +65,7 @@ class Lease:
         self._changed = changed
         self._clock = clock
         # When the last renewal was sent.
-        self._renewed: _Moment | None = None
+        self._renewed: _ClockReading | None = None
         # The version of another holder's record, and since when it is unchanged.
         self._seen: tuple[str, float] = ("", 0.0)
         self._trouble: str | None = None
@@ -164,10 +164,10 @@ class Lease:
         except (RequestFailed, TimeoutError) as error:
             log.info("lease not released", why=outline(error) or "no answer in time")
 
-    def _moment(self) -> _Moment:
-        return _Moment(self._clock.monotonic(), self._clock.now())
+    def _moment(self) -> _ClockReading:
+        return _ClockReading(self._clock.monotonic(), self._clock.now())
 
-    def _lead(self, since: _Moment | None) -> None:
+    def _lead(self, since: _ClockReading | None) -> None:
         led = self._renewed is not None
         lapsed = led and (not self.leads() or self._lapsed)
         self._renewed, self._lapsed = since, False

@@ -67,7 +67,7 @@ UNREAD_SECONDS = 0.02
 class Reconciler:
     """All parts of one process. `run` works until it is cancelled."""
 
-    def __init__(  # noqa: PLR0913, PLR0915 - what it works with, and how
+    def __init__(  # noqa: PLR0913 - what it works with, and how
         self,
         settings: Settings,
         access: Access,
@@ -78,9 +78,7 @@ class Reconciler:
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease.
-        `transport` replaces the network in tests, and `clock` the clocks of the machine.
-        """
+        """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease."""
         self.clock = clock
         self.metrics = ReconcilerMetrics(settings.profiles)
         self.held_back = HeldBack(self.metrics, self.leads, clock=clock)
@@ -88,27 +86,11 @@ class Reconciler:
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue(
             WORKERS, urgent=self._is_new, held_back=self._held_back_by(Bound.WORKERS), clock=clock
         )
-        self._only = namespace
-        self._settings = settings
+        self._only, self._settings = namespace, settings
         self.lease: Lease | None = None
         of_losses = self._held_back_by(Bound.LOSSES)
-        losses = GangLosses(self.metrics, self.leads, only=namespace, held_back=of_losses, clock=clock)
-        self.losses = losses
-        self.following = ClusterView(
-            settings,
-            access,
-            gang_changed=self._add,
-            pods_changed=self._pods_changed,
-            facts_changed=self._held_changed,
-            object_changed=self._object_changed,
-            fact_changed=self._fact_changed,
-            all_changed=self._all_changed,
-            read=self.queue.retry_failed,
-            pod_ended=losses.pod_ended,
-            transport=transport,
-            writes=True,
-            clock=clock,
-        )
+        self.losses = GangLosses(self.metrics, self.leads, only=namespace, held_back=of_losses, clock=clock)
+        self.following = self._view_with(access, transport)
         client = self.following.client
         # Two pods on the host network share a hostname, and both are process 1, so a random part is needed.
         identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
@@ -117,46 +99,14 @@ class Reconciler:
                 client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._lead_changed(), clock=clock
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
-        losses.follow(self.following)
-        if lease_namespace is not None and not dry_run:
-            store = LossStore(client, writer, lease_namespace, held_back=of_losses, clock=clock)
-            conditions = LossConditions(client, writer, held_back=self._held_back_by(Bound.WRITES), clock=clock)
-            losses.follow(self.following, store, conditions)
+        self._follow_losses(writer, None if dry_run else lease_namespace)
         of_events = self._held_back_by(Bound.EVENTS)
         events = Events(client, self.metrics, identity, self.leads, held_back=of_events, dry_run=dry_run, clock=clock)
         self.events = events
         self._gated = any(profile.gate for profile in settings.profiles.values())
-        self._gangs = GangReconciler(
-            settings,
-            self.following.live,
-            self.following.stores,
-            writer,
-            events,
-            self.metrics,
-            Stages(client, self.following.controllers).of,
-            self.following,
-            self.queue.add_later,
-            opens=self._gated,
-            clock=clock,
-        )
-        deletion = self._deletion_with(writer)
-        remedies = self._remedies_with(writer, events)
+        self._gangs = self._gangs_with(writer, events)
         self.strangers = StrangerWatch(self.following, self.leads, clock=clock)
-        self.health = HealthWatch(
-            self.following.health,
-            self.following.gang,
-            events,
-            self.metrics,
-            self.leads,
-            deletion=deletion,
-            remedies=remedies,
-            fits=self.following.fits,
-            losses=losses,
-            strangers=self.strangers,
-            has_turn=self.queue.has_turn,
-            held_back=self._held_back_by(Bound.HEALTH),
-            clock=clock,
-        )
+        self.health = self._health_with(writer, events)
         self.exceptions = ExceptionWatch(
             settings.exceptions, events, self.leads, self.health.mark_held, only=namespace, clock=clock
         )
@@ -165,18 +115,7 @@ class Reconciler:
             settings, client, lambda: self.following.live.facts, self.metrics, self.leads, only=namespace, clock=clock
         )
         self.audits = self._audits_with(access, writer, transport)
-        self._topologies = Topologies(
-            settings,
-            client,
-            writer,
-            events,
-            self.metrics,
-            self.leads,
-            self.queue.add,
-            self._node_labels,
-            self.queue.retry_failed,
-            clock=clock,
-        )
+        self._topologies = self._topologies_with(writer, events)
         self.certificates: CertificateController | None = None
         if lease_namespace is not None and not dry_run:
             # Needs the lease: two writers without one would each create an authority.
@@ -188,6 +127,79 @@ class Reconciler:
         self.metrics.interrupted.set_function(lambda: sum(watch.trouble is not None for watch in self._watches()))
         kinds = (*self.following.kinds(), *self._topologies.kinds(), *CertificateController.kinds())
         self.metrics.watch(self.following.live, kinds, self._watches)
+
+    def _view_with(self, access: Access, transport: httpx.AsyncBaseTransport | None) -> ClusterView:
+        return ClusterView(
+            self._settings,
+            access,
+            gang_changed=self._add,
+            pods_changed=self._pods_changed,
+            facts_changed=self._held_changed,
+            object_changed=self._object_changed,
+            fact_changed=self._fact_changed,
+            all_changed=self._all_changed,
+            read=self.queue.retry_failed,
+            pod_ended=self.losses.pod_ended,
+            transport=transport,
+            writes=True,
+            clock=self.clock,
+        )
+
+    def _follow_losses(self, writer: Writer, namespace: str | None) -> None:
+        """Follows what gangs lose, and stores it in this namespace; None if it is not stored."""
+        if namespace is None:
+            self.losses.follow(self.following)
+            return
+        client, of_losses, of_writes = self.following.client, Bound.LOSSES, Bound.WRITES
+        store = LossStore(client, writer, namespace, held_back=self._held_back_by(of_losses), clock=self.clock)
+        conditions = LossConditions(client, writer, held_back=self._held_back_by(of_writes), clock=self.clock)
+        self.losses.follow(self.following, store, conditions)
+
+    def _gangs_with(self, writer: Writer, events: Events) -> GangReconciler:
+        return GangReconciler(
+            self._settings,
+            self.following.live,
+            self.following.stores,
+            writer,
+            events,
+            self.metrics,
+            Stages(self.following.client, self.following.controllers).of,
+            self.following,
+            self.queue.add_later,
+            opens=self._gated,
+            clock=self.clock,
+        )
+
+    def _health_with(self, writer: Writer, events: Events) -> HealthWatch:
+        return HealthWatch(
+            self.following.health,
+            self.following.gang,
+            events,
+            self.metrics,
+            self.leads,
+            deletion=self._deletion_with(writer),
+            remedies=self._remedies_with(writer, events),
+            fits=self.following.fits,
+            losses=self.losses,
+            strangers=self.strangers,
+            has_turn=self.queue.has_turn,
+            held_back=self._held_back_by(Bound.HEALTH),
+            clock=self.clock,
+        )
+
+    def _topologies_with(self, writer: Writer, events: Events) -> Topologies:
+        return Topologies(
+            self._settings,
+            self.following.client,
+            writer,
+            events,
+            self.metrics,
+            self.leads,
+            self.queue.add,
+            self._node_labels,
+            self.queue.retry_failed,
+            clock=self.clock,
+        )
 
     def _held_back_by(self, bound: Bound) -> Callable[[str], None]:
         return partial(self.held_back.note, bound)

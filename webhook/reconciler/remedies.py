@@ -171,7 +171,7 @@ _OUTDATED = 100
 
 
 @dataclass(slots=True)
-class _Case:
+class _RemedyCase:
     """A gang that may need a remedy, or had one. `since` is since when it may without a break, None if it does not.
     `until` is when it may get the next one, `due` when it is to be looked at, and `ready` whether it is. `times` counts
     its remedies, and `woken` the wakes that did not help. `done` is the last remedy while it is not known whether it
@@ -215,7 +215,7 @@ class Remedies:
         self._clock = clock
         # The health of each gang that may need a remedy.
         self._held: dict[GangKey, GangHealth] = {}
-        self._cases: dict[GangKey, _Case] = {}
+        self._cases: dict[GangKey, _RemedyCase] = {}
         # When gangs are due, the first first; an entry counts if its case says the same. Those that are due, by
         # namespace, first those that may get a remedy for longest; and those that had one of which it is not known
         # whether it helped.
@@ -239,7 +239,7 @@ class Remedies:
         needs = may_need_remedy(health)
         case = self._cases.get(key)
         if case is None and needs:
-            case = self._cases[key] = _Case()
+            case = self._cases[key] = _RemedyCase()
         if needs:
             self._held[key] = health
         else:
@@ -249,7 +249,7 @@ class Remedies:
             case.since = None if not needs else self._clock.monotonic() if case.since is None else case.since
             self._put_off(key, case)
 
-    def _put_off(self, key: GangKey, case: _Case) -> None:
+    def _put_off(self, key: GangKey, case: _RemedyCase) -> None:
         """Looks at a gang when it may get a remedy; at one that needs none, when it has been well for long enough."""
         due = case.until + MAX_PAUSE_SECONDS
         if case.since is not None:
@@ -323,14 +323,14 @@ class Remedies:
                 # It was well for long enough: the next pause is a first one again.
                 del self._cases[key]
 
-    async def _unbroken(self, key: GangKey, case: _Case, work: Coroutine[Any, Any, None], now: float) -> None:
+    async def _unbroken(self, key: GangKey, case: _RemedyCase, work: Coroutine[Any, Any, None], now: float) -> None:
         try:
             await work
         except Exception:  # noqa: BLE001 - a fault of ours with one gang must keep no other from its remedy
             log.exception("remedy failed", namespace=key.namespace, name=key.name)
             case.done, case.until = None, now + MAX_PAUSE_SECONDS
 
-    async def _try(self, key: GangKey, case: _Case, now: float) -> None:
+    async def _try(self, key: GangKey, case: _RemedyCase, now: float) -> None:
         remedy, podgang = self._remedy(key, case, self._settings.causes)
         if remedy is None or podgang is None:
             case.until = now + LOOK_AGAIN_SECONDS
@@ -342,7 +342,7 @@ class Remedies:
             self._late += 1
             self._held_back(key.namespace)
 
-    def _remedy(self, key: GangKey, case: _Case, causes: Collection[str]) -> tuple[Remedy | None, PodGang | None]:
+    def _remedy(self, key: GangKey, case: _RemedyCase, causes: Collection[str]) -> tuple[Remedy | None, PodGang | None]:
         """Returns the remedy that a gang needs now for one of these causes, and the gang."""
         health = self._held.get(key)
         try:
@@ -354,7 +354,7 @@ class Remedies:
             return None, None
         return remedy, seen.podgang
 
-    async def _begin(self, case: _Case, remedy: Remedy, podgang: PodGang, now: float) -> None:
+    async def _begin(self, case: _RemedyCase, remedy: Remedy, podgang: PodGang, now: float) -> None:
         self._begun.extend([(now, podgang.namespace)] * remedy.weight)
         await self._events.say(podgang, RemedyReason.BEGUN, f"{remedy.found}; remedy: {remedy.act}")
         done = await self._carry_out(remedy, podgang)
@@ -375,11 +375,11 @@ class Remedies:
             await self._events.say(podgang, RemedyReason.FAILED, f"the remedy failed: {error}")
             return False
 
-    def _pause(self, case: _Case, now: float) -> None:
+    def _pause(self, case: _RemedyCase, now: float) -> None:
         case.times += 1
         case.until = now + doubled((self._settings.pause_seconds, MAX_PAUSE_SECONDS), case.times)
 
-    async def _follow(self, key: GangKey, case: _Case, done: Remedy, now: float) -> None:
+    async def _follow(self, key: GangKey, case: _RemedyCase, done: Remedy, now: float) -> None:
         """Tells what came of the remedy `done`, once that is known."""
         still, podgang = self._remedy(key, case, {done.cause})
         outcome = self._outcome(case, done, still, now)
@@ -400,7 +400,7 @@ class Remedies:
         why = "" if health is None else f" to find out what it lacks: {health.why}"
         await self._events.say(podgang, RemedyReason.HELPED, f"Rollcall {done.done}. That helped{why}")
 
-    def _outcome(self, case: _Case, done: Remedy, still: Remedy | None, now: float) -> RemedyOutcome | None:
+    def _outcome(self, case: _RemedyCase, done: Remedy, still: Remedy | None, now: float) -> RemedyOutcome | None:
         """Returns what came of a remedy; None while that is not known."""
         if done.cause is not RemedyCause.FORGOTTEN:
             # The pods that were left for later need another remedy, and no others do.

@@ -194,7 +194,7 @@ _GLANCE_SECONDS = 0.005
 NODES_SECONDS = 1.0
 
 
-class _Topology(NamedTuple):
+class _TopologyObject(NamedTuple):
     """One topology object that should exist, and the live object if there is one."""
 
     backend: Backend[Any]
@@ -423,7 +423,7 @@ class Topologies:
         live = store.objects.get(key_of(objects[0]))
         if not backend.topology_written:
             return Done(drift_problem(backend.topology_drift(binding, live)))
-        return await self._keep(_Topology(backend, binding, store, objects[0], live))
+        return await self._keep(_TopologyObject(backend, binding, store, objects[0], live))
 
     def _compared(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
         """Compares the object that the binding references."""
@@ -431,7 +431,7 @@ class Topologies:
             drift_problem(backend.topology_drift(binding, store.objects.get(_key(binding.references[backend.name]))))
         )
 
-    async def _keep(self, topology: _Topology) -> Done:
+    async def _keep(self, topology: _TopologyObject) -> Done:
         live, owners = topology.live, self._owners(topology)
         if live is not None:
             if _leaving(live) or _is_superseded(live, topology.binding):
@@ -446,7 +446,7 @@ class Topologies:
             topology.store.put(await self._writer.apply(topology.store.resource, manifest))
         return Done()
 
-    def _owners(self, topology: _Topology) -> set[str]:
+    def _owners(self, topology: _TopologyObject) -> set[str]:
         """Returns the uids of the bindings whose object may be written: of all, if the configuration says which one
         feeds it, because the object stays when the configuration changes.
         """
@@ -454,7 +454,7 @@ class Topologies:
             return {topology.binding.uid or ""}
         return {raw["metadata"].get("uid") or "" for raw in self._bindings.values()}
 
-    async def _clear(self, topology: _Topology, live: Manifest) -> Done:
+    async def _clear(self, topology: _TopologyObject, live: Manifest) -> Done:
         """Deletes an object whose immutable fields change, then creates it; after a crash a new leader does that."""
         if not is_ours(live, {topology.binding.uid or ""}):
             drift = topology.backend.topology_drift(topology.binding, live)
